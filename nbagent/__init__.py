@@ -1,0 +1,97 @@
+"""nbagent: agents at home in Jupyter.
+
+>>> %load_ext nbagent                                                       # doctest: +SKIP
+>>> import nbagent; agent = nbagent.Agent("local", tools=[my_function])     # doctest: +SKIP
+
+Names are loaded at first use, so that `import nbagent` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbagent.agent import Agent as Agent
+    from nbagent.config import AgentConfig as AgentConfig
+    from nbagent.core.context import ContextManager as ContextManager
+    from nbagent.core.limits import Limits as Limits
+    from nbagent.core.messages import FunctionCall as FunctionCall
+    from nbagent.core.messages import LLMMessage as LLMMessage
+    from nbagent.core.messages import LLMResponse as LLMResponse
+    from nbagent.core.messages import Usage as Usage
+    from nbagent.core.stream import StreamingHandler as StreamingHandler
+    from nbagent.core.turn import AgentResult as AgentResult
+    from nbagent.functions.discovery import agent_callable as agent_callable
+    from nbagent.functions.discovery import auto_discover_and_register as auto_discover_and_register
+    from nbagent.functions.discovery import register_class_methods as register_class_methods
+    from nbagent.functions.discovery import register_instance_methods as register_instance_methods
+    from nbagent.functions.discovery import register_module_functions as register_module_functions
+    from nbagent.functions.executor import ToolExecutor as ToolExecutor
+    from nbagent.functions.live import live as live
+    from nbagent.functions.live import tool as tool
+    from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
+    from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
+    from nbagent.providers import create_provider as create_provider
+    from nbagent.providers import register_provider as register_provider
+    from nbagent.providers.base import LLMProvider as LLMProvider
+    from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
+    from nbagent.trace.recorder import Trace as Trace
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Agent": "agent",
+    "AgentConfig": "config",
+    "AgentResult": "core.turn",
+    "ContextManager": "core.context",
+    "FunctionCall": "core.messages",
+    "FunctionDefinition": "functions.registry",
+    "FunctionRegistry": "functions.registry",
+    "LLMMessage": "core.messages",
+    "LLMProvider": "providers.base",
+    "LLMResponse": "core.messages",
+    "Limits": "core.limits",
+    "ScriptedProvider": "providers.scripted",
+    "StreamingHandler": "core.stream",
+    "ToolExecutor": "functions.executor",
+    "Trace": "trace.recorder",
+    "Usage": "core.messages",
+    "agent_callable": "functions.discovery",
+    "auto_discover_and_register": "functions.discovery",
+    "create_provider": "providers",
+    "live": "functions.live",
+    "register_class_methods": "functions.discovery",
+    "register_instance_methods": "functions.discovery",
+    "register_module_functions": "functions.discovery",
+    "register_provider": "providers",
+    "tool": "functions.live",
+}
+
+__all__ = sorted(_WHERE)  # noqa: PLE0605  a list, made from the table above
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'nbagent' has no attribute {name!r}")
+    value = getattr(import_module(f"nbagent.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext nbagent`."""
+    from nbagent.notebook import load_ipython_extension as load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext nbagent`."""
+    from nbagent.notebook import unload_ipython_extension as unload
+
+    unload(shell)

@@ -1,0 +1,224 @@
+"""`Agent`: a provider, functions, a history and a trace, wired together. The one entry point.
+
+This file only wires and delegates. The loop is in `core/loop.py`, its events in `core/events.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from nbagent.config import AgentConfig
+from nbagent.core.background import RunQueue, run_sync
+from nbagent.core.context import ContextManager
+from nbagent.core.events import Event
+from nbagent.core.limits import Limits
+from nbagent.core.loop import run_loop
+from nbagent.core.messages import LLMMessage
+from nbagent.core.stream import AgentStream, StreamingHandler
+from nbagent.core.turn import AgentResult, Run
+from nbagent.errors import ConfigurationError
+from nbagent.functions.executor import ToolExecutor
+from nbagent.functions.live import as_registry
+from nbagent.pricing import price
+from nbagent.providers import resolve
+from nbagent.trace.recorder import Trace
+
+if TYPE_CHECKING:
+    from nbagent.functions.registry import FunctionRegistry
+    from nbagent.providers.base import LLMProvider
+
+log = logging.getLogger("nbagent")
+log.addHandler(logging.NullHandler())
+
+
+class Agent:
+    """A conversation with a model that can call your functions.
+
+    Args:
+        provider: an `LLMProvider`, `"claude:claude-sonnet-5"`, `"local"`, an `AgentConfig`, or None: what the
+            environment variable NBAGENT_MODEL names, else the vendor of the first key found, else the embedded model.
+            Nothing is loaded or connected before the first message.
+        function_registry: the functions it may call, or `tools`: functions, or `nbagent.live`.
+        system_prompt: who the agent is.
+        context: a `ContextManager`, to trim long conversations.
+        limits: a `Limits`; each run ends politely when one is reached.
+        trace: a `Trace` to record into; its own if not given.
+        approve: called with `(call, definition)` for tools marked `approve=True`; returns True, False, or a dict of
+            edited arguments. Without it such calls are denied.
+
+    >>> agent = Agent("openai:gpt-5.6-luna", tools=[get_weather])           # doctest: +SKIP
+    >>> result = await agent.chat("How warm is it in Berlin?")              # doctest: +SKIP
+    >>> agent.trace.tool_calls                                              # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        provider: LLMProvider | AgentConfig | str | None = None,
+        function_registry: FunctionRegistry | None = None,
+        system_prompt: str | None = None,
+        *,
+        tools: Any = None,
+        context: ContextManager | None = None,
+        limits: Limits | None = None,
+        trace: Trace | None = None,
+        approve: Callable[..., Any] | None = None,
+    ) -> None:
+        if function_registry is not None and tools is not None:
+            raise ConfigurationError("give function_registry or tools, not both: register the tools in the registry")
+        config = provider if isinstance(provider, AgentConfig) else None
+        self._spec: Any = provider
+        self._provider: LLMProvider | None = None
+        self.function_registry = as_registry(tools) if function_registry is None else function_registry
+        self.tool_executor = ToolExecutor(self.function_registry, approver=approve)
+        self.context = context or ContextManager()
+        self.limits = limits or Limits(max_iterations=config.max_tool_iterations if config else None)
+        self.temperature = config.temperature if config else None
+        self.trace = trace or Trace()
+        self._queue = RunQueue()
+        prompt = system_prompt or (config.system_prompt if config else None)
+        if prompt:
+            self.context.set_system_message(prompt)
+
+    @property
+    def provider(self) -> LLMProvider:
+        """The provider; made at first use. Assign a provider or a name to switch, the conversation stays."""
+        if self._provider is None:
+            self._provider = resolve(self._spec)
+            if self._spec is None and self._provider.vendor == "local":
+                log.info("no key found: using the embedded model %s", self._provider.model_name)
+        return self._provider
+
+    @provider.setter
+    def provider(self, spec: LLMProvider | AgentConfig | str | None) -> None:
+        self._provider = None if spec is None else resolve(spec)  # a wrong name is an error now and changes nothing
+        self._spec = spec
+
+    @property
+    def is_default_local(self) -> bool:
+        """Whether the embedded model was chosen because nothing else was named and no key was found."""
+        return self._spec is None and self.provider.vendor == "local"
+
+    @property
+    def system_prompt(self) -> str | None:
+        """The system message's text, or None."""
+        return self.context.system_message
+
+    @system_prompt.setter
+    def system_prompt(self, text: str | None) -> None:
+        self.context.set_system_message(text)
+
+    @property
+    def conversation_history(self) -> list[LLMMessage]:
+        """The live history, system message first."""
+        return self.context.messages
+
+    async def chat(
+        self,
+        message: Any,
+        max_iterations: int | None = None,
+        handler: StreamingHandler | None = None,
+        **options: Any,
+    ) -> AgentResult:
+        """Ask, let the model use the tools, and return the answer.
+
+        `message` is a text, content parts, or a list of messages, which replaces the history (the system message
+        stays). Further options are those of `chat_stream`. Raises a `ProviderError` where the vendor fails, with the
+        unfinished result at `error.partial`.
+        """
+        return await self.chat_stream(message, max_iterations=max_iterations, **options).collect(handler)
+
+    def chat_sync(
+        self,
+        message: Any,
+        max_iterations: int | None = None,
+        handler: StreamingHandler | None = None,
+        **options: Any,
+    ) -> AgentResult:
+        """`chat`, blocking: for scripts, and for cells without `await`."""
+        return run_sync(self.chat(message, max_iterations, handler, **options))
+
+    def chat_stream(
+        self,
+        message: Any,
+        use_tools: bool = True,
+        *,
+        max_iterations: int | None = None,
+        temperature: float | None = None,
+        tools: Iterable[str] | None = None,
+        origin: Mapping[str, Any] | None = None,
+        **request_options: Any,
+    ) -> AgentStream:
+        """The same run as a stream of events, for `async for` and plain `for`.
+
+        `tools` names the only ones to offer; `origin` is kept in the trace's `runs` (source, cell_id,
+        execution_count); other keywords go into the vendor's request (`max_tokens=500`).
+        """
+
+        def start() -> AsyncGenerator[Event]:
+            executor = self._executor(use_tools, tools)
+            run = Run(
+                provider=self._adapted(),
+                tools=executor,
+                context=self.context,
+                limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
+                price=price,
+                observers=(self.trace.record,),
+                temperature=self.temperature if temperature is None else temperature,
+                request_options=request_options,
+                origin=origin or {"source": "python"},
+                key=id(self._queue),
+            )
+            return run_loop(run, self._queue, message)
+
+        return AgentStream(start)
+
+    def _executor(self, use_tools: bool, names: Iterable[str] | None) -> ToolExecutor:
+        if use_tools and names is None:
+            return self.tool_executor
+        return self.tool_executor.only(list(names or []) if use_tools else [])
+
+    def _adapted(self) -> LLMProvider:
+        """The provider, with tools described in the prompt where the model has no tool calling of its own."""
+        if self.provider.supports_function_calling():
+            return self.provider
+        from nbagent.providers.prompted import PromptedProvider
+
+        return PromptedProvider(self.provider)
+
+    def register_function(
+        self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None
+    ) -> None:
+        """Offer a function to the model; without `parameters` their schema is read from its signature."""
+        self.function_registry.register(name, description, func, parameters)
+
+    def register_tool(
+        self, name: str, description: str, parameters: dict[str, Any], function: Callable[..., Any]
+    ) -> None:
+        """As `register_function`, with the schema given; takes the keys of a tool definition as keywords."""
+        self.function_registry.register(name, description, function, parameters)
+
+    def clear_history(self) -> None:
+        """Forget the conversation; the system prompt stays."""
+        self.context.clear()
+
+    def undo(self) -> list[LLMMessage]:
+        """Take back the last turn (from the last user message on) and return it."""
+        return self.context.undo()
+
+    def fork(self) -> Agent:
+        """Another agent that goes on from this conversation: same provider and tools, its own history and trace."""
+        other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy())
+        other.limits, other.temperature = self.limits, self.temperature
+        other.tool_executor = self.tool_executor
+        return other
+
+    def __repr__(self) -> str:
+        if self._provider is not None:
+            model = f"{self._provider.vendor}:{self._provider.model_name}"
+        else:
+            model = getattr(self._spec, "model", self._spec) or "model chosen at the first message"
+        tools, messages = len(self.function_registry), len(self.context.messages)
+        return f"<Agent {model}, {tools} tools, {messages} messages>"

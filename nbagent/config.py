@@ -1,0 +1,27 @@
+"""Settings of an agent as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+#: Model requests in one run, where neither the call nor the configuration says another number.
+DEFAULT_MAX_ITERATIONS = 10
+
+
+@dataclass
+class AgentConfig:
+    """What an agent needs to know, in one value.
+
+    `provider` is a name of `create_provider`; `None` means an OpenAI-compatible server at `base_url`.
+
+    >>> AgentConfig(model="qwen3-235b-instruct", api_key="secret", base_url="http://127.0.0.1:8000/v1").provider is None
+    True
+    """
+
+    model: str = ""
+    api_key: str = field(default="", repr=False)
+    base_url: str = ""
+    system_prompt: str | None = None
+    max_tool_iterations: int = DEFAULT_MAX_ITERATIONS
+    temperature: float | None = None
+    provider: str | None = None

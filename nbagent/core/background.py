@@ -1,0 +1,188 @@
+"""The one background event loop, and the ways between it and the threads that wait for it.
+
+`run_sync` is how blocking code (a script, a plain `for`, a magic under `%%time`) runs a coroutine, also where another
+loop is already running in the same thread. While a thread waits it serves the calls of tools that asked for the main
+thread (`call_on_main`). `RunQueue` lets runs of one agent follow each other, whatever loop or thread they come from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import Future
+from contextvars import ContextVar, copy_context
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+#: Seconds between two looks at the clock while a thread waits, so that Ctrl-C arrives on every platform.
+SLICE = 0.1
+#: How long a cancelled coroutine may take to clean up before the waiting thread goes on without it.
+GRACE = 2.0
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_pid = 0
+
+_Call = tuple[Callable[[], Any], "Future[Any]"]
+#: The queue of the main thread that waits for the current run, if one does.
+_served: ContextVar[SimpleQueue[_Call | None] | None] = ContextVar("nbagent_main_thread", default=None)
+
+
+def background_loop() -> asyncio.AbstractEventLoop:
+    """The running background loop, started at first use (and anew in a forked child) in a daemon thread."""
+    global _loop, _pid
+    with _lock:
+        if _loop is None or _loop.is_closed() or _pid != os.getpid():
+            _loop, _pid = asyncio.new_event_loop(), os.getpid()
+            threading.Thread(target=_loop.run_forever, name="nbagent-loop", daemon=True).start()
+        return _loop
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the background loop and wait for it. Ctrl-C cancels it, then raises KeyboardInterrupt."""
+    loop = background_loop()
+    if _running_loop() is loop:
+        coroutine.close()
+        raise RuntimeError("a blocking call from inside the background loop would wait for itself: use `await` here")
+    calls: SimpleQueue[_Call | None] = SimpleQueue()
+    context = copy_context()
+    if threading.current_thread() is threading.main_thread():
+        context.run(_served.set, calls)
+    done: Future[T] = Future()
+    tasks: list[asyncio.Task[T]] = []
+
+    def start() -> None:
+        task = loop.create_task(coroutine, context=context)
+        tasks.append(task)
+        task.add_done_callback(finish)
+
+    def finish(task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            done.cancel()
+            done.set_running_or_notify_cancel()
+        elif (error := task.exception()) is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(task.result())
+        calls.put(None)
+
+    loop.call_soon_threadsafe(start)
+    try:
+        _serve(calls, done)
+    except BaseException:
+        loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+        _wait(done)
+        raise
+    try:
+        return done.result()
+    except FutureCancelled:
+        raise asyncio.CancelledError from None
+
+
+def _serve(calls: SimpleQueue[_Call | None], done: Future[Any]) -> None:
+    """Wait until `done`, running what comes in for this thread."""
+    while not done.done():
+        try:
+            item = calls.get(timeout=SLICE)
+        except Empty:
+            continue
+        if item is None:
+            return
+        func, answer = item
+        if not answer.set_running_or_notify_cancel():
+            continue
+        try:
+            answer.set_result(func())
+        except KeyboardInterrupt:
+            answer.set_exception(asyncio.CancelledError())
+            raise
+        except BaseException as error:  # noqa: BLE001  the caller on the other side gets it
+            answer.set_exception(error)
+
+
+def _wait(done: Future[Any]) -> None:
+    try:
+        done.exception(timeout=GRACE)
+    except (FutureCancelled, TimeoutError):
+        return
+
+
+async def call_on_main(func: Callable[[], T]) -> T:
+    """Run `func` on the main thread: of the caller that waits in `run_sync`, or here, if this loop runs on it.
+
+    Raises RuntimeError where nobody serves the main thread. Ctrl-C inside `func` cancels the run.
+    """
+    queue = _served.get()
+    if queue is not None and threading.current_thread() is not threading.main_thread():
+        context = copy_context()
+        answer: Future[T] = Future()
+        queue.put((lambda: context.run(func), answer))
+        return await asyncio.wrap_future(answer)
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("nobody serves the main thread: ask from a cell, or with chat_sync() on the main thread")
+    with _interruptible():
+        try:
+            return func()
+        except KeyboardInterrupt:
+            raise asyncio.CancelledError from None
+
+
+class _interruptible:  # noqa: N801  used like a function
+    """While it lasts, SIGINT raises KeyboardInterrupt at once, whoever handles it otherwise."""
+
+    def __enter__(self) -> None:
+        import signal
+
+        self._old = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def __exit__(self, *_: object) -> None:
+        import signal
+
+        signal.signal(signal.SIGINT, self._old)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class RunQueue:
+    """First in, first out, across event loops and threads. `await queue.enter()`, later `queue.leave()`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy = False
+        self._waiting: deque[Future[None]] = deque()
+
+    async def enter(self) -> None:
+        """Wait for the turn. A cancelled waiter loses its place and hands on what it may have got."""
+        with self._lock:
+            if not self._busy:
+                self._busy = True
+                return
+            mine: Future[None] = Future()
+            self._waiting.append(mine)
+        try:
+            await asyncio.wrap_future(mine)
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Let the next one in."""
+        with self._lock:
+            while self._waiting:
+                following = self._waiting.popleft()
+                if following.set_running_or_notify_cancel():
+                    following.set_result(None)
+                    return
+            self._busy = False

@@ -1,0 +1,70 @@
+"""The agent loop: ask the model, run the tools it called, until it answers or a limit ends the run.
+
+It is written once, as an async generator of events. The cell magic, the panel, the HTTP API, plain Python and the
+blocking calls all consume these events; none has a loop of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from nbagent.core import events
+from nbagent.core.background import RunQueue
+from nbagent.core.events import Event
+from nbagent.core.messages import LLMMessage
+from nbagent.core.turn import Run, Turn, inside
+from nbagent.errors import AgentBusyError
+
+
+async def run_loop(run: Run, queue: RunQueue, message: Any) -> AsyncGenerator[Event]:
+    """One run, from the message to the last event: `done`, or `error` where the vendor failed.
+
+    Runs that share a queue follow each other. A run that is cancelled, or whose events nobody reads any more, leaves a
+    valid history and a trace that says `interrupted`.
+    """
+    if run.key in inside.get():
+        raise AgentBusyError(
+            "this agent is waiting for the tool that asks it: use another agent inside a tool (agent.fork() makes one)"
+        )
+    await queue.enter()
+    try:
+        yield run.emit(_started(run, run.context.take(message)))
+        while (over := run.spent.over(run.limits)) is None:
+            turn = Turn(run)
+            async with aclosing(turn.events()) as turn_events:
+                async for event in turn_events:
+                    yield event
+            if not turn.calls:
+                break
+        if over:
+            run.result.status, run.result.limit_reason = "limit", over[0]
+            yield run.emit(events.Limit(over[1], metadata={"limit_reason": over[0]}))
+        _settle(run)
+        yield run.emit(events.Done(run.result.content, result=run.result))
+    except (asyncio.CancelledError, GeneratorExit):
+        run.result.status = "interrupted"
+        _settle(run)
+        run.emit(events.Interrupted(run.result.content))
+        raise
+    except Exception as error:  # noqa: BLE001  any failure ends the run as one event; chat() raises it again
+        run.result.status = "error"
+        _settle(run)
+        error.__dict__["partial"] = run.result  # also on exceptions that are not our own
+        yield run.emit(events.Error(str(error), exception=error))
+    finally:
+        queue.leave()
+
+
+def _started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
+    system = [message for message in run.context.messages[:1] if message.role == "system"]
+    text = prompt[-1].text if prompt else ""
+    return events.RunStarted(text, metadata={**run.origin, "run_id": run.run_id}, messages=[*system, *prompt])
+
+
+def _settle(run: Run) -> None:
+    run.result.iterations = run.spent.iterations
+    run.result.usage = run.spent.usage
+    run.result.cost = run.spent.cost

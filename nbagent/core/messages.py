@@ -1,0 +1,216 @@
+"""The neutral message model: what is said, called, answered and counted, whoever the vendor is.
+
+All classes are frozen values. `to_dict` and `from_dict` give and take plain JSON data. The names of roles and fields
+follow the chat-completions vocabulary; token counts follow OpenTelemetry's rule: input includes cached tokens, output
+includes reasoning tokens (https://opentelemetry.io/docs/specs/semconv/gen-ai/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+#: `str`, or a list of parts: `{"type": "text", "text": str}` or
+#: `{"type": "image", "media_type": "image/png", "data": base64 str}`.
+Content = str | list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A tool call that a model made.
+
+    `raw` is set only when the arguments did not arrive as a JSON object: it holds the text as sent, and `arguments`
+    is then empty. Such a call is answered with an error for the model and never runs.
+
+    >>> FunctionCall("get_weather", {"city": "Berlin"}, "call_1").to_dict()
+    {'name': 'get_weather', 'arguments': {'city': 'Berlin'}, 'id': 'call_1'}
+    """
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    id: str | None = None
+    raw: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; `raw` only where there is one."""
+        data: dict[str, Any] = {"name": self.name, "arguments": self.arguments, "id": self.id}
+        return data if self.raw is None else {**data, "raw": self.raw}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> FunctionCall:
+        """The inverse of `to_dict`."""
+        return cls(data["name"], data.get("arguments") or {}, data.get("id"), data.get("raw"))
+
+
+@dataclass(frozen=True, slots=True)
+class LLMMessage:
+    """One message of a conversation.
+
+    `tool_calls` belongs to assistant messages; `tool_call_id` and `name` (the function) to tool messages.
+    `provider_extras` is what a vendor wants back unread (`{"vendor": "claude", ...}`): it is replayed byte for byte to
+    that vendor and ignored by every other. `is_error` marks a tool message that reports a failure, `interrupted` an
+    assistant message that was cut off.
+    """
+
+    role: str
+    content: Content = ""
+    name: str | None = None
+    tool_calls: list[FunctionCall] | None = None
+    tool_call_id: str | None = None
+    provider_extras: Any = None
+    is_error: bool = False
+    interrupted: bool = False
+    #: Encoded forms, kept by codecs under a key of their own: a long conversation is encoded once.
+    wire: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The text of the content, image parts left out."""
+        return text_of(self.content)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; fields with their default value are left out."""
+        data: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            data["tool_calls"] = [call.to_dict() for call in self.tool_calls]
+        for key in ("name", "tool_call_id", "provider_extras", "is_error", "interrupted"):
+            if value := getattr(self, key):
+                data[key] = value
+        return data
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> LLMMessage:
+        """The inverse of `to_dict`; takes chat-completions `tool_calls` (`{"function": {...}}`) too."""
+        known = {f.name for f in fields(cls)} - {"wire", "tool_calls"}
+        values = {key: value for key, value in data.items() if key in known}
+        values["content"] = values.get("content") or ""
+        calls = [_call_from(item) for item in data.get("tool_calls") or []]
+        return cls(**values, tool_calls=calls or None)
+
+    def replace(self, **changes: Any) -> LLMMessage:
+        """A copy with other values; the encoded forms are not copied."""
+        return replace(self, wire={}, **changes)
+
+
+def _call_from(data: dict[str, Any]) -> FunctionCall:
+    if isinstance(data.get("function"), dict):
+        function = data["function"]
+        arguments, raw = parse_arguments(function.get("arguments"))
+        return FunctionCall(function.get("name", ""), arguments, data.get("id"), raw)
+    return FunctionCall.from_dict(data)
+
+
+def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
+    """Arguments as a vendor sends them -> `(arguments, raw)`; `raw` is set when they are not a JSON object.
+
+    `""`, `None` and `null` mean no arguments. A JSON string that holds a JSON object is unwrapped once.
+    """
+    import json
+
+    if text is None or text == "":
+        return {}, None
+    value = text
+    for _ in range(2):
+        if not isinstance(value, str):
+            break
+        try:
+            value = json.loads(value)
+        except ValueError:
+            break
+    if value is None:
+        return {}, None
+    if isinstance(value, dict):
+        return value, None
+    return {}, text if isinstance(text, str) else json.dumps(text)
+
+
+def text_of(content: Content) -> str:
+    """The text of a message's content, image parts left out."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content if part.get("type") == "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request or a sum of several. Input includes cached tokens, output includes reasoning tokens.
+
+    >>> Usage(10, 5) + Usage(1, 1)
+    Usage(input_tokens=11, output_tokens=6, cache_read_tokens=0, cache_write_tokens=0, reasoning_tokens=0)
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def to_dict(self) -> dict[str, int]:
+        """Plain data."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class LLMResponse:
+    """One complete answer of a model.
+
+    `metadata` may hold: `thinking` (str), `usage` (`Usage`), `usage_raw` (the vendor's own dict), `finish_reason_raw`,
+    `model`, `response_id`, `quoted` (True where an answer quotes a tool's result instead of the model's own words).
+    `raw_response` becomes the `provider_extras` of the assistant message.
+    """
+
+    content: str
+    function_calls: list[FunctionCall] | None = None
+    finish_reason: str | None = None
+    metadata: dict[str, Any] | None = None
+    raw_response: Any = None
+
+    @property
+    def usage(self) -> Usage:
+        """The token counts; zeros where the vendor gave none."""
+        usage = (self.metadata or {}).get("usage")
+        return usage if isinstance(usage, Usage) else Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What came of one tool call, for the model (`content`), for the caller (`value`) and for the trace (the rest)."""
+
+    call: FunctionCall
+    content: Content
+    value: Any = None
+    is_error: bool = False
+    error: BaseException | None = None
+    args_valid: bool = True
+    validation_error: str | None = None
+    repaired: bool = False
+    approval: str = "auto"
+    truncated: bool = False
+    result_chars: int = 0
+    started: float = 0.0  # seconds since the epoch
+    duration_s: float = 0.0
+    function_version: str = ""
+    denied: bool = False
+
+
+def as_messages(message: str | Content | LLMMessage | Iterable[Any]) -> list[LLMMessage]:
+    """What a user may pass to `chat` -> messages: a text, content parts, a message, or a list of messages or dicts."""
+    if isinstance(message, str):
+        return [LLMMessage("user", message)]
+    if isinstance(message, LLMMessage):
+        return [message]
+    items = list(message)
+    if items and all(isinstance(item, dict) and "role" not in item for item in items):
+        return [LLMMessage("user", items)]
+    return [item if isinstance(item, LLMMessage) else LLMMessage.from_dict(item) for item in items]

@@ -1,0 +1,71 @@
+"""Makes any history one that every vendor accepts: each tool call has exactly one result, and no result is an orphan.
+
+`repair` is pure and idempotent, uses no clock and no random ids (so that a vendor's prompt cache still matches), and
+returns the same message objects wherever nothing had to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nbagent.core.messages import FunctionCall, LLMMessage
+
+#: What the model reads where a call has no result, because the run was interrupted before it.
+NO_RESULT = "No result: the call was interrupted before it finished."
+
+
+def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
+    """The same conversation, made valid. `valid` is how many leading messages are known to be so already.
+
+    System messages come first. Results follow their call, in call order; missing ones are made up as errors; orphans,
+    duplicates and empty assistant messages go. Where nobody said anything yet, a user message is added.
+    """
+    if any(m.role == "system" for m in messages[valid:]):
+        valid = 0
+        messages = sorted(messages, key=lambda m: m.role != "system")  # a stable sort
+    repaired, rest = list(messages[:valid]), messages[valid:]
+    index = 0
+    while index < len(rest):
+        message = rest[index]
+        index += 1
+        if message.role == "tool":
+            continue  # an orphan: results that belong to a call are taken below, with their call
+        if message.role != "assistant" or not message.tool_calls:
+            if message.role != "assistant" or message.content or message.provider_extras:
+                repaired.append(message)
+            continue
+        results: dict[str | None, LLMMessage] = {}
+        while index < len(rest) and rest[index].role == "tool":
+            results.setdefault(rest[index].tool_call_id, rest[index])
+            index += 1
+        repaired.extend(_with_results(message, results, position=len(repaired)))
+    if repaired and not any(m.role == "user" for m in repaired):
+        after_system = sum(m.role == "system" for m in repaired)
+        repaired.insert(after_system, LLMMessage("user", "Continue."))
+    return repaired
+
+
+def _with_results(message: LLMMessage, results: dict[str | None, LLMMessage], position: int) -> list[LLMMessage]:
+    """An assistant message with calls, and one result for each of its calls."""
+    calls = with_ids(message.tool_calls or [], prefix=f"call_{position}")
+    if calls != message.tool_calls:
+        message = message.replace(tool_calls=calls)
+    return [message, *(results.get(call.id) or no_result(call) for call in calls)]
+
+
+def with_ids(calls: Sequence[FunctionCall], prefix: str) -> list[FunctionCall]:
+    """The calls, each with an id that no other of them has."""
+    seen: set[str] = set()
+    named = []
+    for number, call in enumerate(calls):
+        if call.id and call.id not in seen:
+            named.append(call)
+        else:
+            named.append(FunctionCall(call.name, call.arguments, f"{prefix}_{number}", call.raw))
+        seen.add(named[-1].id or "")
+    return named
+
+
+def no_result(call: FunctionCall) -> LLMMessage:
+    """The result of a call that never got one."""
+    return LLMMessage("tool", NO_RESULT, name=call.name, tool_call_id=call.id, is_error=True)

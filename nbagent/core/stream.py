@@ -1,0 +1,140 @@
+"""The events of one run as an iterator, for `async for` and for plain `for`; callbacks for those who prefer them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from typing import Any
+
+from nbagent.core import events
+from nbagent.core.background import run_sync
+from nbagent.core.events import Event
+from nbagent.core.messages import FunctionCall
+from nbagent.core.turn import AgentResult
+
+
+class StreamingHandler:
+    """Callbacks of a run; each may be sync or async. Override what you need.
+
+    `on_complete` comes once a run, `on_retry` when the text of the current turn starts anew.
+    """
+
+    def on_token(self, token: str) -> Any:
+        """A piece of the answer."""
+
+    def on_thinking(self, text: str) -> Any:
+        """A piece of the model's thinking."""
+
+    def on_tool_call(self, call: FunctionCall) -> Any:
+        """The model called a tool."""
+
+    def on_tool_result(self, call: FunctionCall, result: str) -> Any:
+        """A tool returned; `result` is what the model will read."""
+
+    def on_retry(self) -> Any:
+        """The request is sent again: drop this turn's text so far."""
+
+    def on_complete(self, content: str) -> Any:
+        """The run is over; `content` is the final answer."""
+
+    def on_error(self, exception: BaseException) -> Any:
+        """The run failed."""
+
+
+async def notify(handler: StreamingHandler, event: Event) -> None:
+    """Call what the handler has for this event."""
+    answer: Any = None
+    match event:
+        case events.Text():
+            answer = handler.on_token(event.content)
+        case events.Thinking():
+            answer = handler.on_thinking(event.content)
+        case events.ToolCall():
+            answer = handler.on_tool_call(_call(event))
+        case events.ToolResult():
+            answer = handler.on_tool_result(_call(event), event.content)
+        case events.Retry():
+            answer = handler.on_retry()
+        case events.Done():
+            answer = handler.on_complete(event.content)
+        case events.Error(exception=BaseException() as exception):
+            answer = handler.on_error(exception)
+    if inspect.isawaitable(answer):
+        await answer
+
+
+def _call(event: Event) -> FunctionCall:
+    return FunctionCall(event.tool_name or "", event.tool_arguments or {}, event.metadata.get("wire_id"))
+
+
+async def _next(running: AsyncGenerator[Event]) -> Event | None:
+    return await anext(running, None)
+
+
+class AgentStream:
+    """The events of one run, which starts with the first step of the iteration and stops with a `break`.
+
+    Use it with `async for` on any event loop, or with a plain `for` in a script and in a notebook cell alike; as a
+    context manager it is closed at the end of the block. `result()` gives the `AgentResult` afterwards, and raises
+    what the run raised.
+    """
+
+    def __init__(self, start: Callable[[], AsyncGenerator[Event]]) -> None:
+        self._start = start
+        self._events: AsyncGenerator[Event] | None = None
+        self._result: AgentResult | None = None
+        self._error: BaseException | None = None
+
+    async def __aiter__(self) -> AsyncGenerator[Event]:
+        if self._events is not None:
+            raise RuntimeError("this stream was used already: chat_stream() makes a new one")
+        self._events = self._start()
+        async with aclosing(self._events):
+            async for event in self._events:
+                if isinstance(event, events.Done):
+                    self._result = event.result
+                elif isinstance(event, events.Error):
+                    self._error = event.exception
+                yield event
+
+    def __iter__(self) -> Iterator[Event]:
+        running = self.__aiter__()
+        try:
+            while (event := run_sync(_next(running))) is not None:
+                yield event
+        finally:
+            run_sync(running.aclose())
+
+    async def aclose(self) -> None:
+        """Stop the run, if it still goes on."""
+        if self._events is not None:
+            await self._events.aclose()
+
+    async def __aenter__(self) -> AgentStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> AgentStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        run_sync(self.aclose())
+
+    async def collect(self, handler: StreamingHandler | None = None) -> AgentResult:
+        """Go to the end and give the result; with a handler, tell it of each event."""
+        async with aclosing(self.__aiter__()) as running:
+            async for event in running:
+                if handler is not None:
+                    await notify(handler, event)
+        return self.result()
+
+    def result(self) -> AgentResult:
+        """The result of a finished run. Raises the run's own error, or RuntimeError before the end of the stream."""
+        if self._error is not None:
+            raise self._error
+        if self._result is None:
+            raise RuntimeError("the stream is not finished: iterate it to its end first")
+        return self._result

@@ -1,0 +1,334 @@
+"""One turn of a run: ask the model, then run the tools it called. And what a whole run keeps and returns.
+
+The partial answer stands in the history from the first moment and is closed in a `finally`, so that the history is
+valid whatever happens in between: every call gets its result, an interrupted answer keeps its text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from itertools import groupby
+from time import monotonic
+from typing import Any, Protocol
+from uuid import uuid4
+
+from nbagent.core import events
+from nbagent.core.context import ContextManager
+from nbagent.core.events import Event
+from nbagent.core.limits import Limits, Spending
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
+from nbagent.core.repair import no_result, with_ids
+
+#: The agents (by their queue's id) whose tools run in this context: a run of one of them would wait for itself.
+inside: ContextVar[frozenset[int]] = ContextVar("nbagent_inside", default=frozenset())
+
+
+class Provider(Protocol):
+    """What the loop needs of a provider; `nbagent.providers.base.LLMProvider` has it."""
+
+    vendor: str
+
+    @property
+    def model_name(self) -> str:
+        """The model's name."""
+        ...
+
+    def stream(
+        self, messages: list[LLMMessage], functions: Any = None, temperature: float | None = None, **kwargs: Any
+    ) -> AsyncIterator[Event | LLMResponse]:
+        """Events, and the whole answer last."""
+        ...
+
+
+class Tools(Protocol):
+    """What the loop needs of a tool executor; `nbagent.functions.executor.ToolExecutor` has it."""
+
+    def list_functions(self) -> list[dict[str, Any]]:
+        """What is offered to the model now."""
+        ...
+
+    def is_parallel(self, name: str) -> bool:
+        """Whether the tool may run beside others."""
+        ...
+
+    async def run(self, call: FunctionCall) -> ToolOutcome:
+        """Run one call; failures are outcomes."""
+        ...
+
+
+@dataclass(slots=True)
+class AgentResult:
+    """What a run gave. `result["content"]` works too, and `str(result)` is the content.
+
+    `function_calls` are dicts `{id, name, arguments, result, is_error, duration_s}`; `iterations` counts model
+    requests; `status` is ok, limit, denied, interrupted or error; `cost` is in US dollars, None where unknown.
+    """
+
+    content: str = ""
+    function_calls: list[dict[str, Any]] = field(default_factory=list)
+    iterations: int = 0
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    run_id: str = ""
+    status: str = "ok"
+    limit_reason: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.keys():
+            raise KeyError(f"{key!r}: a result has {', '.join(self.keys())}")
+        return getattr(self, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As for a mapping."""
+        return getattr(self, key) if key in self.keys() else default
+
+    def keys(self) -> tuple[str, ...]:
+        """The field names, so that `dict(result)` works."""
+        return tuple(self.__dataclass_fields__)
+
+    def __str__(self) -> str:
+        return self.content
+
+
+@dataclass(slots=True)
+class Run:
+    """All that one run works with. Made by the agent, driven by `loop.run_loop`."""
+
+    provider: Provider
+    tools: Tools
+    context: ContextManager
+    limits: Limits
+    price: Callable[[Usage, str, str], float | None]
+    observers: Sequence[Callable[[Event], None]] = ()
+    temperature: float | None = None
+    request_options: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    key: int = 0  # names the agent's queue in `inside`
+    run_id: str = field(default_factory=lambda: new_id("run"))
+    spent: Spending = field(default_factory=Spending)
+    result: AgentResult = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.result = AgentResult(run_id=self.run_id)
+
+    def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
+        """Stamp an event and tell the observers; the caller yields it."""
+        if metadata is None:
+            metadata = {"run_id": self.run_id}
+        event.metadata = {**metadata, **event.metadata} if event.metadata else metadata
+        for observe in self.observers:
+            observe(event)
+        return event
+
+
+def new_id(kind: str) -> str:
+    """A short unique name: `run_5f0c6a…`."""
+    return f"{kind}_{uuid4().hex[:16]}"
+
+
+class Turn:
+    """One model request and the tool calls it led to."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.step = run.spent.iterations + 1
+        self.meta: dict[str, Any] = {"run_id": run.run_id, "call_id": new_id("call")}
+        self.text: list[str] = []
+        self.response: LLMResponse | None = None
+        self.calls: list[FunctionCall] = []
+        self._ids: list[str] = []
+        self._outcomes: dict[int, ToolOutcome] = {}
+        self._message = LLMMessage("assistant", "", interrupted=True)
+
+    async def events(self) -> AsyncGenerator[Event]:
+        """The whole turn. However it ends, the history is valid afterwards."""
+        try:
+            async with aclosing(self._ask()) as asking:
+                async for event in asking:
+                    yield event
+            async with aclosing(self._act()) as acting:
+                async for event in acting:
+                    yield event
+        finally:
+            self._settle()
+
+    async def _ask(self) -> AsyncGenerator[Event]:
+        """Send the history, pass on the answer as it comes."""
+        run = self.run
+        if done := run.context.prepare():
+            yield run.emit(events.Context(done))
+        messages = list(run.context.messages)
+        run.context.add_message(self._message)
+        run.spent.iterations = self.step
+        yield run.emit(events.TurnStarted(metadata=self._request_facts(len(messages))), self.meta)
+        functions = run.tools.list_functions() or None
+        stream = run.provider.stream(messages, functions, run.temperature, **run.request_options)
+        async with aclosing(_generator(stream)) as answer:
+            async for item in answer:
+                if isinstance(item, LLMResponse):
+                    self.response = item
+                    break
+                if isinstance(item, events.Text):
+                    self.text.append(item.content)
+                elif isinstance(item, events.Retry):
+                    item.metadata = {**item.metadata, "discard_chars": sum(map(len, self.text))}
+                    self.text.clear()
+                yield run.emit(item, self.meta)
+        if self.response is None:
+            raise RuntimeError(f"{type(run.provider).__name__}.stream() must end with an LLMResponse")
+        for event in self._complete(self.response):
+            yield event
+
+    def _request_facts(self, n_messages: int) -> dict[str, Any]:
+        provider = self.run.provider
+        return {
+            "step": self.step,
+            "provider": provider.vendor,
+            "model": provider.model_name,
+            "base_url_host": getattr(provider, "base_url_host", None),
+            "stream": getattr(provider, "streaming", None),
+            "n_messages_in": n_messages,
+            "temperature": self.run.temperature,
+        }
+
+    def _complete(self, response: LLMResponse) -> Iterator[Event]:
+        """Take a whole answer into the history, count it, and announce its calls."""
+        run = self.run
+        self.calls = with_ids(response.function_calls or [], prefix=self.meta["call_id"])
+        self._ids = [new_id("tool") for _ in self.calls]
+        message = LLMMessage(
+            "assistant", response.content, tool_calls=self.calls or None, provider_extras=response.raw_response
+        )
+        self._replace(message)
+        run.context.count(response.usage)
+        model = (response.metadata or {}).get("model") or run.provider.model_name
+        cost = run.price(response.usage, model, run.provider.vendor)
+        run.spent.usage += response.usage
+        run.spent.cost = cost if run.spent.cost is None else run.spent.cost + (cost or 0.0)
+        run.result.content = response.content or run.result.content
+        run.result.finish_reason = response.finish_reason
+        if (response.metadata or {}).get("quoted"):
+            run.result.metadata["quoted"] = True
+        done = events.TurnDone(response.content, metadata={"finish_reason": response.finish_reason}, response=response)
+        yield run.emit(done, self.meta)
+        yield run.emit(events.UsageReport(metadata={**response.usage.to_dict(), "cost_usd": cost}), self.meta)
+        for index, call in enumerate(self.calls):
+            yield run.emit(events.ToolCall("", call.name, call.arguments, self._about(index)), self.meta)
+
+    async def _act(self) -> AsyncGenerator[Event]:
+        """Run the calls: those that may, side by side. Results are announced as they come and kept in call order."""
+        run = self.run
+        allowed = self._allowed()
+        for index in range(allowed, len(self.calls)):
+            run.spent.refused = True
+            yield self._finish(index, _refused(self.calls[index], "the limit of tool calls is reached"))
+        groups = groupby(range(allowed), key=lambda i: -1 if run.tools.is_parallel(self.calls[i].name) else i)
+        for _, group in groups:
+            async with aclosing(self._run_group(list(group))) as running:
+                async for event in running:
+                    yield event
+
+    def _allowed(self) -> int:
+        limit = self.run.limits.max_tool_calls
+        left = len(self.calls) if limit is None else max(0, limit - self.run.spent.tool_calls)
+        return min(left, len(self.calls))
+
+    async def _run_group(self, group: list[int]) -> AsyncGenerator[Event]:
+        context = copy_context()
+        context.run(inside.set, inside.get() | {self.run.key})
+        tasks: dict[asyncio.Task[ToolOutcome], int] = {}
+        for index in group:
+            call = self.calls[index]
+            yield self.run.emit(events.ToolStarted("", call.name, call.arguments, self._about(index)), self.meta)
+            tasks[asyncio.create_task(self.run.tools.run(call), context=context.copy())] = index
+        try:
+            pending = set(tasks)
+            while pending:
+                finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in sorted(finished, key=tasks.__getitem__):
+                    outcome = task.result()
+                    if not outcome.args_valid:
+                        error = events.ValidationError(str(outcome.content), outcome.call.name)
+                        error.metadata = self._about(tasks[task])
+                        yield self.run.emit(error, self.meta)
+                    if outcome.approval != "auto":
+                        approval = events.Approval(outcome.approval, outcome.call.name, outcome.call.arguments)
+                        approval.metadata = self._about(tasks[task])
+                        yield self.run.emit(approval, self.meta)
+                    yield self._finish(tasks[task], outcome)
+        finally:
+            unfinished = [task for task in tasks if not task.done()]
+            for task in unfinished:
+                task.cancel()
+            if unfinished:
+                await asyncio.wait(unfinished, timeout=1.0)
+            for task, index in tasks.items():  # what was ready when the run was cancelled is kept
+                if task.done() and not task.cancelled() and task.exception() is None and index not in self._outcomes:
+                    self._finish(index, task.result())
+
+    def _finish(self, index: int, outcome: ToolOutcome) -> Event:
+        self._outcomes[index] = outcome
+        self.run.spent.tool_calls += 1
+        if outcome.denied:
+            self.run.result.status = "denied"
+        text = outcome.content if isinstance(outcome.content, str) else "[image]"
+        about = {**self._about(index), "is_error": outcome.is_error, "duration_s": outcome.duration_s}
+        event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, about, outcome)
+        return self.run.emit(event, self.meta)
+
+    def _about(self, index: int) -> dict[str, Any]:
+        return {"tool_call_id": self._ids[index], "wire_id": self.calls[index].id, "index": index, "step": self.step}
+
+    def _settle(self) -> None:
+        """Leave the history valid: text so far is kept, and each call has one result, in call order."""
+        if self.response is None:
+            text = "".join(self.text)
+            self._replace(LLMMessage("assistant", text, interrupted=True) if text else None)
+            self.run.result.content = text or self.run.result.content
+        for index, call in enumerate(self.calls):
+            outcome = self._outcomes.get(index)
+            message = no_result(call) if outcome is None else _tool_message(call, outcome)
+            self.run.context.add_message(message)
+            self.run.result.function_calls.append(
+                {
+                    "id": call.id,
+                    "name": call.name,
+                    "arguments": call.arguments if outcome is None else outcome.call.arguments,
+                    "result": message.text or "[image]",
+                    "is_error": message.is_error,
+                    "duration_s": outcome.duration_s if outcome else None,
+                }
+            )
+
+    def _replace(self, message: LLMMessage | None) -> None:
+        """Put the answer where its placeholder stands; a history that was cleared meanwhile stays so."""
+        messages = self.run.context.messages
+        for index in range(len(messages) - 1, -1, -1):
+            if messages[index] is self._message:
+                messages[index : index + 1] = [message] if message else []
+                return
+
+
+def _tool_message(call: FunctionCall, outcome: ToolOutcome) -> LLMMessage:
+    return LLMMessage("tool", outcome.content, name=call.name, tool_call_id=call.id, is_error=outcome.is_error)
+
+
+def _refused(call: FunctionCall, why: str) -> ToolOutcome:
+    return ToolOutcome(call, f"Not run: {why}.", is_error=True, started=monotonic())
+
+
+async def _generator(stream: AsyncIterator[Event | LLMResponse]) -> AsyncGenerator[Event | LLMResponse]:
+    """Any async iterator as a generator that can be closed; closing it closes the connection behind it."""
+    try:
+        async for item in stream:
+            yield item
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()

@@ -1,0 +1,189 @@
+"""Every error that nbagent raises, grouped by what the caller can do about it.
+
+::
+
+    NbagentError
+    ├── ConfigurationError (ValueError)   correct what you passed: a name, an option, a missing key
+    │   └── MissingDependencyError        install the named extra
+    ├── ProviderError                     the vendor did not answer; `.retryable` says whether to try later
+    │   ├── AuthenticationError           401, 403: correct the key
+    │   ├── ModelNotFoundError            404: correct the model's name or the address
+    │   ├── BadRequestError               400, 422: the vendor refused the request
+    │   │   └── ContextLengthError        the conversation is longer than the model's window
+    │   ├── RateLimitError                429: wait
+    │   ├── ServerError                   408, 409, 5xx, 529: the vendor is in trouble
+    │   ├── ProviderConnectionError       no connection, no TLS, no such host
+    │   ├── ProviderTimeoutError          no byte came within `timeout` seconds
+    │   ├── IncompleteStreamError         the stream ended, or broke, before its terminal marker
+    │   └── InvalidResponseError          an answer came that is not in the vendor's format
+    ├── LocalModelError                   the embedded model can't be had or loaded: the text says what to do
+    ├── ToolError                         a tool can't be called or failed (raised by `ToolExecutor.execute` only)
+    │   ├── UnknownToolError
+    │   ├── ToolArgumentsError
+    │   ├── ToolTimeoutError
+    │   ├── ToolDeniedError
+    │   └── ToolExecutionError            the function raised; the original is `__cause__`
+    └── AgentBusyError                    a run was started from inside one of the agent's own tools
+
+Texts name the value and the remedy. No text, attribute or repr ever holds a key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class NbagentError(Exception):
+    """Base of all errors of this package. `partial` is the unfinished `AgentResult` of the run that failed, if any."""
+
+    partial: Any = None
+
+
+class ConfigurationError(NbagentError, ValueError):
+    """A name, an option or a setting that can't be used as given."""
+
+
+class MissingDependencyError(ConfigurationError):
+    """An optional package is not installed; the text holds the line that installs it."""
+
+
+class ProviderError(NbagentError):
+    """The vendor, or the way to it, failed.
+
+    Attributes: `vendor`, `model`, `status` (HTTP status or None), `request_id`, `retry_after` (seconds or None),
+    `should_retry` (the vendor's own word, or None), `retryable` (what the retry policy goes by).
+    """
+
+    #: What the retry policy does with this class, where the vendor did not say otherwise.
+    retryable = False
+    #: The next step for the user, appended to the message.
+    remedy = ""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        vendor: str = "",
+        model: str = "",
+        status: int | None = None,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+        should_retry: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.vendor = vendor
+        self.model = model
+        self.status = status
+        self.request_id = request_id
+        self.retry_after = retry_after
+        if should_retry is not None:
+            self.retryable = should_retry
+
+    def __str__(self) -> str:
+        """`vendor model: message (status 429, request req_1). What to do next.`"""
+        who = " ".join(part for part in (self.vendor, self.model) if part)
+        facts = [f"status {self.status}"] if self.status is not None else []
+        facts += [f"request {self.request_id}"] if self.request_id else []
+        text = f"{who}: {self.message}" if who else self.message
+        text += f" ({', '.join(facts)})" if facts else ""
+        return f"{text.rstrip('.')}. {self.remedy}" if self.remedy else text
+
+
+class AuthenticationError(ProviderError):
+    """The key is missing, wrong, or not allowed to do this (401, 403)."""
+
+    remedy = "Check the key: pass api_key=..., or set the vendor's environment variable."
+
+
+class ModelNotFoundError(ProviderError):
+    """No such model, or no such address (404)."""
+
+    remedy = "Check the model's name and base_url."
+
+
+class BadRequestError(ProviderError):
+    """The vendor refused the request as it was (400, 413, 422 and other 4xx)."""
+
+
+class ContextLengthError(BadRequestError):
+    """The conversation is longer than the model's context window."""
+
+    remedy = "Shorten the conversation: agent.clear_history(), or a ContextManager with max_tokens."
+
+
+class RateLimitError(ProviderError):
+    """Too many requests or tokens, or no credit left (429)."""
+
+    retryable = True
+    remedy = "Wait, lower the concurrency, or raise the limit of the account."
+
+
+class ServerError(ProviderError):
+    """The vendor's side failed or is overloaded (408, 409, 5xx, 529)."""
+
+    retryable = True
+    remedy = "Try again later, or another model."
+
+
+class ProviderConnectionError(ProviderError):
+    """No connection to the vendor."""
+
+    retryable = True
+    remedy = "Check the network, the proxy settings and base_url."
+
+
+class ProviderTimeoutError(ProviderError):
+    """No byte came within the time limit."""
+
+    retryable = True
+    remedy = "Raise timeout=..., or try again."
+
+
+class IncompleteStreamError(ProviderError):
+    """A streamed answer ended or broke before its terminal marker. Nothing of it was acted on."""
+
+    retryable = True
+    remedy = "Try again."
+
+
+class InvalidResponseError(ProviderError):
+    """An answer that is not in the format of the vendor's API."""
+
+    remedy = "Check that base_url points to the API and not to a web page or a proxy."
+
+
+class LocalModelError(NbagentError):
+    """The embedded model can't be fetched, checked or loaded."""
+
+
+class ToolError(NbagentError):
+    """A tool can't be called, or failed. `tool` is its name."""
+
+    def __init__(self, message: str, *, tool: str = "") -> None:
+        super().__init__(message)
+        self.tool = tool
+
+
+class UnknownToolError(ToolError):
+    """The model, or the caller, named a tool that is not registered."""
+
+
+class ToolArgumentsError(ToolError):
+    """The arguments don't fit the tool's schema; the text is the feedback for the model."""
+
+
+class ToolTimeoutError(ToolError):
+    """The tool did not return in time."""
+
+
+class ToolDeniedError(ToolError):
+    """The call was not approved."""
+
+
+class ToolExecutionError(ToolError):
+    """The tool's function raised; the original exception is `__cause__`."""
+
+
+class AgentBusyError(NbagentError):
+    """A run was started from inside one of the same agent's own tools, which would wait for itself."""

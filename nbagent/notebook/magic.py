@@ -1,0 +1,254 @@
+"""`%%agent` and `%agent`: ask the agent from a cell.
+
+A typed `%%agent` cell is rewritten to an async cell (`await …run_cell_magic('agent_async', …)`), so that the kernel
+stays free while the model works. Under `%%time`, `%%capture`, or when called from code, the same run is driven on the
+background loop instead.
+"""
+
+from __future__ import annotations
+
+import re
+from contextvars import ContextVar
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from nbagent.agent import Agent
+from nbagent.core import events
+from nbagent.core.background import run_sync
+from nbagent.core.messages import FunctionCall
+from nbagent.core.turn import AgentResult
+from nbagent.errors import NbagentError
+from nbagent.functions.live import live
+from nbagent.notebook.figures import shown
+from nbagent.notebook.interpolate import interpolate
+from nbagent.notebook.runner import run_in_cell
+from nbagent.notebook.view import CellView, TerminalView, Transcript
+
+#: How many `run_cell` calls are under way: inside another magic an async cell can't be awaited.
+_depth: ContextVar[int] = ContextVar("nbagent_cell_depth", default=0)
+_TYPED_CELL = re.compile(r"^get_ipython\(\)\.run_cell_magic\('agent'")
+
+NO_KEY_NOTE = "no key found: the embedded model answers"
+
+
+@magics_class
+class AgentMagics(Magics):
+    """The magics of one shell."""
+
+    shell: Any
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self._noted = False
+        #: The last cell each agent answered, and the length of its history then: running it again replaces its turn.
+        self._last: dict[int, tuple[str, int]] = {}
+
+    @magic_arguments()
+    @argument("name", nargs="?", default="agent", help="the variable that holds the agent; made if there is none")
+    @argument("-m", "--model", metavar="VENDOR:MODEL", help="switch this agent to another model; history stays")
+    @argument("-t", "--tools", metavar="NAME,NAME", help="offer only these tools")
+    @argument("--no-tools", action="store_true", help="offer no tools")
+    @argument("-s", "--system", metavar="TEXT", help="set the agent's system prompt")
+    @argument("-o", "--output", metavar="VAR", help="put the answer's text into this variable")
+    @argument("--max-iterations", type=int, metavar="N", help="at most N model requests")
+    @argument("--temperature", type=float, metavar="T", help="sampling temperature of this run")
+    @argument("--new", action="store_true", help="forget the conversation first")
+    @argument("--keep", action="store_true", help="when this cell runs again, append instead of replacing its turn")
+    @argument("--raw", action="store_true", help="take {braces} as they are")
+    @cell_magic("agent")
+    def agent(self, line: str, cell: str) -> None:
+        """Ask an agent; the answer streams into the cell.
+
+        The text of the cell is the question. `{expression}` in it is evaluated in the notebook; `{{` is a brace. The
+        agent is the variable `agent`, or the one named: `%%agent analyst`. Functions decorated with `@nbagent.tool`
+        are its tools. Afterwards `_agent` is the result, and `agent.trace` has everything as DataFrames.
+        """
+        run_sync(self._answer(*self._prepare(line, cell)))
+
+    @cell_magic("agent_async")
+    def agent_async(self, line: str, cell: str) -> Any:
+        """`%%agent`, awaited by an async cell. Type `%%agent`: it becomes this by itself."""
+        return run_in_cell(self._answer(*self._prepare(line, cell)))
+
+    @line_magic("agent")
+    def agent_line(self, line: str) -> Any:
+        """`%agent status | tools | trace | new | undo | help`, of the agent in the variable `agent`."""
+        command = line.strip() or "status"
+        commands = {
+            "status": lambda agent: agent,
+            "tools": lambda agent: agent.function_registry,
+            "trace": lambda agent: agent.trace,
+            "new": lambda agent: agent.clear_history(),
+            "undo": lambda agent: agent.undo() and None,
+            "help": lambda agent: print(AgentMagics.agent.__doc__),  # noqa: T201  help is for the reader of the cell
+        }
+        if command not in commands:
+            raise UsageError(f"%agent {command}: not a command; there are {', '.join(commands)}")
+        return commands[command](self._find("agent"))
+
+    def _prepare(self, line: str, cell: str) -> tuple[Any, Agent, Any]:
+        """Everything that can be wrong with a cell is found here, before any request."""
+        try:
+            return self._read(line, cell)
+        except NbagentError as error:
+            raise _readable(error) from None
+
+    def _read(self, line: str, cell: str) -> tuple[Any, Agent, Any]:
+        options: Any = parse_argstring(AgentMagics.agent, line)
+        if not options.name.isidentifier():
+            raise UsageError(f"{options.name!r} is not a variable name: %%agent [NAME] [options], the question below")
+        if not cell.strip():
+            raise UsageError("the cell has no question: write it below the %%agent line")
+        message = cell.strip() if options.raw else interpolate(cell.strip(), self.shell.user_ns)
+        agent = self._find(options.name)
+        if options.tools:
+            options.tools = [name.strip() for name in options.tools.split(",") if name.strip()]
+            agent.function_registry.only(options.tools)
+        if options.model:
+            agent.provider = options.model
+        if options.system is not None:
+            agent.system_prompt = options.system.strip("\"'")
+        if options.new:
+            agent.clear_history()
+        elif not options.keep and self._is_rerun(agent):
+            agent.undo()
+        if agent.tool_executor.approver is None:
+            agent.tool_executor.approver = self._ask
+        if agent.tool_executor.around is None:
+            agent.tool_executor.around = shown
+        return options, agent, message
+
+    def _find(self, name: str) -> Agent:
+        """The agent in the user's variable `name`; a new one with the live tools where there is none."""
+        found = self.shell.user_ns.get(name)
+        if found is None:
+            found = self.shell.user_ns[name] = Agent(tools=live)
+        if not isinstance(found, Agent):
+            raise UsageError(f"{name} is a {type(found).__name__}, not an Agent: del {name}, or use another name")
+        return found
+
+    async def _answer(self, options: Any, agent: Agent, message: Any) -> None:
+        transcript = Transcript(timings=self._live)
+        if agent.is_default_local and not self._noted:
+            self._noted, transcript.note = True, NO_KEY_NOTE
+        view = self._view(transcript)
+        stream = agent.chat_stream(
+            message,
+            use_tools=not options.no_tools,
+            tools=options.tools,
+            max_iterations=options.max_iterations,
+            temperature=options.temperature,
+            origin={"source": "magic", "agent": options.name, **self._cell()},
+        )
+        result: AgentResult | None = None
+        try:
+            async with stream:
+                async for event in stream:
+                    view.feed(event)
+                    if isinstance(event, events.Error) and event.exception is not None:
+                        raise _readable(event.exception)
+            result = stream.result()
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                transcript.interrupted()
+            raise
+        finally:
+            view.close()
+        self.shell.user_ns["_agent"] = result
+        if options.output:
+            self.shell.user_ns[options.output] = result.content
+        if cell_id := self._cell()["cell_id"]:
+            self._last[id(agent)] = (cell_id, len(agent.conversation_history))
+
+    def _view(self, transcript: Transcript) -> Any:
+        if getattr(self.shell, "kernel", None) is None:
+            return TerminalView(transcript)
+        handles: list[Any] = []
+
+        def show(bundle: dict[str, str]) -> None:
+            if handles:
+                handles[0].update(bundle, raw=True)
+            else:
+                handles.append(display(bundle, raw=True, display_id=True))
+
+        return CellView(transcript, show, live=self._live)
+
+    def _is_rerun(self, agent: Agent) -> bool:
+        cell_id, length = self._last.get(id(agent), (None, 0))
+        return cell_id is not None and (cell_id, length) == (self._cell()["cell_id"], len(agent.conversation_history))
+
+    def _request(self) -> dict[str, Any]:
+        """The execute request that this cell came with; empty outside a kernel."""
+        kernel = getattr(self.shell, "kernel", None)
+        parent = kernel.get_parent() if kernel is not None else None
+        return dict(parent or {})
+
+    @property
+    def _live(self) -> bool:
+        """Whether a person may be watching: nbclient and nbval can't answer questions, front ends can."""
+        return bool(self._request().get("content", {}).get("allow_stdin", True))
+
+    def _cell(self) -> dict[str, Any]:
+        cell_id = self._request().get("metadata", {}).get("cellId")
+        return {"cell_id": cell_id, "execution_count": self.shell.execution_count}
+
+    def _ask(self, call: FunctionCall, definition: Any) -> bool:
+        """Approval by a question below the cell; nobody there to answer means no."""
+        if not self._live:
+            return False
+        arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+        return input(f"Run {call.name}({arguments})? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _readable(error: BaseException) -> BaseException:
+    """The same error, which the cell shows as one readable block instead of a traceback through our code."""
+    lines = [f"\x1b[31m{type(error).__name__}\x1b[0m: {error}"]
+    error.__dict__["_render_traceback_"] = lambda: lines
+    return error
+
+
+def _to_async_cell(shell: Any) -> Any:
+    """An input transformer: a typed `%%agent` cell becomes an async one, where the shell can await."""
+
+    def transform(lines: list[str]) -> list[str]:
+        typed = bool(lines) and _TYPED_CELL.match(lines[0])
+        if typed and _depth.get() == 0 and shell.autoawait and getattr(shell, "kernel", None) is not None:
+            lines = ["await " + lines[0].replace("'agent'", "'agent_async'", 1), *lines[1:]]
+        return lines
+
+    transform.__dict__["nbagent"] = True  # how `unload` finds it again
+    return transform
+
+
+def _cell_begins(info: Any) -> None:
+    _depth.set(_depth.get() + 1)
+
+
+def _cell_ends(result: Any) -> None:
+    _depth.set(max(0, _depth.get() - 1))
+
+
+def load(shell: Any) -> None:
+    """Register everything with a shell; loading twice changes nothing."""
+    unload(shell)
+    magics = AgentMagics(shell)
+    shell.register_magics(magics)
+    shell.input_transformers_post.append(_to_async_cell(shell))
+    shell.events.register("pre_run_cell", _cell_begins)
+    shell.events.register("post_run_cell", _cell_ends)
+    shell.user_ns.setdefault("agent", Agent(tools=live))
+
+
+def unload(shell: Any) -> None:
+    """Take back what `load` registered; agents and tools stay."""
+    transformers = shell.input_transformers_post
+    transformers[:] = [transform for transform in transformers if not hasattr(transform, "nbagent")]
+    for name, callback in (("pre_run_cell", _cell_begins), ("post_run_cell", _cell_ends)):
+        if callback in shell.events.callbacks[name]:
+            shell.events.unregister(name, callback)
+    for kind, name in (("cell", "agent"), ("cell", "agent_async"), ("line", "agent")):
+        shell.magics_manager.magics[kind].pop(name, None)

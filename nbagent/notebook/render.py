@@ -1,0 +1,121 @@
+"""Text of models and tools -> safe HTML.
+
+Nothing that a model or a tool said is ever raw HTML: Markdown is rendered with HTML and images switched off, then
+cleaned against a short list of tags. Everything else is escaped. The style uses the host's theme variables, with
+fallbacks, and the page reads well where it is stripped.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from functools import lru_cache
+from typing import Any
+
+#: Longer Markdown is shown as plain text: parsing time grows with hostile nesting.
+MAX_MARKDOWN = 200_000
+#: Characters of a tool's result that a display shows; the trace has the whole.
+PREVIEW = 2_000
+
+_TAGS = {
+    "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
+    "s", "a", "table", "thead", "tbody", "tr", "th", "td", "span",
+}  # fmt: skip
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}, "code": {"class"}}
+
+_LINE = "var(--jp-border-color2, var(--vscode-panel-border, #e5e7eb))"
+_MUTED = "var(--jp-ui-font-color2, var(--vscode-descriptionForeground, #6b7280))"
+_CARD = "var(--jp-layout-color2, var(--vscode-editorWidget-background, rgba(127, 127, 127, .06)))"
+_GOOD = "var(--jp-success-color1, #15803d)"
+_BAD = "var(--jp-error-color1, #b91c1c)"
+_CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
+
+STYLE = f"""<style>
+.nbagent {{max-width: 60em; line-height: 1.5}}
+.nbagent details {{border: 1px solid {_LINE}; border-radius: 6px; background: {_CARD}; margin: 6px 0}}
+.nbagent summary {{padding: 4px 10px; cursor: pointer; display: flex; gap: 8px; align-items: baseline}}
+.nbagent summary::before {{content: "▸"; color: {_MUTED}; font-size: 10px}}
+.nbagent details[open] > summary::before {{content: "▾"}}
+.nbagent summary code {{background: none; overflow: hidden; text-overflow: ellipsis; white-space: nowrap}}
+.nbagent summary code, .nbagent details pre {{font: 12px/1.5 {_CODE}; color: inherit}}
+.nbagent .nbagent-side {{margin-left: auto; color: {_MUTED}; font-size: 12px; white-space: nowrap}}
+.nbagent .nbagent-body {{padding: 4px 12px 10px 28px; border-top: 1px solid {_LINE}}}
+.nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {_MUTED}; font-size: 12px}}
+.nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
+max-height: 24em; overflow: auto}}
+.nbagent .nbagent-ok {{color: {_GOOD}}} .nbagent .nbagent-bad {{color: {_BAD}}}
+.nbagent .nbagent-foot {{border-top: 1px solid {_LINE}; margin-top: 8px; padding-top: 4px; color: {_MUTED}; \
+font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
+</style>"""
+
+
+@lru_cache(maxsize=1)
+def _markdown() -> Any:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {escape(tokens[i].content)}]")
+    return parser
+
+
+def safe_html(text: str) -> str:
+    """Markdown -> HTML without scripts, styles, images, event handlers or foreign requests.
+
+    >>> safe_html("**5** <script>alert(1)</script>")
+    '<p><strong>5</strong> &lt;script&gt;alert(1)&lt;/script&gt;</p>\\n'
+    """
+    import nh3
+
+    if len(text) > MAX_MARKDOWN:
+        return f"<pre>{escape(text)}</pre>"
+    return nh3.clean(
+        _markdown().render(text),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+    )
+
+
+def escape(text: str) -> str:
+    """Any text as the text of an HTML element or attribute."""
+    return html.escape(text, quote=True)
+
+
+def details(summary: str, side: str, body: str) -> str:
+    """A collapsed block. All three are HTML already."""
+    side = f'<span class="nbagent-side">{side}</span>' if side else ""
+    return f'<details><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
+
+
+def labelled(label: str, text: str) -> str:
+    """A small heading and preformatted text under it."""
+    return f"<small>{escape(label)}</small><pre>{escape(preview(text))}</pre>"
+
+
+def preview(text: str, limit: int = PREVIEW) -> str:
+    """The text, or its beginning and how much was left out."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters: see agent.trace.tool_calls)"
+
+
+def as_json(value: Any) -> str:
+    """JSON text for people."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def signature(name: str, arguments: dict[str, Any] | None) -> str:
+    """`mean_by(column="body_mass_g")`: a call as one would type it, values shortened."""
+    parts = [f"{key}={_short(value)}" for key, value in (arguments or {}).items()]
+    return f"{name}({', '.join(parts)})"
+
+
+def _short(value: Any, limit: int = 60) -> str:
+    text = as_json(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def page(body: str) -> str:
+    """One output: the style, and a container that it applies to."""
+    return f'{STYLE}<div class="nbagent">{body}</div>'

@@ -1,0 +1,272 @@
+"""What a cell shows of a run: thinking and tool calls collapsed, the answer as Markdown, a footer with what it cost.
+
+`Transcript` turns events into HTML and plain text and knows nothing of Jupyter; `CellView` puts a transcript into one
+display and keeps it fresh at most 15 times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from nbagent.core import events
+from nbagent.core.events import Event
+from nbagent.core.messages import Usage
+from nbagent.notebook import render
+
+#: Seconds between two updates of a display; grows with the size of what is shown.
+INTERVAL = 1 / 15
+#: Characters of HTML a second that a display may send while it streams.
+BYTES_PER_SECOND = 60_000
+
+
+@dataclass(slots=True)
+class Segment:
+    """A stretch of the transcript: `text`, `thinking` or `tool`; `key` is the tool call's id."""
+
+    kind: str
+    text: str = ""
+    key: str = ""
+    event: Event | None = None
+    result: events.ToolResult | None = None
+    started: float = 0.0
+    duration: float | None = None
+    html: str | None = None  # kept once nothing can change any more
+
+
+class Transcript:
+    """The state of one run's display. Feed it events; ask it for `html()` and `plain()`."""
+
+    def __init__(self, *, timings: bool = True) -> None:
+        self.timings = timings
+        self.segments: list[Segment] = []
+        self.status = ""
+        self.note = ""
+        self._turn_start = 0
+        self._model = ""
+        self._usage = Usage()
+        self._cost: float | None = 0.0
+        self._started = monotonic()
+        self._footer: list[str] = []
+        self._ending = ""
+
+    def feed(self, event: Event) -> None:
+        """Take one event."""
+        match event:
+            case events.TurnStarted():
+                self._turn_start = len(self.segments)
+                self._model = str(event.metadata.get("model") or "")
+                self.status = f"waiting for {self._model}"
+            case events.Text():
+                self._grow("text", event.content)
+            case events.Thinking():
+                self._grow("thinking", event.content)
+            case events.ToolCall():
+                self._end_segment()
+                self.segments.append(Segment("tool", key=event.metadata["tool_call_id"], event=event))
+            case events.ToolStarted():
+                self.status = f"running {event.tool_name}"
+            case events.ToolResult():
+                self._take_result(event)
+            case events.Retry():
+                del self.segments[self._turn_start :]
+                self.status = event.content or "trying again"
+            case events.Http():
+                self.status = event.content or self.status
+            case events.UsageReport():
+                self._count(event)
+            case events.Limit():
+                self._ending = event.content
+            case events.Done() | events.Error():
+                self._end()
+
+    def interrupted(self) -> None:
+        """The run was cancelled: what is there stays, and says so."""
+        self._ending = "Interrupted."
+        self._end()
+
+    def _grow(self, kind: str, text: str) -> None:
+        self.status = ""
+        if not self.segments or self.segments[-1].kind != kind or len(self.segments) <= self._turn_start:
+            self._end_segment()
+            self.segments.append(Segment(kind, started=monotonic()))
+        self.segments[-1].text += text
+
+    def _end_segment(self) -> None:
+        if self.segments and self.segments[-1].duration is None:
+            self.segments[-1].duration = monotonic() - self.segments[-1].started
+
+    def _take_result(self, event: events.ToolResult) -> None:
+        self.status = ""
+        for segment in self.segments:
+            if segment.key == event.metadata["tool_call_id"]:
+                segment.result, segment.html = event, None
+
+    def _count(self, event: Event) -> None:
+        numbers = {key: event.metadata.get(key) or 0 for key in Usage().to_dict()}
+        self._usage += Usage(**numbers)
+        cost = event.metadata.get("cost_usd")
+        self._cost = None if cost is None or self._cost is None else self._cost + cost
+
+    def _end(self) -> None:
+        self.status = ""
+        self._end_segment()
+        usage = self._usage
+        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+        seconds = monotonic() - self._started
+        self._footer = [self._model] if self._model else []
+        if usage.total_tokens:
+            self._footer += [f"{usage.input_tokens:,} in{cached}", f"{usage.output_tokens:,} out"]
+            if self._cost:
+                self._footer.append(f"${self._cost:.4f}")
+        if self.timings:
+            self._footer.append(f"{seconds:.1f} s")
+        if self.note:
+            self._footer.append(self.note)
+
+    def html(self) -> str:
+        """The whole transcript as one safe HTML page fragment."""
+        parts = [self._segment_html(segment) for segment in self.segments]
+        if self.status:
+            parts.append(f'<div class="nbagent-quiet">{render.escape(self.status)}…</div>')
+        if self._ending:
+            parts.append(f'<div class="nbagent-quiet">{render.escape(self._ending)}</div>')
+        if self._footer:
+            spans = "".join(f"<span>{render.escape(item)}</span>" for item in self._footer)
+            parts.append(f'<div class="nbagent-foot">{spans}</div>')
+        return render.page("".join(parts))
+
+    def plain(self) -> str:
+        """The same as readable text, for terminals and for hosts without HTML."""
+        lines = []
+        for segment in self.segments:
+            if segment.kind == "tool" and segment.event is not None:
+                lines.append(f"▸ {render.signature(segment.event.tool_name or '', segment.event.tool_arguments)}")
+                if segment.result is not None:
+                    lines.append(f"  {render.preview(segment.result.content, 200)}")
+            elif segment.kind == "text":
+                lines.append(segment.text)
+        lines += [line for line in (f"{self.status}…" if self.status else "", self._ending) if line]
+        if self._footer:
+            lines.append(f"[{' · '.join(self._footer)}]")
+        return "\n".join(lines)
+
+    def _segment_html(self, segment: Segment) -> str:
+        if segment.html is not None:
+            return segment.html
+        if segment.kind == "text":
+            made = render.safe_html(segment.text)
+        elif segment.kind == "thinking":
+            made = self._thinking_html(segment)
+        else:
+            made = self._tool_html(segment)
+        if segment is not self.segments[-1] or self._footer:
+            segment.html = made if segment.kind != "tool" or segment.result else None
+        return made
+
+    def _thinking_html(self, segment: Segment) -> str:
+        took = f" for {segment.duration:.1f} s" if self.timings and segment.duration is not None else ""
+        head = "Thinking…" if segment.duration is None else f"Thought{took}"
+        body = f"<pre>{render.escape(segment.text)}</pre>"
+        return render.details(f'<span class="nbagent-quiet">{head}</span>', "", body)
+
+    def _tool_html(self, segment: Segment) -> str:
+        call, result = segment.event, segment.result
+        if call is None:
+            return ""
+        arguments = call.tool_arguments or {}
+        body = render.labelled("arguments", render.as_json(arguments))
+        side = "running…"
+        if result is not None:
+            body += render.labelled("error" if result.metadata["is_error"] else "result", result.content)
+            side = self._tool_side(result)
+        title = f"<code>{render.escape(render.signature(call.tool_name or '', arguments))}</code>"
+        return render.details(title, side, body)
+
+    def _tool_side(self, result: events.ToolResult) -> str:
+        outcome = result.outcome
+        took = f" {_duration(result.metadata['duration_s'])}" if self.timings else ""
+        if outcome is not None and not outcome.args_valid:
+            return '<span class="nbagent-bad">arguments invalid, sent back</span>'
+        if outcome is not None and outcome.denied:
+            return '<span class="nbagent-bad">denied</span>'
+        if result.metadata["is_error"]:
+            return f'<span class="nbagent-bad">✗ error</span>{took}'
+        return f'<span class="nbagent-ok">✓</span>{took}'
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+class CellView:
+    """Shows a transcript in the running cell, through one display that is updated in place.
+
+    `show` is called with a mimebundle, and with the handle's `update` from the second time on. Where nobody watches
+    (`live=False`: nbclient, nbval) there is one final display.
+    """
+
+    def __init__(self, transcript: Transcript, show: Callable[[dict[str, str]], Any], *, live: bool = True) -> None:
+        self.transcript = transcript
+        self._show = show
+        self._live = live
+        self._last = 0.0
+        self._size = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed(self, event: Event) -> None:
+        """Take one event, and repaint if it is time to."""
+        self.transcript.feed(event)
+        if not self._live or self._timer is not None:
+            return
+        wait = self._last + max(INTERVAL, self._size / BYTES_PER_SECOND) - monotonic()
+        if wait <= 0:
+            self._paint()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(wait, self._paint)
+
+    def close(self) -> None:
+        """The final state, always shown."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._live = True
+        self._paint()
+
+    def _paint(self) -> None:
+        self._timer = None
+        html = self.transcript.html()
+        self._show({"text/html": html, "text/plain": self.transcript.plain()})
+        self._last, self._size = monotonic(), len(html)
+
+
+class TerminalView:
+    """The same transcript in a terminal, where nothing can be repainted: text as it comes, the rest as lines."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self.transcript = transcript
+        self._open = False
+
+    def feed(self, event: Event) -> None:
+        """Print what is new."""
+        self.transcript.feed(event)
+        match event:
+            case events.Text():
+                self._write(event.content, end="")
+            case events.ToolCall():
+                self._write(f"▸ {render.signature(event.tool_name or '', event.tool_arguments)}")
+            case events.ToolResult():
+                self._write(f"  {render.preview(event.content, 200)}")
+            case events.Retry() | events.Limit():
+                self._write(event.content)
+
+    def close(self) -> None:
+        """The footer."""
+        self._write(self.transcript.plain().rpartition("\n")[2])
+
+    def _write(self, text: str, end: str = "\n") -> None:
+        lead = "\n" if self._open and end else ""
+        print(f"{lead}{text}", end=end, flush=True)  # noqa: T201  a terminal's display is its standard output
+        self._open = not end

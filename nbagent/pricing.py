@@ -1,0 +1,35 @@
+"""What a request costs, from the price list of the `genai-prices` package. An unknown model has no price, never 0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nbagent.core.messages import Usage
+
+#: Our vendor names where the price list has another.
+_PROVIDER_IDS = {"claude": "anthropic", "gemini": "google", "zhipu": "zai"}
+_FREE = {"local", "scripted"}
+
+
+def price(usage: Usage, model: str, vendor: str) -> float | None:
+    """US dollars for these tokens, or None where the list does not know the model at this vendor.
+
+    A model on the user's own machine is free.
+    """
+    if vendor in _FREE:
+        return 0.0
+    from genai_prices import Usage as Tokens
+    from genai_prices import calc_price
+
+    tokens = Tokens(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+    )
+    try:
+        cost = calc_price(tokens, model, provider_id=_PROVIDER_IDS.get(vendor, vendor))
+    except LookupError:
+        return None
+    return float(cost.total_price)

@@ -1,0 +1,83 @@
+"""What a provider is: something that turns a conversation into an answer.
+
+`chat` alone makes a provider (`__init__` need not be called, nothing is kept between calls):
+
+>>> class Echo(LLMProvider):
+...     model_name = "echo"
+...     def supports_function_calling(self): return True
+...     async def chat(self, messages, functions=None, temperature=None, **kwargs):
+...         return LLMResponse(messages[-1].content)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from nbagent.core.events import Event, Text, Thinking
+from nbagent.core.messages import LLMMessage, LLMResponse
+
+#: What the agent offers as tools: `{"name": str, "description": str, "parameters": JSON schema}`.
+Functions = Sequence[dict[str, Any]]
+
+
+class LLMProvider(ABC):
+    """Abstract base of all providers."""
+
+    #: The vendor's name as `create_provider` knows it; tags `provider_extras`.
+    vendor: str = "custom"
+
+    @abstractmethod
+    async def chat(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> LLMResponse:
+        """One complete answer to the conversation. Raises a `ProviderError` where the vendor fails."""
+
+    @abstractmethod
+    def supports_function_calling(self) -> bool:
+        """Whether the model itself can call tools; where not, the agent describes them in the prompt."""
+
+    @property
+    @abstractmethod
+    def model_name(self) -> str:
+        """The model's name as the vendor knows it."""
+
+    async def stream(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[Event | LLMResponse]:
+        """The same answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, `Http`, and the `LLMResponse` last.
+
+        Leave it as it is and the answer arrives in one piece.
+        """
+        if temperature is not None:  # only then, so that a provider's own default stands
+            kwargs["temperature"] = temperature
+        response = await self.chat(messages, functions, **kwargs)
+        thinking = (response.metadata or {}).get("thinking")
+        if thinking:
+            yield Thinking(thinking)
+        if response.content:
+            yield Text(response.content)
+        yield response
+
+    async def aclose(self) -> None:  # noqa: B027  most providers have nothing to close
+        """Close connections. Nothing to do where there are none."""
+
+
+async def collect(stream: AsyncIterator[Event | LLMResponse]) -> LLMResponse:
+    """The `LLMResponse` at the end of a stream."""
+    response = None
+    async for item in stream:
+        if isinstance(item, LLMResponse):
+            response = item
+    if response is None:
+        raise RuntimeError("a provider's stream() must end with an LLMResponse")
+    return response

@@ -1,0 +1,110 @@
+"""A provider that says what it is told to: for tests, for demonstrations without a key, for notebooks about errors."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from nbagent.core.events import Event, Text, Thinking
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
+from nbagent.errors import ConfigurationError
+from nbagent.providers.base import Functions, LLMProvider, collect
+
+#: One turn: a text, a call, several calls, a whole response, or an exception to raise.
+ScriptedTurn = str | FunctionCall | list[FunctionCall] | LLMResponse | BaseException
+
+
+class ScriptedProvider(LLMProvider):
+    """Answers with the next of `turns`, or with what the function `turns(messages, functions)` returns (or awaits).
+
+    Texts are streamed word by word, `delay` seconds apart. `requests` keeps what was asked: a list of
+    `(messages, functions)`.
+
+    >>> provider = ScriptedProvider([FunctionCall("get_weather", {"city": "Berlin"}), "It is sunny in Berlin."])
+    """
+
+    vendor = "scripted"
+
+    def __init__(
+        self,
+        turns: Iterable[ScriptedTurn] | Callable[..., Any] = (),
+        *,
+        model: str = "scripted",
+        delay: float = 0.0,
+        function_calling: bool = True,
+    ) -> None:
+        self._next = turns if callable(turns) else None
+        self._turns = iter(()) if callable(turns) else iter(turns)
+        self._model = model
+        self._delay = delay
+        self._function_calling = function_calling
+        self.requests: list[tuple[list[LLMMessage], list[dict[str, Any]]]] = []
+
+    @property
+    def model_name(self) -> str:
+        """The name given as `model`."""
+        return self._model
+
+    def supports_function_calling(self) -> bool:
+        """As given."""
+        return self._function_calling
+
+    async def chat(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> LLMResponse:
+        """The next turn, whole."""
+        return await collect(self.stream(messages, functions, temperature, **kwargs))
+
+    async def stream(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[Event | LLMResponse]:
+        """The next turn, word by word."""
+        self.requests.append((list(messages), list(functions or [])))
+        response = _as_response(await self._turn(messages, functions), messages)
+        thinking = (response.metadata or {}).get("thinking")
+        if thinking:
+            yield Thinking(thinking)
+        for word in _words(response.content):
+            await asyncio.sleep(self._delay)
+            yield Text(word)
+        yield response
+
+    async def _turn(self, messages: list[LLMMessage], functions: Functions | None) -> ScriptedTurn:
+        if self._next is not None:
+            turn = self._next(messages, functions)
+            return await turn if inspect.isawaitable(turn) else turn  # type: ignore[no-any-return]
+        try:
+            return next(self._turns)
+        except StopIteration:
+            asked = len(self.requests)
+            raise ConfigurationError(
+                f"the script has no turn for request {asked}: give ScriptedProvider more turns, or a function"
+            ) from None
+
+
+def _as_response(turn: ScriptedTurn, messages: list[LLMMessage]) -> LLMResponse:
+    """A scripted turn as a response whose usage counts words, so that traces and limits have numbers."""
+    if isinstance(turn, BaseException):
+        raise turn
+    if isinstance(turn, LLMResponse):
+        return turn
+    usage = Usage(sum(len(m.text.split()) for m in messages), len(turn.split()) if isinstance(turn, str) else 1)
+    if isinstance(turn, str):
+        return LLMResponse(turn, None, "stop", {"usage": usage})
+    calls = [turn] if isinstance(turn, FunctionCall) else turn
+    return LLMResponse("", calls, "tool_calls", {"usage": usage})
+
+
+def _words(text: str) -> list[str]:
+    """`"a b"` -> `["a ", "b"]`."""
+    return text.replace(" ", " \0").split("\0") if text else []

@@ -1,0 +1,1 @@
+"""What an agent did, as pandas DataFrames inside the kernel: no server, nothing to switch on."""

@@ -1,0 +1,148 @@
+"""The tables of a trace as DataFrames. Their columns are declared here, and only here.
+
+dtypes are stable: text is the pandas string type, counts are `Int64`, seconds and dollars `Float64`, flags `boolean`,
+times `datetime64[us, UTC]`. What is unknown is NA, never 0. An empty table has all its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pandas as pd
+
+TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"
+COUNT, REAL, FLAG, TIME = "Int64", "Float64", "boolean", "datetime64[us, UTC]"
+
+_USAGE = {
+    "input_tokens": COUNT,
+    "cache_read_tokens": COUNT,
+    "cache_write_tokens": COUNT,
+    "output_tokens": COUNT,
+    "reasoning_tokens": COUNT,
+    "total_tokens": COUNT,
+}
+#: In every table, at its end.
+_SHARED = {"run_id": TEXT, "session_id": TEXT, "ts": TIME}
+
+COLUMNS: dict[str, dict[str, str]] = {
+    # one row per question
+    "runs": {
+        "run_id": TEXT, "parent_run_id": TEXT, "branch": TEXT, "agent": TEXT, "source": TEXT, "cell_id": TEXT,
+        "execution_count": COUNT, "prompt": TEXT, "output": TEXT, "output_type": TEXT, "status": TEXT,
+        "error_type": TEXT, "error_message": TEXT, "n_calls": COUNT, "n_tool_calls": COUNT, **_USAGE,
+        "cost_usd": REAL, "cost_known": FLAG, "started": TIME, "ended": TIME, "duration_s": REAL, "replayed": FLAG,
+    },
+    # one row per model request
+    "calls": {
+        "call_id": TEXT, "step": COUNT, "attempt": COUNT, "provider": TEXT, "base_url_host": TEXT, "model": TEXT,
+        "response_model": TEXT, "response_id": TEXT, "stream": FLAG, "n_messages_in": COUNT, "params": TEXT,
+        "thinking_level": TEXT, "tool_choice": TEXT, "finish_reason": TEXT, "finish_reason_raw": TEXT, **_USAGE,
+        "usage_raw": TEXT, "usage_estimated": FLAG, "cost_usd": REAL, "started": TIME, "ttft_s": REAL,
+        "duration_s": REAL, "retries": COUNT, "retry_wait_s": REAL, "http_status": COUNT, "error_type": TEXT,
+        "error_message": TEXT, "cache_hit": FLAG, "span_id": TEXT, "parent_span_id": TEXT,
+    },
+    # one row per message that entered the conversation
+    "messages": {
+        "message_id": TEXT, "parent_id": TEXT, "branch": TEXT, "turn": COUNT, "index": COUNT, "role": TEXT,
+        "text": TEXT, "n_blocks": COUNT, "call_id": TEXT, "tokens_est": COUNT, "pinned": FLAG, "trimmed": FLAG,
+    },
+    # one row per tool call
+    "tool_calls": {
+        "tool_call_id": TEXT, "wire_id": TEXT, "call_id": TEXT, "step": COUNT, "parallel_group": TEXT, "index": COUNT,
+        "name": TEXT, "args": TEXT, "args_raw": TEXT, "args_valid": FLAG, "validation_error": TEXT, "repaired": FLAG,
+        "approval": TEXT, "result_text": TEXT, "result_type": TEXT, "result_repr": TEXT, "truncated": FLAG,
+        "result_chars": COUNT, "is_error": FLAG, "error_type": TEXT, "error_message": TEXT, "started": TIME,
+        "ended": TIME, "duration_s": REAL, "function_version": TEXT, "cell_id": TEXT,
+    },
+    # one row per stretch of thinking; `kind` is visible, omitted or redacted
+    "thinking": {
+        "call_id": TEXT, "index": COUNT, "text": TEXT, "chars": COUNT, "kind": TEXT, "reasoning_tokens": COUNT,
+    },
+    # one row per event that is not a piece of something
+    "events": {
+        "event_id": COUNT, "type": TEXT, "name": TEXT, "call_id": TEXT, "tool_call_id": TEXT, "content": TEXT,
+        "data": TEXT,
+    },
+    # sums of `calls` by run, vendor, model and day
+    "usage": {
+        "run_id": TEXT, "provider": TEXT, "model": TEXT, "day": TIME, "n_calls": COUNT, **_USAGE, "cost_usd": REAL,
+    },
+}  # fmt: skip
+for _columns in COLUMNS.values():
+    _columns.update({name: dtype for name, dtype in _SHARED.items() if name not in _columns})
+
+#: What a table displays when it is shown whole: no ids and no times, which differ from run to run. They are there too.
+DISPLAYED: dict[str, list[str]] = {
+    "runs": ["prompt", "output", "status", "n_calls", "n_tool_calls", "input_tokens", "output_tokens", "cost_usd"],
+    "calls": ["step", "provider", "model", "finish_reason", "input_tokens", "output_tokens", "cost_usd"],
+    "messages": ["role", "text"],
+    "tool_calls": ["name", "args", "result_text", "args_valid", "is_error"],
+    "thinking": ["text", "chars"],
+    "events": ["type", "name", "content"],
+    "usage": ["provider", "model", "n_calls", "input_tokens", "output_tokens", "total_tokens", "cost_usd"],
+}
+
+
+class TraceFrame(pd.DataFrame):
+    """A table of a trace: a DataFrame whose display shows the columns worth reading. What you select is plain."""
+
+    _metadata: ClassVar[list[str]] = ["table"]
+    table: str
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame
+
+    def shown(self) -> pd.DataFrame:
+        """The part of the table that its display shows."""
+        return pd.DataFrame(self)[DISPLAYED[self.table]]
+
+    def __repr__(self) -> str:
+        return repr(self.shown())
+
+    def _repr_html_(self) -> str | None:
+        return self.shown().to_html(notebook=True, max_rows=20, max_cols=20)
+
+
+def _table(name: str, columns: dict[str, pd.Series[Any]]) -> TraceFrame:
+    frame = TraceFrame(columns)
+    frame.table = name
+    return frame
+
+
+def build(table: str, rows: Sequence[dict[str, Any]]) -> TraceFrame:
+    """Rows -> the table, by column, with the declared dtypes."""
+    columns = {name: _series([row.get(name) for row in rows], dtype) for name, dtype in COLUMNS[table].items()}
+    return _table(table, columns)
+
+
+def copy_of(frame: TraceFrame) -> TraceFrame:
+    """An independent copy that displays the same way."""
+    return _table(frame.table, {str(name): column for name, column in frame.items()})
+
+
+def usage(calls: Sequence[dict[str, Any]]) -> TraceFrame:
+    """Token counts and cost by run, vendor, model and day. An unknown cost makes its sum unknown."""
+    frame = pd.DataFrame(build("calls", calls))
+    frame["day"] = frame["started"].dt.floor("D")
+    keys = ["run_id", "session_id", "provider", "model", "day"]
+    grouped = frame.groupby(keys, sort=False, dropna=False)
+    sums = grouped[list(_USAGE)].sum()
+    sums["n_calls"] = grouped.size()
+    sums["cost_usd"] = grouped["cost_usd"].agg(lambda costs: costs.sum(skipna=False))
+    sums["ts"] = grouped["ts"].min()
+    sums = sums.reset_index()
+    columns = COLUMNS["usage"]
+    return _table("usage", {name: _cast(sums[name], dtype) for name, dtype in columns.items()})
+
+
+def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
+    if dtype == TIME:
+        return _cast(pd.to_datetime(pd.Series(values, dtype="Float64"), unit="s", utc=True), dtype)
+    return pd.Series(values, dtype=dtype)
+
+
+def _cast(series: pd.Series[Any], dtype: Any) -> pd.Series[Any]:
+    cast: pd.Series[Any] = series.astype(dtype)
+    return cast

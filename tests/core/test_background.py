@@ -1,0 +1,107 @@
+"""Blocking calls on the background loop, calls back to the main thread, and the queue of runs."""
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+
+from nbagent.core.background import RunQueue, background_loop, call_on_main, run_sync
+
+
+async def double(x):
+    await asyncio.sleep(0)
+    return 2 * x
+
+
+def test_a_coroutine_runs_from_blocking_code():
+    assert run_sync(double(21)) == 42
+
+
+async def test_it_runs_inside_a_running_loop_too():
+    assert run_sync(double(21)) == 42
+
+
+def test_errors_come_through():
+    async def fail():
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        run_sync(fail())
+
+
+def test_the_background_loop_may_not_wait_for_itself():
+    async def outer():
+        return run_sync(double(1))
+
+    with pytest.raises(RuntimeError, match="wait for itself"):
+        run_sync(outer())
+
+
+def test_a_waiting_main_thread_serves_calls():
+    async def ask():
+        return await call_on_main(threading.current_thread)
+
+    assert run_sync(ask()) is threading.main_thread()
+
+
+def test_errors_of_a_served_call_come_back_to_the_coroutine():
+    async def ask():
+        try:
+            await call_on_main(lambda: 1 / 0)
+        except ZeroDivisionError:
+            return "caught"
+
+    assert run_sync(ask()) == "caught"
+
+
+async def test_on_a_loop_of_the_main_thread_the_call_runs_right_there():
+    assert await call_on_main(threading.current_thread) is threading.main_thread()
+
+
+def test_without_anybody_waiting_it_says_so():
+    future = asyncio.run_coroutine_threadsafe(call_on_main(lambda: 1), background_loop())
+    with pytest.raises(RuntimeError, match="nobody serves the main thread"):
+        future.result(5)
+
+
+def test_ctrl_c_cancels_and_lets_the_coroutine_clean_up():
+    cleaned = []
+
+    async def wait():
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sync(wait())
+    assert cleaned == [True]
+    assert run_sync(double(1)) == 2
+
+
+async def test_the_queue_is_first_in_first_out():
+    queue, order = RunQueue(), []
+
+    async def run(number):
+        await queue.enter()
+        order.append(number)
+        await asyncio.sleep(0)
+        queue.leave()
+
+    await asyncio.gather(*(run(number) for number in range(5)))
+    assert order == list(range(5))
+
+
+async def test_a_cancelled_waiter_does_not_block_the_queue():
+    queue = RunQueue()
+    await queue.enter()
+    waiting = asyncio.create_task(queue.enter())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    queue.leave()
+    await asyncio.wait_for(queue.enter(), 5)

@@ -1,0 +1,101 @@
+"""ContextManager: the system message first, whole turns trimmed, the history repaired before a send."""
+
+import pytest
+
+from nbagent import ContextManager, FunctionCall, LLMMessage, Usage
+
+
+def turn(number, with_tool=False):
+    messages = [LLMMessage("user", f"question {number}")]
+    if with_tool:
+        messages.append(LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {}, f"c{number}")]))
+        messages.append(LLMMessage("tool", "1", name="f", tool_call_id=f"c{number}"))
+    return [*messages, LLMMessage("assistant", f"answer {number}")]
+
+
+def filled(turns, **limits):
+    context = ContextManager(**limits)
+    context.set_system_message("system")
+    for number in range(turns):
+        for message in turn(number, with_tool=number % 2 == 1):
+            context.add_message(message)
+    return context
+
+
+def test_trimming_drops_whole_turns_and_keeps_the_system_message():
+    context = filled(10, max_messages=12)
+    assert "trimmed" in context.prepare()
+    roles = [m.role for m in context.messages]
+    assert roles[:2] == ["system", "user"]
+    assert len(context.messages) - 1 <= 12
+    assert context.messages[-1].content == "answer 9"
+
+
+def test_trimming_leaves_room_so_that_the_prefix_stays_for_a_while():
+    context = filled(10, max_messages=12)
+    context.prepare()
+    prefix = context.messages[:3]
+    context.add_message(LLMMessage("user", "one more"))
+    assert context.prepare() == ""
+    assert context.messages[:3] == prefix
+
+
+def test_the_last_turn_is_never_trimmed():
+    context = ContextManager(max_messages=2)
+    for message in turn(0, with_tool=True):
+        context.add_message(message)
+    context.prepare()
+    assert len(context.messages) == 4
+
+
+def test_tokens_are_the_vendors_count_plus_an_estimate_of_what_came_since():
+    context = filled(2)
+    context.count(Usage(input_tokens=900, output_tokens=100))
+    assert context.get_tokens() == 1_000
+    context.add_message(LLMMessage("user", "x" * 400))
+    assert 1_050 < context.get_tokens() < 1_200
+
+
+def test_max_tokens_trims_by_the_vendors_count():
+    context = filled(10, max_tokens=500)
+    context.count(Usage(input_tokens=2_000, output_tokens=0))
+    context.prepare()
+    assert context.get_tokens() <= 500
+
+
+def test_undo_takes_back_the_last_turn():
+    context = filled(2)
+    removed = context.undo()
+    assert [m.role for m in removed] == ["user", "assistant", "tool", "assistant"]
+    assert context.messages[-1].content == "answer 0"
+    context.clear()
+    assert [m.role for m in context.messages] == ["system"]
+    assert context.undo() == []
+
+
+def test_a_list_of_messages_replaces_the_history_but_the_system_message():
+    context = filled(2)
+    context.take([{"role": "user", "content": "new"}])
+    assert [(m.role, m.content) for m in context.messages] == [("system", "system"), ("user", "new")]
+    context.take([LLMMessage("system", "other"), LLMMessage("user", "newer")])
+    assert [(m.role, m.content) for m in context.messages] == [("system", "other"), ("user", "newer")]
+
+
+def test_content_parts_are_one_user_message():
+    context = ContextManager()
+    (message,) = context.take([{"type": "text", "text": "look"}])
+    assert (message.role, message.text) == ("user", "look")
+
+
+def test_a_history_that_the_user_edited_is_repaired():
+    context = filled(2)
+    context.prepare()
+    del context.messages[5]  # a tool result
+    assert context.prepare() == "repaired the history"
+    assert [m.role for m in context.messages].count("tool") == 1
+
+
+@pytest.mark.parametrize("limits", [{"max_messages": 0}, {"max_tokens": -1}])
+def test_a_senseless_limit_is_named(limits):
+    with pytest.raises(ValueError, match=next(iter(limits))):
+        ContextManager(**limits)

@@ -1,0 +1,72 @@
+"""The neutral message model: values that go to JSON and back."""
+
+import dataclasses
+import json
+
+import pytest
+
+from nbagent import FunctionCall, LLMMessage, Usage
+from nbagent.core.messages import as_messages, parse_arguments
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        LLMMessage("user", "hello"),
+        LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {"a": [1]}, "c1"), FunctionCall("g", raw="{oops")]),
+        LLMMessage("tool", "1", name="f", tool_call_id="c1", is_error=True),
+        LLMMessage("assistant", "half", interrupted=True, provider_extras={"vendor": "claude", "blocks": []}),
+        LLMMessage("user", [{"type": "text", "text": "see"}]),
+    ],
+)
+def test_messages_survive_json(message):
+    assert LLMMessage.from_dict(json.loads(json.dumps(message.to_dict()))) == message
+
+
+def test_chat_completions_messages_are_understood():
+    calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}]
+    message = LLMMessage.from_dict({"role": "assistant", "content": None, "tool_calls": calls})
+    assert message.content == ""
+    assert message.tool_calls == [FunctionCall("f", {"x": 1}, "c")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ({}, None)),
+        (None, ({}, None)),
+        ("null", ({}, None)),
+        ('{"a": 1}', ({"a": 1}, None)),
+        ('"{\\"a\\": 1}"', ({"a": 1}, None)),
+        ({"a": 1}, ({"a": 1}, None)),
+        ('{"a": ', ({}, '{"a": ')),
+        ("[1]", ({}, "[1]")),
+        ("7", ({}, "7")),
+    ],
+)
+def test_arguments_as_vendors_send_them(text, expected):
+    assert parse_arguments(text) == expected
+
+
+def test_messages_are_values():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        LLMMessage("user", "a").content = "b"
+    assert LLMMessage("user", "a") == LLMMessage("user", "a")
+
+
+def test_a_changed_copy_does_not_keep_the_encoded_form():
+    message = LLMMessage("user", "a")
+    message.wire["codec"] = b"a"
+    assert message.replace(content="b").wire == {}
+
+
+def test_usage_adds_up():
+    total = Usage(1, 2, 3, 4, 5) + Usage(10, 20, 30, 40, 50)
+    assert total == Usage(11, 22, 33, 44, 55)
+    assert total.total_tokens == 33
+
+
+def test_what_a_user_may_say():
+    assert as_messages("hi") == [LLMMessage("user", "hi")]
+    assert as_messages([{"role": "user", "content": "hi"}]) == [LLMMessage("user", "hi")]
+    assert as_messages([{"type": "text", "text": "hi"}])[0].text == "hi"

@@ -1,0 +1,157 @@
+"""A real Jupyter kernel for tests: run cells, watch what they publish, interrupt them.
+
+The kernel's Python is this one, or the one that the environment variable NBAGENT_TEST_KERNEL names (older hosts).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import KernelManager
+
+TIMEOUT = 60.0
+
+#: Run first in each kernel: providers whose pace a test controls through files.
+PRELUDE = '''
+import asyncio, os, time
+import nbagent
+from nbagent import Agent, FunctionCall, LLMProvider, LLMResponse, ScriptedProvider, tool
+from nbagent.core.events import Text
+
+class Gated(LLMProvider):
+    """Says `first`, waits until a file exists (or forever), says `second`."""
+    vendor, model_name = "scripted", "gated"
+    def __init__(self, first, second, gate=None): self.first, self.second, self.gate = first, second, gate
+    def supports_function_calling(self): return True
+    async def chat(self, messages, functions=None, temperature=None, **kwargs): raise AssertionError
+    async def stream(self, messages, functions=None, temperature=None, **kwargs):
+        yield Text(self.first)
+        while self.gate is None or not os.path.exists(self.gate):
+            await asyncio.sleep(0.01)
+        yield Text(self.second)
+        yield LLMResponse(self.first + self.second, None, "stop")
+'''
+
+
+@dataclass
+class Cell:
+    """A cell that was sent: its messages so far, and its reply."""
+
+    msg_id: str
+    messages: list[dict] = field(default_factory=list)
+    reply: dict | None = None
+
+    def of(self, *types: str) -> list[dict]:
+        return [m["content"] for m in self.messages if m["msg_type"] in types]
+
+    @property
+    def displays(self) -> list[dict]:
+        """All mimebundles, first displays and updates, in order."""
+        return [c["data"] for c in self.of("display_data", "update_display_data")]
+
+    @property
+    def text(self) -> str:
+        """text/plain of the last display."""
+        return self.displays[-1]["text/plain"] if self.displays else ""
+
+    @property
+    def html(self) -> str:
+        return self.displays[-1]["text/html"]
+
+    @property
+    def stdout(self) -> str:
+        return "".join(c["text"] for c in self.of("stream") if c["name"] == "stdout")
+
+    @property
+    def result(self) -> str:
+        return "".join(c["data"]["text/plain"] for c in self.of("execute_result"))
+
+    @property
+    def status(self) -> str:
+        return self.reply["content"]["status"]
+
+    @property
+    def error(self) -> str:
+        return self.reply["content"]["ename"]
+
+    @property
+    def traceback(self) -> str:
+        return "\n".join(self.reply["content"].get("traceback", []))
+
+
+class Kernel:
+    """Starts with `with Kernel(tmp_path) as kernel:`; the extension is loaded and PRELUDE has run."""
+
+    def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
+        spec = folder / "kernels" / "tested"
+        spec.mkdir(parents=True)
+        python = os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
+        argv = [python, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
+        specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
+        self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs)
+        self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}
+        self._cells: dict[str, Cell] = {}
+
+    def __enter__(self) -> Kernel:
+        self._manager.start_kernel(env=self._env)
+        self.client = self._manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=TIMEOUT)
+        first = self.run("%load_ext nbagent\n" + PRELUDE)
+        assert first.status == "ok", first.traceback
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
+
+    def send(self, code: str, allow_stdin: bool = True) -> Cell:
+        """Queue a cell; does not wait."""
+        cell = Cell(self.client.execute(code, allow_stdin=allow_stdin, stop_on_error=False))
+        self._cells[cell.msg_id] = cell
+        return cell
+
+    def run(self, code: str, **options: bool) -> Cell:
+        """Send a cell and wait for its end."""
+        return self.wait(self.send(code, **options))
+
+    def interrupt(self) -> None:
+        self._manager.interrupt_kernel()
+
+    def wait(self, cell: Cell) -> Cell:
+        """Until the cell has ended: replied and gone idle."""
+        return self.until(cell, lambda: cell.reply is not None and "idle" in self._states(cell))
+
+    def until(self, cell: Cell, condition) -> Cell:
+        """Collect messages until the condition holds."""
+        deadline = time.monotonic() + TIMEOUT
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"after {TIMEOUT} s: {cell.messages[-3:]}")
+            self._collect()
+        return cell
+
+    def _states(self, cell: Cell) -> list[str]:
+        return [c["execution_state"] for c in cell.of("status")]
+
+    def _collect(self) -> None:
+        for get, is_reply in ((self.client.get_iopub_msg, False), (self.client.get_shell_msg, True)):
+            try:
+                message = get(timeout=0.02)
+            except queue.Empty:
+                continue
+            cell = self._cells.get(message["parent_header"].get("msg_id"))
+            if cell is None:
+                continue
+            if is_reply:
+                cell.reply = message
+            else:
+                cell.messages.append(message)

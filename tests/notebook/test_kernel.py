@@ -1,0 +1,253 @@
+"""`%%agent` in a real kernel: streaming, interrupts, queued cells, live tools, output that lands in its cell."""
+
+import re
+
+import pytest
+from kernels import Kernel
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def kernel(shared):
+    """The module's kernel, with a fresh agent and no tools of other tests."""
+    shared.run("for name in list(nbagent.live.names()): nbagent.live.unregister(name)\nagent = Agent(tools=nbagent.live)")
+    return shared
+
+
+def ok(cell):
+    assert cell.status == "ok", cell.traceback
+    return cell
+
+
+def script(kernel, *turns, **options):
+    extra = "".join(f", {key}={value!r}" for key, value in options.items())
+    ok(kernel.run(f"agent.provider = ScriptedProvider([{', '.join(turns)}]{extra})"))
+
+
+def test_the_answer_streams_while_the_model_still_runs(kernel, tmp_path):
+    gate = tmp_path / "go on"
+    ok(kernel.run(f"agent.provider = Gated('one ', 'two', {str(gate)!r})"))
+    cell = kernel.send("%%agent\ncount")
+    kernel.until(cell, lambda: "one" in cell.text)
+    assert cell.reply is None
+    gate.touch()
+    ok(kernel.wait(cell))
+    assert "one two" in cell.text
+    assert len(cell.of("display_data")) == 1, "one display, updated in place"
+    assert set(cell.displays[-1]) == {"text/html", "text/plain"}
+
+
+@pytest.mark.parametrize(
+    "doing",
+    [
+        "agent.provider = Gated('so far', 'never')",
+        "@tool\nasync def wait():\n    open({mark!r}, 'w').close()\n    await asyncio.sleep(600)",
+        "@tool\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
+        "@tool(main_thread=True)\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
+    ],
+    ids=["model", "async tool", "sync tool", "main thread tool"],
+)
+@pytest.mark.parametrize("prefix", ["", "%%time\n"], ids=["async cell", "background loop"])
+def test_interrupt(kernel, tmp_path, doing, prefix):
+    mark = tmp_path / "started"
+    with_tool = "mark" in doing
+    if with_tool:
+        script(kernel, "FunctionCall('wait', {}, 'c1')")
+    ok(kernel.run(doing.format(mark=str(mark))))
+    cell = kernel.send(prefix + "%%agent\ngo")
+    kernel.until(cell, lambda: mark.exists() if with_tool else "so far" in cell.text)
+    kernel.interrupt()
+    kernel.wait(cell)
+    assert (cell.status, cell.error) == ("error", "KeyboardInterrupt")
+    assert "Interrupted." in cell.text
+    assert "turn.py" not in cell.traceback, "our internals are not the user's business"
+    if not with_tool:
+        assert "so far" in cell.text
+        last = ok(kernel.run("agent.conversation_history[-1].content, agent.conversation_history[-1].interrupted"))
+        assert last.result == "('so far', True)"
+    script(kernel, "'still here'")
+    following = ok(kernel.run("%%agent\nand now?"))
+    assert "still here" in following.text
+    runs = ok(kernel.run("agent.trace.runs['status'].tolist()"))
+    assert runs.result == "['interrupted', 'ok']"
+
+
+def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
+    gate = tmp_path / "go"
+    ok(kernel.run(f"agent.provider = Gated('a ', 'b', {str(gate)!r})"))
+    first = kernel.send("%%agent\nx")
+    second = kernel.send("print('second', len(agent.conversation_history))")
+    third = kernel.send("%%agent\ny")
+    kernel.until(first, lambda: "a" in first.text)
+    assert second.reply is None
+    gate.touch()
+    for cell in (first, second, third):
+        ok(kernel.wait(cell))
+    assert second.stdout == "second 2\n"
+    assert "a b" in third.text
+
+
+def test_redefinition_is_live(kernel):
+    turn = "FunctionCall('size', {'n': 2}, 'c')"
+    script(kernel, turn, "'one'", turn, "'two'", turn, "'three'")
+    ok(kernel.run("@tool\ndef size(n: int) -> int:\n    'Old words.'\n    return n * 10"))
+    assert "20" in ok(kernel.run("%%agent\nx")).text
+    ok(kernel.run("def size(n: int) -> int:\n    'New words.'\n    return n * 11"))
+    assert "22" in ok(kernel.run("%%agent\nx")).text
+    offered = ok(kernel.run("[r[1][0]['description'] for r in agent.provider.requests]")).result
+    assert offered == "['Old words.', 'Old words.', 'New words.', 'New words.']"
+    ok(kernel.run("del size"))
+    gone = ok(kernel.run("%%agent\nx"))
+    assert "size" in gone.text
+    assert ok(kernel.run("[len(r[1]) for r in agent.provider.requests[4:]]")).result == "[0, 0]"
+
+
+def test_print_and_plot_of_a_tool_land_in_its_cell(kernel):
+    script(kernel, "FunctionCall('draw', {}, 'c')", "'drawn'")
+    ok(kernel.run(
+        "import matplotlib.pyplot as plt\n@tool\ndef draw() -> str:\n    print('printed inside')\n"
+        "    plt.plot([1, 2])\n    return 'ok'"
+    ))  # fmt: skip
+    cell = kernel.send("%%agent\ndraw it")
+    after = kernel.send("1 + 1")
+    ok(kernel.wait(cell))
+    ok(kernel.wait(after))
+    assert cell.stdout == "printed inside\n"
+    assert sum("image/png" in bundle for bundle in cell.displays) == 1
+    assert not after.displays
+    assert ok(kernel.run("plt.get_fignums()")).result == "[]"
+
+
+def test_an_approval_is_asked_below_the_cell_and_denied_where_nobody_can_answer(kernel):
+    script(kernel, "FunctionCall('wipe', {}, 'c')", "'done'", "FunctionCall('wipe', {}, 'c')", "'denied'")
+    ok(kernel.run("wiped = []\n@tool(approve=True)\ndef wipe() -> str:\n    wiped.append(1)\n    return 'wiped'"))
+    cell = kernel.send("%%agent\nwipe")
+    question = kernel.client.get_stdin_msg(timeout=30)
+    assert "wipe()" in question["content"]["prompt"]
+    kernel.client.input("y")
+    ok(kernel.wait(cell))
+    assert ok(kernel.run("wiped")).result == "[1]"
+    ok(kernel.run("%%agent\nwipe", allow_stdin=False))
+    assert ok(kernel.run("wiped")).result == "[1]"
+
+
+def test_headless_there_is_one_display_without_times(kernel):
+    script(kernel, "FunctionCall('f', {}, 'c')", "'the answer'")
+    ok(kernel.run("@tool\ndef f() -> int:\n    return 1"))
+    cell = ok(kernel.run("%%agent\nx", allow_stdin=False))
+    assert len(cell.displays) == 1
+    assert not re.search(r"\d+(\.\d+)? (ms|s)\b", cell.text)
+    assert "the answer" in cell.text
+    assert "▸ f()" in cell.text
+
+
+@pytest.mark.parametrize("way", ["%%time\n%%agent\nx", "%%capture kept\n%%agent\nx", "get_ipython().run_cell_magic('agent', '', 'x')"])
+def test_under_other_magics_and_from_code(kernel, way):
+    script(kernel, "'the answer'")
+    cell = ok(kernel.run(way))
+    if "capture" in way:
+        cell = ok(kernel.run("kept.show()"))
+    assert "the answer" in cell.text
+
+
+def test_results_and_outputs_in_variables(kernel):
+    script(kernel, "'forty two'")
+    cell = ok(kernel.run("%%agent -o words\nx"))
+    assert cell.result == ""
+    assert ok(kernel.run("words, type(_agent).__name__, _agent['content']")).result == (
+        "('forty two', 'AgentResult', 'forty two')"
+    )
+
+
+def test_expressions_in_the_text(kernel):
+    script(kernel, "'a'", "'b'")
+    ok(kernel.run("import pandas as pd\nn = 6\ndf = pd.DataFrame({'x': [1, 2]})"))
+    ok(kernel.run("%%agent\n{n * 7} {{n}} {no expression} of {df}"))
+    sent = ok(kernel.run("print(agent.conversation_history[0].content)")).stdout
+    assert sent.startswith("42 {n} {no expression} of ")
+    assert "2 rows" in sent or "(2, 1)" in sent
+    wrong = kernel.run("%%agent\n{unknown_name}")
+    assert wrong.status == "error"
+    assert "unknown_name" in str(wrong.messages)
+    assert ok(kernel.run("len(agent.provider.requests)")).result == "1"
+
+
+def test_named_agents_and_options(kernel):
+    ok(kernel.run("analyst = Agent(ScriptedProvider(['I am the analyst', 'and again']))"))
+    assert "I am the analyst" in ok(kernel.run("%%agent analyst -s 'Be exact.'\nwho?")).text
+    assert ok(kernel.run("analyst.system_prompt")).result == "'Be exact.'"
+    ok(kernel.run("%%agent analyst --new\nwho?"))
+    assert ok(kernel.run("[m.role for m in analyst.conversation_history]")).result == "['system', 'user', 'assistant']"
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("%%agent\n", "cell body is empty"), ("%%agent\n  \n", "no question"),
+        ("thing = 3\nget_ipython().run_cell_magic('agent', 'thing', 'x')", "thing is a int, not an Agent"),
+        ("%%agent -m nobody:model\nx", "nobody"),
+        ("%%agent -t nope\nx", "nope"),
+        ("%%agent --what\nx", "--what"),
+    ],
+)
+def test_what_is_wrong_with_a_cell_is_said_before_any_request(kernel, cell, says):
+    script(kernel, "'x'")
+    wrong = kernel.run(cell)
+    assert wrong.status == "error"
+    assert says in str(wrong.messages)
+    assert len(str(wrong.messages).split("File ")) < 3, "no traceback of our internals"
+    agents = ok(kernel.run("agent.provider.requests if hasattr(agent.provider, 'requests') else []"))
+    assert agents.result == "[]"
+
+
+def test_a_vendors_failure_is_one_readable_block_and_fails_the_cell(kernel):
+    ok(kernel.run("from nbagent.errors import RateLimitError"))
+    script(kernel, "RateLimitError('too many requests', vendor='openai', model='gpt-5.6', status=429)")
+    cell = kernel.run("%%agent\nx")
+    assert (cell.status, cell.error) == ("error", "RateLimitError")
+    assert "openai gpt-5.6: too many requests (status 429)" in cell.traceback
+    assert "File" not in cell.traceback
+
+
+def test_running_a_cell_again_replaces_its_turn(kernel):
+    script(kernel, "'a'", "'b'", "'c'")
+    metadata = {"cellId": "cell-1"}
+
+    def run_again(options=""):
+        content = {"code": f"%%agent {options}\nx", "silent": False, "store_history": True, "user_expressions": {}}
+        message = kernel.client.session.msg("execute_request", {**content, "allow_stdin": True}, metadata=metadata)
+        kernel.client.shell_channel.send(message)
+        from kernels import Cell
+
+        cell = kernel._cells[message["header"]["msg_id"]] = Cell(message["header"]["msg_id"])
+        return ok(kernel.wait(cell))
+
+    run_again()
+    run_again()
+    history = "[m.content for m in agent.conversation_history]"
+    assert ok(kernel.run(history)).result == "['x', 'b']"
+    run_again("--keep")
+    assert ok(kernel.run(history)).result == "['x', 'b', 'x', 'c']"
+
+
+def test_help(kernel):
+    cell = ok(kernel.run("%%agent?"))
+    shown = str(cell.reply["content"]["payload"])
+    assert "--max-iterations" in shown
+    assert "--no-tools" in shown
+
+
+def test_the_magic_can_be_loaded_twice_and_unloaded(kernel):
+    ok(kernel.run("%reload_ext nbagent"))
+    script(kernel, "'once'")
+    assert len(ok(kernel.run("%%agent\nx")).of("display_data")) == 1
+    ok(kernel.run("%unload_ext nbagent"))
+    assert kernel.run("%%agent\nx").status == "error"
+    ok(kernel.run("%load_ext nbagent"))

@@ -17,7 +17,9 @@ def shared(tmp_path_factory):
 @pytest.fixture
 def kernel(shared):
     """The module's kernel, with a fresh agent and no tools of other tests."""
-    shared.run("for name in list(nbagent.live.names()): nbagent.live.unregister(name)\nagent = Agent(tools=nbagent.live)")
+    shared.run(
+        "for name in list(nbagent.live.names()): nbagent.live.unregister(name)\nagent = Agent(tools=nbagent.live)"
+    )
     return shared
 
 
@@ -148,7 +150,9 @@ def test_headless_there_is_one_display_without_times(kernel):
     assert "▸ f()" in cell.text
 
 
-@pytest.mark.parametrize("way", ["%%time\n%%agent\nx", "%%capture kept\n%%agent\nx", "get_ipython().run_cell_magic('agent', '', 'x')"])
+@pytest.mark.parametrize(
+    "way", ["%%time\n%%agent\nx", "%%capture kept\n%%agent\nx", "get_ipython().run_cell_magic('agent', '', 'x')"]
+)
 def test_under_other_magics_and_from_code(kernel, way):
     script(kernel, "'the answer'")
     cell = ok(kernel.run(way))
@@ -190,7 +194,8 @@ def test_named_agents_and_options(kernel):
 @pytest.mark.parametrize(
     ("cell", "says"),
     [
-        ("%%agent\n", "cell body is empty"), ("%%agent\n  \n", "no question"),
+        ("%%agent\n", "cell body is empty"),
+        ("%%agent\n  \n", "no question"),
         ("thing = 3\nget_ipython().run_cell_magic('agent', 'thing', 'x')", "thing is a int, not an Agent"),
         ("%%agent -m nobody:model\nx", "nobody"),
         ("%%agent -t nope\nx", "nope"),

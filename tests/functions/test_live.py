@@ -1,0 +1,244 @@
+"""Live tools: what a redefinition, a deletion or a new type in another cell changes, and what survives it."""
+
+import functools
+import linecache
+
+import pytest
+
+from nbagent.core.messages import FunctionCall
+from nbagent.errors import ConfigurationError
+from nbagent.functions.discovery import agent_callable
+from nbagent.functions.executor import ToolExecutor
+from nbagent.functions.live import LiveRegistry, as_registry, live, tool
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+
+
+@pytest.fixture(autouse=True)
+def _clean():
+    before = dict(live._entries), dict(live._places)
+    live._entries.clear()
+    live._places.clear()
+    yield
+    live._entries, live._places = before
+
+
+@pytest.fixture
+def cell():
+    """Runs source as a cell does: each in the same namespace, each with a file of its own."""
+    namespace = {"tool": tool, "__name__": "__main__"}
+
+    def run(source):
+        filename = f"<cell {len(linecache.cache)}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        exec(compile(source, filename, "exec"), namespace)
+        return namespace
+
+    return run
+
+
+async def call(registry, name, **arguments):
+    return await ToolExecutor(registry).execute(name, arguments)
+
+
+async def test_a_redefinition_is_live(cell):
+    cell("@tool\ndef f(a: int):\n    'Old.'\n    return a")
+    assert live.list_functions()[0]["description"] == "Old."
+    assert await call(live, "f", a=1) == 1
+    cell("def f(b: str):\n    'New.'\n    return b * 2")
+    (function,) = live.list_functions()
+    assert function["description"] == "New."
+    assert list(function["parameters"]["properties"]) == ["b"]
+    assert await call(live, "f", b="x") == "xx"
+
+
+async def test_a_redefinition_with_the_same_code_object(cell):
+    """Code objects of two cells compare equal where only a default or an annotation differs."""
+    cell("@tool\ndef f(a: int = 1):\n    return a")
+    executor = ToolExecutor(live)
+    first = await executor.run(FunctionCall("f", {}))
+    cell("@tool\ndef f(a: int = 2):\n    return a")
+    second = await executor.run(FunctionCall("f", {}))
+    assert (first.value, second.value) == (1, 2)
+    assert first.function_version != second.function_version
+
+
+def test_options_survive_an_undecorated_redefinition(cell):
+    cell("@tool(approve=True, timeout=3, description='Mine.')\ndef f(): 'Old.'")
+    cell("def f(): 'New.'")
+    definition = live.get_function("f")
+    assert (definition.approve, definition.timeout, definition.description) == (True, 3, "Mine.")
+
+
+def test_the_later_tool_wins(cell):
+    cell("@tool(approve=True)\ndef f(): 'Old.'")
+    cell("@tool\ndef f(): 'New.'\n@tool(name='f')\ndef g(): 'Other.'")
+    assert live.names() == ["f"]
+    assert not live.get_function("f").approve
+    assert live.get_function("f").description == "Other."
+
+
+@pytest.mark.parametrize("gone", ["del f", "f = 5", "f = None"])
+def test_a_name_that_is_no_function_is_not_offered(cell, gone):
+    cell("@tool(approve=True)\ndef f(): 'Old.'")
+    assert live.names() == ["f"]
+    cell(gone)
+    assert live.names() == []
+    assert live.list_functions() == []
+    assert live.get_function("f") is None
+    assert "f" not in live
+    cell("def f(): 'Back.'")
+    assert live.list_functions()[0]["description"] == "Back."
+    assert live.get_function("f").approve
+
+
+def test_a_function_made_a_tool_after_its_definition(cell):
+    namespace = cell("def f(): 'F.'")
+    assert tool(namespace["f"]) is namespace["f"]
+    cell("del f")
+    assert live.names() == []
+
+
+def test_a_name_of_its_own(cell):
+    cell("@tool(name='find', description='Find it.')\ndef f(a: int): 'F.'")
+    cell("def f(b: int): 'F.'")
+    assert live.names() == ["find"]
+    assert list(live.get_function("find").parameters["properties"]) == ["b"]
+
+
+def test_a_type_redefined_in_another_cell(cell):
+    cell("from __future__ import annotations\n@tool\ndef f(p: Point): 'F.'")
+    assert live.get_function("f").parameters["properties"]["p"] == {}
+    cell("from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int")
+    assert list(live.get_function("f").parameters["properties"]["p"]["properties"]) == ["x"]
+    cell("@dataclass\nclass Point:\n    y: int")
+    assert list(live.get_function("f").parameters["properties"]["p"]["properties"]) == ["y"]
+
+
+async def test_a_decorated_function_is_found_by_its_name(cell):
+    cell("import functools\ndef twice(f):\n    return functools.wraps(f)(lambda *a, **k: f(*a, **k) * 2)")
+    cell("@tool\n@twice\ndef f(a: int): return a")
+    assert await call(live, "f", a=2) == 4
+    cell("@twice\ndef f(a: int): return a + 1")
+    assert await call(live, "f", a=2) == 6
+
+
+def _closure(value):
+    def inner():
+        """Inner."""
+        return value
+
+    return inner
+
+
+class Counter:
+    def __init__(self):
+        self.n = 0
+
+    def up(self, by: int) -> int:
+        """Count."""
+        self.n += by
+        return self.n
+
+
+async def test_functions_without_a_name_in_a_namespace_are_kept():
+    counter = Counter()
+    tool(_closure(5))
+    tool(counter.up)
+    tool(name="lam")(lambda a: a + 1)
+    tool(name="part")(functools.partial(Counter.up, counter, by=10))
+    tool(name="builtin")(len)
+    assert live.names() == ["inner", "up", "lam", "part", "builtin"]
+    assert await call(live, "inner") == 5
+    assert await call(live, "up", by=2) == 2
+    assert await call(live, "lam", a=1) == 2
+    assert await call(live, "part") == 12
+    assert live.get_function("up").description == "Count."
+
+
+async def test_async_functions(cell):
+    cell("@tool\nasync def f(a: int): return a")
+    assert await call(live, "f", a=3) == 3
+
+
+@tool
+def defined_in_a_module(a: int) -> int:
+    """Here."""
+    return a
+
+
+def test_a_function_of_a_module(monkeypatch):
+    tool(defined_in_a_module)
+    assert live.get_function("defined_in_a_module").description == "Here."
+    monkeypatch.setitem(globals(), "defined_in_a_module", lambda b: b)
+    assert list(live.get_function("defined_in_a_module").parameters["properties"]) == ["b"]
+
+
+@pytest.mark.parametrize("nameless", [lambda: 1, functools.partial(len, [])])
+def test_what_has_no_name_needs_one(nameless):
+    with pytest.raises(ConfigurationError, match=r"Pass name=\.\.\."):
+        tool(nameless)
+
+
+def test_unregister_and_only(cell):
+    cell("@tool\ndef f(): 'F.'\n@tool\ndef g(): 'G.'")
+    view = live.only(["f"])
+    cell("def f(): 'New.'")
+    assert view.list_functions()[0]["description"] == "New."
+    cell("del f")
+    assert view.names() == []
+    live.unregister("g")
+    assert live.names() == []
+    assert repr(live) == "LiveRegistry(0 functions)"
+
+
+# -- as_registry ------------------------------------------------------------------------------------------------------
+
+
+def test_as_registry_of_nothing_and_of_registries():
+    assert len(as_registry(None)) == 0
+    assert len(as_registry([])) == 0
+    registry = FunctionRegistry()
+    assert as_registry(registry) is registry
+    assert as_registry(live) is live
+
+
+def test_as_registry_looks_functions_up_live(cell):
+    namespace = cell("def f(a: int): 'Old.'\ndef g(): 'G.'")
+    registry = as_registry([namespace["f"], namespace["g"]])
+    assert isinstance(registry, LiveRegistry)
+    assert live.names() == []
+    cell("def f(b: int): 'New.'")
+    assert [function["description"] for function in registry.list_functions()] == ["New.", "G."]
+    assert as_registry(namespace["g"]).names() == ["g"]
+
+
+def test_as_registry_keeps_the_options_of_a_tool(cell):
+    namespace = cell("@tool(approve=True, name='remove')\ndef f(): 'F.'")
+    registry = as_registry([namespace["f"]])
+    assert registry.get_function("remove").approve
+    cell("def f(): 'New.'")
+    assert as_registry([namespace["f"]]).get_function("remove").approve
+    assert registry.get_function("remove").description == "New."
+
+
+def test_as_registry_takes_marks_and_definitions():
+    @agent_callable(name="marked", description="Marked.", timeout=3)
+    def function():
+        pass
+
+    definition = FunctionDefinition("given", "Given.", {"type": "object", "properties": {"x": {}}}, function, retries=2)
+    inferred = FunctionDefinition("inferred", "", None, Counter().up)
+    registry = as_registry([function, definition, inferred])
+    assert registry.names() == ["marked", "given", "inferred"]
+    assert registry.get_function("marked").timeout == 3
+    assert registry.get_function("given").parameters["properties"] == {"x": {}}
+    assert registry.get_function("given").retries == 2
+    assert list(registry.get_function("inferred").parameters["properties"]) == ["by"]
+    again = as_registry([registry.get_function("inferred")]).get_function("inferred")
+    assert again.schema is not None
+
+
+@pytest.mark.parametrize("wrong", [["mean"], "mean", [5]])
+def test_as_registry_refuses_the_rest(wrong):
+    with pytest.raises(ConfigurationError, match="is no tool: pass functions"):
+        as_registry(wrong)

@@ -1,0 +1,184 @@
+"""The registry: what is offered, what is refused, and views of it."""
+
+import math
+
+import pytest
+
+from nbagent.errors import ConfigurationError
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+
+
+def add(a: int, b: int = 0) -> int:
+    """Add two integers."""
+    return a + b
+
+
+def get_weather(city: str) -> dict:
+    return {"city": city}
+
+
+@pytest.fixture
+def registry():
+    registry = FunctionRegistry()
+    registry.register("add", "", add)
+    registry.register("get_weather", "获取城市天气信息", get_weather, timeout=3, approve=True)
+    return registry
+
+
+def test_list_functions_is_flat(registry):
+    assert registry.list_functions() == [
+        {
+            "name": "add",
+            "description": "Add two integers.",
+            "parameters": {
+                "type": "object",
+                "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 0}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+        },
+        {
+            "name": "get_weather",
+            "description": "获取城市天气信息",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}},
+                "required": ["city"],
+                "additionalProperties": False,
+            },
+        },
+    ]
+
+
+def test_looking_up(registry):
+    definition = registry.get_function("get_weather")
+    assert (definition.name, definition.func, definition.timeout, definition.approve) == (
+        "get_weather",
+        get_weather,
+        3,
+        True,
+    )
+    assert definition.parameters["required"] == ["city"]
+    assert registry.get_function("nothing") is None
+    assert registry.has_function("add")
+    assert not registry.has_function("nothing")
+    assert "add" in registry
+    assert "nothing" not in registry
+    assert 1 not in registry
+    assert len(registry) == 2
+    assert registry.names() == ["add", "get_weather"]
+    assert repr(registry) == "FunctionRegistry(2 functions: add, get_weather)"
+    assert repr(FunctionRegistry()) == "FunctionRegistry(0 functions)"
+    assert FunctionRegistry()  # an empty registry that was passed is not a missing one
+
+
+def test_given_parameters_are_offered_as_they_are():
+    registry = FunctionRegistry()
+    parameters = {"type": "object", "properties": {"x": {"type": "integer", "title": "X"}}, "$comment": "kept"}
+    registry.register("f", "", add, parameters)
+    (function,) = registry.list_functions()
+    assert function["parameters"] == parameters
+    assert function["description"] == "Add two integers."
+    assert registry.get_function("f").schema is None
+
+
+def test_registering_again_replaces(registry):
+    registry.register("add", "Other", get_weather)
+    assert registry.get_function("add").func is get_weather
+    assert registry.names() == ["add", "get_weather"]
+    registry.unregister("add")
+    registry.unregister("add")
+    assert registry.names() == ["get_weather"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 65, "<lambda>", None, 5])
+def test_names_that_vendors_do_not_take(name):
+    with pytest.raises(ConfigurationError, match="tool's name.*name="):
+        FunctionRegistry().register(name, "", add)
+
+
+@pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
+def test_names_that_vendors_take(name):
+    registry = FunctionRegistry()
+    registry.register(name, "", add)
+    assert name in registry
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((5,), {}, "5 is not callable"),
+        ((add, {"type": "string"}), {}, "JSON Schema of type object"),
+        ((add, ["city"]), {}, r"\['city'\]"),
+        ((add,), {"aprove": True}, "no option 'aprove'; there are approve, parallel"),
+        ((add,), {"timeout": 0}, "timeout=0"),
+        ((add,), {"cache_ttl": -1}, "cache_ttl=-1"),
+        ((add,), {"retries": -1}, "retries=-1"),
+        ((add,), {"timeout": math.nan}, "timeout=nan"),
+    ],
+)
+def test_refusals(arguments, options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        FunctionRegistry().register("f", "", *arguments, **options)
+
+
+def test_a_definition_is_a_plain_dataclass():
+    definition = FunctionDefinition("add", "Add.", {"properties": {}}, add)
+    assert definition.parameters == {"type": "object", "properties": {}}
+    assert (definition.approve, definition.parallel, definition.main_thread) == (False, True, False)
+    assert (definition.timeout, definition.retries, definition.cache_ttl) == (None, 0, None)
+
+
+def test_only_is_a_live_view(registry):
+    view = registry.only(["get_weather"])
+    assert view.names() == ["get_weather"]
+    assert view.get_function("add") is None
+    assert "add" not in view
+    registry.register("get_weather", "New", add)
+    assert view.list_functions()[0]["description"] == "New"
+    registry.unregister("get_weather")
+    assert view.names() == []
+    assert view.get_function("get_weather") is None
+
+
+def test_what_is_registered_in_a_view_stays_there(registry):
+    view = registry.only(["add"])
+    view.register("more", "More", add)
+    view.register("add", "Mine", get_weather)
+    assert view.names() == ["more", "add"]
+    assert view.get_function("add").func is get_weather
+    assert registry.get_function("add").func is add
+    assert "more" not in registry
+    view.unregister("add")
+    assert view.names() == ["more"]
+    assert "add" in registry
+    assert view.only(["more"]).names() == ["more"]
+
+
+def test_only_names_near_ones(registry):
+    with pytest.raises(ConfigurationError, match="no tool 'get_wether'. Did you mean get_weather?"):
+        registry.only(["get_wether"])
+    with pytest.raises(ConfigurationError, match="There are add, get_weather"):
+        registry.only(["zzz"])
+    with pytest.raises(ConfigurationError, match="None is registered"):
+        FunctionRegistry().only(["zzz"])
+
+
+def test_a_view_hands_hooks_on():
+    class Counting(FunctionRegistry):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def before_call(self, definition, arguments):
+            self.seen.append(("before", arguments))
+
+        def after_call(self, definition, arguments, outcome):
+            self.seen.append(("after", outcome))
+
+    registry = Counting()
+    registry.register("add", "", add)
+    view = registry.only(["add"])
+    view.before_call(view.get_function("add"), {"a": 1})
+    view.after_call(view.get_function("add"), {"a": 1}, "outcome")
+    assert registry.seen == [("before", {"a": 1}), ("after", "outcome")]

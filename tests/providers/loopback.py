@@ -1,0 +1,104 @@
+"""A real HTTP server on 127.0.0.1 that answers as told, well or badly, and remembers what it was asked."""
+
+import asyncio
+import contextlib
+import json
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Answer:
+    """One HTTP answer. `end`: "close" ends it well, "drop" breaks the connection, "stall" sends nothing more."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    end: str = "close"
+
+
+@dataclass
+class Request:
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+def sse(*events, done=True) -> bytes:
+    """Chat-completions events as a stream."""
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+    return "".join([*lines, "data: [DONE]\n\n" if done else ""]).encode()
+
+
+def said(text, finish="stop", **more) -> dict:
+    """A chat-completions chunk with text."""
+    return {
+        "id": "c1",
+        "model": "m1",
+        "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}],
+    } | more
+
+
+def claude_said(text) -> bytes:
+    """A whole Messages stream with one text."""
+    start = {"id": "msg_1", "role": "assistant", "model": "m1", "content": [], "usage": {"input_tokens": 1}}
+    events = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+
+
+class Loopback:
+    """`answers` are given in order, the last one again and again."""
+
+    def __init__(self):
+        self.answers: list[Answer] = []
+        self.requests: list[Request] = []
+        self.connections = 0
+        self.url = ""
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._tasks = set()
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader, writer):
+        self.connections += 1
+        self._tasks.add(asyncio.current_task())
+        with contextlib.suppress(asyncio.CancelledError, ConnectionError, asyncio.IncompleteReadError):
+            while await self._answer(reader, writer):
+                pass
+        writer.close()
+
+    async def _answer(self, reader, writer) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {k.lower(): v.strip() for k, v in (line.split(":", 1) for line in head[1:] if line)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        self.requests.append(Request(head[0].split()[1], headers, body))
+        answer = self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
+        sent = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **answer.headers}
+        lines = [f"HTTP/1.1 {answer.status} X", *(f"{key}: {value}" for key, value in sent.items()), "", ""]
+        writer.write("\r\n".join(lines).encode())
+        if answer.body:
+            writer.write(b"%x\r\n%s\r\n" % (len(answer.body), answer.body))
+        if answer.end == "close":
+            writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        if answer.end == "stall":
+            await reader.read()  # until the client goes
+        return answer.end == "close"

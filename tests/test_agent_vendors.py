@@ -1,0 +1,155 @@
+"""The same agent code against each vendor's protocol, over real HTTP: the official SDKs and httpx against llmock."""
+
+import json
+
+import pytest
+
+from nbagent import Agent, create_provider
+from nbagent.core.repair import repair
+
+VENDORS = {
+    "openai": ("openai", "gpt-5.6-luna"),
+    "claude": ("anthropic", "claude-sonnet-5"),
+    "open_source": ("openai", "qwen"),
+}
+
+
+@pytest.fixture(params=[*VENDORS, "minimax"])
+def vendor(request):
+    return request.param
+
+
+@pytest.fixture(params=[True, False], ids=["streaming", "whole"])
+async def agent(request, vendor, llmock):
+    family, model = VENDORS.get(vendor, ("anthropic", "MiniMax-M2.5"))
+    options = {"api": "chat"} if vendor == "openai" else {}
+    provider = create_provider(
+        vendor, api_key="test", model=model, base_url=llmock.base_url(family), streaming=request.param, **options
+    )
+    yield Agent(provider, tools=[get_weather, add], system_prompt="You help.")
+    await provider.aclose()
+
+
+def get_weather(city: str) -> dict:
+    """Get the current weather in a city.
+
+    Args:
+        city: name of the city
+    """
+    return {"city": city, "temperature": 22}
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def two_calls(llmock):
+    from llmock.scenarios import Reply, ToolCall
+
+    calls = (ToolCall("get_weather", {"city": "Berlin"}), ToolCall("add", {"a": 1, "b": 2}))
+    llmock.add(Reply(text=None, tool_calls=calls))
+
+
+async def test_chat(agent, llmock):
+    llmock.reply("Hello **you**.")
+    result = await agent.chat("Hi")
+    assert (result.content, result.status, result.iterations) == ("Hello **you**.", "ok", 1)
+    assert result.finish_reason == "stop"
+    assert result.usage.input_tokens > 0
+    assert result.usage.output_tokens > 0
+    llmock.assert_resilient(strict=True)
+
+
+async def test_stream(agent, llmock):
+    llmock.reply("one two three four five six seven")
+    pieces = [e.content async for e in agent.chat_stream("count") if e.type == "text"]
+    assert "".join(pieces) == "one two three four five six seven"
+    if agent.provider.streaming:
+        assert len(pieces) > 1
+
+
+async def test_a_two_round_tool_loop(agent, llmock):
+    llmock.call_tool("get_weather", {"city": "Berlin"}).call_tool("add", {"a": 20, "b": 2}).reply("It is 22 degrees.")
+    result = await agent.chat("How warm is it in Berlin?")
+    assert [(c["name"], c["arguments"], c["result"]) for c in result.function_calls] == [
+        ("get_weather", {"city": "Berlin"}, '{"city": "Berlin", "temperature": 22}'),
+        ("add", {"a": 20, "b": 2}, "22"),
+    ]
+    assert (result.content, result.iterations) == ("It is 22 degrees.", 3)
+    assert agent.trace.calls["finish_reason"].tolist() == ["tool_calls", "tool_calls", "stop"]
+    llmock.reply("You are welcome.")
+    assert (await agent.chat("Thanks")).content == "You are welcome."
+    llmock.assert_resilient(strict=True)
+
+
+async def test_two_parallel_calls(agent, llmock):
+    two_calls(llmock)
+    llmock.reply("Done.")
+    result = await agent.chat("Weather and a sum?")
+    assert [(c["name"], c["is_error"]) for c in result.function_calls] == [("get_weather", False), ("add", False)]
+    assert result.content == "Done."
+    roles = [m.role for m in agent.conversation_history]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "assistant"]
+
+
+@pytest.mark.parametrize("fault", ["unknown_tool", "malformed_arguments"])
+async def test_a_broken_call_is_fed_back_and_corrected(agent, llmock, fault):
+    llmock.call_tool("get_weather", {"city": "Berlin"}).break_tool_call(fault)
+    llmock.call_tool("get_weather", {"city": "Berlin"}).reply("22 degrees.")
+    result = await agent.chat("How warm is it in Berlin?")
+    assert [c["is_error"] for c in result.function_calls] == [True, False]
+    assert agent.trace.tool_calls["args_valid"].tolist() == [False, True]
+    assert result.content == "22 degrees."
+    assert repair(agent.conversation_history) == agent.conversation_history
+
+
+async def test_a_rate_limit_is_waited_for(agent, llmock):
+    llmock.rate_limit(times=1, retry_after=0.1).reply("Now.")
+    assert (await agent.chat("x")).content == "Now."
+    assert agent.trace.calls["retries"].tolist() == [1]
+    llmock.assert_resilient(strict=True)
+
+
+async def test_a_cut_stream_is_asked_for_again_and_shown_once(agent, llmock):
+    if not agent.provider.streaming:
+        return  # a whole body has no stream to cut
+    llmock.truncate(after_chunks=3)
+    llmock.reply("one two three four five six seven eight", times=2)
+    text = ""
+    async for event in agent.chat_stream("count"):
+        if event.type == "text":
+            text += event.content
+        elif event.type == "retry":
+            text = text[: len(text) - event.metadata["discard_chars"]]
+    assert text == "one two three four five six seven eight"
+    assert agent.conversation_history[-1].content == text
+    llmock.assert_resilient()
+
+
+async def test_what_the_vendor_was_sent(agent, vendor, llmock):
+    llmock.call_tool("add", {"a": 1, "b": 2}).reply("3")
+    await agent.chat("1 + 2?")
+    body = llmock.requests[-1].body if hasattr(llmock.requests[-1], "body") else None
+    body = json.loads(body) if isinstance(body, str | bytes) else body
+    tool_names = [t.get("name") or t["function"]["name"] for t in body["tools"]]
+    assert tool_names == ["get_weather", "add"]
+    if vendor in ("claude", "minimax"):
+        assert "You help." in json.dumps(body["system"])
+        assert [m["role"] for m in body["messages"]] == ["user", "assistant", "user"]
+        assert body["messages"][2]["content"][0]["type"] == "tool_result"
+    else:
+        assert [m["role"] for m in body["messages"]] == ["system", "user", "assistant", "tool"]
+        assert json.loads(body["messages"][2]["tool_calls"][0]["function"]["arguments"]) == {"a": 1, "b": 2}
+
+
+async def test_the_vendor_can_change_in_the_middle(llmock):
+    agent = Agent(tools=[get_weather, add])
+    for vendor, (family, model) in VENDORS.items():
+        options = {"api": "chat"} if vendor == "openai" else {}
+        provider = create_provider(vendor, api_key="test", model=model, base_url=llmock.base_url(family), **options)
+        agent.provider = provider
+        llmock.call_tool("add", {"a": 1, "b": 2}).reply(f"{vendor} says 3")
+        assert (await agent.chat("1 + 2?")).content == f"{vendor} says 3"
+        await provider.aclose()
+    assert agent.trace.calls["provider"].unique().tolist() == list(VENDORS)

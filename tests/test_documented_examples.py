@@ -1,0 +1,240 @@
+"""The examples of the documents that this project grew from run as they are written there.
+
+Only three things differ: the import line, the address (a local server stands in for the vendor), and the blocking
+`agent.chat(messages)`, which is `agent.chat_sync(messages)` here. Stand-ins: the news tools and the database.
+"""
+
+import sys
+import types
+
+import pytest
+
+from nbagent import LLMProvider, LLMResponse
+
+NEWS = {"success": True, "query": "AI", "total_articles": 1, "filtered_count": 1, "filtered_articles": [{"title": "x"}]}
+
+
+@pytest.fixture
+async def create_provider(llmock):
+    """`create_provider` as the examples call it, with the address added."""
+    from nbagent import create_provider
+
+    made = []
+
+    def create(name, **options):
+        family = "anthropic" if name in ("claude", "minimax") else "openai"
+        options.setdefault("api_key", "test")
+        made.append(create_provider(name, **{**options, "base_url": llmock.base_url(family)}))
+        return made[-1]
+
+    yield create
+    for provider in made:
+        await provider.aclose()
+
+
+@pytest.fixture
+def rss_tools(monkeypatch):
+    """The module that the examples import their tools from."""
+
+    def filter_rss_news(query, max_articles=50, top_k=10):
+        return {**NEWS, "query": query}
+
+    parameters = {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "查询关键词或问题"},
+            "max_articles": {"type": "integer", "default": 50},
+            "top_k": {"type": "integer", "default": 10},
+        },
+        "required": ["query"],
+    }
+    module = types.ModuleType("stand_in_rss_tools")
+    module.RSS_TOOLS_DEFINITIONS = [
+        {
+            "name": "filter_rss_news",
+            "description": "根据查询筛选RSS新闻",
+            "parameters": parameters,
+            "function": filter_rss_news,
+        }
+    ]
+    monkeypatch.setitem(sys.modules, "stand_in_rss_tools", module)
+    return module
+
+
+async def test_basic_conversation(create_provider, llmock):
+    from nbagent import Agent
+
+    llmock.reply("你好！")
+
+    provider = create_provider("minimax", api_key="sk-api-...", model="MiniMax-M2.5")
+    agent = Agent(provider, system_prompt="你是一个友好的助手")
+
+    response = await agent.chat("你好")
+    assert response["content"] == "你好！"
+    assert response["iterations"] == 1
+    assert response["function_calls"] == []
+
+
+async def test_with_a_function(create_provider, llmock):
+    from nbagent import Agent, FunctionRegistry
+
+    llmock.call_tool("get_weather", {"city": "北京"}).reply("北京晴天，22 度。")
+
+    provider = create_provider("minimax", api_key="sk-api-...")
+    registry = FunctionRegistry()
+
+    def get_weather(city: str) -> dict:
+        return {"city": city, "temperature": 22, "condition": "晴天"}
+
+    registry.register("get_weather", "获取城市天气信息", get_weather)
+
+    agent = Agent(provider, function_registry=registry, system_prompt="你是天气助手")
+    response = await agent.chat("北京今天天气怎么样？")
+    assert response["content"] == "北京晴天，22 度。"
+    assert response["function_calls"][0]["arguments"] == {"city": "北京"}
+    assert '"晴天"' in response["function_calls"][0]["result"]
+
+
+def test_registering_the_methods_of_a_database():
+    from nbagent import FunctionRegistry
+    from nbagent.functions.discovery import register_instance_methods
+
+    class DatabaseManager:
+        def __init__(self, url):
+            self.url = url
+
+        def get_daily_records(self, day: str) -> list:
+            return [day]
+
+        def get_customer_info(self, name: str) -> dict:
+            return {"name": name}
+
+        def get_session(self):
+            raise AssertionError
+
+        def create_tables(self):
+            raise AssertionError
+
+        def _connect(self):
+            raise AssertionError
+
+    registry = FunctionRegistry()
+    db = DatabaseManager("sqlite:///data/store.db")
+    register_instance_methods(registry, db, prefix="db_")
+    assert sorted(f["name"] for f in registry.list_functions()) == ["db_get_customer_info", "db_get_daily_records"]
+
+
+def test_marking_a_function():
+    from nbagent import FunctionRegistry, auto_discover_and_register
+    from nbagent.functions.discovery import agent_callable
+
+    registry = FunctionRegistry()
+
+    @agent_callable(description="查询顾客信息")
+    def get_customer(name: str) -> dict:
+        """根据名称查询顾客信息。"""
+        return {"name": name}
+
+    auto_discover_and_register(registry, [get_customer])
+    definition = registry.get_function("get_customer")
+    assert definition.description == "查询顾客信息"
+    assert definition.parameters["required"] == ["name"]
+
+
+async def test_switching_the_provider(create_provider, llmock):
+    from nbagent import Agent
+
+    agent = Agent(create_provider("openai", api_key="sk-...", model="gpt-4o-mini"))
+    for number, provider in enumerate(
+        [
+            create_provider("openai", api_key="sk-...", model="gpt-4o-mini"),
+            create_provider("claude", api_key="sk-ant-..."),
+            create_provider("minimax", api_key="sk-api-..."),
+            create_provider("open_source", model="qwen"),
+        ]
+    ):
+        llmock.reply(f"answer {number}")
+        agent.provider = provider
+        assert str(await agent.chat("x")) == f"answer {number}"
+
+
+async def test_a_provider_of_ones_own():
+    from nbagent import Agent, register_provider
+
+    class MyProvider(LLMProvider):
+        def __init__(self, api_key: str, model: str = "my-model"):
+            self._api_key = api_key
+            self._model = model
+
+        @property
+        def model_name(self) -> str:
+            return self._model
+
+        def supports_function_calling(self) -> bool:
+            return True
+
+        async def chat(self, messages, functions=None, **kwargs):
+            return LLMResponse(content=f"{self._model} heard {messages[-1].content}")
+
+    register_provider("mine", MyProvider)
+    from nbagent import create_provider
+
+    agent = Agent(create_provider("mine", api_key="k"))
+    assert (await agent.chat("hello"))["content"] == "my-model heard hello"
+
+
+@pytest.fixture
+def news_agent(rss_tools, llmock):
+    from stand_in_rss_tools import RSS_TOOLS_DEFINITIONS
+
+    from nbagent import Agent, AgentConfig
+
+    # 创建配置
+    config = AgentConfig(
+        model="qwen3-235b-instruct",
+        api_key="your_api_key",
+        base_url=llmock.base_url("openai"),
+        system_prompt="你是一个智能新闻助手...",
+        max_tool_iterations=5,
+    )
+
+    # 创建智能体
+    agent = Agent(config)
+
+    # 注册RSS工具
+    for tool_def in RSS_TOOLS_DEFINITIONS:
+        agent.register_tool(
+            name=tool_def["name"],
+            description=tool_def["description"],
+            parameters=tool_def["parameters"],
+            function=tool_def["function"],
+        )
+    yield agent
+    agent.close()
+
+
+def test_streaming_conversation(news_agent, llmock, capsys):
+    agent = news_agent
+    llmock.call_tool("filter_rss_news", {"query": "AI"}).reply("这里是关于 AI 的新闻。")
+    messages = [{"role": "user", "content": "帮我找一些关于AI的新闻"}]
+
+    for chunk in agent.chat_stream(messages):
+        if chunk["type"] == "text":
+            print(chunk["content"], end="", flush=True)
+        elif chunk["type"] == "tool_call":
+            print(f"\n🔧 调用工具: {chunk['tool_name']}")
+        elif chunk["type"] == "tool_result":
+            print("✅ 工具执行完成")
+
+    assert capsys.readouterr().out == "\n🔧 调用工具: filter_rss_news\n✅ 工具执行完成\n这里是关于 AI 的新闻。"
+
+
+def test_blocking_conversation(news_agent, llmock, capsys):
+    agent = news_agent
+    llmock.reply("没有新闻。")
+    messages = [{"role": "user", "content": "帮我找一些关于AI的新闻"}]
+
+    response = agent.chat_sync(messages)
+    print(response)
+
+    assert capsys.readouterr().out == "没有新闻。\n"

@@ -1,0 +1,92 @@
+"""The public names: one sorted table, loaded lazily, documented, and the same for type checkers and readers."""
+
+import ast
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nbagent
+
+INIT = Path(nbagent.__file__)
+README = INIT.parents[1] / "README.md"
+
+#: Slow to import, so loaded only when a run needs them.
+HEAVY = ["openai", "anthropic", "pandas", "ipywidgets", "pydantic", "IPython", "httpx"]
+
+
+def _loaded_after(code: str) -> set[str]:
+    """Names of the modules that a fresh interpreter has loaded after `code`."""
+    program = f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_names_are_sorted_and_unique():
+    assert nbagent.__all__ == sorted(set(nbagent.__all__))
+
+
+def test_import_loads_nothing():
+    before, after = _loaded_after("pass"), _loaded_after("import nbagent")
+    assert sorted(name for name in after - before if name.startswith("nbagent")) == ["nbagent"]
+    assert after.isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from nbagent import Agent",
+        "from nbagent import Agent; Agent('local')",
+        "from nbagent import tool, live\n@tool\ndef add(a: int, b: int) -> int:\n    'Sum.'\n    return a + b",
+    ],
+)
+def test_agents_and_tools_load_nothing_heavy(code):
+    assert _loaded_after(code).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("name", nbagent.__all__)
+def test_every_name_resolves_and_is_documented(name):
+    value = getattr(nbagent, name)
+    assert (inspect.getdoc(value) or "").strip(), f"nbagent.{name} has no docstring"
+    if inspect.isclass(value):
+        assert value.__doc__, f"nbagent.{name} shows an inherited docstring"
+        assert not value.__doc__.startswith(f"{name}("), f"nbagent.{name} has only a generated docstring"
+
+
+def test_unknown_names_raise():
+    with pytest.raises(AttributeError, match="no attribute 'Agentt'"):
+        nbagent.Agentt  # noqa: B018
+
+
+def test_dir_lists_the_names():
+    assert {*nbagent.__all__, "__version__"} <= set(dir(nbagent))
+
+
+def test_type_checkers_see_the_same_table():
+    tree = ast.parse(INIT.read_text("utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    seen = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            assert alias.asname == alias.name, f"{alias.name} is not re-exported: import it `as` itself"
+            seen[alias.name] = (node.module or "").removeprefix("nbagent.")
+    assert seen == nbagent._WHERE
+
+
+def test_version_is_the_package_s():
+    import tomllib
+
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    assert nbagent.__version__ == project["version"]
+
+
+def test_readme_lists_exactly_these_names():
+    section = README.read_text("utf-8").partition("## Public names")[2].partition("\n## ")[0]
+    first_cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    listed = [name for cell in first_cells for name in re.findall(r"`(\w+)", cell)]
+    assert sorted(listed) == nbagent.__all__

@@ -215,6 +215,15 @@ class Agent:
         other.tool_executor = self.tool_executor
         return other
 
+    async def aclose(self) -> None:
+        """Close the provider's connections of the running event loop. The next message opens new ones."""
+        if self._provider is not None:
+            await self._provider.aclose()
+
+    def close(self) -> None:
+        """Close the connections that blocking calls (`chat_sync`, a plain `for`) opened."""
+        run_sync(self.aclose())
+
     def __repr__(self) -> str:
         if self._provider is not None:
             model = f"{self._provider.vendor}:{self._provider.model_name}"

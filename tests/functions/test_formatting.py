@@ -57,7 +57,7 @@ class Model(pydantic.BaseModel):
         ([], "[]"),
         ({"a": np.int64(1), "b": np.array([1.5]), "c": np.float32(0.5)}, '{"a": 1, "b": [1.5], "c": 0.5}'),
         ({("Adelie", "f"): 1, 5: 2, dt.date(2026, 1, 2): 3}, '{"Adelie, f": 1, "5": 2, "2026-01-02": 3}'),
-        ([dt.datetime(2026, 1, 2, 3), Path("/x"), {1}], '["2026-01-02T03:00:00", "/x", [1]]'),
+        ([dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), Path("/x"), {1}], '["2026-01-02T03:00:00+00:00", "/x", [1]]'),
         ([decimal.Decimal("1.5"), uuid.UUID(int=0), Color.RED], f'["1.5", "{uuid.UUID(int=0)}", "red"]'),
         ([pd.Timestamp("2026-01-02"), pd.NA], '["2026-01-02T00:00:00", "<NA>"]'),
         (Point(1, dt.date(2026, 1, 2)), '{"x": 1, "when": "2026-01-02"}'),

@@ -93,7 +93,7 @@ def test_registering_again_replaces(registry):
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 65, "<lambda>", None, 5])
 def test_names_that_vendors_do_not_take(name):
-    with pytest.raises(ConfigurationError, match="tool's name.*name="):
+    with pytest.raises(ConfigurationError, match=r"tool's name.*name="):
         FunctionRegistry().register(name, "", add)
 
 
@@ -156,7 +156,7 @@ def test_what_is_registered_in_a_view_stays_there(registry):
 
 
 def test_only_names_near_ones(registry):
-    with pytest.raises(ConfigurationError, match="no tool 'get_wether'. Did you mean get_weather?"):
+    with pytest.raises(ConfigurationError, match=r"no tool 'get_wether'\. Did you mean get_weather\?"):
         registry.only(["get_wether"])
     with pytest.raises(ConfigurationError, match="There are add, get_weather"):
         registry.only(["zzz"])

@@ -3,10 +3,6 @@
 import datetime as dt
 import decimal
 import enum
-import functools
-import subprocess
-import sys
-import timeit
 import typing
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -133,7 +129,7 @@ TYPES = [
     (Custom, {}),
     (Callable[[int], int], {}),
     ("NotDefinedAnywhere", {}),
-    ("not python", {}),
+    ("1 +", {}),
     (42, {}),
 ]
 
@@ -238,6 +234,15 @@ def test_field_as_default():
     assert parameters["required"] == ["name"]
 
 
+def test_a_constraint_that_does_not_fit_its_type_is_dropped_with_it():
+    def function(a: int, b: int = Field(1, discriminator="x", description="B"), c: int = Field(discriminator="x")):
+        pass
+
+    parameters = schema_of(function).parameters
+    assert parameters["properties"] == {"a": INTEGER, "b": {"default": 1, "description": "B"}, "c": {}}
+    assert parameters["required"] == ["a", "c"]
+
+
 def test_a_default_that_is_not_json_is_left_out():
     marker = object()
 
@@ -255,151 +260,3 @@ def test_a_default_that_is_not_json_is_left_out():
 def test_star_parameters(make, open_):
     assert schema_of(make()).parameters["additionalProperties"] is open_
     assert "args" not in schema_of(make()).parameters["properties"]
-
-
-class Shop:
-    """The shop."""
-
-    def price(self, item: str) -> float:
-        """The price.
-
-        Args:
-            item: The item.
-        """
-
-    @classmethod
-    def open(cls, name: str):
-        """Open."""
-
-    @staticmethod
-    def tax(rate: float):
-        """Tax."""
-
-    def __call__(self, order: int):
-        """Order."""
-
-
-def _wrapping(function):
-    @functools.wraps(function)
-    def wrapper(*args, **kwargs):
-        return function(*args, **kwargs)
-
-    return wrapper
-
-
-@pytest.mark.parametrize(
-    ("func", "names", "description"),
-    [
-        (Shop().price, ["item"], "The price."),
-        (Shop.open, ["name"], "Open."),
-        (Shop.tax, ["rate"], "Tax."),
-        (Shop(), ["order"], "Order."),
-        (functools.partial(Shop().price), ["item"], "The price."),
-        (functools.partial(Shop().price, "x"), [], "The price."),
-        (functools.partial(Shop().price, item="x"), [], "The price."),
-        (_wrapping(Shop.tax), ["rate"], "Tax."),
-        (functools.lru_cache(Shop.tax), ["rate"], "Tax."),
-        (Point, ["x", "y", "tags"], "A place."),
-        (len, ["obj"], "Return the number of items in a container."),
-    ],
-    ids=str,
-)
-def test_callables(func, names, description):
-    schema = schema_of(func)
-    assert list(schema.parameters["properties"]) == names
-    assert schema.description == description
-
-
-def _defined(source, namespace=None):
-    namespace = {} if namespace is None else namespace
-    exec(source, namespace)
-    return namespace
-
-
-def test_string_annotations_resolve_where_the_function_was_defined():
-    source = "from __future__ import annotations\ndef f(p: Point, n: list[Later]): pass\n"
-    namespace = _defined(source, {"Point": Point})
-    function = namespace["f"]
-    assert schema_of(function).parameters["properties"] == {"p": POINT, "n": {}}
-    namespace["Later"] = int
-    assert schema_of(function).parameters["properties"]["n"] == {"type": "array", "items": INTEGER}
-    namespace["Later"] = str
-    assert schema_of(function).parameters["properties"]["n"] == {"type": "array", "items": STRING}
-
-
-def test_local_types_resolve_through_the_closure():
-    class Local(pydantic.BaseModel):
-        a: int
-
-    def function(value: "Local"):
-        return Local
-
-    assert schema_of(function).parameters["properties"]["value"]["properties"] == {"a": INTEGER}
-
-
-def test_one_bad_type_does_not_spoil_the_others():
-    def function(a: "Nowhere", b: int):  # noqa: F821
-        pass
-
-    assert schema_of(function).parameters["properties"] == {"a": {}, "b": INTEGER}
-
-
-def test_the_schema_is_cached():
-    def function(query: str, limit: int = 20, kinds: list[str] | None = None):
-        """Find."""
-
-    first = schema_of(function)
-    assert schema_of(function) is first
-    best = min(timeit.repeat(lambda: schema_of(function), number=1000, repeat=20)) / 1000
-    assert best < 20e-6  # about 1 microsecond on an idle machine; far under the 1 ms of building it
-
-
-@pytest.mark.parametrize("attribute", ["__code__", "__defaults__", "__doc__", "__annotations__", "__kwdefaults__"])
-def test_a_change_in_place_renews_the_schema(attribute):
-    def function(a: int, b: int = 1, *, c: int = 1):
-        """Old."""
-
-    def other(x: str, b: str = "2", *, c: str = "2"):
-        """New."""
-
-    before = schema_of(function)
-    setattr(function, attribute, getattr(other, attribute))
-    after = schema_of(function)
-    assert (before.description, before.parameters) != (after.description, after.parameters)
-
-
-def test_the_cache_keeps_no_function_alive():
-    import gc
-    import weakref
-
-    def function(a: int):
-        pass
-
-    schema_of(function)
-    gone = weakref.ref(function)
-    del function
-    gc.collect()
-    assert gone() is None
-
-
-def test_objects_that_take_no_weak_reference():
-    class Slotted:
-        __slots__ = ()
-
-        def __call__(self, a: int):
-            """Call."""
-
-    assert schema_of(Slotted()).description == "Call."
-
-
-def test_the_layer_imports_lightly():
-    heavy = "pydantic jsonschema pandas numpy IPython openai anthropic httpx"
-    code = (
-        "import sys, nbagent.functions.executor, nbagent.functions.live, nbagent.functions.discovery\n"
-        "from nbagent.functions.live import tool, live, as_registry\n"
-        "@tool\ndef f(a: int): 'F'\n"
-        "assert 'f' in live and len(as_registry([f])) == 1\n"
-        f"print([name for name in {heavy.split()} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -121,7 +121,7 @@ ACCEPTED = [
     (Literal["a", 1], 1, 1),
     (Color, "red", Color.RED),
     (dt.date, "2026-01-02", dt.date(2026, 1, 2)),
-    (dt.datetime, "2026-01-02T03:04:05", dt.datetime(2026, 1, 2, 3, 4, 5)),
+    (dt.datetime, "2026-01-02T03:04:05Z", dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)),
     (Point, {"x": 1}, Point(1)),
     (list[Point], [{"x": 1, "y": 2}], [Point(1, 2.0)]),
     (Range, {"low": 1}, {"low": 1}),
@@ -308,7 +308,7 @@ def test_given_parameters_refuse(schema, sent, line):
 
 def test_parameters_that_are_no_json_schema():
     definition = definition_of(lambda value: 0, {"type": "object", "properties": {"value": {"type": "strong"}}})
-    with pytest.raises(ConfigurationError, match="file_search.*not a JSON Schema.*strong"):
+    with pytest.raises(ConfigurationError, match=r"file_search.*not a JSON Schema.*strong"):
         check_arguments(definition, {"value": 1})
 
 

@@ -1,0 +1,224 @@
+"""What a tool returned, or raised, as the text (or the parts) that the model reads."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime as dt
+import enum
+import io
+import itertools
+import json
+import sysconfig
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nbagent.core.messages import Content
+
+#: What the model reads when a function returned None.
+NO_VALUE = "Done (no return value)."
+
+_ROWS = 10
+_COLUMNS = 30
+_CELL_CHARS = 80
+_MAX_ITEMS = 10_000
+_MAX_DEPTH = 30
+_MAX_PIXELS = 1568  # the longest side that vendors take without scaling it down themselves
+_FRAMES = 5
+_NOTE_CHARS = 100
+_PACKAGE = Path(__file__).parent.parent
+#: Where Python and installed packages are: frames there are not the user's.
+_LIBRARIES = [Path(path) for key, path in sysconfig.get_paths().items() if key.endswith(("stdlib", "lib"))]
+
+
+def format_result(result: Any) -> Content:
+    """None: `NO_VALUE`; a string: itself; dict, list and other data: JSON; a data frame: its shape, dtypes and head;
+    a figure or image, alone or among others in a list: an image part; anything else: `str()`.
+
+    >>> format_result({"city": "Köln", "t": 22})
+    '{"city": "Köln", "t": 22}'
+    """
+    if result is None:
+        return NO_VALUE
+    if isinstance(result, str):
+        return str(result)
+    if _are_parts(result):
+        return list(result)
+    image = _image_part(result)
+    if image is not None:
+        return [image]
+    if isinstance(result, (list, tuple)) and any(_is_image(item) for item in result):
+        return [part for item in result for part in _as_parts(format_result(item))]
+    return _text(result)
+
+
+def _as_parts(content: Content) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _are_parts(result: Any) -> bool:
+    """Whether a tool returned message content as it is, image parts included."""
+    if not isinstance(result, list) or not result or not all(isinstance(part, dict) for part in result):
+        return False
+    kinds = {"text": {"type", "text"}, "image": {"type", "media_type", "data"}}
+    return all(kinds.get(str(part.get("type"))) == set(part) for part in result)
+
+
+def _text(value: Any) -> str:
+    data = plain(value)
+    return json.dumps(data, ensure_ascii=False) if isinstance(data, (dict, list)) else str(data)
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Any value as JSON data; what has no JSON form becomes a text. Long collections are cut, with a note."""
+    if value is None or type(value) in (str, bool, int, float):
+        return value
+    if depth > _MAX_DEPTH:
+        return "…"
+    if isinstance(value, Mapping):
+        pairs = {_key(key): plain(item, depth + 1) for key, item in itertools.islice(value.items(), _MAX_ITEMS)}
+        return pairs if len(value) <= _MAX_ITEMS else pairs | {"…": f"and {len(value) - _MAX_ITEMS} more"}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = [plain(item, depth + 1) for item in itertools.islice(value, _MAX_ITEMS)]
+        return items if len(value) <= _MAX_ITEMS else [*items, f"… and {len(value) - _MAX_ITEMS} more"]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)}
+    return _plain_object(value, depth)
+
+
+def _plain_object(value: Any, depth: int) -> Any:
+    """The values of other libraries are known by their methods: none of these is imported for it."""
+    if isinstance(value, enum.Enum):
+        return plain(value.value, depth + 1)
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"<{type(value).__name__} of {len(value)} bytes>"
+    if callable(getattr(type(value), "model_dump", None)):  # pydantic
+        return plain(value.model_dump(), depth + 1)
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        if value.size <= _MAX_ITEMS:
+            return plain(value.tolist(), depth + 1)
+        return f"{type(value).__name__} of shape {value.shape}, dtype {value.dtype}\n{value}"
+    table = _table(value)
+    return str(value) if table is None else table
+
+
+def _key(key: Any) -> str:
+    """The keys of a grouped frame's `to_dict()` may be numbers, dates or tuples."""
+    data = plain(key)
+    return ", ".join(map(str, data)) if isinstance(data, list) else str(data)
+
+
+def _table(value: Any) -> str | None:
+    """A data frame or a series, of pandas, polars or any that looks like theirs, as text; None for what is none."""
+    shape = getattr(value, "shape", None) if callable(getattr(type(value), "head", None)) else None
+    if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape) or len(shape) not in (1, 2):
+        return None
+    rows = shape[0]
+    shown = value.head(rows if rows <= 2 * _ROWS else _ROWS)
+    if hasattr(shown, "to_string"):
+        limits = {"max_cols": _COLUMNS, "max_colwidth": _CELL_CHARS} if len(shape) == 2 else {}
+        body = shown.to_string(**limits)
+    else:
+        body = str(shown)
+    head = f"{type(value).__name__}: {rows} rows" + (f" x {shape[1]} columns" if len(shape) == 2 else "")
+    if len(shape) == 2:
+        dtypes = [f"{name}: {dtype}" for name, dtype in zip(value.columns, value.dtypes, strict=False)]
+        more = [f"… and {len(dtypes) - _COLUMNS} more"] if len(dtypes) > _COLUMNS else []
+        head += f"\ndtypes: {', '.join(dtypes[:_COLUMNS] + more)}"
+    else:
+        head += f", dtype {value.dtype}"
+    part = "" if len(shown) == rows else f"first {len(shown)} rows:\n"
+    return f"{head}\n{part}{body}"
+
+
+# -- images -----------------------------------------------------------------------------------------------------------
+
+
+def _is_image(value: Any) -> bool:
+    return _figure(value) is not None or _is_pil(value)
+
+
+def _is_pil(value: Any) -> bool:
+    return any(base.__module__ == "PIL.Image" for base in type(value).__mro__)
+
+
+def _figure(value: Any) -> Any:
+    """The matplotlib figure that a value is, or belongs to (plotting functions often return axes); else None."""
+    if callable(getattr(type(value), "savefig", None)):
+        return getattr(value, "figure", value)
+    if any(base.__module__.startswith("matplotlib.") for base in type(value).__mro__):
+        figure = getattr(value, "figure", None)
+        return figure if callable(getattr(type(figure), "savefig", None)) else None
+    return None
+
+
+def _image_part(value: Any) -> dict[str, Any] | None:
+    buffer = io.BytesIO()
+    if (figure := _figure(value)) is not None:
+        dpi = min(100.0, _MAX_PIXELS / max(figure.get_size_inches()))
+        figure.savefig(buffer, format="png", dpi=dpi)
+    elif _is_pil(value):
+        image = value if value.mode in ("1", "L", "LA", "P", "RGB", "RGBA") else value.convert("RGB")
+        image = image.copy()
+        image.thumbnail((_MAX_PIXELS, _MAX_PIXELS))
+        image.save(buffer, format="PNG")
+    else:
+        return None
+    return {"type": "image", "media_type": "image/png", "data": base64.b64encode(buffer.getvalue()).decode("ascii")}
+
+
+# -- bounds and errors ------------------------------------------------------------------------------------------------
+
+
+def shorten(content: Content, limit: int) -> tuple[Content, int, bool]:
+    """`(content of at most about `limit` characters, characters before, whether it was cut)`. Images are kept whole."""
+    if isinstance(content, str):
+        return _cut(content, limit), len(content), len(content) > limit
+    chars = sum(len(part.get("text", "")) for part in content)
+    if chars <= limit:
+        return content, chars, False
+    left, parts = limit, []
+    for part in content:
+        text = part.get("text", "")
+        parts.append({**part, "text": _cut(text, left)} if text else part)
+        left = max(left - len(text), 0)
+    return parts, chars, True
+
+
+def _cut(text: str, limit: int) -> str:
+    """Most of the room goes to the beginning, some to the end, where results and errors often say what counts."""
+    if len(text) <= limit:
+        return text
+    room = max(limit - _NOTE_CHARS, limit // 2)
+    tail = room // 5
+    note = f"\n[… {len(text) - room} of {len(text)} characters are left out; ask for less to see all …]\n"
+    return text[: room - tail] + note + text[len(text) - tail :]
+
+
+def format_error(error: BaseException) -> str:
+    """`Error: ValueError: …` and where in the user's own code it came from, for the model to correct its call."""
+    summary = "".join(traceback.format_exception_only(error)).strip()
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_user_code(frame.filename)]
+    lines = [
+        f"  {_place(frame.filename)}line {frame.lineno}, in {frame.name}: {frame.line}" for frame in frames[-_FRAMES:]
+    ]
+    return "\n".join([f"Error: {summary}", *(["Traceback (innermost last):", *lines] if lines else [])])
+
+
+def _is_user_code(filename: str) -> bool:
+    path = Path(filename)
+    return not path.is_relative_to(_PACKAGE) and not any(path.is_relative_to(library) for library in _LIBRARIES)
+
+
+def _place(filename: str) -> str:
+    """A file by its name alone; a cell by none: the path of its temporary file says nothing to a model."""
+    if "ipykernel" in filename or filename.startswith("<"):
+        return ""
+    return f"{Path(filename).name}, "

@@ -1,0 +1,259 @@
+"""What decides on a call besides its function: retries, the cache, approval, hooks."""
+
+import asyncio
+import contextlib
+import threading
+import time
+import types
+
+import pytest
+from tool_runs import executor_of, run
+
+from nbagent.errors import (
+    ToolDeniedError,
+)
+from nbagent.functions import executor as executor_module
+from nbagent.functions.formatting import NO_VALUE
+from nbagent.functions.registry import FunctionRegistry
+
+# -- around, retries, the cache ---------------------------------------------------------------------------------------
+
+
+async def test_around_is_entered_right_around_the_call():
+    seen = []
+
+    @contextlib.contextmanager
+    def around(definition):
+        seen.append((definition.name, "in", threading.current_thread().name))
+        yield
+        seen.append((definition.name, "out", threading.current_thread().name))
+
+    def tool():
+        seen.append(("tool", "call", threading.current_thread().name))
+
+    async def async_tool():
+        seen.append(("async_tool", "call", threading.current_thread().name))
+
+    executor = executor_of(tool, async_tool, around=around)
+    await run(executor, "tool")
+    await run(executor, "async_tool")
+    assert [step for _, step, _ in seen] == ["in", "call", "out"] * 2
+    assert len({thread for _, _, thread in seen[:3]}) == 1
+    assert {thread for _, _, thread in seen[3:]} == {threading.current_thread().name}
+
+
+@pytest.mark.parametrize(("retries", "is_error", "expected"), [(2, False, 3), (1, True, 2), (0, True, 1)])
+async def test_retries(retries, is_error, expected, monkeypatch):
+    monkeypatch.setattr(executor_module, "RETRY_DELAY_S", 0)
+    calls = []
+
+    def flaky():
+        calls.append(1)
+        if len(calls) < 3:
+            raise OSError("again")
+        return "done"
+
+    outcome = await run(executor_of(flaky, options={"retries": retries}), "flaky")
+    assert outcome.is_error is is_error
+    assert len(calls) == expected
+
+
+async def test_a_timeout_is_not_retried():
+    calls = []
+
+    async def slow():
+        calls.append(1)
+        await asyncio.sleep(30)
+
+    await run(executor_of(slow, timeout=0.02, options={"retries": 3}), "slow")
+    assert len(calls) == 1
+
+
+async def test_the_cache(monkeypatch):
+    calls = []
+
+    def tool(a: int):
+        calls.append(a)
+
+    now = [1000.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0], time=time.time, perf_counter=time.perf_counter)
+    monkeypatch.setattr(executor_module, "time", clock)
+    executor = executor_of(tool, options={"cache_ttl": 60})
+    for arguments in ({"a": 1}, {"a": 1}, {"a": 2}):
+        assert (await run(executor, **arguments)).content == NO_VALUE
+    assert calls == [1, 2]
+    now[0] += 61
+    await run(executor, a=1)
+    assert calls == [1, 2, 1]
+    executor.registry.register("tool", "", lambda a: calls.append("new"), cache_ttl=60)
+    await run(executor, a=1)
+    assert calls == [1, 2, 1, "new"]
+
+
+async def test_errors_are_not_cached():
+    calls = []
+
+    def tool():
+        calls.append(1)
+        raise ValueError
+
+    executor = executor_of(tool, options={"cache_ttl": 60})
+    await run(executor)
+    await run(executor)
+    assert len(calls) == 2
+
+
+async def test_python_objects_are_not_cached():
+    executor = executor_of(lambda a: object(), options={"cache_ttl": 60})
+    marker = object()
+    assert await executor.execute("tool", {"a": marker}) is not await executor.execute("tool", {"a": marker})
+
+
+# -- approval ---------------------------------------------------------------------------------------------------------
+
+
+def delete(key: str = "all", count: int = 1) -> str:
+    return f"deleted {count} {key}"
+
+
+def raising(call, definition):
+    raise RuntimeError("no interface")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("answer", "approval", "content"),
+    [
+        (True, "approved", "deleted 1 x"),
+        ({"key": "y"}, "edited", 'The user changed the arguments to {"key": "y"}.\ndeleted 1 y'),
+        ({"key": "y", "count": "2"}, "edited", "deleted 2 y"),
+        ({}, "edited", "deleted 1 all"),
+        (False, "denied", None),
+        (None, "denied", None),
+        ("yes", "denied", None),
+        (1, "denied", None),
+        ({"key": []}, "denied", None),
+        ({"unknown": 1}, "denied", None),
+        (raising, "denied", None),
+    ],
+    ids=str,
+)
+async def test_approval(is_async, answer, approval, content):
+    asked = []
+
+    def approver(call, definition):
+        asked.append((call.arguments, definition.name))
+        return answer(call, definition) if callable(answer) else answer
+
+    async def async_approver(call, definition):
+        return approver(call, definition)
+
+    executor = executor_of(delete, options={"approve": True}, approver=async_approver if is_async else approver)
+    outcome = await run(executor, "delete", key="x")
+    assert asked == [({"key": "x"}, "delete")]
+    assert outcome.approval == approval
+    assert outcome.denied is outcome.is_error is (content is None)
+    if content is None:
+        assert outcome.content.startswith("Error: The call was not approved.")
+        assert isinstance(outcome.error, ToolDeniedError)
+        assert outcome.value is None
+    else:
+        assert outcome.content.endswith(content)
+    if approval == "edited":
+        assert outcome.call.arguments == answer
+
+
+async def test_no_approver_means_no():
+    executor = executor_of(delete, options={"approve": True})
+    with pytest.raises(ToolDeniedError):
+        await executor.execute("delete")
+    assert (await run(executor, "delete")).denied
+
+
+async def test_a_policy_asks_for_all():
+    executor = executor_of(delete)
+    assert (await run(executor, "delete")).approval == "auto"
+    executor.approve_all = True
+    assert (await run(executor, "delete")).denied
+
+
+async def test_invalid_arguments_are_never_asked_about():
+    executor = executor_of(delete, options={"approve": True}, approver=lambda *_: pytest.fail("asked"))
+    assert not (await run(executor, "delete", key=[])).args_valid
+
+
+async def test_a_sync_approver_may_block_and_hand_out_a_future():
+    both = threading.Barrier(2)
+    executor = executor_of(delete, options={"approve": True}, approver=lambda *_: both.wait(30) >= 0)
+    outcomes = await asyncio.gather(run(executor, "delete"), run(executor, "delete"))
+    assert [outcome.approval for outcome in outcomes] == ["approved", "approved"]
+    answer = asyncio.get_running_loop().create_future()
+    executor.approver = lambda *_: answer
+    task = asyncio.create_task(run(executor, "delete"))
+    await asyncio.sleep(0.01)
+    answer.set_result(True)
+    assert (await task).approval == "approved"
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_hooks(is_async):
+    class Registry(FunctionRegistry):
+        seen: list = []  # noqa: RUF012
+
+        def before_call(self, definition, arguments):
+            self.seen.append((definition.name, dict(arguments)))
+            if arguments.get("key") == "cached":
+                return "kept"
+            if arguments.get("key") == "forbidden":
+                raise ToolDeniedError("Not yours.", tool=definition.name)
+            return None
+
+        def after_call(self, definition, arguments, outcome):
+            self.seen.append((outcome.content, outcome.is_error))
+
+    class AsyncRegistry(Registry):
+        seen: list = []  # noqa: RUF012
+
+        async def before_call(self, definition, arguments):
+            return super().before_call(definition, arguments)
+
+        async def after_call(self, definition, arguments, outcome):
+            super().after_call(definition, arguments, outcome)
+
+    registry = AsyncRegistry() if is_async else Registry()
+    executor = executor_of(delete, registry=registry)
+    assert (await run(executor, "delete", count="2", key="a")).value == "deleted 2 a"
+    assert (await run(executor, "delete", key="cached")).value == "kept"
+    denied = await run(executor, "delete", key="forbidden")
+    assert (denied.denied, denied.approval, denied.content) == (True, "denied", "Error: Not yours.")
+    await run(executor, "delete", key=[])
+    await run(executor, "nothing")
+    seen, registry.seen[:] = list(registry.seen), []
+    assert seen == [
+        ("delete", {"key": "a", "count": 2}),
+        ("deleted 2 a", False),
+        ("delete", {"key": "cached"}),
+        ("kept", False),
+        ("delete", {"key": "forbidden"}),
+        ("Error: Not yours.", True),
+    ]
+
+
+async def test_a_hook_that_fails(caplog):
+    class Registry(FunctionRegistry):
+        def before_call(self, definition, arguments):
+            if arguments["key"] == "before":
+                raise KeyError("hook")
+
+        def after_call(self, definition, arguments, outcome):
+            raise KeyError("hook")
+
+    executor = executor_of(delete, registry=Registry())
+    before = await run(executor, "delete", key="before")
+    assert (before.is_error, isinstance(before.error, KeyError)) == (True, True)
+    after = await run(executor, "delete", key="after")
+    assert (after.is_error, after.value) == (False, "deleted 1 after")
+    assert "after_call" in caplog.text

@@ -1,0 +1,165 @@
+"""Where tools run and for how long: threads, time limits, cancellation, the main thread."""
+
+import asyncio
+import contextvars
+import logging
+import math
+import subprocess
+import sys
+import threading
+
+import pytest
+from tool_runs import executor_of, run
+
+from nbagent.core.background import run_sync
+from nbagent.errors import (
+    ToolTimeoutError,
+)
+
+
+def failing():
+    raise ValueError("no such column")
+
+
+# -- threads and time -------------------------------------------------------------------------------------------------
+
+VARIABLE = contextvars.ContextVar("variable", default="unset")
+
+
+async def test_contextvars_arrive_in_threads_and_do_not_come_back():
+    def tool():
+        seen = VARIABLE.get()
+        VARIABLE.set("from the tool")
+        return seen, threading.current_thread() is threading.main_thread()
+
+    VARIABLE.set("from the cell")
+    assert await executor_of(tool).execute("tool") == ("from the cell", False)
+    assert VARIABLE.get() == "from the cell"
+
+
+async def test_many_tools_run_at_once():
+    barrier = threading.Barrier(40)
+    executor = executor_of(lambda: barrier.wait(timeout=30) >= 0)
+    outcomes = await asyncio.gather(*(run(executor) for _ in range(40)))
+    assert [outcome.value for outcome in outcomes] == [True] * 40
+
+
+async def test_threads_are_used_again():
+    executor = executor_of(lambda: threading.current_thread().name)
+    names = {(await run(executor)).value for _ in range(50)}
+    assert len(names) < 50
+
+
+@pytest.mark.parametrize("where", ["executor", "tool"])
+async def test_the_time_limit_of_a_sync_tool(where, caplog):
+    release = threading.Event()
+
+    def slow():
+        release.wait(30)
+
+    settings = {"timeout": 0.05} if where == "executor" else {"options": {"timeout": 0.05}}
+    executor = executor_of(slow, **settings)
+    with caplog.at_level(logging.WARNING, "nbagent"):
+        outcome = await run(executor, "slow")
+    try:
+        assert outcome.is_error
+        assert isinstance(outcome.error, ToolTimeoutError)
+        assert outcome.content.startswith("Error: slow did not return within 0.05 s. Its thread, nbagent-tool-")
+        assert "did not return within" in caplog.text
+        with pytest.raises(ToolTimeoutError):
+            await executor.execute("slow")
+    finally:
+        release.set()
+
+
+async def test_the_time_limit_of_an_async_tool():
+    ended = []
+
+    async def slow():
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append(True)
+
+    outcome = await run(executor_of(slow, timeout=0.05), "slow")
+    assert outcome.content == "Error: slow did not return within 0.05 s."
+    assert ended
+
+
+@pytest.mark.parametrize("settings", [{"timeout": None}, {"timeout": 0.05, "options": {"timeout": math.inf}}])
+async def test_no_time_limit(settings):
+    async def slow():
+        await asyncio.sleep(0.1)
+        return "done"
+
+    assert (await run(executor_of(slow, **settings), "slow")).value == "done"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_cancellation_is_prompt_and_the_next_call_works(is_async):
+    started, release = threading.Event(), threading.Event()
+
+    def slow():
+        started.set()
+        release.wait(30)
+        return "late"
+
+    async def async_slow():
+        started.set()
+        await asyncio.sleep(30)
+
+    executor = executor_of(slow, async_slow, timeout=60)
+    task = asyncio.create_task(run(executor, "async_slow" if is_async else "slow"))
+    while not started.is_set():
+        await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    release.set()
+    assert (await run(executor, "slow")).value == "late"
+
+
+def test_a_process_ends_while_a_tool_still_runs():
+    code = (
+        "import asyncio, time\n"
+        "from nbagent.functions.registry import FunctionRegistry\n"
+        "from nbagent.functions.executor import ToolExecutor\n"
+        "registry = FunctionRegistry()\n"
+        "registry.register('slow', '', lambda: time.sleep(600))\n"
+        "print(asyncio.run(ToolExecutor(registry, timeout=0.05).execute('slow')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "ToolTimeoutError: slow did not return" in done.stderr
+
+
+# -- the main thread --------------------------------------------------------------------------------------------------
+
+
+def on_which_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def test_main_thread_tools_run_where_the_caller_waits():
+    executor = executor_of(on_which_thread, options={"main_thread": True})
+    assert run_sync(run(executor, "on_which_thread")).value is True
+    assert run_sync(run(executor_of(on_which_thread), "on_which_thread")).value is False
+
+
+async def test_main_thread_tools_run_on_a_loop_of_the_main_thread():
+    executor = executor_of(on_which_thread, options={"main_thread": True})
+    assert (await run(executor, "on_which_thread")).value is True
+
+
+async def test_errors_on_the_main_thread_are_the_tools():
+    executor = executor_of(failing, options={"main_thread": True})
+    assert (await run(executor, "failing")).content.startswith("Error: ValueError: no such column")
+
+
+def test_nobody_serves_the_main_thread():
+    executor = executor_of(on_which_thread, options={"main_thread": True})
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(run(executor, "on_which_thread"))))
+    thread.start()
+    thread.join()
+    assert outcomes[0].is_error
+    assert outcomes[0].content.startswith("Error: on_which_thread must run on the main thread: ")

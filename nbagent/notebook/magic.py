@@ -32,7 +32,7 @@ from nbagent.notebook.view import CellView, TerminalView, Transcript
 _depth: ContextVar[int] = ContextVar("nbagent_cell_depth", default=0)
 _TYPED_CELL = re.compile(r"^get_ipython\(\)\.run_cell_magic\('agent'")
 
-NO_KEY_NOTE = "no key found: the embedded model answers"
+NO_KEY_NOTE = "embedded model, no key needed"
 
 
 @magics_class
@@ -230,6 +230,7 @@ def _cell_begins(info: Any) -> None:
 
 def _cell_ends(result: Any) -> None:
     _depth.set(max(0, _depth.get() - 1))
+    live.names()  # the live set takes notice of what this cell defined and deleted
 
 
 def load(shell: Any) -> None:

@@ -21,11 +21,11 @@ _TAGS = {
     "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
     "s", "a", "table", "thead", "tbody", "tr", "th", "td", "span",
 }  # fmt: skip
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}, "code": {"class"}}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "code": {"class"}}
 
 _LINE = "var(--jp-border-color2, var(--vscode-panel-border, #e5e7eb))"
 _MUTED = "var(--jp-ui-font-color2, var(--vscode-descriptionForeground, #6b7280))"
-_CARD = "var(--jp-layout-color2, var(--vscode-editorWidget-background, rgba(127, 127, 127, .06)))"
+_CARD = "rgba(127, 127, 127, .06)"  # a breath of grey on any theme
 _GOOD = "var(--jp-success-color1, #15803d)"
 _BAD = "var(--jp-error-color1, #b91c1c)"
 _CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
@@ -37,12 +37,13 @@ STYLE = f"""<style>
 .nbagent summary::before {{content: "▸"; color: {_MUTED}; font-size: 10px}}
 .nbagent details[open] > summary::before {{content: "▾"}}
 .nbagent summary code {{background: none; overflow: hidden; text-overflow: ellipsis; white-space: nowrap}}
-.nbagent summary code, .nbagent details pre {{font: 12px/1.5 {_CODE}; color: inherit}}
+.nbagent details summary code, .nbagent details div pre {{font: 12px/1.5 {_CODE}; color: inherit}}
 .nbagent .nbagent-side {{margin-left: auto; color: {_MUTED}; font-size: 12px; white-space: nowrap}}
 .nbagent .nbagent-body {{padding: 4px 12px 10px 28px; border-top: 1px solid {_LINE}}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {_MUTED}; font-size: 12px}}
 .nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
 max-height: 24em; overflow: auto}}
+.nbagent td, .nbagent th {{text-align: left}}
 .nbagent .nbagent-ok {{color: {_GOOD}}} .nbagent .nbagent-bad {{color: {_BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {_LINE}; margin-top: 8px; padding-top: 4px; color: {_MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
@@ -72,6 +73,7 @@ def safe_html(text: str) -> str:
         _markdown().render(text),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
+        filter_style_properties={"text-align"},  # how Markdown tables align their columns
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )

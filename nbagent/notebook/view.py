@@ -168,7 +168,7 @@ class Transcript:
         return made
 
     def _thinking_html(self, segment: Segment) -> str:
-        took = f" for {segment.duration:.1f} s" if self.timings and segment.duration is not None else ""
+        took = f" for {segment.duration:.1f} s" if self.timings and (segment.duration or 0) >= 0.1 else ""
         head = "Thinking…" if segment.duration is None else f"Thought{took}"
         body = f"<pre>{render.escape(segment.text)}</pre>"
         return render.details(f'<span class="nbagent-quiet">{head}</span>', "", body)

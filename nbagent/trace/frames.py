@@ -72,6 +72,9 @@ COLUMNS: dict[str, dict[str, str]] = {
 for _columns in COLUMNS.values():
     _columns.update({name: dtype for name, dtype in _SHARED.items() if name not in _columns})
 
+#: Rows of a display, and characters of one value in a text display.
+ROWS, TEXT_WIDTH = 20, 60
+
 #: What a table displays when it is shown whole: no ids and no times, which differ from run to run. They are there too.
 DISPLAYED: dict[str, list[str]] = {
     "runs": ["prompt", "output", "status", "n_calls", "n_tool_calls", "input_tokens", "output_tokens", "cost_usd"],
@@ -99,10 +102,11 @@ class TraceFrame(pd.DataFrame):
         return pd.DataFrame(self)[DISPLAYED[self.table]]
 
     def __repr__(self) -> str:
-        return repr(self.shown())
+        text: str = self.shown().to_string(max_rows=ROWS, max_colwidth=TEXT_WIDTH, show_dimensions=len(self) > ROWS)
+        return text
 
     def _repr_html_(self) -> str | None:
-        return self.shown().to_html(notebook=True, max_rows=20, max_cols=20)
+        return self.shown().to_html(notebook=True, max_rows=ROWS)
 
 
 def _table(name: str, columns: dict[str, pd.Series[Any]]) -> TraceFrame:

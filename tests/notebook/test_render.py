@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from nbagent import Agent, FunctionCall, LLMResponse, Limits, ScriptedProvider, Usage
+from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.notebook.render import preview, safe_html, signature
 from nbagent.notebook.view import CellView, TerminalView, Transcript
 
@@ -113,7 +113,7 @@ def test_what_a_cell_shows():
     html, plain = transcript.html(), transcript.plain()
     assert "<code>mean_by(column=&quot;body_mass_g&quot;, group=&quot;species&quot;)</code>" in html
     assert "<strong>Adelie</strong>" in html
-    assert "Thought for" in html
+    assert "Thought" in html
     assert "Let me see." in html
     assert html.count("<details>") == 2
     assert plain.splitlines()[:3] == [

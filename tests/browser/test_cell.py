@@ -1,0 +1,84 @@
+"""`%%agent` in real JupyterLab: the answer streams, tools are shown collapsed, Run All runs all, nothing executes."""
+
+import pytest
+from lab import Lab
+
+pytestmark = pytest.mark.browser
+
+SETUP = '''%load_ext nbagent
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, tool
+@tool
+def mean_by(column: str, group: str) -> dict:
+    """Mean of a column for each value of a group."""
+    return {"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}
+@tool
+def count_by(group: str) -> dict:
+    """Rows for each value of a group."""
+    return {"Adelie": 152}
+answer = """**Gentoo** penguins are heaviest, on average **1,343 g** more than Chinstrap.
+
+| species | mean body mass (g) | n |
+|---|--:|--:|
+| Gentoo | 5,076.0 | 123 |
+| Chinstrap | 3,733.1 | 68 |
+| Adelie | 3,700.7 | 151 |
+"""
+usage = Usage(1204, 86, cache_read_tokens=980)
+calls = [FunctionCall("mean_by", {"column": "body_mass_g", "group": "species"}, "a"), FunctionCall("count_by", {}, "b")]
+turns = [LLMResponse("", calls, "tool_calls", {"thinking": "The heaviest: group by species.", "usage": usage}), answer]
+hostile = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>"
+turns += ["second", "third", hostile]
+agent.provider = ScriptedProvider(turns, delay=0.02, model="claude-sonnet-5")'''
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    with Lab(tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
+
+
+def outputs(page):
+    return page.locator(".jp-OutputArea-output .nbagent")
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_run_all_streams_each_answer_into_its_cell(lab, request, theme):
+    name = theme.split()[-1]
+    cells = [
+        SETUP,
+        "%%agent\nWhich species is heaviest, and by how much?",
+        "%%agent\nand?",
+        "%%agent\nthen?",
+        "%%agent\nx",
+    ]
+    page = lab.open(f"{name}.ipynb", cells, theme)
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    lab.command(page, "notebook:run-all-cells")
+    page.wait_for_selector(".nbagent details", timeout=30_000)
+    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 4", timeout=30_000)
+    first = outputs(page).nth(0)
+    assert first.locator("details").count() == 3  # thinking, two calls
+    assert first.locator("details[open]").count() == 0
+    assert first.locator("table tbody tr").count() == 3
+    assert "arguments invalid" in first.inner_text()
+    first.locator("summary").nth(1).click()
+    assert "3733.1" in first.locator("details[open]").inner_text()
+    assert "second" in outputs(page).nth(1).inner_text()
+    assert "third" in outputs(page).nth(2).inner_text()
+    assert page.evaluate("window.hacked") is None
+    assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
+    if folder := request.config.getoption("--screenshots"):
+        page.screenshot(path=f"{folder}/cell-{name.lower()}.png")
+
+
+def test_stop_button(lab):
+    page = lab.open(
+        "stop.ipynb",
+        [SETUP + "\nagent.provider = ScriptedProvider(['word ' * 5000], delay=0.05)", "%%agent\ngo", "print('next')"],
+    )
+    lab.command(page, "notebook:run-all-cells")
+    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('word word')", timeout=30_000)
+    lab.command(page, "notebook:interrupt-kernel")
+    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('Interrupted.')", timeout=10_000)
+    assert "word word" in outputs(page).nth(0).inner_text()

@@ -26,3 +26,27 @@ async def connect(loopback):
     yield make
     for provider in made:
         await provider.aclose()
+
+
+@pytest.fixture(scope="session")
+def embedded_server():
+    """The embedded model's process, loaded once for the whole session."""
+    from nbagent.providers.local import LocalProvider, end_unused, free_processors, shared_server
+    from nbagent.providers.model_files import cached, pull
+
+    keeper = LocalProvider()
+    path = (cached() or pull(progress=False)).resolve()
+    server = shared_server(path, keeper.model_name, keeper.n_ctx, free_processors())
+    server.users.add(keeper)
+    yield server
+    end_unused(all_of_them=True)
+
+
+@pytest.fixture
+async def embedded(embedded_server):
+    """A provider of the embedded model, on the session's process."""
+    from nbagent.providers.local import LocalProvider
+
+    provider = LocalProvider()
+    yield provider
+    await provider.aclose()

@@ -184,6 +184,16 @@ async def test_keys_are_in_no_repr_and_no_error(loopback, connect, vendor, statu
     assert SECRET not in "\n".join([*shown, everything_about(caught.value)])
 
 
+async def test_the_key_of_the_users_own_client_is_not_shown(loopback, connect):
+    import openai
+
+    loopback.answers = [Answer(f'{{"error": "bad key {SECRET}"}}'.encode(), 401)]
+    async with openai.AsyncOpenAI(api_key=SECRET, base_url=loopback.url) as client:
+        with pytest.raises(AuthenticationError, match=r"bad key \*\*\*") as caught:
+            await connect("openai", api_key=None, client=client).chat(HI)
+    assert SECRET not in everything_about(caught.value)
+
+
 @pytest.mark.parametrize("vendor", ["openai", "claude", "open_source"])
 @pytest.mark.parametrize("key", [f"{SECRET}\nX: y", f"{SECRET} x", f"{SECRET}é"])
 async def test_keys_that_no_header_can_hold_are_not_shown_either(connect, vendor, key):

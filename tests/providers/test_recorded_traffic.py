@@ -15,7 +15,7 @@ from decoding import decode
 from nbagent.core.messages import LLMResponse
 from nbagent.errors import IncompleteStreamError, ProviderError
 from nbagent.providers.catalog import CATALOG
-from nbagent.providers.transport import status_error
+from nbagent.providers.http_errors import status_error
 from nbagent.providers.wire.anthropic_messages import MessagesCodec
 from nbagent.providers.wire.openai_chat import ChatCodec
 

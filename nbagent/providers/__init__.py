@@ -1,0 +1,135 @@
+"""Providers: where answers come from. `create_provider` makes one by name, `resolve` from whatever the user gave.
+
+>>> create_provider("open_source", base_url="http://localhost:8000/v1", model="qwen").model_name
+'qwen'
+
+Nothing heavy is imported until a provider is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from nbagent.errors import ConfigurationError
+from nbagent.providers.catalog import CATALOG, first_with_key
+
+if TYPE_CHECKING:
+    from nbagent.config import AgentConfig
+    from nbagent.providers.base import LLMProvider
+
+ENTRY_POINTS = "nbagent.providers"
+
+_CLASSES = {
+    "LLMProvider": "nbagent.providers.base",
+    "WireProvider": "nbagent.providers.wire_provider",
+    "OpenAIProvider": "nbagent.providers.openai",
+    "AnthropicBaseProvider": "nbagent.providers.anthropic",
+    "ClaudeProvider": "nbagent.providers.anthropic",
+    "MiniMaxProvider": "nbagent.providers.anthropic",
+    "OpenSourceProvider": "nbagent.providers.open_source",
+    "LocalProvider": "nbagent.providers.local",
+    "ScriptedProvider": "nbagent.providers.scripted",
+}
+
+Factory = Callable[..., "LLMProvider"]
+_registered: dict[str, Factory] = {}
+
+
+def __getattr__(name: str) -> Any:
+    """The provider classes, imported when first asked for."""
+    if name in _CLASSES:
+        return getattr(importlib.import_module(_CLASSES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def register_provider(name: str, factory: Factory) -> None:
+    """Make `factory(**options)` available as `create_provider(name, **options)`. It may replace a built-in one.
+
+    >>> register_provider("echo", lambda **options: ...)
+    """
+    if not name or ":" in name:
+        raise ConfigurationError(f"{name!r} can't be a provider's name: it must not be empty or contain a colon.")
+    _registered[name] = factory
+
+
+def create_provider(name: str, **options: Any) -> LLMProvider:
+    """A provider by name; `"vendor:model"` names the model too.
+
+    Options: api_key, model, base_url, timeout=60, max_retries=3, streaming=True, client, and the vendor's own. Options
+    that are no setting of the provider become fields of each request body, such as `max_tokens`.
+
+    Raises `ConfigurationError` for an unknown name, with the names that exist.
+    """
+    vendor, _, model = name.partition(":")
+    if model:
+        options.setdefault("model", model)
+    return _factory(vendor)(**options)
+
+
+def provider_names() -> list[str]:
+    """All names that `create_provider` knows: built in, registered, and from installed packages."""
+    return list(dict.fromkeys([*CATALOG, *_registered, *(point.name for point in _entry_points())]))
+
+
+def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
+    """The provider that `spec` means.
+
+    - an `LLMProvider`: itself
+    - `"vendor"` or `"vendor:model"`: made by name
+    - an `AgentConfig`: its provider with its model, api_key and base_url; without one, the OpenAI chat API at base_url
+    - None: the environment variable NBAGENT_MODEL (`"vendor:model"`); else the first vendor, in the catalog's order,
+      whose key is in the environment; else the embedded model
+    """
+    from nbagent.providers.base import LLMProvider
+
+    if isinstance(spec, LLMProvider):
+        return spec
+    if isinstance(spec, str):
+        return create_provider(spec)
+    if spec is None:
+        row = first_with_key()
+        return create_provider(os.environ.get("NBAGENT_MODEL") or (row.name if row else "local"))
+    return _from_config(spec)
+
+
+def _from_config(config: AgentConfig) -> LLMProvider:
+    from nbagent.config import AgentConfig
+
+    if not isinstance(config, AgentConfig):
+        raise ConfigurationError(
+            f"{type(config).__name__!r} is no provider. Pass a provider, 'vendor:model', an AgentConfig, or None."
+        )
+    given = {key: value for key in ("model", "api_key", "base_url") if (value := getattr(config, key))}
+    return create_provider(config.provider or "open_source", **given)
+
+
+def _factory(name: str) -> Factory:
+    if name in _registered:
+        return _registered[name]
+    if name in CATALOG:
+        module, _, attribute = CATALOG[name].factory.partition(":")
+        cls = getattr(importlib.import_module(module), attribute)
+        return cls if cls.vendor == name else functools.partial(cls, vendor=name)
+    for point in _entry_points():
+        if point.name == name:
+            return point.load()  # type: ignore[no-any-return]
+    raise ConfigurationError(_unknown(name))
+
+
+def _entry_points() -> Any:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=ENTRY_POINTS)
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    names = provider_names()
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"Unknown provider {name!r}.{hint} Known: {', '.join(names)}."

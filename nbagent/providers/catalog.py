@@ -1,0 +1,184 @@
+"""What is known about each vendor, as rows of data: where it is, how it is encoded, which keys it reads.
+
+A row steers *encoding and connecting* only; decoding is the same for all vendors of a wire format. A new vendor that
+speaks the OpenAI chat format is one row here and one `.sse` sample under `tests/wire/`.
+
+The order of the rows is the order in which `resolve(None)` looks for a key:
+openai, claude, minimax, qwen, zhipu, deepseek, openrouter.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One vendor, or one way to reach it.
+
+    `factory` is `"module:Class"`, imported when the provider is made. `wire` names the format.
+    """
+
+    name: str
+    factory: str
+    wire: str
+    model: str = ""
+    base_url: str = ""
+    key_vars: tuple[str, ...] = ()
+    base_url_vars: tuple[str, ...] = ()
+    #: Requests without a key are fine.
+    keyless: bool = False
+    #: Fields of every request body, unless the caller gives them.
+    body: Mapping[str, Any] = field(default_factory=dict)
+    #: Fields of request bodies that offer tools.
+    tools_body: Mapping[str, Any] = field(default_factory=dict)
+    #: The vendor's name of the output limit, which callers always call `max_tokens`.
+    max_tokens_name: str = "max_tokens"
+    #: Prefixes of models that refuse `temperature`.
+    no_temperature: tuple[str, ...] = ()
+    #: Ask for token counts in a stream by `stream_options`.
+    stream_usage: bool = True
+    #: Fields of an assistant message that the vendor wants back as received: the first of these that came.
+    replay: tuple[str, ...] = ()
+    #: A field that every assistant message must have, empty where nothing was received.
+    replay_always: str = ""
+    #: Set cache breakpoints (Messages API).
+    cache: bool = False
+    #: Thinking blocks without a signature may be sent back (Messages API).
+    unsigned_thinking: bool = False
+
+    def api_key(self) -> str | None:
+        """The first key variable that is set."""
+        return next((value for name in self.key_vars if (value := os.environ.get(name, "").strip())), None)
+
+    def env_base_url(self) -> str:
+        """The base URL: from the environment, else the vendor's own."""
+        return next((value for name in self.base_url_vars if (value := os.environ.get(name))), self.base_url)
+
+
+_CHAT = "nbagent.providers.open_source:OpenSourceProvider"
+_CHAT_REASONING = ("reasoning_details", "reasoning_content", "reasoning")
+
+_ROWS = (
+    Row(
+        "openai",
+        "nbagent.providers.openai:OpenAIProvider",
+        "openai_chat",
+        model="gpt-5.6-terra",
+        base_url="https://api.openai.com/v1",
+        key_vars=("OPENAI_API_KEY",),
+        base_url_vars=("OPENAI_BASE_URL",),
+        max_tokens_name="max_completion_tokens",
+        no_temperature=("gpt-5", "o1", "o3", "o4"),
+    ),
+    Row(
+        "claude",
+        "nbagent.providers.anthropic:ClaudeProvider",
+        "anthropic_messages",
+        model="claude-sonnet-5",
+        base_url="https://api.anthropic.com",
+        key_vars=("ANTHROPIC_API_KEY",),
+        base_url_vars=("ANTHROPIC_BASE_URL",),
+        body={"max_tokens": 32_000},
+        no_temperature=(
+            "claude-opus-4-7",
+            "claude-opus-4-8",
+            "claude-opus-5",
+            "claude-sonnet-5",
+            "claude-fable",
+            "claude-mythos",
+        ),
+        cache=True,
+    ),
+    Row(
+        "minimax",
+        "nbagent.providers.anthropic:MiniMaxProvider",
+        "anthropic_messages",
+        model="MiniMax-M3",
+        base_url="https://api.minimaxi.com/anthropic",
+        key_vars=("MINIMAX_API_KEY",),
+        base_url_vars=("MINIMAX_BASE_URL",),
+        body={"max_tokens": 32_000},
+        cache=True,
+        unsigned_thinking=True,
+    ),
+    # https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, parallel calls are off unless asked for
+    Row(
+        "qwen",
+        _CHAT,
+        "openai_chat",
+        model="qwen3.7-plus",
+        base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
+        key_vars=("DASHSCOPE_API_KEY",),
+        base_url_vars=("DASHSCOPE_BASE_URL",),
+        tools_body={"parallel_tool_calls": True},
+    ),
+    # https://docs.bigmodel.cn: reasoning goes back with tool results, usage comes unasked, arguments stream on demand
+    Row(
+        "zhipu",
+        _CHAT,
+        "openai_chat",
+        model="glm-5.2",
+        base_url="https://open.bigmodel.cn/api/paas/v4",
+        key_vars=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),
+        base_url_vars=("ZHIPUAI_BASE_URL",),
+        tools_body={"tool_stream": True},
+        stream_usage=False,
+        replay=("reasoning_content",),
+    ),
+    # https://api-docs.deepseek.com/guides/thinking_mode: reasoning_content is mandatory after tool calls, even empty
+    Row(
+        "deepseek",
+        _CHAT,
+        "openai_chat",
+        model="deepseek-v4-flash",
+        base_url="https://api.deepseek.com",
+        key_vars=("DEEPSEEK_API_KEY",),
+        base_url_vars=("DEEPSEEK_BASE_URL",),
+        replay=("reasoning_content",),
+        replay_always="reasoning_content",
+    ),
+    Row(
+        "openrouter",
+        _CHAT,
+        "openai_chat",
+        model="openrouter/auto",
+        base_url="https://openrouter.ai/api/v1",
+        key_vars=("OPENROUTER_API_KEY",),
+        base_url_vars=("OPENROUTER_BASE_URL",),
+        replay=("reasoning_details",),
+    ),
+    Row(
+        "ollama",
+        _CHAT,
+        "openai_chat",
+        model="qwen3",
+        base_url="http://localhost:11434/v1",
+        key_vars=("OLLAMA_API_KEY",),
+        base_url_vars=("OLLAMA_BASE_URL",),
+        keyless=True,
+        replay=("reasoning",),
+    ),
+    # vLLM, llama.cpp, LM Studio, LocalAI, gateways: what came is sent back under the name it came with
+    Row(
+        "open_source",
+        _CHAT,
+        "openai_chat",
+        model="default",
+        base_url="http://localhost:8000/v1",
+        keyless=True,
+        replay=_CHAT_REASONING,
+    ),
+    Row("local", "nbagent.providers.local:LocalProvider", "openai_chat", keyless=True),
+    Row("scripted", "nbagent.providers.scripted:ScriptedProvider", "", keyless=True),
+)
+
+CATALOG: Mapping[str, Row] = {row.name: row for row in _ROWS}
+
+
+def first_with_key() -> Row | None:
+    """The first row, in the order above, whose key is in the environment."""
+    return next((row for row in CATALOG.values() if not row.keyless and row.api_key()), None)

@@ -1,0 +1,89 @@
+"""What HTTP statuses, and the exceptions of HTTP libraries and SDKs, mean in nbagent's own error tree."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nbagent.errors import (
+    ConfigurationError,
+    IncompleteStreamError,
+    InvalidResponseError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderTimeoutError,
+)
+from nbagent.providers.retry import retry_headers
+from nbagent.providers.wire import error_class, error_message
+
+_TEXT_LIMIT = 500
+
+
+def request_id(headers: Mapping[str, str]) -> str | None:
+    """The vendor's id of the request, which its support asks for."""
+    return headers.get("x-request-id") or headers.get("request-id")
+
+
+def status_error(status: int, headers: Mapping[str, str], content: bytes) -> ProviderError:
+    """The error that an HTTP answer with an error status means."""
+    text = content.decode("utf-8", "replace").strip()
+    try:
+        message, words = error_message(json.loads(text))
+    except ValueError:
+        message, words = readable(text), ()
+    cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
+    return cls(
+        message[:_TEXT_LIMIT] or "no explanation was given",
+        status=status,
+        request_id=request_id(headers),
+        **retry_headers(headers),
+    )
+
+
+def readable(text: str) -> str:
+    """A body that is no JSON in a few words."""
+    if not text:
+        return "an empty answer"
+    if text.startswith("<"):
+        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        return f"an HTML page{f' ({title[1].strip()[:100]})' if title else ''}"
+    return text[:_TEXT_LIMIT]
+
+
+#: The exceptions of httpx, httpx2 and both SDKs, by the names they share, the special before the general.
+_BY_NAME: dict[str, type[ProviderError]] = {
+    "TimeoutException": ProviderTimeoutError,
+    "APITimeoutError": ProviderTimeoutError,
+    "TransportError": ProviderConnectionError,
+    "APIConnectionError": ProviderConnectionError,
+    "DecodingError": IncompleteStreamError,
+    "StreamError": IncompleteStreamError,
+}
+
+
+def provider_error(exc: Exception, streaming: bool) -> ProviderError | ConfigurationError | None:
+    """What an exception of an HTTP library or SDK means here; None for any other exception.
+
+    `streaming` tells that the answer had begun: a connection that breaks then has broken the stream.
+    """
+    names = [cls.__name__ for cls in type(exc).__mro__]
+    if "APIStatusError" in names:
+        answer: Any = exc
+        return status_error(answer.response.status_code, answer.response.headers, answer.response.content)
+    if "InvalidURL" in names or "UnsupportedProtocol" in names or "LocalProtocolError" in names:
+        return ConfigurationError(f"The request can't be sent: {_cause(exc)} Check base_url and api_key.")
+    cls = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
+    if cls is None:
+        return None
+    if streaming and cls is ProviderConnectionError:
+        return IncompleteStreamError(f"the connection broke in the middle of the answer ({_cause(exc)})")
+    return cls(_cause(exc))
+
+
+def _cause(exc: BaseException) -> str:
+    """The innermost explanation: SDKs say only "Connection error." themselves."""
+    while exc.__cause__ is not None:
+        exc = exc.__cause__
+    return f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__

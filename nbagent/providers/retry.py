@@ -1,0 +1,87 @@
+"""When and how a request is sent again. The only place that retries: SDK clients are made with `max_retries=0`.
+
+Sent again are the errors that are `retryable` (408, 409, 429, 5xx, 529, connections, streams that broke), unless the
+vendor's `x-should-retry` says otherwise. The wait is the vendor's `retry-after(-ms)`, else 0.5 s doubling to 8 s,
+shortened by up to a quarter at random so that many clients don't come back at the same moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from nbagent.core.events import Event, Retry, Text
+from nbagent.core.messages import LLMResponse
+from nbagent.errors import ProviderError
+
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 8.0
+JITTER = 0.25
+#: A vendor that asks for more patience than this gets none: the error is raised, with `retry_after`.
+MOST_PATIENCE_S = 120.0
+
+Attempt = Callable[[], AsyncGenerator[Event | LLMResponse]]
+
+
+def wait_s(error: ProviderError, attempt: int) -> float:
+    """Seconds to wait before retry number `attempt` (from 1)."""
+    if error.retry_after is not None:
+        return error.retry_after
+    wait = min(FIRST_WAIT_S * 2.0 ** (attempt - 1), LONGEST_WAIT_S)
+    return wait * (1 - JITTER * random.random())  # noqa: S311 - no secret depends on it
+
+
+def retry_headers(headers: Mapping[str, str]) -> dict[str, Any]:
+    """`{"retry_after": seconds or None, "should_retry": True, False or None}` as a vendor's headers say.
+
+    >>> retry_headers({"retry-after-ms": "1500", "x-should-retry": "false"})
+    {'retry_after': 1.5, 'should_retry': False}
+    """
+    word = headers.get("x-should-retry")
+    return {"retry_after": _retry_after(headers), "should_retry": {"true": True, "false": False}.get(word or "")}
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Milliseconds, seconds or an HTTP date -> seconds from now, never negative."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        text = headers.get(name) or ""
+        try:
+            return max(0.0, float(text) * unit)
+        except ValueError:
+            pass
+        try:
+            return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+        except (ValueError, TypeError):
+            pass
+    return None
+
+
+async def retrying(attempt: Attempt, max_retries: int) -> AsyncGenerator[Event | LLMResponse]:
+    """The items of `attempt()`; after an error that may pass, a `Retry` event, a wait, and the next attempt's."""
+    for number in range(1, max_retries + 2):
+        shown = 0
+        try:
+            async with aclosing(attempt()) as items:
+                async for item in items:
+                    if type(item) is Text:
+                        shown += len(item.content)
+                    yield item
+            return
+        except ProviderError as error:
+            if not error.retryable or number > max_retries or (error.retry_after or 0) > MOST_PATIENCE_S:
+                raise
+            failure = error
+        wait = wait_s(failure, number)
+        yield _event(failure, number, max_retries, wait, shown)
+        await asyncio.sleep(wait)
+
+
+def _event(error: ProviderError, number: int, max_retries: int, wait: float, shown: int) -> Retry:
+    facts = {"attempt": number, "wait_s": wait, "discard_chars": shown, "error": type(error).__name__}
+    cause = error.message.rstrip(".")
+    return Retry(f"{cause}. Trying again in {wait:.1f} s ({number} of {max_retries}).", metadata=facts)

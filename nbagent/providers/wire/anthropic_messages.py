@@ -1,0 +1,173 @@
+"""The Anthropic Messages format, as Claude and MiniMax speak it.
+
+An assistant's content blocks go back to the same vendor as they came, thinking and signatures included; a conversation
+from elsewhere is rebuilt from its text and calls. Format: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.providers.catalog import Row
+from nbagent.providers.wire import Functions, dumps, join_request
+from nbagent.providers.wire.anthropic_messages_decoder import MessagesDecoder
+
+_BREAKPOINT = {"type": "ephemeral"}
+_BREAKPOINT_TAIL = b',"cache_control":' + dumps(_BREAKPOINT) + b"}"
+
+
+@dataclass(eq=False)
+class _Turn:
+    """Consecutive messages of one role, as the API wants them: one message. Results come before anything else."""
+
+    role: str
+    results: list[bytes] = field(default_factory=list)
+    blocks: list[bytes] = field(default_factory=list)
+
+    def encode(self, breakpoint_here: bool) -> bytes:
+        fragments = self.results + self.blocks
+        if breakpoint_here:
+            fragments[-1] = fragments[-1][:-1] + _BREAKPOINT_TAIL
+        return b'{"role":"' + self.role.encode() + b'","content":[' + b",".join(fragments) + b"]}"
+
+
+@dataclass(frozen=True)
+class MessagesCodec:
+    """Anthropic Messages with one vendor's facts."""
+
+    row: Row
+    path: str = "/v1/messages"
+    _key: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_key", f"anthropic_messages {(self.row.name, self.row.unsigned_thinking)}")
+
+    def encode_message(self, message: LLMMessage) -> bytes:
+        """The content blocks of one message, joined by commas; empty where there is nothing to say."""
+        fragment: bytes | None = message.wire.get(self._key)
+        if fragment is None:
+            fragment = message.wire[self._key] = b",".join(dumps(block) for block in self._blocks(message))
+        return fragment
+
+    def encode_request(
+        self,
+        messages: Sequence[LLMMessage],
+        functions: Functions | None = None,
+        *,
+        model: str,
+        stream: bool = True,
+        temperature: float | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """See `Codec`."""
+        system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
+        head = self._head(functions, system, model, stream, temperature, extra or {})
+        turns = self._turns(messages)
+        marked = set([turn for turn in turns if turn.role == "user"][-2:]) if self.row.cache else set()
+        return join_request(head, [turn.encode(turn in marked) for turn in turns])
+
+    def decoder(self) -> MessagesDecoder:
+        """See `Codec`."""
+        return MessagesDecoder(self.row.name)
+
+    def decode_body(self, body: dict[str, Any]) -> LLMResponse:
+        """A whole answer is what a stream's events add up to."""
+        decoder = self.decoder()
+        decoder.feed_body(body)
+        return decoder.finish()
+
+    def _head(
+        self,
+        functions: Functions | None,
+        system: str,
+        model: str,
+        stream: bool,
+        temperature: float | None,
+        extra: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """All but the messages. Breakpoints: one on the last tool, one on the system prompt, two on user turns."""
+        row = self.row
+        mark = {"cache_control": _BREAKPOINT} if row.cache else {}
+        head: dict[str, Any] = {"model": model, "stream": stream, **row.body}
+        if temperature is not None and not model.startswith(row.no_temperature or ("\0",)):
+            head["temperature"] = temperature
+        if functions:
+            tools = [_tool(item) for item in functions]
+            tools[-1] |= mark
+            head |= {"tools": tools, **row.tools_body}
+        if system:
+            head["system"] = [{"type": "text", "text": system, **mark}]
+        return head | dict(extra)
+
+    def _turns(self, messages: Sequence[LLMMessage]) -> list[_Turn]:
+        turns: list[_Turn] = []
+        for message in messages:
+            if message.role == "system" or not (fragment := self.encode_message(message)):
+                continue
+            role = "assistant" if message.role == "assistant" else "user"
+            if not turns or turns[-1].role != role:
+                turns.append(_Turn(role))
+            (turns[-1].results if message.role == "tool" else turns[-1].blocks).append(fragment)
+        return turns
+
+    def _blocks(self, message: LLMMessage) -> list[dict[str, Any]]:
+        if message.role == "tool":
+            return [_tool_result(message)]
+        if message.role == "assistant":
+            return self._assistant(message)
+        return _content(message.content)
+
+    def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
+        """The blocks as received, where they still say what the message says; else text and calls."""
+        extras = message.provider_extras
+        if isinstance(extras, dict) and extras.get("vendor") == self.row.name and _agree(extras["blocks"], message):
+            return [block for block in extras["blocks"] if self._sendable(block)]
+        calls = message.tool_calls or []
+        uses = [{"type": "tool_use", "id": c.id or "", "name": c.name, "input": c.arguments} for c in calls]
+        return _content(message.text) + uses
+
+    def _sendable(self, block: Mapping[str, Any]) -> bool:
+        """The API refuses empty texts, and Claude thinking without its signature."""
+        if block.get("type") == "text":
+            return bool(block.get("text", "").strip())
+        if block.get("type") == "thinking" and not block.get("signature"):
+            return self.row.unsigned_thinking and bool(block.get("thinking"))
+        return True
+
+
+def _agree(blocks: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
+    """Whether the native blocks still match a message whose text or calls may have been edited."""
+    text = "".join(block.get("text", "") for block in blocks if block.get("type") == "text")
+    uses = [(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
+    calls = [(call.id, call.name, call.arguments) for call in message.tool_calls or []]
+    return text == message.text and uses == calls
+
+
+def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Content blocks of a user's text or parts; parts of a kind we don't know pass as they are."""
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    return [_image(p) if p.get("type") == "image" and "data" in p else dict(p) for p in content if not _empty(p)]
+
+
+def _empty(part: Mapping[str, Any]) -> bool:
+    return part.get("type") == "text" and not part.get("text", "").strip()
+
+
+def _image(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "media_type": part["media_type"], "data": part["data"]}}
+
+
+def _tool_result(message: LLMMessage) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id or ""}
+    if content := _content(message.content):
+        block["content"] = message.content if isinstance(message.content, str) else content
+    return block | ({"is_error": True} if message.is_error else {})
+
+
+def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
+    tool = {key: item[key] for key in ("name", "description") if item.get(key)}
+    return tool | {"input_schema": item.get("parameters") or {"type": "object", "properties": {}}}

@@ -1,0 +1,227 @@
+"""`WireProvider`: a codec, a transport and the retry policy make a provider. All vendors share `chat` and `stream`."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from nbagent.core.events import Event, Text, Thinking
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.errors import AuthenticationError, ConfigurationError, IncompleteStreamError, NbagentError, ProviderError
+from nbagent.providers.base import Functions, LLMProvider, collect
+from nbagent.providers.catalog import CATALOG, Row
+from nbagent.providers.http_errors import provider_error, request_id
+from nbagent.providers.retry import retrying
+from nbagent.providers.transport import Body, Target, Transport, drain, read_events
+from nbagent.providers.wire import Codec
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+
+class WireProvider(LLMProvider):
+    """A provider over HTTP.
+
+    A subclass names its `vendor` (a row of the catalog) and makes its codec and transport.
+
+    - `api_key`: a string or `SecretStr`; else the row's environment variables, read at each request
+    - `timeout`: seconds between two reads; connecting has 10 s of its own
+    - `max_retries`: how often a request is sent again (see `retry`)
+    - `streaming=False`: ask for one JSON body
+    - `client`: your own SDK (or httpx) client; it is used as it is, with its own key, and never closed
+    - `function_calling=False`: tools are to be described in the prompt
+    - `vendor`: another row of the catalog, or a name of your own for a server of the same kind
+    - `headers`: further HTTP headers; all other options are fields of each request body, such as `max_tokens`
+    """
+
+    def __init__(
+        self,
+        api_key: str | SecretStr | None = None,
+        model: str | None = None,
+        base_url: str | None = None,
+        *,
+        timeout: float = 60.0,
+        max_retries: int = 3,
+        streaming: bool = True,
+        client: Any = None,
+        function_calling: bool = True,
+        headers: dict[str, str] | None = None,
+        vendor: str | None = None,
+        **options: Any,
+    ) -> None:
+        self.vendor = vendor or self.vendor
+        self._row = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
+        self._model = model or self._row.model
+        self.codec = self._make_codec(self._row)
+        self.base_url = (base_url or self._row.env_base_url()).rstrip("/").removesuffix(self.codec.path)
+        self.timeout = timeout
+        self.max_retries = max_retries
+        self.streaming = streaming
+        self.options = options
+        self._secret = _secret(api_key)
+        self._client = client
+        self._function_calling = function_calling
+        self._headers = headers or {}
+        self._transport = self._make_transport(client)
+
+    @abstractmethod
+    def _make_codec(self, row: Row) -> Codec:
+        """The codec for this row of the catalog."""
+
+    @abstractmethod
+    def _make_transport(self, client: Any) -> Transport:
+        """The transport; `client` is the user's own, or None."""
+
+    def __repr__(self) -> str:
+        address = re.sub(r"//[^/@]*@", "//", self.base_url)
+        return f"{type(self).__name__}(vendor={self.vendor!r}, model={self.model_name!r}, base_url={address!r})"
+
+    @property
+    def model_name(self) -> str:
+        """The model asked for."""
+        return self._model
+
+    @property
+    def base_url_host(self) -> str | None:
+        """Where requests go, for the trace: the host alone."""
+        return urlsplit(self.base_url).hostname
+
+    def supports_function_calling(self) -> bool:
+        """As given when the provider was made."""
+        return self._function_calling
+
+    async def prepare(self) -> None:
+        """Awaited before each request. Nothing to do here; a subclass may start its server and set `base_url`."""
+
+    async def chat(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> LLMResponse:
+        """The whole answer; `kwargs` are further body fields. Streams under the surface, unless `streaming=False`."""
+        return await collect(self.stream(messages, functions, temperature, **kwargs))
+
+    async def stream(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> AsyncGenerator[Event | LLMResponse]:
+        """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
+        attempt = partial(self._attempt, messages, functions, temperature, kwargs)
+        async with aclosing(retrying(attempt, self.max_retries)) as items:
+            async for item in items:
+                yield item
+
+    async def aclose(self) -> None:
+        """Close the connections that the running event loop made."""
+        await self._transport.aclose()
+
+    async def _attempt(
+        self, messages: list[LLMMessage], functions: Functions | None, temperature: float | None, extra: dict[str, Any]
+    ) -> AsyncGenerator[Event | LLMResponse]:
+        """One request. Errors leave as nbagent's own, without the library's exception (which may hold a key) behind."""
+        await self.prepare()
+        body = self.codec.encode_request(
+            messages,
+            functions,
+            model=self.model_name,
+            stream=self.streaming,
+            temperature=temperature,
+            extra={**self.options, **extra},
+        )
+        response = None
+        try:
+            response = await self._transport.open(self._target(), body)
+            async with aclosing(self._read(response)) as items:
+                async for item in items:
+                    yield item
+            return
+        except (ProviderError, ConfigurationError) as exc:
+            failure: NbagentError = exc
+        except Exception as exc:  # each HTTP library and SDK has a tree of its own
+            known = provider_error(exc, streaming=response is not None)
+            if known is None:
+                raise
+            failure = known
+        finally:
+            if response is not None:
+                await response.aclose()
+        raise self._explained(failure, response)
+
+    async def _read(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
+        """The items of one answer, up to its logical end."""
+        decoder = self.codec.decoder()
+        try:
+            async with aclosing(read_events(response)) as events:
+                async for event in events:
+                    if type(event) is Body:
+                        for item in _in_one_piece(self.codec.decode_body(event)):
+                            yield item
+                        return
+                    for piece in decoder.feed(event):
+                        yield piece
+                    if decoder.done:
+                        await drain(events)
+                        break
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+            raise IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})") from None
+        except Exception as exc:  # a connection that breaks after the terminal marker has broken nothing
+            if not decoder.complete or provider_error(exc, streaming=True) is None:
+                raise
+        yield decoder.finish()
+
+    def _target(self) -> Target:
+        return Target(self.base_url, self.codec.path, self._key(), self.timeout, self._headers)
+
+    def _key(self) -> SecretStr | None:
+        """The key for this request. Raises where there must be one and there is none."""
+        secret = self._secret or _secret(self._row.api_key())
+        if secret is None:
+            if self._row.keyless or self._client is not None:
+                return None
+            variables = " or ".join(self._row.key_vars)
+            raise AuthenticationError(f"there is no API key: {variables} is not set", vendor=self.vendor)
+        if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
+            raise AuthenticationError("the API key holds spaces or characters that no key has", vendor=self.vendor)
+        return secret
+
+    @property
+    def _client_key(self) -> str | None:
+        """The key that the user's own client holds."""
+        key = getattr(self._client, "api_key", None)
+        return key if isinstance(key, str) else None
+
+    def _explained(self, error: NbagentError, response: Any) -> NbagentError:
+        """The error with who, what and which request; the key, should the vendor have repeated it, blotted out."""
+        for secret in filter(None, (self._secret, _secret(self._row.api_key()), _secret(self._client_key))):
+            error.args = tuple(str(arg).replace(secret.get_secret_value(), "***") for arg in error.args)
+        if isinstance(error, ProviderError):
+            error.message = str(error.args[0])
+            error.vendor, error.model = self.vendor, self.model_name
+            if response is not None:
+                error.request_id = error.request_id or request_id(response.headers)
+        return error
+
+
+def _secret(value: str | SecretStr | None) -> SecretStr | None:
+    from pydantic import SecretStr
+
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value or ""
+    return SecretStr(text.strip()) if text.strip() else None
+
+
+def _in_one_piece(response: LLMResponse) -> list[Event | LLMResponse]:
+    """A whole answer as the items of a stream."""
+    thinking = (response.metadata or {}).get("thinking")
+    items: list[Event | LLMResponse] = [Thinking(thinking)] if thinking else []
+    return [*items, *([Text(response.content)] if response.content else []), response]

@@ -22,10 +22,8 @@ def vendor(request):
 @pytest.fixture(params=[True, False], ids=["streaming", "whole"])
 async def agent(request, vendor, llmock):
     family, model = VENDORS.get(vendor, ("anthropic", "MiniMax-M2.5"))
-    options = {"api": "chat"} if vendor == "openai" else {}
-    provider = create_provider(
-        vendor, api_key="test", model=model, base_url=llmock.base_url(family), streaming=request.param, **options
-    )
+    base_url = llmock.base_url(family)
+    provider = create_provider(vendor, api_key="test", model=model, base_url=base_url, streaming=request.param)
     yield Agent(provider, tools=[get_weather, add], system_prompt="You help.")
     await provider.aclose()
 
@@ -146,8 +144,7 @@ async def test_what_the_vendor_was_sent(agent, vendor, llmock):
 async def test_the_vendor_can_change_in_the_middle(llmock):
     agent = Agent(tools=[get_weather, add])
     for vendor, (family, model) in VENDORS.items():
-        options = {"api": "chat"} if vendor == "openai" else {}
-        provider = create_provider(vendor, api_key="test", model=model, base_url=llmock.base_url(family), **options)
+        provider = create_provider(vendor, api_key="test", model=model, base_url=llmock.base_url(family))
         agent.provider = provider
         llmock.call_tool("add", {"a": 1, "b": 2}).reply(f"{vendor} says 3")
         assert (await agent.chat("1 + 2?")).content == f"{vendor} says 3"

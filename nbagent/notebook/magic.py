@@ -67,12 +67,23 @@ class AgentMagics(Magics):
         agent is the variable `agent`, or the one named: `%%agent analyst`. Functions decorated with `@nbagent.tool`
         are its tools. Afterwards `_agent` is the result, and `agent.trace` has everything as DataFrames.
         """
-        run_sync(self._answer(*self._prepare(line, cell)))
+        try:
+            run_sync(self._answer(*self._prepare(line, cell)))
+        except KeyboardInterrupt as stop:
+            raise _readable(stop) from None
 
     @cell_magic("agent_async")
     def agent_async(self, line: str, cell: str) -> Any:
         """`%%agent`, awaited by an async cell. Type `%%agent`: it becomes this by itself."""
-        return run_in_cell(self._answer(*self._prepare(line, cell)))
+        answer = self._answer(*self._prepare(line, cell))  # what is wrong with the cell is said here, not in the task
+
+        async def run() -> None:
+            try:
+                await run_in_cell(answer)
+            except KeyboardInterrupt as stop:
+                raise _readable(stop) from None
+
+        return run()
 
     @line_magic("agent")
     def agent_line(self, line: str) -> Any:
@@ -206,7 +217,8 @@ class AgentMagics(Magics):
 
 def _readable(error: BaseException) -> BaseException:
     """The same error, which the cell shows as one readable block instead of a traceback through our code."""
-    lines = [f"\x1b[31m{type(error).__name__}\x1b[0m: {error}"]
+    text = f": {error}" if str(error) else ""
+    lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
     error.__dict__["_render_traceback_"] = lambda: lines
     return error
 

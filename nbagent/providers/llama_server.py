@@ -1,0 +1,51 @@
+"""The process that holds a GGUF model: llama.cpp's server on loopback, alive as long as its standard input is open.
+
+It is a process of its own and not a thread of the kernel, because llama.cpp's binding keeps the interpreter lock while
+it loads or frees a model: cells, widgets and the stop button would stand still, and a crash in native code would take
+the user's data with it. When the kernel ends, even by a kill, the pipe closes and this process ends at once.
+
+Standard input, first line: `{"path", "n_ctx", "threads", "key"}`. Standard output, one line: `{"address"}` or
+`{"error"}`. llama.cpp's own words about a failure go to standard error. Run by file path: nothing of nbagent is loaded.
+"""
+
+import json
+import os
+import sys
+
+#: llama.cpp's log level: errors only.
+ERRORS = 1
+
+
+def serve(settings: dict[str, object]) -> object:
+    """Load the model and serve it on a free loopback port; requests must bring the key."""
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = settings["path"]
+    params.model_alias = {settings["name"]}
+    params.n_ctx = settings["n_ctx"]
+    params.n_parallel = 1
+    params.cpuparams.n_threads = settings["threads"]
+    params.api_keys = [settings["key"]]
+    params.use_jinja = True
+    params.warmup = False
+    params.ui = False
+    params.verbosity = ERRORS
+    return xllamacpp.Server(params)
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    try:
+        server = serve(json.loads(sys.stdin.readline()))
+        answer = {"address": server.listening_address}  # type: ignore[attr-defined]
+    except (ImportError, RuntimeError, OSError) as exc:
+        answer = {"error": f"{type(exc).__name__}: {exc}"}
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    os._exit(0)  # not the binding's own way out: freeing the server can hang
+
+
+if __name__ == "__main__":
+    main()

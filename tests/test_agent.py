@@ -19,7 +19,7 @@ from nbagent import (
     Usage,
 )
 from nbagent.core.repair import NO_RESULT, repair
-from nbagent.errors import AgentBusyError, ConfigurationError, RateLimitError
+from nbagent.errors import AgentBusyError, ConfigurationError, ProviderConnectionError, RateLimitError
 
 
 def add(a: int, b: int) -> int:
@@ -406,3 +406,25 @@ async def test_main_thread_tools_run_on_the_main_thread():
     on_loop = await Agent(ScriptedProvider(script), registry).chat("x")
     blocking = Agent(ScriptedProvider(script), registry).chat_sync("x")
     assert {on_loop.function_calls[0]["result"], blocking.function_calls[0]["result"]} == {"MainThread"}
+
+
+async def test_a_model_without_tool_calling_is_prompted_and_answers_itself():
+    wish = '{"name": "add", "arguments": {"a": 1, "b": 2}}'
+    provider = ScriptedProvider([f"```json\n{wish}\n```", "The sum is 3."], function_calling=False)
+    agent = Agent(provider, tools=[add])
+    result = await agent.chat("1 + 2?")
+    assert (result.content, result.function_calls[0]["result"]) == ("The sum is 3.", "3")
+    assert all(functions == [] for _, functions in provider.requests), "it must not be offered tools it can't call"
+    assert "3" in provider.requests[-1][0][-1].content
+
+
+def test_the_key_is_in_no_error_repr_or_trace():
+    marker = "sk-marker-never-shown"
+    agent = Agent(AgentConfig(model="m", api_key=marker, base_url="http://127.0.0.1:9/v1"))
+    agent.provider.max_retries = 0
+    with pytest.raises(ProviderConnectionError) as caught:
+        agent.chat_sync("x")
+    agent.close()
+    seen = [str(caught.value), repr(caught.value), repr(caught.value.__dict__), repr(agent), repr(agent.trace)]
+    seen += [agent.trace.runs.to_csv(), agent.trace.calls.to_csv(), agent.trace.events.to_csv()]
+    assert marker not in "".join(seen)

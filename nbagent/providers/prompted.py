@@ -109,9 +109,10 @@ class PromptedProvider(LLMProvider):
         **kwargs: Any,
     ) -> AsyncIterator[Event | LLMResponse]:
         """A tool call, an answer from tool results, or a plain answer, by what the last message is."""
-        if messages and messages[-1].role == "tool":
-            steps = self._answer(messages)
-        elif functions and messages and messages[-1].role == "user":
+        last = messages[-1].role if messages else ""
+        if last == "tool" and isinstance(self.inner, Completer):
+            steps = self._answer(self.inner, messages)
+        elif functions and last == "user":
             steps = self._call_or_chat(messages, functions, temperature, kwargs)
         else:
             steps = self._chat(messages, temperature, kwargs)
@@ -171,8 +172,11 @@ class PromptedProvider(LLMProvider):
         tool = next((function for function in functions if function["name"] == wanted.get("name")), None)
         return (checked_call(tool, wanted.get("arguments") or {}) if tool else None), reply.usage
 
-    async def _answer(self, messages: list[LLMMessage]) -> AsyncGenerator[Event | LLMResponse]:
-        """The answer from the tool results at the end of the conversation."""
+    async def _answer(self, inner: Completer, messages: list[LLMMessage]) -> AsyncGenerator[Event | LLMResponse]:
+        """A small model's answer from the tool results at the end of the conversation: quoted, or checked word by word.
+
+        A provider that can't decode under a schema is no such model, and answers by itself.
+        """
         start = len(messages)
         while start and messages[start - 1].role == "tool":
             start -= 1
@@ -180,8 +184,8 @@ class PromptedProvider(LLMProvider):
         calls = {call.id: call for message in messages[:start] for call in message.tool_calls or ()}
         request = next((message.text for message in reversed(messages[:start]) if message.role == "user"), "")
         draft, usage = None, Usage()
-        if len(results) == 1 and is_short(results[0]) and isinstance(self.inner, Completer):
-            draft, usage = await self._draft(self.inner, request, calls.get(results[0].tool_call_id), results[0])
+        if len(results) == 1 and is_short(results[0]):
+            draft, usage = await self._draft(inner, request, calls.get(results[0].tool_call_id), results[0])
         answer = draft or "\n\n".join(quote(calls.get(result.tool_call_id), result) for result in results)
         for piece in re.findall(r"\S+\s*|\s+", answer):
             yield Text(piece)

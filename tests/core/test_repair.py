@@ -101,9 +101,10 @@ def random_history(rng):
     return [rng.choice(kinds)() for _ in range(rng.randint(0, 12))]
 
 
-def test_any_history_becomes_valid_and_stays_so():
+@pytest.mark.parametrize("runs", [2_000, pytest.param(100_000, marks=pytest.mark.full)])
+def test_any_history_becomes_valid_and_stays_so(runs):
     rng = random.Random(1)
-    for _ in range(2_000):
+    for _ in range(runs):
         history = random_history(rng)
         before = list(history)
         once = repair(history)

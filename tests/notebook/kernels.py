@@ -111,7 +111,7 @@ class Kernel:
 
     def __exit__(self, *_: object) -> None:
         self.client.stop_channels()
-        self._manager.shutdown_kernel(now=True)
+        self._manager.shutdown_kernel()  # gently, so that its coverage is written
 
     def send(self, code: str, allow_stdin: bool = True) -> Cell:
         """Queue a cell; does not wait."""

@@ -1,0 +1,98 @@
+# nbagent: every task of the project. `make` lists them.
+#
+# The first target you run makes the virtual environment .venv and installs what it needs; a stamp in .venv remembers
+# that until pyproject.toml changes, so that later runs install nothing and work without a network.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+OLD    := .venv-old
+PIP    := -m pip install -qq --disable-pip-version-check
+
+# What the targets need, by the name of their stamp.
+NEEDS.demo    := -e '.[local,plot]' nbclient
+NEEDS.lab     := -e '.[local,plot]' jupyterlab
+NEEDS.dev     := -e '.[dev]'
+NEEDS.browser := -e '.[dev,browser]'
+# … and the smaller needs that are met with them.
+COVERS.dev     := demo lab
+COVERS.browser := demo lab dev
+
+# Kernels are those of .venv, whatever other kernels this user has installed.
+export JUPYTER_PATH := $(CURDIR)/$(VENV)/share/jupyter
+export JUPYTER_PREFER_ENV_PATH := 1
+
+# Tests and the demo use the embedded model, never a key from the environment.
+demo test test-all notebook bench: export NBAGENT_MODEL := local
+test-all: export NBAGENT_FULL := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo lab test test-all lint types bench notebook format hooks clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.demo ## run the quickstart notebook in a real kernel, with the embedded model, and print its story
+	$(BIN)/nbagent pull
+	$(BIN)/python notebooks/demo.py
+
+lab: $(VENV)/.lab ## open the notebooks in JupyterLab (your own keys are used, if you have any)
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
+
+test: $(VENV)/.dev lint types ## lint, types, tests and the notebooks: all that pip can install
+	$(BIN)/nbagent pull
+	$(BIN)/pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+	$(BIN)/pytest --cov --cov-report=term:skip-covered tests
+
+test-all: $(VENV)/.browser $(OLD)/.kernel ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel
+	$(BIN)/nbagent pull
+	NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -m "kernel and not full" tests/notebook
+	$(BIN)/pytest -m "full or browser or hypothesis" tests
+	$(BIN)/python notebooks/demo.py
+
+lint: $(VENV)/.dev ## ruff: rules and format
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+
+types: $(VENV)/.dev ## mypy, strict
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev ## measure import times and the embedded model
+	$(BIN)/nbagent pull
+	$(BIN)/python tests/benchmarks/imports.py
+	$(BIN)/python tests/benchmarks/local_model.py
+
+notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
+	$(BIN)/nbagent pull
+	$(BIN)/python notebooks/demo.py --save
+
+format: $(VENV)/.dev ## format the code and apply ruff's safe corrections
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+hooks: $(VENV)/.dev ## run lint and types before each commit
+	$(BIN)/pre-commit install
+
+clean: ## remove the environments, caches and results
+	rm -rf $(VENV) $(OLD) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
+
+# --- environments ----------------------------------------------------------------------------------------------------
+
+$(VENV)/.%: pyproject.toml | $(VENV)/.made
+	@echo "Installing what \`make $*\` needs into $(VENV) (once) …"
+	@$(BIN)/python $(PIP) $(NEEDS.$*)
+	@touch $@ $(COVERS.$*:%=$(VENV)/.%)
+
+# The oldest kernel and IPython that are supported: hosts such as Colab still run them.
+$(OLD)/.kernel: pyproject.toml | $(OLD)/.made
+	@echo "Installing an old kernel into $(OLD) (once) …"
+	@$(OLD)/bin/python $(PIP) -e '.[local,plot]' 'ipykernel<7' 'ipython<9'
+	@touch $@
+
+$(VENV)/.made $(OLD)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "nbagent needs Python 3.11 or newer, and \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)." \
+	         "Name one: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(@D)
+	@touch $@

@@ -1,0 +1,18 @@
+"""For all tests: how many examples property tests try, and where browser tests are collected."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("quick", max_examples=50, deadline=None)
+settings.register_profile("full", max_examples=2_000, deadline=None)
+settings.load_profile("full" if os.environ.get("NBAGENT_FULL") else "quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Browser tests import Playwright, which a plain `make test` does not install: only `-m browser` looks at them."""
+    chosen = config.getoption("markexpr")
+    asked = "browser" in chosen and "not browser" not in chosen
+    return True if collection_path == Path(__file__).parent / "browser" and not asked else None

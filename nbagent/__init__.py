@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from nbagent.config import AgentConfig as AgentConfig
     from nbagent.core.context import ContextManager as ContextManager
     from nbagent.core.limits import Limits as Limits
+    from nbagent.core.messages import AgentResult as AgentResult
     from nbagent.core.messages import FunctionCall as FunctionCall
     from nbagent.core.messages import LLMMessage as LLMMessage
     from nbagent.core.messages import LLMResponse as LLMResponse
     from nbagent.core.messages import Usage as Usage
     from nbagent.core.stream import StreamingHandler as StreamingHandler
-    from nbagent.core.turn import AgentResult as AgentResult
     from nbagent.functions.discovery import agent_callable as agent_callable
     from nbagent.functions.discovery import auto_discover_and_register as auto_discover_and_register
     from nbagent.functions.discovery import register_class_methods as register_class_methods
@@ -43,7 +43,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "Agent": "agent",
     "AgentConfig": "config",
-    "AgentResult": "core.turn",
+    "AgentResult": "core.messages",
     "ContextManager": "core.context",
     "FunctionCall": "core.messages",
     "FunctionDefinition": "functions.registry",

@@ -16,9 +16,9 @@ from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
 from nbagent.core.limits import Limits
 from nbagent.core.loop import run_loop
-from nbagent.core.messages import LLMMessage
+from nbagent.core.messages import AgentResult, LLMMessage
 from nbagent.core.stream import AgentStream, StreamingHandler
-from nbagent.core.turn import AgentResult, Run
+from nbagent.core.turn import Run
 from nbagent.errors import ConfigurationError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from nbagent.core.messages import LLMMessage, LLMResponse, ToolOutcome
-    from nbagent.core.turn import AgentResult
+    from nbagent.core.messages import AgentResult, LLMMessage, LLMResponse, ToolOutcome
 
 KEYS = ("type", "content", "tool_name", "tool_arguments", "metadata")
 _NONE: Mapping[str, Any] = {}

@@ -204,6 +204,42 @@ class ToolOutcome:
     denied: bool = False
 
 
+@dataclass(slots=True)
+class AgentResult:
+    """What a run gave. `result["content"]` works too, and `str(result)` is the content.
+
+    `function_calls` are dicts `{id, name, arguments, result, is_error, duration_s}`; `iterations` counts model
+    requests; `status` is ok, limit, denied, interrupted or error; `cost` is in US dollars, None where unknown.
+    """
+
+    content: str = ""
+    function_calls: list[dict[str, Any]] = field(default_factory=list)
+    iterations: int = 0
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    run_id: str = ""
+    status: str = "ok"
+    limit_reason: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.keys():
+            raise KeyError(f"{key!r}: a result has {', '.join(self.keys())}")
+        return getattr(self, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As for a mapping."""
+        return getattr(self, key) if key in self.keys() else default
+
+    def keys(self) -> tuple[str, ...]:
+        """The field names, so that `dict(result)` works."""
+        return tuple(self.__dataclass_fields__)
+
+    def __str__(self) -> str:
+        return self.content
+
+
 def as_messages(message: str | Content | LLMMessage | Iterable[Any]) -> list[LLMMessage]:
     """What a user may pass to `chat` -> messages: a text, content parts, a message, or a list of messages or dicts."""
     if isinstance(message, str):

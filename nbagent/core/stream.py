@@ -10,8 +10,7 @@ from typing import Any
 from nbagent.core import events
 from nbagent.core.background import run_sync
 from nbagent.core.events import Event
-from nbagent.core.messages import FunctionCall
-from nbagent.core.turn import AgentResult
+from nbagent.core.messages import AgentResult, FunctionCall
 
 
 class StreamingHandler:

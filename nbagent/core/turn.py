@@ -1,4 +1,4 @@
-"""One turn of a run: ask the model, then run the tools it called. And what a whole run keeps and returns.
+"""One turn of a run: ask the model, then run the tools it called. And what a whole run works with.
 
 The partial answer stands in the history from the first moment and is closed in a `finally`, so that the history is
 valid whatever happens in between: every call gets its result, an interrupted answer keeps its text.
@@ -20,7 +20,7 @@ from nbagent.core import events
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
 from nbagent.core.limits import Limits, Spending
-from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
+from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
 from nbagent.core.repair import no_result, with_ids
 
 #: The agents (by their queue's id) whose tools run in this context: a run of one of them would wait for itself.
@@ -58,42 +58,6 @@ class Tools(Protocol):
     async def run(self, call: FunctionCall) -> ToolOutcome:
         """Run one call; failures are outcomes."""
         ...
-
-
-@dataclass(slots=True)
-class AgentResult:
-    """What a run gave. `result["content"]` works too, and `str(result)` is the content.
-
-    `function_calls` are dicts `{id, name, arguments, result, is_error, duration_s}`; `iterations` counts model
-    requests; `status` is ok, limit, denied, interrupted or error; `cost` is in US dollars, None where unknown.
-    """
-
-    content: str = ""
-    function_calls: list[dict[str, Any]] = field(default_factory=list)
-    iterations: int = 0
-    finish_reason: str | None = None
-    usage: Usage = field(default_factory=Usage)
-    cost: float | None = None
-    run_id: str = ""
-    status: str = "ok"
-    limit_reason: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in self.keys():
-            raise KeyError(f"{key!r}: a result has {', '.join(self.keys())}")
-        return getattr(self, key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """As for a mapping."""
-        return getattr(self, key) if key in self.keys() else default
-
-    def keys(self) -> tuple[str, ...]:
-        """The field names, so that `dict(result)` works."""
-        return tuple(self.__dataclass_fields__)
-
-    def __str__(self) -> str:
-        return self.content
 
 
 @dataclass(slots=True)

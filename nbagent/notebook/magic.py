@@ -19,8 +19,7 @@ from IPython.display import display
 from nbagent.agent import Agent
 from nbagent.core import events
 from nbagent.core.background import run_sync
-from nbagent.core.messages import FunctionCall
-from nbagent.core.turn import AgentResult
+from nbagent.core.messages import AgentResult, FunctionCall
 from nbagent.errors import NbagentError
 from nbagent.functions.live import live
 from nbagent.notebook.figures import shown

@@ -72,6 +72,30 @@ class LLMProvider(ABC):
         """Close connections. Nothing to do where there are none."""
 
 
+class StreamingProvider(LLMProvider):
+    """A provider whose `stream` is written and whose `chat` is its end."""
+
+    async def chat(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> LLMResponse:
+        """The whole answer, streamed under the surface."""
+        return await collect(self.stream(messages, functions, temperature, **kwargs))
+
+    @abstractmethod
+    def stream(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[Event | LLMResponse]:
+        """See `LLMProvider.stream`."""
+
+
 async def collect(stream: AsyncIterator[Event | LLMResponse]) -> LLMResponse:
     """The `LLMResponse` at the end of a stream."""
     response = None

@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 from nbagent.core.events import Event, Http, Text
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.providers.answers import faithful, is_short, quote, without_call
-from nbagent.providers.base import Functions, LLMProvider, collect
+from nbagent.providers.base import Functions, LLMProvider, StreamingProvider
 from nbagent.providers.narrowing import narrow, shortlist, signature
 
 #: Tokens for the arguments of one call.
@@ -71,7 +71,7 @@ class Completer(Protocol):
         """What a request now would wait for ("loading the model"), or None."""
 
 
-class PromptedProvider(LLMProvider):
+class PromptedProvider(StreamingProvider):
     """An `inner` provider without tool calling, made to call tools by prompting."""
 
     def __init__(self, inner: LLMProvider) -> None:
@@ -90,16 +90,6 @@ class PromptedProvider(LLMProvider):
     async def aclose(self) -> None:
         """Close the inner provider."""
         await self.inner.aclose()
-
-    async def chat(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> LLMResponse:
-        """See `LLMProvider.chat`."""
-        return await collect(self.stream(messages, functions, temperature, **kwargs))
 
     async def stream(
         self,

@@ -10,13 +10,13 @@ from typing import Any
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.errors import ConfigurationError
-from nbagent.providers.base import Functions, LLMProvider, collect
+from nbagent.providers.base import Functions, StreamingProvider
 
 #: One turn: a text, a call, several calls, a whole response, or an exception to raise.
 ScriptedTurn = str | FunctionCall | list[FunctionCall] | LLMResponse | BaseException
 
 
-class ScriptedProvider(LLMProvider):
+class ScriptedProvider(StreamingProvider):
     """Answers with the next of `turns`, or with what the function `turns(messages, functions)` returns (or awaits).
 
     Texts are streamed word by word, `delay` seconds apart. `requests` keeps what was asked: a list of
@@ -50,16 +50,6 @@ class ScriptedProvider(LLMProvider):
     def supports_function_calling(self) -> bool:
         """As given."""
         return self._function_calling
-
-    async def chat(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> LLMResponse:
-        """The next turn, whole."""
-        return await collect(self.stream(messages, functions, temperature, **kwargs))
 
     async def stream(
         self,

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import AuthenticationError, ConfigurationError, IncompleteStreamError, NbagentError, ProviderError
-from nbagent.providers.base import Functions, LLMProvider, collect
+from nbagent.providers.base import Functions, StreamingProvider
 from nbagent.providers.catalog import CATALOG, Row
 from nbagent.providers.http_errors import provider_error, request_id
 from nbagent.providers.retry import retrying
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
 
-class WireProvider(LLMProvider):
+class WireProvider(StreamingProvider):
     """A provider over HTTP.
 
     A subclass names its `vendor` (a row of the catalog) and makes its codec and transport.
@@ -98,16 +98,6 @@ class WireProvider(LLMProvider):
 
     async def prepare(self) -> None:
         """Awaited before each request. Nothing to do here; a subclass may start its server and set `base_url`."""
-
-    async def chat(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> LLMResponse:
-        """The whole answer; `kwargs` are further body fields. Streams under the surface, unless `streaming=False`."""
-        return await collect(self.stream(messages, functions, temperature, **kwargs))
 
     async def stream(
         self,

@@ -30,20 +30,22 @@ _GOOD = "var(--jp-success-color1, #15803d)"
 _BAD = "var(--jp-error-color1, #b91c1c)"
 _CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
 
+# the class is doubled where a host's own rule for rendered HTML has to be outdone
 STYLE = f"""<style>
 .nbagent {{max-width: 60em; line-height: 1.5}}
 .nbagent details {{border: 1px solid {_LINE}; border-radius: 6px; background: {_CARD}; margin: 6px 0}}
 .nbagent summary {{padding: 4px 10px; cursor: pointer; display: flex; gap: 8px; align-items: baseline}}
 .nbagent summary::before {{content: "▸"; color: {_MUTED}; font-size: 10px}}
 .nbagent details[open] > summary::before {{content: "▾"}}
-.nbagent summary code {{background: none; overflow: hidden; text-overflow: ellipsis; white-space: nowrap}}
-.nbagent details summary code, .nbagent details div pre {{font: 12px/1.5 {_CODE}; color: inherit}}
+.nbagent.nbagent summary > code {{background: none; padding: 0; overflow: hidden; text-overflow: ellipsis; \
+white-space: nowrap}}
+.nbagent.nbagent summary > code, .nbagent.nbagent div > pre {{font: 12px/1.5 {_CODE}; color: inherit}}
 .nbagent .nbagent-side {{margin-left: auto; color: {_MUTED}; font-size: 12px; white-space: nowrap}}
 .nbagent .nbagent-body {{padding: 4px 12px 10px 28px; border-top: 1px solid {_LINE}}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {_MUTED}; font-size: 12px}}
 .nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
 max-height: 24em; overflow: auto}}
-.nbagent td, .nbagent th {{text-align: left}}
+.nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}}
 .nbagent .nbagent-ok {{color: {_GOOD}}} .nbagent .nbagent-bad {{color: {_BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {_LINE}; margin-top: 8px; padding-top: 4px; color: {_MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}

@@ -18,7 +18,7 @@ from nbagent.core.limits import Limits
 from nbagent.core.loop import run_loop
 from nbagent.core.messages import AgentResult, LLMMessage
 from nbagent.core.stream import AgentStream, StreamingHandler
-from nbagent.core.turn import Run
+from nbagent.core.turn import Run, Ticket
 from nbagent.errors import ConfigurationError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry
@@ -93,8 +93,10 @@ class Agent:
 
     @provider.setter
     def provider(self, spec: LLMProvider | AgentConfig | str | None) -> None:
-        self._provider = None if spec is None else resolve(spec)  # a wrong name is an error now and changes nothing
-        self._spec = spec
+        made = None if spec is None else resolve(spec)
+        if made is not None:
+            made.check()  # a wrong name or a missing key is an error now, and changes nothing
+        self._spec, self._provider = spec, made
 
     @property
     def is_default_local(self) -> bool:
@@ -157,9 +159,10 @@ class Agent:
         execution_count); other keywords go into the vendor's request (`max_tokens=500`).
         """
 
-        def start() -> AsyncGenerator[Event]:
+        def start(ticket: Ticket) -> AsyncGenerator[Event]:
             executor = self._executor(use_tools, tools)
             run = Run(
+                ticket=ticket,
                 provider=self._adapted(),
                 tools=executor,
                 context=self.context,
@@ -169,11 +172,10 @@ class Agent:
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
                 origin=origin or {"source": "python"},
-                key=id(self._queue),
             )
-            return run_loop(run, self._queue, message)
+            return run_loop(run, message)
 
-        return AgentStream(start)
+        return AgentStream(start, self._queue)
 
     def _executor(self, use_tools: bool, names: Iterable[str] | None) -> ToolExecutor:
         if use_tools and names is None:
@@ -229,5 +231,6 @@ class Agent:
             model = f"{self._provider.vendor}:{self._provider.model_name}"
         else:
             model = getattr(self._spec, "model", self._spec) or "model chosen at the first message"
-        tools, messages = len(self.function_registry), len(self.context.messages)
-        return f"<Agent {model}, {tools} tools, {messages} messages>"
+        counts = [(len(self.function_registry), "tool"), (len(self.context.messages), "message")]
+        listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
+        return f"<Agent {model}, {listed}>"

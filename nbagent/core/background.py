@@ -8,12 +8,12 @@ thread (`call_on_main`). `RunQueue` lets runs of one agent follow each other, wh
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -27,20 +27,22 @@ GRACE = 2.0
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
-_pid = 0
+_thread: threading.Thread | None = None
 
-_Call = tuple[Callable[[], Any], "Future[Any]"]
-#: The queue of the main thread that waits for the current run, if one does.
-_served: ContextVar[SimpleQueue[_Call | None] | None] = ContextVar("nbagent_main_thread", default=None)
+#: What the main thread is to run while it waits; None only wakes it up.
+_main_calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+#: Whether the current run is driven by a main thread that waits for it, now and then or all the time.
+_main_waits: ContextVar[bool] = ContextVar("nbagent_main_waits", default=False)
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
     """The running background loop, started at first use (and anew in a forked child) in a daemon thread."""
-    global _loop, _pid
+    global _loop, _thread  # noqa: PLW0603  one loop a process is the point
     with _lock:
-        if _loop is None or _loop.is_closed() or _pid != os.getpid():
-            _loop, _pid = asyncio.new_event_loop(), os.getpid()
-            threading.Thread(target=_loop.run_forever, name="nbagent-loop", daemon=True).start()
+        if _loop is None or _thread is None or not _thread.is_alive():
+            _loop = asyncio.new_event_loop()
+            _thread = threading.Thread(target=_loop.run_forever, name="nbagent-loop", daemon=True)
+            _thread.start()
         return _loop
 
 
@@ -50,31 +52,15 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     if _running_loop() is loop:
         coroutine.close()
         raise RuntimeError("a blocking call from inside the background loop would wait for itself: use `await` here")
-    calls: SimpleQueue[_Call | None] = SimpleQueue()
     context = copy_context()
-    if threading.current_thread() is threading.main_thread():
-        context.run(_served.set, calls)
+    on_main = threading.current_thread() is threading.main_thread()
+    if on_main:
+        context.run(_main_waits.set, True)
     done: Future[T] = Future()
-    tasks: list[asyncio.Task[T]] = []
-
-    def start() -> None:
-        task = loop.create_task(coroutine, context=context)
-        tasks.append(task)
-        task.add_done_callback(finish)
-
-    def finish(task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            done.cancel()
-            done.set_running_or_notify_cancel()
-        elif (error := task.exception()) is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(task.result())
-        calls.put(None)
-
-    loop.call_soon_threadsafe(start)
+    tasks: list[asyncio.Task[None]] = []
+    loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(_report(coroutine, done), context=context)))
     try:
-        _serve(calls, done)
+        (_serve if on_main else _wait_in_slices)(done)
     except BaseException:
         loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
         _wait(done)
@@ -85,15 +71,36 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         raise asyncio.CancelledError from None
 
 
-def _serve(calls: SimpleQueue[_Call | None], done: Future[Any]) -> None:
-    """Wait until `done`, running what comes in for this thread."""
+async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:
+    """Run it and tell the waiting thread how it ended. Nothing leaves the task: SystemExit would end the loop."""
+    try:
+        result = await coroutine
+    except asyncio.CancelledError:
+        done.cancel()
+        done.set_running_or_notify_cancel()
+    except BaseException as error:  # noqa: BLE001  raised again in the waiting thread
+        done.set_exception(error)
+    else:
+        done.set_result(result)
+    if _main_waits.get():
+        _main_calls.put(None)
+
+
+def _wait_in_slices(done: Future[Any]) -> None:
+    while not done.done():
+        with suppress(TimeoutError, FutureCancelled):
+            done.exception(timeout=SLICE)
+
+
+def _serve(done: Future[Any]) -> None:
+    """Wait until `done` on the main thread, running what comes in for it."""
     while not done.done():
         try:
-            item = calls.get(timeout=SLICE)
+            item = _main_calls.get(timeout=SLICE)
         except Empty:
             continue
         if item is None:
-            return
+            continue
         func, answer = item
         if not answer.set_running_or_notify_cancel():
             continue
@@ -107,10 +114,8 @@ def _serve(calls: SimpleQueue[_Call | None], done: Future[Any]) -> None:
 
 
 def _wait(done: Future[Any]) -> None:
-    try:
+    with suppress(FutureCancelled, TimeoutError):
         done.exception(timeout=GRACE)
-    except (FutureCancelled, TimeoutError):
-        return
 
 
 async def call_on_main(func: Callable[[], T]) -> T:
@@ -118,13 +123,12 @@ async def call_on_main(func: Callable[[], T]) -> T:
 
     Raises RuntimeError where nobody serves the main thread. Ctrl-C inside `func` cancels the run.
     """
-    queue = _served.get()
-    if queue is not None and threading.current_thread() is not threading.main_thread():
-        context = copy_context()
-        answer: Future[T] = Future()
-        queue.put((lambda: context.run(func), answer))
-        return await asyncio.wrap_future(answer)
     if threading.current_thread() is not threading.main_thread():
+        if _main_waits.get():
+            context = copy_context()
+            answer: Future[T] = Future()
+            _main_calls.put((lambda: context.run(func), answer))
+            return await asyncio.wrap_future(answer)
         raise RuntimeError("nobody serves the main thread: ask from a cell, or with chat_sync() on the main thread")
     with _interruptible():
         try:
@@ -159,6 +163,8 @@ class RunQueue:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        #: Whose turn it is; for whoever uses the queue.
+        self.holder: Any = None
         self._busy = False
         self._waiting: deque[Future[None]] = deque()
 
@@ -173,7 +179,11 @@ class RunQueue:
         try:
             await asyncio.wrap_future(mine)
         except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():
+            with self._lock:
+                waiting = mine in self._waiting
+                if waiting:
+                    self._waiting.remove(mine)
+            if not waiting and not mine.cancelled():  # the turn had just come
                 self.leave()
             raise
 

@@ -52,6 +52,8 @@ class ContextManager:
 
     def take(self, message: Any) -> list[LLMMessage]:
         """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended."""
+        if not isinstance(message, str | LLMMessage):
+            message = list(message)
         messages = as_messages(message)
         if isinstance(message, str | LLMMessage) or not any(_is_message(item) for item in message):
             self.messages.extend(messages)
@@ -65,18 +67,20 @@ class ContextManager:
         if not any(m.role == "system" for m in new):
             new = [m for m in self.messages if m.role == "system"] + new
         self.messages[:] = new
+        self._counted = (0, 0)
 
     def clear(self) -> None:
         """Forget the conversation, keep the system message."""
-        self.messages[:] = [m for m in self.messages if m.role == "system"]
+        self.replace_history([])
 
-    def undo(self) -> list[LLMMessage]:
-        """Take back the last turn: everything from the last user message on. Returns what was removed."""
-        users = [i for i, m in enumerate(self.messages) if m.role == "user"]
-        if not users:
+    def undo(self, to: LLMMessage | None = None) -> list[LLMMessage]:
+        """Take back the last turn: everything from the last user message on, or from `to` on. Returns it."""
+        starts = [i for i, m in enumerate(self.messages) if (m.role == "user" if to is None else m is to)]
+        if not starts:
             return []
-        removed = self.messages[users[-1] :]
-        del self.messages[users[-1] :]
+        removed = self.messages[starts[-1] :]
+        del self.messages[starts[-1] :]
+        self._counted = (0, 0)
         return removed
 
     def copy(self) -> ContextManager:

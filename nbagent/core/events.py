@@ -157,9 +157,10 @@ class Http(Event):
 
 @dataclass(slots=True)
 class Interrupted(Event):
-    """The run was cancelled; `content` is the text so far."""
+    """The run was cancelled; `content` is the text so far, `messages` what closed the history."""
 
     type: ClassVar[Literal["interrupted"]] = "interrupted"
+    messages: Sequence[LLMMessage] = ()
 
 
 @dataclass(slots=True)
@@ -184,6 +185,7 @@ class Error(Event):
 
     type: ClassVar[Literal["error"]] = "error"
     exception: BaseException | None = None
+    messages: Sequence[LLMMessage] = ()
 
 
 AnyEvent = (

@@ -7,6 +7,7 @@ from time import monotonic
 
 from nbagent.config import DEFAULT_MAX_ITERATIONS
 from nbagent.core.messages import Usage
+from nbagent.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Limits:
         for f in fields(self):
             value = getattr(self, f.name)
             if value is not None and value < 0:
-                raise ValueError(f"{f.name}={value!r}: a limit is a number from 0 up, or None for no limit")
+                raise ConfigurationError(f"{f.name}={value!r}: a limit is a number from 0 up, or None for no limit")
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class Spending:
     tool_calls: int = 0
     refused: bool = False  # a call was not run, for max_tool_calls
     usage: Usage = field(default_factory=Usage)
-    cost: float | None = None
+    cost: float | None = 0.0  # None once a request's price was not known
     started: float = field(default_factory=monotonic)
 
     def over(self, limits: Limits) -> tuple[str, str] | None:
@@ -48,7 +49,7 @@ class Spending:
         iterations = DEFAULT_MAX_ITERATIONS if limits.max_iterations is None else limits.max_iterations
         checks = (
             ("iterations", self.iterations, iterations, "model requests"),
-            ("tool_calls", self.tool_calls if self.refused else 0, limits.max_tool_calls, "tool calls"),
+            ("tool_calls", self.tool_calls, limits.max_tool_calls if self.refused else None, "tool calls"),
             ("tokens", self.usage.total_tokens, limits.max_total_tokens, "tokens"),
             ("tokens", self.usage.input_tokens, limits.max_input_tokens, "input tokens"),
             ("tokens", self.usage.output_tokens, limits.max_output_tokens, "output tokens"),

@@ -12,24 +12,19 @@ from contextlib import aclosing
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.background import RunQueue
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage
-from nbagent.core.turn import Run, Turn, inside
+from nbagent.core.turn import Run, Ticket, Turn, inside
 from nbagent.errors import AgentBusyError
 
 
-async def run_loop(run: Run, queue: RunQueue, message: Any) -> AsyncGenerator[Event]:
+async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     """One run, from the message to the last event: `done`, or `error` where the vendor failed.
 
-    Runs that share a queue follow each other. A run that is cancelled, or whose events nobody reads any more, leaves a
-    valid history and a trace that says `interrupted`.
+    Runs of one agent follow each other. A run that is cancelled, or whose events nobody reads any more, leaves a valid
+    history and a trace that says `interrupted`.
     """
-    if run.key in inside.get():
-        raise AgentBusyError(
-            "this agent is waiting for the tool that asks it: use another agent inside a tool (agent.fork() makes one)"
-        )
-    await queue.enter()
+    await _take_place(run.ticket)
     try:
         yield run.emit(_started(run, run.context.take(message)))
         while (over := run.spent.over(run.limits)) is None:
@@ -43,19 +38,34 @@ async def run_loop(run: Run, queue: RunQueue, message: Any) -> AsyncGenerator[Ev
             run.result.status, run.result.limit_reason = "limit", over[0]
             yield run.emit(events.Limit(over[1], metadata={"limit_reason": over[0]}))
         _settle(run)
-        yield run.emit(events.Done(run.result.content, result=run.result))
+        last = run.emit(events.Done(run.result.content, result=run.result))
     except (asyncio.CancelledError, GeneratorExit):
         run.result.status = "interrupted"
         _settle(run)
-        run.emit(events.Interrupted(run.result.content))
+        run.emit(events.Interrupted(run.result.content, messages=run.closing))
         raise
     except Exception as error:  # noqa: BLE001  any failure ends the run as one event; chat() raises it again
         run.result.status = "error"
         _settle(run)
         error.__dict__["partial"] = run.result  # also on exceptions that are not our own
-        yield run.emit(events.Error(str(error), exception=error))
+        last = run.emit(events.Error(str(error), exception=error, messages=run.closing))
     finally:
-        queue.leave()
+        run.ticket.alive = False
+        run.ticket.queue.leave()
+    yield last
+
+
+async def _take_place(ticket: Ticket) -> None:
+    """Wait until the agent's earlier runs are over, unless they wait for this one."""
+    queue = ticket.queue
+    held = queue.holder
+    if any(outer.alive and outer.queue is queue for outer in inside.get()) or (held and held.is_read_here()):
+        raise AgentBusyError(
+            "this agent is in the middle of a run that waits for this call, which would wait for that run. Finish or "
+            "close its stream first; inside a tool or a handler, ask another agent (agent.fork() makes one)"
+        )
+    await queue.enter()
+    queue.holder, ticket.alive = ticket, True
 
 
 def _started(run: Run, prompt: Sequence[LLMMessage]) -> Event:

@@ -66,6 +66,10 @@ class LLMMessage:
     #: Encoded forms, kept by codecs under a key of their own: a long conversation is encoded once.
     wire: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        if isinstance(self.content, str) and not self.content.isascii():
+            object.__setattr__(self, "content", well_formed(self.content))
+
     @property
     def text(self) -> str:
         """The text of the content, image parts left out."""
@@ -125,6 +129,15 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
     if isinstance(value, dict):
         return value, None
     return {}, text if isinstance(text, str) else json.dumps(text)
+
+
+def well_formed(text: str) -> str:
+    """The text with halves of surrogate pairs joined, or replaced where one is alone: no other text can be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def text_of(content: Content) -> str:

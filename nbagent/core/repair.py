@@ -34,9 +34,9 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
             if message.role != "assistant" or message.content or message.provider_extras:
                 repaired.append(message)
             continue
-        results: dict[str | None, LLMMessage] = {}
+        results = []
         while index < len(rest) and rest[index].role == "tool":
-            results.setdefault(rest[index].tool_call_id, rest[index])
+            results.append(rest[index])
             index += 1
         repaired.extend(_with_results(message, results, position=len(repaired)))
     if repaired and not any(m.role == "user" for m in repaired):
@@ -45,12 +45,21 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
     return repaired
 
 
-def _with_results(message: LLMMessage, results: dict[str | None, LLMMessage], position: int) -> list[LLMMessage]:
-    """An assistant message with calls, and one result for each of its calls."""
-    calls = with_ids(message.tool_calls or [], prefix=f"call_{position}")
-    if calls != message.tool_calls:
+def _with_results(message: LLMMessage, results: list[LLMMessage], position: int) -> list[LLMMessage]:
+    """An assistant message with calls, and one result for each of its calls; same ids are paired in order."""
+    sent = message.tool_calls or []
+    calls = with_ids(sent, prefix=f"call_{position}")
+    if calls != sent:
         message = message.replace(tool_calls=calls)
-    return [message, *(results.get(call.id) or no_result(call) for call in calls)]
+    paired = [message]
+    for before, call in zip(sent, calls, strict=True):
+        result = next((r for r in results if r.tool_call_id == before.id), None)
+        if result is None:
+            paired.append(no_result(call))
+            continue
+        results = [r for r in results if r is not result]
+        paired.append(result if result.tool_call_id == call.id else result.replace(tool_call_id=call.id))
+    return paired
 
 
 def with_ids(calls: Sequence[FunctionCall], prefix: str) -> list[FunctionCall]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.background import run_sync
+from nbagent.core.background import RunQueue, run_sync
 from nbagent.core.events import Event
 from nbagent.core.messages import AgentResult, FunctionCall
+from nbagent.core.turn import Ticket, inside
 
 
 class StreamingHandler:
@@ -79,16 +82,23 @@ class AgentStream:
     what the run raised.
     """
 
-    def __init__(self, start: Callable[[], AsyncGenerator[Event]]) -> None:
+    def __init__(self, start: Callable[[Ticket], AsyncGenerator[Event]], queue: RunQueue) -> None:
         self._start = start
+        self._ticket = Ticket(queue)
         self._events: AsyncGenerator[Event] | None = None
         self._result: AgentResult | None = None
         self._error: BaseException | None = None
 
-    async def __aiter__(self) -> AsyncGenerator[Event]:
+    def __aiter__(self) -> AsyncGenerator[Event]:
+        iterator = self._iterate()
+        self._ticket.iterator = weakref.ref(iterator)
+        return iterator
+
+    async def _iterate(self) -> AsyncGenerator[Event]:
         if self._events is not None:
             raise RuntimeError("this stream was used already: chat_stream() makes a new one")
-        self._events = self._start()
+        self._events = self._start(self._ticket)
+        self._ticket.reader = asyncio.current_task()
         async with aclosing(self._events):
             async for event in self._events:
                 if isinstance(event, events.Done):
@@ -96,18 +106,29 @@ class AgentStream:
                 elif isinstance(event, events.Error):
                     self._error = event.exception
                 yield event
+                self._ticket.reader = asyncio.current_task()
 
     def __iter__(self) -> Iterator[Event]:
         running = self.__aiter__()
+        before = inside.get()
         try:
             while (event := run_sync(_next(running))) is not None:
+                inside.set(before | {self._ticket})  # what the body of the `for` calls is inside of this run
                 yield event
+                inside.set(before)
         finally:
+            inside.set(before)
             run_sync(running.aclose())
 
     async def aclose(self) -> None:
         """Stop the run, if it still goes on."""
-        if self._events is not None:
+        if self._events is None:
+            return
+        reader = self._ticket.reader
+        running = getattr(self._events, "ag_running", False)  # not in the type of generators
+        if running and reader is not None and reader is not asyncio.current_task():
+            reader.cancel()  # another task is waiting for the next event
+        else:
             await self._events.aclose()
 
     async def __aenter__(self) -> AgentStream:

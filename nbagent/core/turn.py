@@ -7,24 +7,44 @@ valid whatever happens in between: every call gets its result, an interrupted an
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from itertools import groupby
-from time import monotonic
+from time import time
 from typing import Any, Protocol
 from uuid import uuid4
 
 from nbagent.core import events
+from nbagent.core.background import RunQueue
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
 from nbagent.core.repair import no_result, with_ids
 
-#: The agents (by their queue's id) whose tools run in this context: a run of one of them would wait for itself.
-inside: ContextVar[frozenset[int]] = ContextVar("nbagent_inside", default=frozenset())
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """One run's place in its agent's queue, and who reads its events: that one may not start another run meanwhile."""
+
+    queue: RunQueue
+    alive: bool = False
+    #: The task that reads the events, where it is one task from the beginning to the end.
+    reader: asyncio.Task[Any] | None = None
+    #: The iterator that it reads them from; gone when it was dropped by a `break`.
+    iterator: weakref.ref[Any] | None = None
+
+    def is_read_here(self) -> bool:
+        """Whether the current task would wait for itself, if it waited for the end of this run."""
+        dropped = self.iterator is not None and self.iterator() is None
+        return self.alive and not dropped and self.reader is not None and self.reader is asyncio.current_task()
+
+
+#: The runs whose tools, or whose plain `for`, this context is inside of.
+inside: ContextVar[frozenset[Ticket]] = ContextVar("nbagent_inside", default=frozenset())
 
 
 class Provider(Protocol):
@@ -64,6 +84,7 @@ class Tools(Protocol):
 class Run:
     """All that one run works with. Made by the agent, driven by `loop.run_loop`."""
 
+    ticket: Ticket
     provider: Provider
     tools: Tools
     context: ContextManager
@@ -73,10 +94,11 @@ class Run:
     temperature: float | None = None
     request_options: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
-    key: int = 0  # names the agent's queue in `inside`
     run_id: str = field(default_factory=lambda: new_id("run"))
     spent: Spending = field(default_factory=Spending)
     result: AgentResult = field(init=False)
+    #: What closed the history after an interrupted or failed turn: the partial answer, results made up.
+    closing: list[LLMMessage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.result = AgentResult(run_id=self.run_id)
@@ -158,7 +180,7 @@ class Turn:
             "base_url_host": getattr(provider, "base_url_host", None),
             "stream": getattr(provider, "streaming", None),
             "n_messages_in": n_messages,
-            "temperature": self.run.temperature,
+            "params": {"temperature": self.run.temperature, **self.run.request_options},
         }
 
     def _complete(self, response: LLMResponse) -> Iterator[Event]:
@@ -167,15 +189,15 @@ class Turn:
         self.calls = with_ids(response.function_calls or [], prefix=self.meta["call_id"])
         self._ids = [new_id("tool") for _ in self.calls]
         message = LLMMessage(
-            "assistant", response.content, tool_calls=self.calls or None, provider_extras=response.raw_response
+            "assistant", response.content or "", tool_calls=self.calls or None, provider_extras=response.raw_response
         )
         self._replace(message)
         run.context.count(response.usage)
-        model = (response.metadata or {}).get("model") or run.provider.model_name
-        cost = run.price(response.usage, model, run.provider.vendor)
+        cost = self._cost(response)
         run.spent.usage += response.usage
-        run.spent.cost = cost if run.spent.cost is None else run.spent.cost + (cost or 0.0)
-        run.result.content = response.content or run.result.content
+        run.spent.cost = None if cost is None or run.spent.cost is None else run.spent.cost + cost
+        if message.content or not self.calls:
+            run.result.content = message.text
         run.result.finish_reason = response.finish_reason
         if (response.metadata or {}).get("quoted"):
             run.result.metadata["quoted"] = True
@@ -184,6 +206,15 @@ class Turn:
         yield run.emit(events.UsageReport(metadata={**response.usage.to_dict(), "cost_usd": cost}), self.meta)
         for index, call in enumerate(self.calls):
             yield run.emit(events.ToolCall("", call.name, call.arguments, self._about(index)), self.meta)
+
+    def _cost(self, response: LLMResponse) -> float | None:
+        """US dollars; None where the tokens or their price are not known."""
+        metadata = response.metadata or {}
+        if "usage" not in metadata:
+            return None
+        return self.run.price(
+            response.usage, metadata.get("model") or self.run.provider.model_name, self.run.provider.vendor
+        )
 
     async def _act(self) -> AsyncGenerator[Event]:
         """Run the calls: those that may, side by side. Results are announced as they come and kept in call order."""
@@ -205,13 +236,13 @@ class Turn:
 
     async def _run_group(self, group: list[int]) -> AsyncGenerator[Event]:
         context = copy_context()
-        context.run(inside.set, inside.get() | {self.run.key})
+        context.run(inside.set, inside.get() | {self.run.ticket})
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
-        for index in group:
-            call = self.calls[index]
-            yield self.run.emit(events.ToolStarted("", call.name, call.arguments, self._about(index)), self.meta)
-            tasks[asyncio.create_task(self.run.tools.run(call), context=context.copy())] = index
         try:
+            for index in group:
+                call = self.calls[index]
+                yield self.run.emit(events.ToolStarted("", call.name, call.arguments, self._about(index)), self.meta)
+                tasks[asyncio.create_task(self.run.tools.run(call), context=context.copy())] = index
             pending = set(tasks)
             while pending:
                 finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -252,13 +283,17 @@ class Turn:
     def _settle(self) -> None:
         """Leave the history valid: text so far is kept, and each call has one result, in call order."""
         if self.response is None:
-            text = "".join(self.text)
-            self._replace(LLMMessage("assistant", text, interrupted=True) if text else None)
-            self.run.result.content = text or self.run.result.content
+            partial = LLMMessage("assistant", "".join(self.text), interrupted=True)
+            self._replace(partial if partial.content else None)
+            if partial.content:
+                self.run.result.content = partial.text
+                self.run.closing.append(partial)
         for index, call in enumerate(self.calls):
             outcome = self._outcomes.get(index)
             message = no_result(call) if outcome is None else _tool_message(call, outcome)
             self.run.context.add_message(message)
+            if outcome is None:
+                self.run.closing.append(message)
             self.run.result.function_calls.append(
                 {
                     "id": call.id,
@@ -284,7 +319,7 @@ def _tool_message(call: FunctionCall, outcome: ToolOutcome) -> LLMMessage:
 
 
 def _refused(call: FunctionCall, why: str) -> ToolOutcome:
-    return ToolOutcome(call, f"Not run: {why}.", is_error=True, started=monotonic())
+    return ToolOutcome(call, f"Not run: {why}.", is_error=True, started=time())
 
 
 async def _generator(stream: AsyncIterator[Event | LLMResponse]) -> AsyncGenerator[Event | LLMResponse]:

@@ -74,8 +74,8 @@ class ToolExecutor:
 
     `timeout` in seconds is for tools that name none (None: no limit). Results for the model are cut at
     `max_result_chars`. `around(definition)` gives a context manager, entered right around the function call, in its
-    thread. `approver` is asked about tools with `approve=True`, and about all when `approve_all` is set; a sync one
-    runs in a thread, so that it may block.
+    thread. `alone(definition)` says of a tool that it must run beside no other. `approver` is asked about tools with
+    `approve=True`, and about all when `approve_all` is set; a sync one runs in a thread, so that it may block.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class ToolExecutor:
         timeout: float | None = 15.0,
         max_result_chars: int = 20_000,
         around: Around | None = None,
+        alone: Callable[[FunctionDefinition], bool] | None = None,
     ) -> None:
         self.registry = registry
         self.approver = approver
@@ -93,6 +94,7 @@ class ToolExecutor:
         self.timeout = timeout
         self.max_result_chars = max_result_chars
         self.around = around
+        self.alone = alone
         self._results = _ResultCache()
 
     def list_functions(self) -> list[dict[str, Any]]:
@@ -102,7 +104,7 @@ class ToolExecutor:
     def is_parallel(self, name: str) -> bool:
         """Whether the tool may run beside the other calls of its turn."""
         definition = self.registry.get_function(name)
-        return definition is None or definition.parallel
+        return definition is None or (definition.parallel and not (self.alone and self.alone(definition)))
 
     def only(self, names: Iterable[str]) -> ToolExecutor:
         """The same executor, restricted to these tools. An unknown name raises ConfigurationError."""
@@ -177,7 +179,9 @@ class ToolExecutor:
                     answer = await self.approver(run.call, definition)
                 else:
                     answer = await _awaited(await _in_thread(self.approver, run.call, definition))
-            except Exception:
+            except asyncio.CancelledError:
+                raise
+            except BaseException:  # whatever happens while asking, it is no yes
                 logger.warning("the approver of %s failed: denied", definition.name, exc_info=True)
         if isinstance(answer, dict):
             try:
@@ -293,15 +297,16 @@ class ToolExecutor:
     def _guard(self, definition: FunctionDefinition) -> Iterator[None]:
         """Around the user's code: what it raises becomes a ToolExecutionError, so that nothing of it is taken for ours.
 
-        KeyboardInterrupt goes through, and so does the cancellation of the task that runs the tool.
+        KeyboardInterrupt goes through on the main thread, where it is the user's, and so does the cancellation of the
+        task that runs the tool.
         """
         try:
             with self.around(definition) if self.around else nullcontext():
                 yield
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # SystemExit and a tool's own CancelledError end the tool only
             if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                raise
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
             summary = f"{definition.name} raised {type(error).__name__}: {error}"
             raise ToolExecutionError(summary, tool=definition.name) from error

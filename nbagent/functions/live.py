@@ -27,9 +27,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(slots=True)
 class _Place:
-    """A name in a namespace. `bound` turns True when the name is first seen to be a callable there.
+    """A name in a namespace. `bound` turns True when the name is first seen to be a function there.
 
-    A decorator runs before its function's name is bound; until then the function itself stands for the name.
+    Only a function that was defined in this namespace stands for the tool: a name that was bound to something else, be
+    it `os.system`, is not offered. A decorator runs before its function's name is bound; until then the function itself
+    stands for the name.
     """
 
     namespace: dict[str, Any]
@@ -39,10 +41,10 @@ class _Place:
     def look_up(self, original: Callable[..., Any]) -> Callable[..., Any] | None:
         """What the name means now, or None."""
         found = self.namespace.get(self.name)
-        self.bound = self.bound or callable(found)
-        if self.bound:
-            return found if callable(found) else None
-        return original
+        if found is not original and getattr(underlying(found), "__globals__", None) is not self.namespace:
+            found = None
+        self.bound = self.bound or found is not None
+        return found if self.bound else original
 
 
 class LiveRegistry(FunctionRegistry):

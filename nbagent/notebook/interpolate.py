@@ -10,6 +10,9 @@ from IPython.core.error import UsageError
 
 from nbagent.functions.formatting import format_result
 
+#: Closing braces that are tried for one opening brace.
+MOST_BRACES = 20
+
 
 def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
     """The text with each `{expression}` replaced by its value; content parts, where a value is an image.
@@ -34,10 +37,11 @@ def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, An
 
 def _split(text: str) -> Iterator[tuple[str, str | None]]:
     """`(literal, None)` or `("", expression)`, in order."""
-    start = position = 0
+    start = position = escaped = 0
     while position < len(text):
         pair = text[position : position + 2]
-        if pair in ("{{", "}}"):
+        if pair == "{{" or (pair == "}}" and escaped):
+            escaped += 1 if pair == "{{" else -1
             yield text[start:position] + pair[0], None
             start = position = position + 2
         elif text[position] == "{" and (end := _expression_end(text, position)) is not None:
@@ -50,19 +54,31 @@ def _split(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _expression_end(text: str, opening: int) -> int | None:
-    """The index of the brace that closes a valid expression, or None."""
-    end = text.find("}", opening)
-    while end != -1:
+    """The index of the brace that closes an expression on the same line, or None.
+
+    A literal (`{1}`, `{...}`) is left alone: it is LaTeX or JSON rather than a question to Python.
+    """
+    line_end = text.find("\n", opening)
+    end = opening
+    for _ in range(MOST_BRACES):
+        end = text.find("}", end + 1, line_end if line_end != -1 else len(text))
         inside = text[opening + 1 : end].strip()
+        if end == -1 or not inside:
+            return None
         try:
-            ast.parse(inside, mode="eval")
-        except SyntaxError:
-            end = text.find("}", end + 1)
-            if "\n\n" in text[opening:end]:
-                return None
-        else:
-            return end if inside else None
+            tree = ast.parse(inside, mode="eval")
+        except (SyntaxError, ValueError):
+            continue
+        return None if _is_literal(tree) else end
     return None
+
+
+def _is_literal(tree: ast.Expression) -> bool:
+    try:
+        ast.literal_eval(tree)
+    except ValueError:
+        return False
+    return True
 
 
 def _evaluate(expression: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:

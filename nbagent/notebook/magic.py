@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
@@ -18,14 +19,17 @@ from IPython.display import display
 
 from nbagent.agent import Agent
 from nbagent.core import events
-from nbagent.core.background import run_sync
-from nbagent.core.messages import AgentResult, FunctionCall
+from nbagent.core.background import call_on_main, run_sync
+from nbagent.core.limits import Limits
+from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage
 from nbagent.errors import NbagentError
 from nbagent.functions.live import live
-from nbagent.notebook.figures import shown
+from nbagent.notebook.figures import plots, shown
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.runner import run_in_cell
 from nbagent.notebook.view import CellView, TerminalView, Transcript
+
+E = TypeVar("E", bound=BaseException)
 
 #: How many `run_cell` calls are under way: inside another magic an async cell can't be awaited.
 _depth: ContextVar[int] = ContextVar("nbagent_cell_depth", default=0)
@@ -43,10 +47,10 @@ class AgentMagics(Magics):
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self._noted = False
-        #: The last cell each agent answered, and the length of its history then: running it again replaces its turn.
-        self._last: dict[int, tuple[str, int]] = {}
+        #: The cell that each agent answered last, its question, and the history's last message then.
+        self._last: WeakKeyDictionary[Agent, tuple[str, LLMMessage, LLMMessage]] = WeakKeyDictionary()
 
-    @magic_arguments()
+    @magic_arguments("%agent")
     @argument("name", nargs="?", default="agent", help="the variable that holds the agent; made if there is none")
     @argument("-m", "--model", metavar="VENDOR:MODEL", help="switch this agent to another model; history stays")
     @argument("-t", "--tools", metavar="NAME,NAME", help="offer only these tools")
@@ -94,43 +98,50 @@ class AgentMagics(Magics):
             "trace": lambda agent: agent.trace,
             "new": lambda agent: agent.clear_history(),
             "undo": lambda agent: agent.undo() and None,
-            "help": lambda agent: print(AgentMagics.agent.__doc__),  # noqa: T201  help is for the reader of the cell
+            "help": lambda agent: print(_help()),  # noqa: T201  help is for the reader of the cell
         }
         if command not in commands:
             raise UsageError(f"%agent {command}: not a command; there are {', '.join(commands)}")
         return commands[command](self._find("agent"))
 
     def _prepare(self, line: str, cell: str) -> tuple[Any, Agent, Any]:
-        """Everything that can be wrong with a cell is found here, before any request."""
+        """Everything that can be wrong with a cell is found here, before any request and before anything changes."""
         try:
-            return self._read(line, cell)
+            options: Any = parse_argstring(AgentMagics.agent, line)
+            message = self._question(options, cell)
+            agent = self._find(options.name)
+            if options.tools:
+                options.tools = [name.strip() for name in options.tools.split(",") if name.strip()]
+                agent.function_registry.only(options.tools)
+            Limits(max_iterations=options.max_iterations)
+            if options.model:
+                agent.provider = options.model
+            agent.provider.model_name  # noqa: B018  the provider is made now, or its error is said
         except NbagentError as error:
             raise _readable(error) from None
+        self._set_up(options, agent)
+        return options, agent, message
 
-    def _read(self, line: str, cell: str) -> tuple[Any, Agent, Any]:
-        options: Any = parse_argstring(AgentMagics.agent, line)
-        if not options.name.isidentifier():
-            raise UsageError(f"{options.name!r} is not a variable name: %%agent [NAME] [options], the question below")
+    def _question(self, options: Any, cell: str) -> Any:
+        for name in (options.name, options.output):
+            if name is not None and not name.isidentifier():
+                raise UsageError(f"{name!r} is not a variable name: %%agent [NAME] [options], the question below")
         if not cell.strip():
             raise UsageError("the cell has no question: write it below the %%agent line")
-        message = cell.strip() if options.raw else interpolate(cell.strip(), self.shell.user_ns)
-        agent = self._find(options.name)
-        if options.tools:
-            options.tools = [name.strip() for name in options.tools.split(",") if name.strip()]
-            agent.function_registry.only(options.tools)
-        if options.model:
-            agent.provider = options.model
+        return cell.strip() if options.raw else interpolate(cell.strip(), self.shell.user_ns)
+
+    def _set_up(self, options: Any, agent: Agent) -> None:
+        """What the cell changes in the agent; the notebook's ways to ask and to show plots, where it has none."""
         if options.system is not None:
             agent.system_prompt = options.system.strip("\"'")
         if options.new:
             agent.clear_history()
-        elif not options.keep and self._is_rerun(agent):
-            agent.undo()
-        if agent.tool_executor.approver is None:
-            agent.tool_executor.approver = self._ask
-        if agent.tool_executor.around is None:
-            agent.tool_executor.around = shown
-        return options, agent, message
+        elif not options.keep and (question := self._answered_before(agent)):
+            agent.context.undo(to=question)
+        executor = agent.tool_executor
+        executor.approver = executor.approver or self._ask
+        if executor.around is None:
+            executor.around, executor.alone = shown, plots
 
     def _find(self, name: str) -> Agent:
         """The agent in the user's variable `name`; a new one with the live tools where there is none."""
@@ -154,25 +165,31 @@ class AgentMagics(Magics):
             temperature=options.temperature,
             origin={"source": "magic", "agent": options.name, **self._cell()},
         )
-        result: AgentResult | None = None
+        question: LLMMessage | None = None
+        self.shell.user_ns["_agent"] = None
         try:
             async with stream:
                 async for event in stream:
                     view.feed(event)
-                    if isinstance(event, events.Error) and event.exception is not None:
-                        raise _readable(event.exception)
-            result = stream.result()
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                transcript.interrupted()
+                    if isinstance(event, events.RunStarted) and event.messages:
+                        question = event.messages[-1]
+            self._keep(options, stream.result())
+        except Exception as error:  # noqa: BLE001  it is raised again, readable
+            self.shell.user_ns["_agent"] = getattr(error, "partial", None)
+            raise _readable(error) from error.__cause__
+        except BaseException:
+            transcript.interrupted()
             raise
         finally:
             view.close()
+            history, cell_id = agent.conversation_history, self._cell()["cell_id"]
+            if cell_id and question is not None and history:
+                self._last[agent] = (cell_id, question, history[-1])
+
+    def _keep(self, options: Any, result: AgentResult) -> None:
         self.shell.user_ns["_agent"] = result
         if options.output:
             self.shell.user_ns[options.output] = result.content
-        if cell_id := self._cell()["cell_id"]:
-            self._last[id(agent)] = (cell_id, len(agent.conversation_history))
 
     def _view(self, transcript: Transcript) -> Any:
         if getattr(self.shell, "kernel", None) is None:
@@ -187,9 +204,12 @@ class AgentMagics(Magics):
 
         return CellView(transcript, show, live=self._live)
 
-    def _is_rerun(self, agent: Agent) -> bool:
-        cell_id, length = self._last.get(id(agent), (None, 0))
-        return cell_id is not None and (cell_id, length) == (self._cell()["cell_id"], len(agent.conversation_history))
+    def _answered_before(self, agent: Agent) -> LLMMessage | None:
+        """The question this very cell asked last, if its turn is still the conversation's last."""
+        cell_id, question, last = self._last.get(agent, (None, None, None))
+        history = agent.conversation_history
+        same = cell_id is not None and cell_id == self._cell()["cell_id"] and history and history[-1] is last
+        return question if same else None
 
     def _request(self) -> dict[str, Any]:
         """The execute request that this cell came with; empty outside a kernel."""
@@ -206,15 +226,19 @@ class AgentMagics(Magics):
         cell_id = self._request().get("metadata", {}).get("cellId")
         return {"cell_id": cell_id, "execution_count": self.shell.execution_count}
 
-    def _ask(self, call: FunctionCall, definition: Any) -> bool:
-        """Approval by a question below the cell; nobody there to answer means no."""
+    async def _ask(self, call: FunctionCall, definition: Any) -> bool:
+        """Approval by a question below the cell; nobody there to answer means no.
+
+        It is asked on the main thread, where the stop button reaches it.
+        """
         if not self._live:
             return False
         arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
-        return input(f"Run {call.name}({arguments})? [y/N] ").strip().lower() in ("y", "yes")
+        answer = await call_on_main(lambda: input(f"Run {call.name}({arguments})? [y/N] "))
+        return answer.strip().lower() in ("y", "yes")
 
 
-def _readable(error: BaseException) -> BaseException:
+def _readable(error: E) -> E:
     """The same error, which the cell shows as one readable block instead of a traceback through our code."""
     text = f": {error}" if str(error) else ""
     lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
@@ -222,11 +246,16 @@ def _readable(error: BaseException) -> BaseException:
     return error
 
 
+def _help() -> str:
+    """What `%%agent?` says, and the line magic's own commands."""
+    return f"{AgentMagics.agent.__doc__}\n{AgentMagics.agent_line.__doc__}".replace("::\n\n", "")
+
+
 def _to_async_cell(shell: Any) -> Any:
     """An input transformer: a typed `%%agent` cell becomes an async one, where the shell can await."""
 
     def transform(lines: list[str]) -> list[str]:
-        typed = bool(lines) and _TYPED_CELL.match(lines[0])
+        typed = bool(lines) and _TYPED_CELL.match(lines[0]) and not lines[0].rstrip().endswith(", '')")  # no question
         if typed and _depth.get() == 0 and shell.autoawait and getattr(shell, "kernel", None) is not None:
             lines = ["await " + lines[0].replace("'agent'", "'agent_async'", 1), *lines[1:]]
         return lines

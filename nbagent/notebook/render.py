@@ -12,6 +12,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from nbagent.core.messages import well_formed
+
 #: Longer Markdown is shown as plain text: parsing time grows with hostile nesting.
 MAX_MARKDOWN = 200_000
 #: Characters of a tool's result that a display shows; the trace has the whole.
@@ -69,6 +71,7 @@ def safe_html(text: str) -> str:
     """
     import nh3
 
+    text = well_formed(text)
     if len(text) > MAX_MARKDOWN:
         return f"<pre>{escape(text)}</pre>"
     return nh3.clean(
@@ -83,7 +86,7 @@ def safe_html(text: str) -> str:
 
 def escape(text: str) -> str:
     """Any text as the text of an HTML element or attribute."""
-    return html.escape(text, quote=True)
+    return html.escape(well_formed(text), quote=True)
 
 
 def details(summary: str, side: str, body: str) -> str:

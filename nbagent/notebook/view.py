@@ -7,15 +7,18 @@ display and keeps it fresh at most 15 times a second.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
 from nbagent.core import events
 from nbagent.core.events import Event
-from nbagent.core.messages import Usage
+from nbagent.core.messages import Usage, well_formed
 from nbagent.notebook import render
+
+log = logging.getLogger("nbagent")
 
 #: Seconds between two updates of a display; grows with the size of what is shown.
 INTERVAL = 1 / 15
@@ -28,13 +31,20 @@ class Segment:
     """A stretch of the transcript: `text`, `thinking` or `tool`; `key` is the tool call's id."""
 
     kind: str
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
     key: str = ""
     event: Event | None = None
     result: events.ToolResult | None = None
     started: float = 0.0
     duration: float | None = None
     html: str | None = None  # kept once nothing can change any more
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        if len(self.pieces) > 1:
+            self.pieces[:] = ["".join(self.pieces)]
+        return self.pieces[0] if self.pieces else ""
 
 
 class Transcript:
@@ -93,7 +103,7 @@ class Transcript:
         if not self.segments or self.segments[-1].kind != kind or len(self.segments) <= self._turn_start:
             self._end_segment()
             self.segments.append(Segment(kind, started=monotonic()))
-        self.segments[-1].text += text
+        self.segments[-1].pieces.append(text)
 
     def _end_segment(self) -> None:
         if self.segments and self.segments[-1].duration is None:
@@ -152,7 +162,7 @@ class Transcript:
         lines += [line for line in (f"{self.status}…" if self.status else "", self._ending) if line]
         if self._footer:
             lines.append(f"[{' · '.join(self._footer)}]")
-        return "\n".join(lines)
+        return well_formed("\n".join(lines))
 
     def _segment_html(self, segment: Segment) -> str:
         if segment.html is not None:
@@ -179,7 +189,7 @@ class Transcript:
             return ""
         arguments = call.tool_arguments or {}
         body = render.labelled("arguments", render.as_json(arguments))
-        side = "running…"
+        side = "interrupted" if self._footer else "running…"
         if result is not None:
             body += render.labelled("error" if result.metadata["is_error"] else "result", result.content)
             side = self._tool_side(result)
@@ -237,8 +247,13 @@ class CellView:
 
     def _paint(self) -> None:
         self._timer = None
-        html = self.transcript.html()
-        self._show({"text/html": html, "text/plain": self.transcript.plain()})
+        plain = self.transcript.plain()
+        try:
+            html = self.transcript.html()
+        except Exception:  # whatever is wrong with the picture, the run must go on
+            log.exception("the transcript can't be shown as HTML")
+            html = f"<pre>{render.escape(plain)}</pre>"
+        self._show({"text/html": html, "text/plain": plain})
         self._last, self._size = monotonic(), len(html)
 
 

@@ -47,6 +47,9 @@ class LLMProvider(ABC):
     def model_name(self) -> str:
         """The model's name as the vendor knows it."""
 
+    def check(self) -> None:  # noqa: B027  most providers need nothing
+        """Raise what the first request would raise for want of a key."""
+
     async def stream(
         self,
         messages: list[LLMMessage],

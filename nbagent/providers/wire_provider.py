@@ -96,6 +96,10 @@ class WireProvider(StreamingProvider):
         """As given when the provider was made."""
         return self._function_calling
 
+    def check(self) -> None:
+        """Raise AuthenticationError where there must be a key and there is none."""
+        self._key()
+
     async def prepare(self) -> None:
         """Awaited before each request. Nothing to do here; a subclass may start its server and set `base_url`."""
 

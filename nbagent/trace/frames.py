@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from nbagent.core.messages import well_formed
+
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"
 COUNT, REAL, FLAG, TIME = "Int64", "Float64", "boolean", "datetime64[us, UTC]"
 
@@ -23,7 +25,7 @@ _USAGE = {
     "total_tokens": COUNT,
 }
 #: In every table, at its end.
-_SHARED = {"run_id": TEXT, "session_id": TEXT, "ts": TIME}
+_SHARED = {"run_id": TEXT, "session_id": TEXT, "cell_id": TEXT, "ts": TIME}
 
 COLUMNS: dict[str, dict[str, str]] = {
     # one row per question
@@ -40,7 +42,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "thinking_level": TEXT, "tool_choice": TEXT, "finish_reason": TEXT, "finish_reason_raw": TEXT, **_USAGE,
         "usage_raw": TEXT, "usage_estimated": FLAG, "cost_usd": REAL, "started": TIME, "ttft_s": REAL,
         "duration_s": REAL, "retries": COUNT, "retry_wait_s": REAL, "http_status": COUNT, "error_type": TEXT,
-        "error_message": TEXT, "cache_hit": FLAG, "span_id": TEXT, "parent_span_id": TEXT,
+        "error_message": TEXT, "quoted": FLAG, "cache_hit": FLAG, "span_id": TEXT, "parent_span_id": TEXT,
     },
     # one row per message that entered the conversation
     "messages": {
@@ -53,7 +55,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "name": TEXT, "args": TEXT, "args_raw": TEXT, "args_valid": FLAG, "validation_error": TEXT, "repaired": FLAG,
         "approval": TEXT, "result_text": TEXT, "result_type": TEXT, "result_repr": TEXT, "truncated": FLAG,
         "result_chars": COUNT, "is_error": FLAG, "error_type": TEXT, "error_message": TEXT, "started": TIME,
-        "ended": TIME, "duration_s": REAL, "function_version": TEXT, "cell_id": TEXT,
+        "ended": TIME, "duration_s": REAL, "function_version": TEXT, "cell_id_of_definition": TEXT,
     },
     # one row per stretch of thinking; `kind` is visible, omitted or redacted
     "thinking": {
@@ -132,10 +134,11 @@ def usage(calls: Sequence[dict[str, Any]]) -> TraceFrame:
     frame["day"] = frame["started"].dt.floor("D")
     keys = ["run_id", "session_id", "provider", "model", "day"]
     grouped = frame.groupby(keys, sort=False, dropna=False)
-    sums = grouped[list(_USAGE)].sum()
+    sums = grouped[list(_USAGE)].sum(min_count=1)
     sums["n_calls"] = grouped.size()
     sums["cost_usd"] = grouped["cost_usd"].agg(lambda costs: costs.sum(skipna=False))
     sums["ts"] = grouped["ts"].min()
+    sums["cell_id"] = grouped["cell_id"].first()
     sums = sums.reset_index()
     columns = COLUMNS["usage"]
     return _table("usage", {name: _cast(sums[name], dtype) for name, dtype in columns.items()})
@@ -144,7 +147,10 @@ def usage(calls: Sequence[dict[str, Any]]) -> TraceFrame:
 def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
     if dtype == TIME:
         return _cast(pd.to_datetime(pd.Series(values, dtype="Float64"), unit="s", utc=True), dtype)
-    return pd.Series(values, dtype=dtype)
+    try:
+        return pd.Series(values, dtype=dtype)
+    except UnicodeEncodeError:  # half a surrogate pair, from a file name or a model
+        return pd.Series([well_formed(value) if isinstance(value, str) else value for value in values], dtype=dtype)
 
 
 def _cast(series: pd.Series[Any], dtype: Any) -> pd.Series[Any]:

@@ -6,12 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core import events as kinds
 from nbagent.core.context import estimate_tokens
 from nbagent.core.events import Event
-from nbagent.core.messages import LLMMessage, LLMResponse, ToolOutcome
+from nbagent.core.messages import LLMMessage, ToolOutcome
 from nbagent.core.turn import new_id
 
 if TYPE_CHECKING:
@@ -40,10 +41,7 @@ class Trace:
             name: [] for name in ("runs", "calls", "messages", "tool_calls", "thinking", "events")
         }
         self._lock = threading.RLock()
-        self._runs: dict[str, Row] = {}
-        self._calls: dict[str, Row] = {}
-        self._tools: dict[str, Row] = {}
-        self._thinking: dict[str, list[str]] = {}
+        self._open: dict[str, _OpenRun] = {}
         self._system: str | None = None
         self._version = 0
         self._frames: dict[str, tuple[int, TraceFrame]] = {}
@@ -105,22 +103,30 @@ class Trace:
 
     def record(self, event: Event) -> None:
         """Take one event of a run; the agent calls this."""
+        run = self._open.get(event.metadata["run_id"])
         if event.type in _PIECES:
-            call = self._calls.get(event.metadata.get("call_id", ""))
+            call = run.calls.get(event.metadata.get("call_id", "")) if run else None
             if call is not None and call["ttft_s"] is None:
-                call["ttft_s"] = time.time() - call["started"]
-            if isinstance(event, kinds.Thinking):
-                self._thinking.setdefault(event.metadata.get("call_id", ""), []).append(event.content)
+                call["ttft_s"] = time.time() - run.sent[call["call_id"]] if run else None
+            if run and isinstance(event, kinds.Thinking):
+                run.thinking.setdefault(event.metadata["call_id"], []).append(event.content)
             return
         with self._lock:
             self._version += 1
-            if handler := _HANDLERS.get(event.type):
-                handler(self, event)
+            if isinstance(event, kinds.RunStarted):
+                self._run_started(event)
+            elif run is not None and (handler := _HANDLERS.get(event.type)):
+                handler(self, run, event)
             self._note(event)
+            if event.type in _ENDS:
+                self._open.pop(event.metadata["run_id"], None)
 
     def _add(self, table: str, event: Event, **values: Any) -> Row:
         """Append a row with the columns that all tables share."""
-        row = {"run_id": event.metadata.get("run_id"), "session_id": self.session_id, "ts": time.time(), **values}
+        run_id = event.metadata["run_id"]
+        open_run = self._open.get(run_id)
+        shared = {"run_id": run_id, "session_id": self.session_id, "ts": time.time()}
+        row = {**shared, "cell_id": open_run.row["cell_id"] if open_run else None, **values}
         self._rows[table].append(row)
         return row
 
@@ -144,15 +150,12 @@ class Trace:
         row = self._add(
             "runs",
             event,
-            agent=meta.get("agent"),
-            source=meta.get("source"),
-            cell_id=meta.get("cell_id"),
-            execution_count=meta.get("execution_count"),
+            **{key: meta.get(key) for key in ("agent", "source", "cell_id", "execution_count")},
             prompt=event.content,
             status="running",
             started=time.time(),
         )
-        self._runs[meta["run_id"]] = row
+        self._open[meta["run_id"]] = _OpenRun(row)
         for message in event.messages:
             if message.role == "system":
                 if message.text == self._system:
@@ -160,77 +163,70 @@ class Trace:
                 self._system = message.text
             self._message(event, message)
 
-    def _turn_started(self, event: Event) -> None:
-        facts = {key: value for key, value in event.metadata.items() if key not in ("run_id", "temperature")}
-        params = {"temperature": event.metadata.get("temperature")}
-        row = self._add("calls", event, **facts, params=as_json(params), started=time.time(), ttft_s=None, retries=0)
-        row.update(attempt=1, retry_wait_s=0.0)
-        self._calls[event.metadata["call_id"]] = row
+    def _turn_started(self, run: _OpenRun, event: Event) -> None:
+        facts = {key: value for key, value in event.metadata.items() if key not in ("run_id", "params")}
+        row = self._add("calls", event, **facts, params=as_json(event.metadata.get("params")), ttft_s=None)
+        row.update(attempt=1, retries=0, retry_wait_s=0.0, started=row["ts"])
+        run.calls[row["call_id"]] = row
+        run.sent[row["call_id"]] = row["ts"]
 
-    def _retried(self, event: Event) -> None:
-        call = self._calls.get(event.metadata.get("call_id", ""))
-        self._thinking.pop(event.metadata.get("call_id", ""), None)
-        if call is not None:
-            call["retries"] += 1
-            call["attempt"] += 1
-            call["retry_wait_s"] += event.metadata.get("wait_s") or 0.0
+    def _retried(self, run: _OpenRun, event: Event) -> None:
+        """What the broken attempt said does not count; the first token is measured anew."""
+        call_id = event.metadata["call_id"]
+        run.thinking.pop(call_id, None)
+        call = run.calls[call_id]
+        wait = event.metadata.get("wait_s") or 0.0
+        call.update(ttft_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
+        call["retry_wait_s"] += wait
+        run.sent[call_id] = time.time() + wait
 
-    def _turn_done(self, event: kinds.TurnDone) -> None:
-        response, call = event.response, self._calls.get(event.metadata.get("call_id", ""))
-        if call is None or response is None:
+    def _turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
+        response, call = event.response, run.calls[event.metadata["call_id"]]
+        if response is None:
             return
         meta = response.metadata or {}
+        counted = {**response.usage.to_dict(), "total_tokens": response.usage.total_tokens} if "usage" in meta else {}
         call.update(
             response_model=meta.get("model"),
             response_id=meta.get("response_id"),
             finish_reason=response.finish_reason,
             finish_reason_raw=meta.get("finish_reason_raw"),
             usage_raw=as_json(meta["usage_raw"]) if meta.get("usage_raw") else None,
-            usage_estimated="usage" not in meta,
-            **response.usage.to_dict(),
-            total_tokens=response.usage.total_tokens,
+            usage_estimated=False if counted else None,
+            quoted=bool(meta.get("quoted")),
+            **counted,
             duration_s=time.time() - call["started"],
         )
-        self._close_thinking(event, response)
-        self._message(event, LLMMessage("assistant", response.content, tool_calls=response.function_calls))
+        self._close_thinking(run, event, call["call_id"], response.usage.reasoning_tokens)
+        self._message(event, LLMMessage("assistant", response.content or "", tool_calls=response.function_calls))
 
-    def _close_thinking(self, event: Event, response: LLMResponse | None) -> None:
-        call_id = event.metadata.get("call_id", "")
-        text = "".join(self._thinking.pop(call_id, []))
-        if not text:
-            return
-        tokens = response.usage.reasoning_tokens if response else None
-        index = sum(row["call_id"] == call_id for row in self._rows["thinking"])
-        self._add(
-            "thinking", event, call_id=call_id, index=index, text=text, chars=len(text), kind="visible",
-            reasoning_tokens=tokens,
-        )  # fmt: skip
+    def _close_thinking(self, run: _OpenRun, event: Event, call_id: str, tokens: int | None) -> None:
+        text = "".join(run.thinking.pop(call_id, []))
+        if text:
+            facts = {"call_id": call_id, "index": 0, "kind": "visible", "reasoning_tokens": tokens}
+            self._add("thinking", event, **facts, text=text, chars=len(text))
 
-    def _used(self, event: Event) -> None:
-        if call := self._calls.get(event.metadata.get("call_id", "")):
-            call["cost_usd"] = event.metadata.get("cost_usd")
+    def _used(self, run: _OpenRun, event: Event) -> None:
+        run.calls[event.metadata["call_id"]]["cost_usd"] = event.metadata.get("cost_usd")
 
-    def _tool_called(self, event: Event) -> None:
+    def _tool_called(self, run: _OpenRun, event: Event) -> None:
         """A row from the moment of the call, so that calls without a result are there too."""
         meta = event.metadata
-        row = self._add(
+        run.tools[meta["tool_call_id"]] = self._add(
             "tool_calls",
             event,
             name=event.tool_name,
             args=as_json(event.tool_arguments),
             parallel_group=meta.get("call_id"),
-            cell_id=self._runs.get(meta["run_id"], {}).get("cell_id"),
             **{key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index")},
         )
-        self._tools[meta["tool_call_id"]] = row
 
-    def _tool_result(self, event: kinds.ToolResult) -> None:
-        row, outcome = self._tools.pop(event.metadata.get("tool_call_id", ""), None), event.outcome
-        if row is None or outcome is None:
+    def _tool_result(self, run: _OpenRun, event: kinds.ToolResult) -> None:
+        row, outcome = run.tools[event.metadata["tool_call_id"]], event.outcome
+        if outcome is None:
             return
         row.update(args=as_json(outcome.call.arguments), args_raw=outcome.call.raw, **_about(outcome))
-        message = LLMMessage("tool", event.content, outcome.call.name, tool_call_id=outcome.call.id)
-        self._message(event, message)
+        self._message(event, LLMMessage("tool", event.content, outcome.call.name, tool_call_id=outcome.call.id))
 
     def _message(self, event: Event, message: LLMMessage) -> None:
         rows = self._rows["messages"]
@@ -249,37 +245,55 @@ class Trace:
             tokens_est=estimate_tokens(message),
         )
 
-    def _ended(self, event: Event) -> None:
-        """`done`, `error` or `interrupted`: the run's row is completed from its own calls."""
-        run = self._runs.pop(event.metadata["run_id"], None)
-        if run is None:
-            return
-        calls = [row for row in self._rows["calls"] if row["run_id"] == run["run_id"]]
-        tools = [row for row in self._rows["tool_calls"] if row["run_id"] == run["run_id"]]
+    def _ended(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
+        """The run's row is completed from its own calls; what was cut off says so."""
         error = event.exception if isinstance(event, kinds.Error) else None
-        for call in calls:
-            self._calls.pop(call["call_id"], None)
-            if "duration_s" not in call:  # cut off before its answer was whole
-                call["duration_s"] = time.time() - call["started"]
-                call["error_type"] = type(error).__name__ if error else "interrupted"
-                call["error_message"] = str(error) if error else None
-                call["http_status"] = getattr(error, "status", None)
-        self._close_thinking(event, None)
+        cut = {
+            "error_type": type(error).__name__ if error else "interrupted",
+            "error_message": str(error or "") or None,
+        }
+        for call_id, call in run.calls.items():
+            if "duration_s" not in call:  # no whole answer came
+                call.update(cut, duration_s=time.time() - call["started"], http_status=getattr(error, "status", None))
+            self._close_thinking(run, event, call_id, None)
+        for tool in run.tools.values():
+            if "is_error" not in tool:
+                tool.update(cut, is_error=True)
+        for message in () if isinstance(event, kinds.Done) else event.messages:
+            self._message(event, message)
+        calls = list(run.calls.values())
         costs = [call.get("cost_usd") for call in calls]
-        run.update(
-            output=event.content if not error else None,
+        known = bool(costs) and None not in costs
+        run.row.update(
+            output=None if error else event.content,
             status=_status(event),
             error_type=type(error).__name__ if error else None,
             error_message=str(error) if error else None,
             n_calls=len(calls),
-            n_tool_calls=len(tools),
-            **{key: sum(call.get(key) or 0 for call in calls) for key in USAGE},
-            cost_usd=sum(cost for cost in costs if cost is not None) if None not in costs and costs else None,
-            cost_known=bool(costs) and None not in costs,
+            n_tool_calls=len(run.tools),
+            **{key: _sum([call[key] for call in calls if call.get(key) is not None]) for key in USAGE},
+            cost_usd=sum(cost for cost in costs if cost is not None) if known else None,
+            cost_known=known,
             ended=time.time(),
-            duration_s=time.time() - run["started"],
+            duration_s=time.time() - run.row["started"],
             replayed=False,
         )
+
+
+@dataclass(slots=True)
+class _OpenRun:
+    """A run that goes on: its row, and the rows of its calls by their ids."""
+
+    row: Row
+    calls: dict[str, Row] = field(default_factory=dict)
+    tools: dict[str, Row] = field(default_factory=dict)
+    thinking: dict[str, list[str]] = field(default_factory=dict)
+    sent: dict[str, float] = field(default_factory=dict)  # when the call's current attempt went out
+
+
+def _sum(numbers: list[int]) -> int | None:
+    """None where nothing is known."""
+    return sum(numbers) if numbers else None
 
 
 USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens")
@@ -329,10 +343,10 @@ def as_json(value: Any) -> str:
 
 #: Pieces of something that comes again, whole.
 _PIECES = frozenset({"text", "thinking", "tool_call_delta"})
+_ENDS = frozenset({"done", "error", "interrupted"})
 
 #: The events that fill tables; all but pieces are rows of `events` besides.
-_HANDLERS: dict[str, Callable[[Trace, Any], None]] = {
-    "run_started": Trace._run_started,
+_HANDLERS: dict[str, Callable[[Trace, _OpenRun, Any], None]] = {
     "turn_started": Trace._turn_started,
     "tool_call": Trace._tool_called,
     "tool_result": Trace._tool_result,

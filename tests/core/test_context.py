@@ -95,6 +95,19 @@ def test_a_history_that_the_user_edited_is_repaired():
     assert [m.role for m in context.messages].count("tool") == 1
 
 
+def test_a_new_history_is_counted_anew():
+    context = filled(2)
+    context.count(Usage(input_tokens=15))
+    context.replace_history([LLMMessage("user", "x" * 40_000)])
+    assert context.get_tokens() > 5_000
+
+
+def test_a_generator_of_messages_replaces_the_history_too():
+    context = filled(2)
+    context.take(message for message in [LLMMessage("user", "new")])
+    assert [m.content for m in context.messages] == ["system", "new"]
+
+
 @pytest.mark.parametrize("limits", [{"max_messages": 0}, {"max_tokens": -1}])
 def test_a_senseless_limit_is_named(limits):
     with pytest.raises(ValueError, match=next(iter(limits))):

@@ -90,6 +90,15 @@ def test_ids_reused_in_a_later_turn_are_paired_within_their_turn():
     assert [m.content for m in repair(history) if m.role == "tool"] == ["one", "two"]
 
 
+@pytest.mark.parametrize("ids", [(None, None), ("a", "a")])
+def test_results_without_ids_of_their_own_are_paired_in_order(ids):
+    history = [USER, LLMMessage("assistant", "", tool_calls=[call(i) for i in ids])]
+    history += [gives(i, text) for i, text in zip(ids, ["one", "two"], strict=True)]
+    repaired = repair(history)
+    assert is_valid(repaired)
+    assert [m.content for m in repaired if m.role == "tool"] == ["one", "two"]
+
+
 def random_history(rng):
     kinds = [
         lambda: USER,

@@ -227,16 +227,22 @@ async def test_odd_exceptions_end_the_tool_only(error, is_async):
     assert outcome.content.startswith("Error: ")
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_keyboard_interrupt_goes_through(is_async):
-    def tool():
-        raise KeyboardInterrupt
-
-    async def async_tool():
+def test_the_users_keyboard_interrupt_goes_through():
+    async def tool():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(run(executor_of(tool, async_tool), "async_tool" if is_async else "tool"))
+        asyncio.run(run(executor_of(tool), "tool"))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_in_a_thread_it_is_the_tools_own_and_an_error(error):
+    def tool():
+        raise error
+
+    outcome = asyncio.run(run(executor_of(tool), "tool"))
+    assert outcome.is_error
+    assert error.__name__ in outcome.content
 
 
 async def test_unknown_tools_and_wrong_arguments():

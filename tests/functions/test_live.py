@@ -77,7 +77,10 @@ def test_the_later_tool_wins(cell):
     assert live.get_function("f").description == "Other."
 
 
-@pytest.mark.parametrize("gone", ["del f", "f = 5", "f = None"])
+GONE = ["del f", "f = 5", "f = None", "import os; f = os.system", "import shutil; f = shutil.rmtree", "f = print"]
+
+
+@pytest.mark.parametrize("gone", GONE)
 def test_a_name_that_is_no_function_is_not_offered(cell, gone):
     cell("@tool(approve=True)\ndef f(): 'Old.'")
     assert live.names() == ["f"]

@@ -39,7 +39,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
             yield run.emit(events.Limit(over[1], metadata={"limit_reason": over[0]}))
         _settle(run)
         last = run.emit(events.Done(run.result.content, result=run.result))
-    except (asyncio.CancelledError, GeneratorExit):
+    except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
         run.result.status = "interrupted"
         _settle(run)
         run.emit(events.Interrupted(run.result.content, messages=run.closing))

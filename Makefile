@@ -22,6 +22,9 @@ COVERS.browser := demo lab dev
 export JUPYTER_PATH := $(CURDIR)/$(VENV)/share/jupyter
 export JUPYTER_PREFER_ENV_PATH := 1
 
+# The embedded model; where it lies is of no interest here.
+PULL := $(BIN)/nbagent pull >/dev/null
+
 # Tests and the demo use the embedded model, never a key from the environment.
 demo test test-all notebook bench: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
@@ -33,49 +36,59 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.demo ## run the quickstart notebook in a real kernel, with the embedded model, and print its story
-	$(BIN)/nbagent pull
-	$(BIN)/python notebooks/demo.py
+	@$(PULL)
+	@$(BIN)/python notebooks/demo.py
 
 lab: $(VENV)/.lab ## open the notebooks in JupyterLab (your own keys are used, if you have any)
-	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
+	@$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
 test: $(VENV)/.dev lint types ## lint, types, tests and the notebooks: all that pip can install
-	$(BIN)/nbagent pull
-	$(BIN)/pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
-	$(BIN)/pytest --cov --cov-report=term:skip-covered tests
+	@$(PULL)
+	@echo "The notebooks, cell by cell against their saved outputs"
+	@$(BIN)/pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+	@echo "Tests, with coverage"
+	@$(BIN)/pytest -q --cov --cov-report= tests
+	@echo "Covered: $$($(BIN)/coverage report --format=total) % ($(BIN)/coverage report tells what is not)"
 
 test-all: $(VENV)/.browser $(OLD)/.kernel ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel
-	$(BIN)/nbagent pull
-	NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -m "kernel and not full" tests/notebook
-	$(BIN)/pytest -m "full or browser or hypothesis" tests
-	$(BIN)/python notebooks/demo.py
+	@$(PULL)
+	@echo "Notebook tests in an old kernel"
+	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q -m "kernel and not full" tests/notebook
+	@echo "Long sizes, and JupyterLab in Chromium"
+	@$(BIN)/pytest -q -m "full or browser or hypothesis" tests
+	@$(BIN)/python notebooks/demo.py
 
 lint: $(VENV)/.dev ## ruff: rules and format
-	$(BIN)/ruff check --quiet .
-	$(BIN)/ruff format --check --quiet .
+	@echo "Rules and format (ruff)"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
 
 types: $(VENV)/.dev ## mypy, strict
-	$(BIN)/mypy
+	@echo "Types (mypy --strict)"
+	@$(BIN)/mypy
 
-bench: $(VENV)/.dev ## measure import times and the embedded model
-	$(BIN)/nbagent pull
-	$(BIN)/python tests/benchmarks/imports.py
-	$(BIN)/python tests/benchmarks/local_model.py
+bench: $(VENV)/.dev ## measure import times, interrupts and the embedded model
+	@$(PULL)
+	@$(BIN)/python tests/benchmarks/imports.py
+	@echo
+	@$(BIN)/python tests/benchmarks/interrupt.py
+	@echo
+	@$(BIN)/python tests/benchmarks/local_model.py
 
 notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
-	$(BIN)/nbagent pull
-	$(BIN)/python notebooks/demo.py --save
+	@$(PULL)
+	@$(BIN)/python notebooks/demo.py --save
 
 format: $(VENV)/.dev ## format the code and apply ruff's safe corrections
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
 
 hooks: $(VENV)/.dev ## run lint and types before each commit
-	$(BIN)/pre-commit install
+	@$(BIN)/pre-commit install
 
 clean: ## remove the environments, caches and results
-	rm -rf $(VENV) $(OLD) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
+	@rm -rf $(VENV) $(OLD) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
 

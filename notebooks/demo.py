@@ -1,4 +1,4 @@
-"""Executes the quickstart notebook in a real kernel and prints its story: questions, tool calls, answers, the trace.
+"""Executes the quickstart notebook in a real kernel and prints its story: code, questions, tool calls, answers, tables.
 
 python notebooks/demo.py            # the notebook file stays as it is
 python notebooks/demo.py --save     # and keep its outputs in the file
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import textwrap
+from itertools import zip_longest
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,21 +21,35 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 NOTEBOOK = Path(__file__).with_name("01_quickstart.ipynb")
+WIDTH = 100
+MARKUP = re.compile(r"\*\*(.+?)\*\*|`([^`]+)`")
+NUMBER = re.compile(r"-?\d+(\.\d+)?|nan|<NA>")
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
-#: Asked in the kernel after the last cell, while everything is still there. The first request also loads the model.
-AFTERWARDS = """
+#: Asked in the kernel after a cell with a result: it as rows of texts, or as a text.
+RESULT = """
+import json
+print(json.dumps(_.astype(str).T.reset_index().T.values.tolist() if hasattr(_, "columns") else str(_)))
+"""
+
+#: Asked after the last cell, while everything is still there. An answer without output tokens is a quote; the first
+#: request also loads the model.
+FACTS = """
 import json
 tools = agent.trace.tool_calls[["name", "args", "result_text", "duration_s"]].round({"duration_s": 3})
 calls = agent.trace.calls
-timed = calls[calls["output_tokens"] > 0].iloc[1:]
-facts = {
-    "table": [list(tools.columns), *tools.astype(str).to_numpy().tolist()],
-    "requests": len(calls),
-    "written": int(timed["output_tokens"].sum()),
-    "tokens": int(timed["total_tokens"].sum()),
-    "seconds": float(timed["duration_s"].sum()),
-}
-print(json.dumps(facts))
+answers = calls[calls["finish_reason"] == "stop"]
+asked = calls[calls["output_tokens"] > 0]
+loaded = asked.iloc[1:]
+print(json.dumps({
+    "table": [list(tools.columns), *tools.astype(str).values.tolist()],
+    "requests": len(asked),
+    "answers": len(answers),
+    "quotes": int((answers["output_tokens"] == 0).sum()),
+    "read": float(loaded["input_tokens"].mean()),
+    "seconds": float(loaded["duration_s"].mean()),
+    "speed": float(loaded["output_tokens"].sum() / loaded["duration_s"].sum()),
+}))
 """
 
 
@@ -48,54 +64,108 @@ def text_of(cell: Any) -> str:
     return "\n".join(part.rstrip() for part in parts)
 
 
-def say(text: str = "", indent: str = "") -> None:
-    """Print at once, so that one sees how far the kernel is."""
-    print(textwrap.indent(text, indent), flush=True)
+def plain(text: str) -> str:
+    """Markdown as a terminal shows it: without the marks of code and bold."""
+    return MARKUP.sub(lambda found: found[1] or found[2], text)
 
 
-def tell(client: NotebookClient, index: int) -> None:
-    """Run one cell and print what concerns the story: titles, questions, answers."""
-    cell = client.nb.cells[index]
-    if cell.cell_type == "markdown":
-        title = cell.source.splitlines()[0]
-        if title.startswith("#"):
-            say(f"\n{title.lstrip('# ')}\n{'-' * len(title.lstrip('# '))}")
-        return
-    asks = cell.source.startswith("%%agent")
-    if asks:
-        say()
-        say(cell.source, "> ")
-    client.execute_cell(cell, index)
-    if asks:
-        say(text_of(cell), "  ")
-    elif "def " in cell.source:
-        say(cell.source.strip(), "  ")
-
-
-def as_table(rows: list[list[str]]) -> str:
-    """Rows of texts as aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def folded(text: str) -> str:
+    """Lines that are too long go on below, at their own indentation."""
+    lines = []
+    for line in text.splitlines():
+        margin = " " * (len(line) - len(line.lstrip()))
+        lines += textwrap.wrap(line, WIDTH - 2, subsequent_indent=margin, break_on_hyphens=False) or [""]
     return "\n".join(lines)
 
 
-def finish(client: NotebookClient) -> None:
-    """Print the table of tool calls and the tokens per second, asked from the kernel."""
-    client.nb.cells.append(nbformat.v4.new_code_cell(AFTERWARDS))
-    done = client.execute_cell(client.nb.cells[-1], len(client.nb.cells) - 1)
-    client.nb.cells.pop()
-    facts = json.loads(text_of(done))
-    say(f"\nagent.trace.tool_calls\n{'-' * 22}")
-    say(as_table(facts["table"]), "  ")
-    written, total = (facts[kind] / facts["seconds"] for kind in ("written", "tokens"))
-    say(
-        f"\n{facts['requests']} model requests; once loaded, the model read and wrote {total:,.0f} tokens per second, "
-        f"of which it wrote {written:,.0f}."
-    )
+def in_cell(text: str, width: int) -> list[str]:
+    """Lines of a table's cell; JSON is not broken between a key and its value."""
+    return [
+        line.replace("\N{NO-BREAK SPACE}", " ")
+        for line in textwrap.wrap(text.replace('": ', '":\N{NO-BREAK SPACE}'), width)
+    ]
+
+
+def as_table(rows: list[list[str]]) -> str:
+    """Rows of texts as aligned columns, numbers to the right; wide texts go on in a line below."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    while sum(widths) + 2 * len(widths) > WIDTH:
+        widest = widths.index(max(widths))
+        lines = [line for text in columns[widest] for line in in_cell(text, widths[widest] - 1)]
+        widths[widest] = max(map(len, lines))
+    aligns = [str.rjust if all(map(NUMBER.fullmatch, column[1:])) else str.ljust for column in columns]
+    table = []
+    for row in rows:
+        cells = [in_cell(text, width) for text, width in zip(row, widths, strict=True)]
+        for parts in zip_longest(*cells, fillvalue=""):
+            texts = (align(part, width) for align, part, width in zip(aligns, parts, widths, strict=True))
+            table.append("  ".join(texts).rstrip())
+    return "\n".join(table)
+
+
+class Story:
+    """Runs the notebook's cells in the kernel of `client` and prints each as soon as it is done."""
+
+    def __init__(self, client: NotebookClient) -> None:
+        self.client = client
+        self.title = ""
+
+    def say(self, text: str, margin: str = "  ") -> None:
+        """Print a block, under its heading when it is the first."""
+        if self.title:
+            print(f"\n\n{self.title}\n{'─' * len(self.title)}", end="")
+            self.title = ""
+        lines = ((margin + line).rstrip() for line in text.splitlines())
+        print("", *lines, sep="\n", flush=True)
+
+    def ask(self, code: str) -> Any:
+        """What `code` prints in the kernel as JSON; it leaves no trace in the notebook."""
+        cells = self.client.nb.cells
+        cells.append(nbformat.v4.new_code_cell(code))
+        try:
+            return json.loads(text_of(self.client.execute_cell(cells[-1], len(cells) - 1, store_history=False)))
+        finally:
+            cells.pop()
+
+    def tell(self, index: int) -> None:
+        """Run one cell and print it; of texts the headings, and those only if something follows."""
+        cell = self.client.nb.cells[index]
+        if cell.cell_type == "markdown":
+            self.title = cell.source.splitlines()[0].lstrip("# ")
+            return
+        setup = cell.source.startswith("%load_ext")
+        if not setup:
+            self.say(folded(cell.source), "│ ")
+        self.client.execute_cell(cell, index)
+        if any(output.output_type == "execute_result" for output in cell.outputs):
+            result = self.ask(RESULT)
+            self.say(as_table(result) if isinstance(result, list) else folded(plain(result)))
+        elif text_of(cell) and not setup:
+            self.say(folded(plain(text_of(cell))))
+
+    def finish(self) -> None:
+        """All tool calls, and what the model had to do for them."""
+        facts = self.ask(FACTS)
+        self.title = "All tool calls of this notebook: agent.trace.tool_calls"
+        self.say(as_table(facts["table"]))
+        lines = [f"The model was asked {facts['requests']} times."]
+        if facts["requests"] > 1:
+            lines.append(
+                f"Once loaded, it took {facts['seconds']:.2f} s for a prompt of {facts['read']:,.0f} tokens "
+                f"on average, and wrote {facts['speed']:,.0f} tokens per second."
+            )
+        if facts["quotes"]:
+            lines.append(
+                f"{facts['quotes']} of the {facts['answers']} answers quote the tool's result word for word: "
+                "the model did not write them."
+            )
+        self.say("\n".join(lines), "")
 
 
 def run(save: bool) -> None:
     """The whole story."""
+    begin = perf_counter()
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(
         notebook,
@@ -106,15 +176,19 @@ def run(save: bool) -> None:
         extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(NOTEBOOK.parent)}},
     )
-    say(f"Running {NOTEBOOK.parent.name}/{NOTEBOOK.name} in a kernel of {sys.prefix} …")
-    begin = perf_counter()
+    title = notebook.cells[0].source.splitlines()[0].lstrip("# ")
+    print(
+        f"\n{title}\n{'═' * len(title)}\n{NOTEBOOK.parent.name}/{NOTEBOOK.name}, cell by cell in a real kernel",
+        flush=True,
+    )
     with client.setup_kernel():
+        story = Story(client)
         for index in range(len(notebook.cells)):
-            tell(client, index)
-        finish(client)
+            story.tell(index)
+        story.finish()
     if save:
         nbformat.write(notebook, NOTEBOOK)
-    say(f"The notebook ran in {perf_counter() - begin:.1f} s. Open it yourself: make lab")
+    print(f"The notebook ran in {perf_counter() - begin:.1f} s. Open it yourself: make lab")
 
 
 def main() -> int:
@@ -124,10 +198,10 @@ def main() -> int:
     try:
         run(parser.parse_args().save)
     except CellExecutionError as error:
-        say(f"\nA cell failed: {error.ename}: {error.evalue}\n\n{error.traceback}")
+        print(f"\nA cell failed.\n\n{COLOURS.sub('', error.traceback).strip()}")
         return 1
     except (CellTimeoutError, DeadKernelError) as error:
-        say(f"\nThe kernel gave up: {error}")
+        print(f"\nThe kernel gave up: {error}")
         return 1
     return 0
 

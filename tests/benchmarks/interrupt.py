@@ -10,6 +10,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "notebook"))
@@ -38,13 +40,25 @@ def latency(kernel: Kernel, doing: str, prefix: str) -> float:
     return took
 
 
+@contextmanager
+def quiet_kernel() -> Iterator[Kernel]:
+    """A kernel that keeps its warnings about its own set-up to itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = Path(folder) / "ipython" / "profile_default"
+        profile.mkdir(parents=True)
+        (profile / "ipython_kernel_config.py").write_text("get_config().Application.log_level = 40\n")
+        with Kernel(Path(folder)) as kernel:
+            yield kernel
+
+
 def main(runs: int) -> None:
     """Print a line for each situation."""
-    with tempfile.TemporaryDirectory() as folder, Kernel(Path(folder)) as kernel:
+    print(f"Seconds from an interrupt to the cell's reply, of {runs} each\n")
+    with quiet_kernel() as kernel:
         for doing, code in DOING.items():
             for way, prefix in WAYS.items():
                 times = [latency(kernel, code, prefix) for _ in range(runs)]
-                print(f"{doing:11} {way:13} median {statistics.median(times):.3f} s   worst {max(times):.3f} s")
+                print(f"  {doing:11} {way:13} median {statistics.median(times):.3f} s   worst {max(times):.3f} s")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,15 @@ def test_without_anybody_waiting_it_says_so():
         future.result(5)
 
 
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler of Ctrl-C, also where the tests were started with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_cancels_and_lets_the_coroutine_clean_up():
     cleaned = []
 

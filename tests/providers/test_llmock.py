@@ -89,11 +89,13 @@ async def test_malformed_arguments_are_kept_as_text(provider, llmock):
 
 @pytest.mark.parametrize("fault", ["disconnect", "truncate", "corrupt"])
 async def test_broken_streams_are_sent_again(provider, llmock, fault):
-    llmock.reply("one two three four", times=2)
+    text = "one two three four five six seven eight nine ten eleven twelve"
+    llmock.reply(text, times=2)
+    llmock.pace(15)  # so that the broken answer is still being sent when we stop to read it
     getattr(llmock, fault)(after_chunks=3)
     items = [item async for item in provider.stream(HI)]
     assert sum(isinstance(item, Retry) for item in items) == 1
-    assert items[-1].content == "one two three four"
+    assert items[-1].content == text
     llmock.assert_resilient(strict=True)
 
 

@@ -1,6 +1,6 @@
 """Recorded answers of many vendors, decoded and compared with what their official SDKs make of them.
 
-The recordings are not part of this repository: name their folder by NBAGENT_WIRE, or put it at `../shared/wire`.
+The recordings are not part of this repository: NBAGENT_WIRE names their folder.
 """
 
 import hashlib
@@ -24,7 +24,8 @@ CODECS = {"openai.chat": ChatCodec(CATALOG["open_source"]), "anthropic.messages"
 THINK = re.compile(r"\s*<think>\n?(.*?)(</think>\s*|$)", re.DOTALL)
 
 pytestmark = pytest.mark.skipif(
-    not (FOLDER / "dev.jsonl").exists(), reason=f"no recorded traffic in {FOLDER}: set NBAGENT_WIRE to its folder"
+    not (FOLDER / "dev.jsonl").exists(),
+    reason="recordings are not on this machine: set NBAGENT_WIRE to their folder",
 )
 
 

@@ -39,6 +39,8 @@ class Row:
     max_tokens_name: str = "max_tokens"
     #: Prefixes of models that refuse `temperature`.
     no_temperature: tuple[str, ...] = ()
+    #: How the names of models that reason begin, as a regular expression (Responses API).
+    reasoning: str = ""
     #: Ask for token counts in a stream by `stream_options`.
     stream_usage: bool = True
     #: Fields of an assistant message that the vendor wants back as received: the first of these that came.
@@ -73,6 +75,7 @@ _ROWS = (
         base_url_vars=("OPENAI_BASE_URL",),
         max_tokens_name="max_completion_tokens",
         no_temperature=("gpt-5", "o1", "o3", "o4"),
+        reasoning=r"gpt-5(?!-chat)|o[134]|codex",
     ),
     Row(
         "claude",

@@ -58,14 +58,15 @@ class WireProvider(StreamingProvider):
         self.vendor = vendor or self.vendor
         self._row = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
         self._model = model or self._row.model
+        self._client = client
+        self.base_url = (base_url or self._row.env_base_url()).rstrip("/")
         self.codec = self._make_codec(self._row)
-        self.base_url = (base_url or self._row.env_base_url()).rstrip("/").removesuffix(self.codec.path)
+        self.base_url = self.base_url.removesuffix(self.codec.path)
         self.timeout = timeout
         self.max_retries = max_retries
         self.streaming = streaming
         self.options = options
         self._secret = _secret(api_key)
-        self._client = client
         self._function_calling = function_calling
         self._headers = headers or {}
         self._transport = self._make_transport(client)

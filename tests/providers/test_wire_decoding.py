@@ -13,13 +13,16 @@ from nbagent.errors import (
     IncompleteStreamError,
     InvalidResponseError,
     ProviderError,
+    RateLimitError,
     ServerError,
 )
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.wire.anthropic_messages import MessagesCodec
 from nbagent.providers.wire.openai_chat import ChatCodec
+from nbagent.providers.wire.openai_responses import ResponsesCodec
 
 CHAT, MESSAGES = ChatCodec(CATALOG["open_source"]), MessagesCodec(CATALOG["claude"])
+RESPONSES = ResponsesCodec(CATALOG["openai"])
 PLAIN = Usage(20, 8)
 CLAUDE = Usage(115, 42, 100, 5)
 
@@ -71,6 +74,18 @@ ANSWERS = {
     "messages_minimax": ("Ja.", "Unsigned.", [], "stop", CLAUDE),
     "messages_server_tool": ("Found.", "", [], "pause", CLAUDE),
     "messages_cut_call": ("", "", [call("find", {}, "t1", '{"q": "unfin')], "length", CLAUDE),
+    "responses_openai": ("Grüße aus 東京 🗼.", "**Mulling**\n\nDone.", [], "stop", Usage(20, 8, 16, 0, 3)),
+    "responses_parallel": ("", "", [call("find", {"q": "x"}, "f1"), call("now", {}, "f2")], "stop", PLAIN),
+    "responses_reasoning_text": (
+        "Looking.",
+        "Two calls.",
+        [call("add", {"a": 1}, "f1"), call("add", {"a": 2}, "f2")],
+        "stop",
+        PLAIN,
+    ),
+    "responses_refusal": ("I can't help.", "", [], "stop", PLAIN),
+    "responses_cut_call": ("I will.", "", [call("find", {}, "x1", '{"q": "unfin')], "length", PLAIN),
+    "responses_pieces_only": ("Yes.", "Hm.", [], "content_filter", PLAIN),
 }
 #: sample -> error, part of its text
 FAILURES = {
@@ -78,11 +93,14 @@ FAILURES = {
     "chat_no_end": (IncompleteStreamError, "finish reason"),
     "messages_error_in_stream": (ServerError, "Overloaded"),
     "messages_no_end": (IncompleteStreamError, "message_stop"),
+    "responses_failed": (ServerError, "bad day"),
+    "responses_error_in_stream": (RateLimitError, "Slow down"),
+    "responses_no_end": (IncompleteStreamError, "response.completed"),
 }
 
 
 def codec_of(sample):
-    return MESSAGES if sample.startswith("messages") else CHAT
+    return {"messages": MESSAGES, "responses": RESPONSES}.get(sample.split("_")[0], CHAT)
 
 
 def check(sample, response):
@@ -221,7 +239,7 @@ def test_answers_that_the_vendor_broke_off_are_errors(word):
         CHAT.decode_body({"choices": [{"message": {"content": "Half"}, "finish_reason": word}]})
 
 
-@pytest.mark.parametrize("codec", [CHAT, MESSAGES], ids=["chat", "messages"])
+@pytest.mark.parametrize("codec", [CHAT, MESSAGES, RESPONSES], ids=["chat", "messages", "responses"])
 def test_a_body_without_an_answer_is_an_error(codec):
     with pytest.raises((IncompleteStreamError, InvalidResponseError)):
         codec.decode_body({"id": "1"})

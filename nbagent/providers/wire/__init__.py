@@ -78,9 +78,9 @@ def dumps(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def join_request(head: Mapping[str, Any], fragments: Sequence[bytes]) -> bytes:
-    """`head` and the encoded messages as one body: only new messages cost anything."""
-    return dumps(head)[:-1] + b',"messages":[' + b",".join(fragments) + b"]}"
+def join_request(head: Mapping[str, Any], fragments: Sequence[bytes], name: str = "messages") -> bytes:
+    """`head` and the encoded messages, under `name`, as one body: only new messages cost anything."""
+    return dumps(head)[:-1] + b',"' + name.encode() + b'":[' + b",".join(fragments) + b"]}"
 
 
 def new_call_id() -> str:
@@ -99,6 +99,7 @@ _BY_WORD: dict[str, type[ProviderError]] = {
     "context_length_exceeded": ContextLengthError,
     "exceed_context_size_error": ContextLengthError,
     "invalid_request_error": BadRequestError,
+    "invalid_prompt": BadRequestError,
     "content_filter": BadRequestError,
 }
 _CONTEXT_PHRASES = (

@@ -1,0 +1,163 @@
+"""The OpenAI Responses format, used without any state on the server: each request holds the whole conversation.
+
+An assistant's output items go back to the same vendor as they came, one after the other, reasoning included in its
+encrypted form; a conversation from elsewhere is rebuilt from its text and calls.
+Format: https://platform.openai.com/docs/api-reference/responses
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.providers.catalog import Row
+from nbagent.providers.wire import Functions, dumps, join_request
+from nbagent.providers.wire.openai_responses_decoder import ResponsesDecoder, arguments_of, text_of
+
+_ENCRYPTED = "reasoning.encrypted_content"
+
+
+@dataclass(frozen=True)
+class ResponsesCodec:
+    """OpenAI Responses with one vendor's facts."""
+
+    row: Row
+    #: The model reasons, and takes its reasoning back. Those that don't refuse both.
+    reasoning: bool = True
+    path: str = "/responses"
+    _key: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_key", f"openai_responses {(self.row.name, self.reasoning)}")
+
+    def encode_message(self, message: LLMMessage) -> bytes:
+        """The items of one message, joined by commas; empty where there is nothing to say."""
+        fragment: bytes | None = message.wire.get(self._key)
+        if fragment is None:
+            fragment = message.wire[self._key] = b",".join(dumps(item) for item in self._items(message))
+        return fragment
+
+    def encode_request(
+        self,
+        messages: Sequence[LLMMessage],
+        functions: Functions | None = None,
+        *,
+        model: str,
+        stream: bool = True,
+        temperature: float | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """See `Codec`."""
+        head = self._head(functions, model, stream, temperature, extra or {})
+        return join_request(head, [part for message in messages if (part := self.encode_message(message))], "input")
+
+    def decoder(self) -> ResponsesDecoder:
+        """See `Codec`."""
+        return ResponsesDecoder(self.row.name)
+
+    def decode_body(self, body: dict[str, Any]) -> LLMResponse:
+        """A whole answer is what a stream's last event holds."""
+        decoder = self.decoder()
+        decoder.feed_body(body)
+        return decoder.finish()
+
+    def _head(
+        self, functions: Functions | None, model: str, stream: bool, temperature: float | None, extra: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        row = self.row
+        head: dict[str, Any] = {"model": model, "stream": stream, "store": False, **row.body}
+        if self.reasoning:
+            head["include"] = [_ENCRYPTED]
+        if temperature is not None and not model.startswith(row.no_temperature or ("\0",)):
+            head["temperature"] = temperature
+        if functions:
+            head |= {"tools": [_tool(item) for item in functions], **row.tools_body}
+        return head | _options(extra)
+
+    def _items(self, message: LLMMessage) -> list[dict[str, Any]]:
+        if message.role == "assistant":
+            return self._assistant(message)
+        if message.role == "tool":
+            output = message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
+            return [{"type": "function_call_output", "call_id": message.tool_call_id or "", "output": output}]
+        if isinstance(message.content, str) or message.role != "user":
+            return [_said(message.role, message.text)]
+        return [_said("user", [_part(part) for part in message.content])]
+
+    def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
+        """The items as received, where they may go back; else text and calls."""
+        extras = message.provider_extras
+        if isinstance(extras, dict) and extras.get("vendor") == self.row.name and "items" in extras:
+            items: list[dict[str, Any]] = extras["items"]
+            if _agree(items, message) and all(map(self._sendable, items)):
+                return _without_loose_reasoning(items)
+        calls = [
+            {"type": "function_call", "call_id": c.id or "", "name": c.name, "arguments": dumps(c.arguments).decode()}
+            for c in message.tool_calls or []
+        ]
+        return ([_said("assistant", message.text)] if message.text else []) + calls
+
+    def _sendable(self, item: Mapping[str, Any]) -> bool:
+        """Reasoning goes back only to models that reason, and by value: the server keeps nothing under its id."""
+        if item.get("type") != "reasoning":
+            return True
+        return self.reasoning and bool(item.get("encrypted_content") or item.get("content"))
+
+
+def _agree(items: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
+    """Whether the native items still match a message whose text or calls may have been edited."""
+    uses = [item for item in items if item.get("type") == "function_call"]
+    made = [(item.get("call_id"), item.get("name"), arguments_of(item)[0]) for item in uses]
+    calls = [(call.id, call.name, call.arguments) for call in message.tool_calls or []]
+    return text_of(items) == message.text and made == calls
+
+
+def _without_loose_reasoning(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Reasoning that led to nothing, as where the token limit cut it, is refused: an item must follow it."""
+    end = len(items)
+    while end and items[end - 1].get("type") == "reasoning":
+        end -= 1
+    return items[:end]
+
+
+def _said(role: str, content: Any) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A content part; parts of a kind we don't know pass as they are."""
+    if part.get("type") == "text":
+        return {"type": "input_text", "text": part.get("text", "")}
+    if part.get("type") == "image" and "data" in part:
+        url = f"data:{part['media_type']};base64,{part['data']}"
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return dict(part)
+
+
+def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A function. Unless told so, the schema is not enforced: `strict` allows no optional parameters."""
+    tool = {key: item[key] for key in ("name", "description") if item.get(key)}
+    parameters = item.get("parameters") or {"type": "object", "properties": {}}
+    return {"type": "function", **tool, "parameters": parameters, "strict": item.get("strict", False)}
+
+
+def _options(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Body fields; those named as for chat completions get their place here, so that callers need not know the API."""
+    options = dict(extra)
+    for name in ("max_tokens", "max_completion_tokens"):
+        if name in options:
+            options["max_output_tokens"] = options.pop(name)
+    if "reasoning_effort" in options:
+        options["reasoning"] = {**(options.get("reasoning") or {}), "effort": options.pop("reasoning_effort")}
+    if "verbosity" in options:
+        options["text"] = {**(options.get("text") or {}), "verbosity": options.pop("verbosity")}
+    if "response_format" in options:
+        wanted = options.pop("response_format")
+        flat = {"type": wanted["type"], **wanted.get("json_schema", {})}
+        options["text"] = {**(options.get("text") or {}), "format": flat}
+    choice = options.get("tool_choice")
+    if isinstance(choice, dict) and "function" in choice:
+        options["tool_choice"] = {"type": "function", **choice["function"]}
+    return options

@@ -59,7 +59,8 @@ class WireProvider(StreamingProvider):
         self._row = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
         self._model = model or self._row.model
         self.codec = self._make_codec(self._row)
-        self.base_url = (base_url or self._row.env_base_url()).rstrip("/").removesuffix(self.codec.path)
+        path = self.codec.path(self._model, streaming)
+        self.base_url = (base_url or self._row.env_base_url()).rstrip("/").removesuffix(path)
         self.timeout = timeout
         self.max_retries = max_retries
         self.streaming = streaming
@@ -171,7 +172,8 @@ class WireProvider(StreamingProvider):
         yield decoder.finish()
 
     def _target(self) -> Target:
-        return Target(self.base_url, self.codec.path, self._key(), self.timeout, self._headers)
+        path = self.codec.path(self.model_name, self.streaming)
+        return Target(self.base_url, path, self._key(), self.timeout, self._headers)
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises where there must be one and there is none."""

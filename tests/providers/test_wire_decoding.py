@@ -17,11 +17,18 @@ from nbagent.errors import (
 )
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.wire.anthropic_messages import MessagesCodec
+from nbagent.providers.wire.gemini import GeminiCodec
 from nbagent.providers.wire.openai_chat import ChatCodec
 
-CHAT, MESSAGES = ChatCodec(CATALOG["open_source"]), MessagesCodec(CATALOG["claude"])
+CODECS = {
+    "chat": ChatCodec(CATALOG["open_source"]),
+    "messages": MessagesCodec(CATALOG["claude"]),
+    "gemini": GeminiCodec(CATALOG["gemini"]),
+}
+CHAT, MESSAGES, GEMINI = CODECS.values()
 PLAIN = Usage(20, 8)
 CLAUDE = Usage(115, 42, 100, 5)
+GOOGLE = Usage(20, 8, 16, 0, 3)
 
 
 def call(name, arguments, call_id, raw=None):
@@ -71,6 +78,20 @@ ANSWERS = {
     "messages_minimax": ("Ja.", "Unsigned.", [], "stop", CLAUDE),
     "messages_server_tool": ("Found.", "", [], "pause", CLAUDE),
     "messages_cut_call": ("", "", [call("find", {}, "t1", '{"q": "unfin')], "length", CLAUDE),
+    "gemini_text": ("Grüße aus 東京 🗼.", "Hm.", [], "stop", GOOGLE),
+    "gemini_parallel_calls": (
+        "",
+        "",
+        [call("add", {"a": 1}, "made"), call("add", {"a": 2}, "g2"), call("now", {}, "made")],
+        "stop",
+        GOOGLE,
+    ),
+    "gemini_partial_args": ("", "", [call("find", {"q": "Berlin", "by": [None, {"n": 2}]}, "made")], "stop", GOOGLE),
+    "gemini_cut_call": ("", "", [call("find", {}, "made", '{"q": "unfin"}')], "length", GOOGLE),
+    "gemini_no_parts": ("", "", [], "length", Usage(20, 8, 0, 0, 8)),
+    "gemini_safety": ("I ", "", [], "content_filter", GOOGLE),
+    "gemini_prompt_blocked": ("", "", [], "content_filter", Usage(20)),
+    "gemini_code_execution": ("Two.", "", [], "stop", GOOGLE),
 }
 #: sample -> error, part of its text
 FAILURES = {
@@ -78,11 +99,14 @@ FAILURES = {
     "chat_no_end": (IncompleteStreamError, "finish reason"),
     "messages_error_in_stream": (ServerError, "Overloaded"),
     "messages_no_end": (IncompleteStreamError, "message_stop"),
+    "gemini_error_in_stream": (ServerError, "overloaded"),
+    "gemini_no_end": (IncompleteStreamError, "finishReason"),
+    "gemini_malformed_call": (ServerError, "MALFORMED_FUNCTION_CALL"),
 }
 
 
 def codec_of(sample):
-    return MESSAGES if sample.startswith("messages") else CHAT
+    return CODECS[sample.partition("_")[0]]
 
 
 def check(sample, response):
@@ -90,7 +114,7 @@ def check(sample, response):
     assert response.content == text
     assert response.metadata.get("thinking", "") == thinking
     found = response.function_calls or []
-    made = [FunctionCall(c.name, c.arguments, "made", c.raw) if c.id.startswith("call_") else c for c in found]
+    made = [FunctionCall(c.name, c.arguments, "made", c.raw) if "call_" in c.id else c for c in found]
     assert found == calls or made == calls
     assert response.finish_reason == finish
     assert response.usage == usage
@@ -221,7 +245,7 @@ def test_answers_that_the_vendor_broke_off_are_errors(word):
         CHAT.decode_body({"choices": [{"message": {"content": "Half"}, "finish_reason": word}]})
 
 
-@pytest.mark.parametrize("codec", [CHAT, MESSAGES], ids=["chat", "messages"])
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_a_body_without_an_answer_is_an_error(codec):
     with pytest.raises((IncompleteStreamError, InvalidResponseError)):
         codec.decode_body({"id": "1"})

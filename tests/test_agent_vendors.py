@@ -12,9 +12,10 @@ VENDORS = {
     "openai responses": ("openai", "gpt-5.6-luna"),
     "claude": ("anthropic", "claude-sonnet-5"),
     "open_source": ("openai", "qwen"),
+    "gemini": ("gemini", "gemini-2.5-pro"),
 }
 #: Their own word for an answer's end is the same with calls and without.
-STOPS_AT_CALLS = {"openai responses"}
+STOPS_AT_CALLS = {"openai responses", "gemini"}
 
 
 def connect(vendor, llmock, **options):
@@ -140,9 +141,15 @@ async def test_what_the_vendor_was_sent(agent, vendor, llmock):
     await agent.chat("1 + 2?")
     body = llmock.requests[-1].body if hasattr(llmock.requests[-1], "body") else None
     body = json.loads(body) if isinstance(body, str | bytes) else body
-    tool_names = [t.get("name") or t["function"]["name"] for t in body["tools"]]
+    tools = body["tools"][0]["functionDeclarations"] if vendor == "gemini" else body["tools"]
+    tool_names = [t.get("name") or t["function"]["name"] for t in tools]
     assert tool_names == ["get_weather", "add"]
-    if vendor in ("claude", "minimax"):
+    if vendor == "gemini":
+        assert body["systemInstruction"] == {"parts": [{"text": "You help."}]}
+        assert [c["role"] for c in body["contents"]] == ["user", "model", "user"]
+        assert body["contents"][1]["parts"] == [{"functionCall": {"name": "add", "args": {"a": 1, "b": 2}}}]
+        assert body["contents"][2]["parts"] == [{"functionResponse": {"name": "add", "response": {"output": "3"}}}]
+    elif vendor in ("claude", "minimax"):
         assert "You help." in json.dumps(body["system"])
         assert [m["role"] for m in body["messages"]] == ["user", "assistant", "user"]
         assert body["messages"][2]["content"][0]["type"] == "tool_result"
@@ -157,9 +164,9 @@ async def test_what_the_vendor_was_sent(agent, vendor, llmock):
 
 async def test_the_vendor_can_change_in_the_middle(llmock):
     agent = Agent(tools=[get_weather, add])
-    for vendor in VENDORS:
+    for vendor in [*VENDORS] * 2:
         provider = agent.provider = connect(vendor, llmock)
         llmock.call_tool("add", {"a": 1, "b": 2}).reply(f"{vendor} says 3")
         assert (await agent.chat("1 + 2?")).content == f"{vendor} says 3"
         await provider.aclose()
-    assert agent.trace.calls["provider"].unique().tolist() == ["openai", "claude", "open_source"]
+    assert agent.trace.calls["provider"].unique().tolist() == ["openai", "claude", "open_source", "gemini"]

@@ -30,6 +30,7 @@ _CLASSES = {
     "AnthropicBaseProvider": "nbagent.providers.anthropic",
     "ClaudeProvider": "nbagent.providers.anthropic",
     "MiniMaxProvider": "nbagent.providers.anthropic",
+    "GeminiProvider": "nbagent.providers.gemini",
     "OpenSourceProvider": "nbagent.providers.open_source",
     "LocalProvider": "nbagent.providers.local",
     "ScriptedProvider": "nbagent.providers.scripted",

@@ -4,7 +4,7 @@ A row steers *encoding and connecting* only; decoding is the same for all vendor
 speaks the OpenAI chat format is one row here and one `.sse` sample under `tests/wire/`.
 
 The order of the rows is the order in which `resolve(None)` looks for a key:
-openai, claude, minimax, qwen, zhipu, deepseek, openrouter.
+openai, claude, minimax, qwen, zhipu, deepseek, openrouter, gemini.
 """
 
 from __future__ import annotations
@@ -153,6 +153,17 @@ _ROWS = (
         key_vars=("OPENROUTER_API_KEY",),
         base_url_vars=("OPENROUTER_BASE_URL",),
         replay=("reasoning_details",),
+    ),
+    # last of those with a key: many set GOOGLE_API_KEY for other services of Google
+    Row(
+        "gemini",
+        "nbagent.providers.gemini:GeminiProvider",
+        "gemini",
+        model="gemini-3.7-flash",
+        base_url="https://generativelanguage.googleapis.com/v1beta",
+        key_vars=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        base_url_vars=("GOOGLE_GEMINI_BASE_URL",),
+        max_tokens_name="maxOutputTokens",
     ),
     Row(
         "ollama",

@@ -29,17 +29,32 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 def status_error(status: int, headers: Mapping[str, str], content: bytes) -> ProviderError:
     """The error that an HTTP answer with an error status means."""
     text = content.decode("utf-8", "replace").strip()
+    asked = retry_headers(headers)
     try:
-        message, words = error_message(json.loads(text))
+        body = json.loads(text)
+        message, words = error_message(body)
+        asked["retry_after"] = _retry_info(body) if asked["retry_after"] is None else asked["retry_after"]
     except ValueError:
         message, words = readable(text), ()
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
     return cls(
-        message[:_TEXT_LIMIT] or "no explanation was given",
-        status=status,
-        request_id=request_id(headers),
-        **retry_headers(headers),
+        message[:_TEXT_LIMIT] or "no explanation was given", status=status, request_id=request_id(headers), **asked
     )
+
+
+def _retry_info(body: Any) -> float | None:
+    """Seconds to wait, where Google says so: in the error's details, not in a header.
+
+    Format: https://cloud.google.com/apis/design/errors (google.rpc.RetryInfo)
+    """
+    body = body[0] if isinstance(body, list) and body else body
+    error = body.get("error") if isinstance(body, dict) else None
+    details = error.get("details") if isinstance(error, dict) else None
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and (number := re.fullmatch(r"(\d+(?:\.\d+)?)s", delay)):
+            return float(number[1])
+    return None
 
 
 def readable(text: str) -> str:

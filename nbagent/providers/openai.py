@@ -34,7 +34,7 @@ class OpenAIProvider(WireProvider):
 
     Raises `ConfigurationError` for any other `api`.
 
-    >>> OpenAIProvider(model="gpt-4.1-mini", api="responses").codec.path
+    >>> OpenAIProvider(model="gpt-4.1-mini", api="responses").codec.path("gpt-4.1-mini", True)
     '/responses'
     """
 

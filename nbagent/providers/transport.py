@@ -88,7 +88,11 @@ class Transport(ABC):
 
 
 class HttpxTransport(Transport):
-    """httpx, with the key as a bearer token."""
+    """httpx, with the key as a bearer token, or as it is in the header `key_header`."""
+
+    def __init__(self, client: Any = None, key_header: str | None = None) -> None:
+        super().__init__(client)
+        self._key_header = key_header
 
     async def _make(self, target: Target) -> Any:
         import httpx
@@ -102,8 +106,7 @@ class HttpxTransport(Transport):
         """See `Transport`."""
         client = await self.client(target)
         url = target.base_url.rstrip("/") + target.path
-        auth = {"Authorization": f"Bearer {target.key.get_secret_value()}"} if target.key else {}
-        headers = {"Content-Type": "application/json", **target.headers, **auth}
+        headers = {"Content-Type": "application/json", **target.headers, **self._auth(target.key)}
         response = await client.send(client.build_request("POST", url, content=body, headers=headers), stream=True)
         if not 200 <= response.status_code < 300:
             try:
@@ -112,6 +115,12 @@ class HttpxTransport(Transport):
                 await response.aclose()
             raise status_error(response.status_code, response.headers, content)
         return response
+
+    def _auth(self, key: SecretStr | None) -> dict[str, str]:
+        if key is None:
+            return {}
+        secret = key.get_secret_value()
+        return {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
 
 
 class SDKTransport(Transport):
@@ -165,7 +174,10 @@ def _warm(module: str) -> None:
 
 
 async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
-    """The event dicts of a streamed answer, or one `Body`. Whatever the content type says, the first byte tells."""
+    """The event dicts of a streamed answer, or one `Body`. Whatever the content type says, the first byte tells.
+
+    A JSON array is a stream that came in one piece.
+    """
     foreign = getattr(response, "nbagent_decoder", None)
     if foreign is not None:
         async for sse in foreign.aiter_bytes(response.aiter_bytes()):
@@ -180,7 +192,9 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
             break
     first = head.lstrip()[:1]
     if first in (b"{", b"[", b"<", b""):
-        yield _body(head + b"".join([chunk async for chunk in chunks]), response)
+        body = _body(head + b"".join([chunk async for chunk in chunks]), response)
+        for item in body if isinstance(body, list) else [Body(body)]:
+            yield item
         return
     splitter = SSESplitter()
     for payload in splitter.feed(head):
@@ -202,7 +216,7 @@ def _event(payload: bytes | str) -> dict[str, Any]:
     return event if isinstance(event, dict) else {"type": "unknown"}
 
 
-def _body(content: bytes, response: Any) -> Body:
+def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]]:
     text = content.decode("utf-8", "replace").strip()
     try:
         body = json.loads(text)
@@ -214,11 +228,10 @@ def _body(content: bytes, response: Any) -> Body:
             status=response.status_code,
             request_id=request_id(response.headers),
         ) from None
-    if isinstance(body, list) and body and isinstance(body[0], dict):
-        body = body[0]
-    if not isinstance(body, dict):
+    items = body if isinstance(body, list) else [body]
+    if not items or not all(isinstance(item, dict) for item in items):
         raise InvalidResponseError("the answer is no JSON object")
-    return Body(body)
+    return body  # type: ignore[no-any-return]
 
 
 async def drain(events: AsyncGenerator[dict[str, Any]]) -> None:

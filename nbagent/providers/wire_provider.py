@@ -61,7 +61,7 @@ class WireProvider(StreamingProvider):
         self._client = client
         self.base_url = (base_url or self._row.env_base_url()).rstrip("/")
         self.codec = self._make_codec(self._row)
-        self.base_url = self.base_url.removesuffix(self.codec.path)
+        self.base_url = self.base_url.removesuffix(self.codec.path(self._model, streaming))
         self.timeout = timeout
         self.max_retries = max_retries
         self.streaming = streaming
@@ -176,7 +176,8 @@ class WireProvider(StreamingProvider):
         yield decoder.finish()
 
     def _target(self) -> Target:
-        return Target(self.base_url, self.codec.path, self._key(), self.timeout, self._headers)
+        path = self.codec.path(self.model_name, self.streaming)
+        return Target(self.base_url, path, self._key(), self.timeout, self._headers)
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises where there must be one and there is none."""

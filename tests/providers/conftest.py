@@ -18,7 +18,9 @@ async def connect(loopback):
     made = []
 
     def make(vendor="open_source", **options):
-        base_url = loopback.url + ("" if vendor in ("claude", "minimax") else "/v1")
+        base_url = loopback.url + (
+            "" if vendor in ("claude", "minimax") else "/v1beta" if vendor == "gemini" else "/v1"
+        )
         defaults = {"api_key": "test-key", "model": "m1", "base_url": base_url}
         made.append(create_provider(vendor, **{**defaults, **options}))
         return made[-1]

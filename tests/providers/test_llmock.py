@@ -11,6 +11,7 @@ VENDORS = {
     "openai": ("openai", "gpt-4o-mini"),
     "claude": ("anthropic", "claude-sonnet-5"),
     "open_source": ("openai", "qwen"),
+    "gemini": ("gemini", "gemini-2.5-pro"),
 }
 WEATHER = {
     "name": "get_weather",
@@ -66,7 +67,7 @@ async def test_tool_round_trip(provider, llmock):
         "get_weather",
         {"city": "Paris"},
         None,
-        "tool_calls",
+        "stop" if provider.vendor == "gemini" else "tool_calls",
     )
     answered = [
         *HI,
@@ -84,15 +85,16 @@ async def test_malformed_arguments_are_kept_as_text(provider, llmock):
     response = await provider.chat([LLMMessage("user", "weather in Paris?")], [WEATHER])
     (call,) = response.function_calls
     assert call.arguments == {}
-    assert call.raw
+    assert call.raw or provider.vendor == "gemini"  # whose arguments never are text
 
 
 @pytest.mark.parametrize("fault", ["disconnect", "truncate", "corrupt"])
 async def test_broken_streams_are_sent_again(provider, llmock, fault):
-    text = "one two three four five six seven eight nine ten eleven twelve"
+    text = " ".join(map(str, range(50)))
     llmock.reply(text, times=2)
-    llmock.pace(15)  # so that the broken answer is still being sent when we stop to read it
     getattr(llmock, fault)(after_chunks=3)
+    if fault == "corrupt":  # a server that sent the rest before we hung up would think that we read on
+        llmock.pace(20)
     items = [item async for item in provider.stream(HI)]
     assert sum(isinstance(item, Retry) for item in items) == 1
     assert items[-1].content == text

@@ -12,6 +12,7 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import AuthenticationError, ConfigurationError, NbagentError
 from nbagent.providers import (
     ClaudeProvider,
+    GeminiProvider,
     MiniMaxProvider,
     OpenAIProvider,
     OpenSourceProvider,
@@ -24,7 +25,7 @@ from nbagent.providers.base import LLMProvider
 from nbagent.providers.catalog import CATALOG
 
 HI = [LLMMessage("user", "hi")]
-KEYED = ["openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter"]
+KEYED = ["openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "gemini"]
 WIRED = [*KEYED, "ollama", "open_source"]
 SECRET = "sk-MARKER0123456789"
 
@@ -53,6 +54,7 @@ class Echo(LLMProvider):
         ("openai", OpenAIProvider),
         ("claude", ClaudeProvider),
         ("minimax", MiniMaxProvider),
+        ("gemini", GeminiProvider),
         ("open_source", OpenSourceProvider),
         ("qwen", OpenSourceProvider),
     ],
@@ -136,6 +138,12 @@ def test_addresses(monkeypatch):
     assert create_provider("claude", base_url="http://h/v1/").base_url == "http://h"
     assert create_provider("claude", base_url="http://h/v1/messages").base_url == "http://h"
     assert create_provider("open_source", base_url="http://h/v1/chat/completions").base_url == "http://h/v1"
+    base = "http://h/gemini/v1beta"
+    for given in ("http://h/gemini", f"{base}/", f"{base}/models/m:streamGenerateContent?alt=sse"):
+        assert create_provider("gemini:m", base_url=given).base_url == base
+    assert create_provider("gemini", base_url="http://h/v1").base_url == "http://h/v1"
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://h/gemini")
+    assert create_provider("gemini").base_url == base
     monkeypatch.setenv("OPENAI_BASE_URL", "http://gateway/v1")
     assert create_provider("openai").base_url == "http://gateway/v1"
 
@@ -164,7 +172,7 @@ def everything_about(error: BaseException) -> str:
     return "\n".join([*chain, *traceback.format_exception(error)])
 
 
-@pytest.mark.parametrize("vendor", ["openai", "claude", "minimax", "open_source"])
+@pytest.mark.parametrize("vendor", ["openai", "claude", "minimax", "open_source", "gemini"])
 @pytest.mark.parametrize("status", [401, 429, 200])
 async def test_keys_are_in_no_repr_and_no_error(loopback, connect, vendor, status):
     """Not even where a vendor repeats the key in its answer."""
@@ -180,7 +188,7 @@ async def test_keys_are_in_no_repr_and_no_error(loopback, connect, vendor, statu
     with pytest.raises(NbagentError, match="bad key ") as caught:
         await listen()
     sent = loopback.requests[0].headers
-    assert SECRET in sent.get("authorization", "") + sent.get("x-api-key", "")
+    assert SECRET in sent.get("authorization", "") + sent.get("x-api-key", "") + sent.get("x-goog-api-key", "")
     assert SECRET not in "\n".join([*shown, everything_about(caught.value)])
 
 

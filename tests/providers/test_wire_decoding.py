@@ -18,13 +18,20 @@ from nbagent.errors import (
 )
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.wire.anthropic_messages import MessagesCodec
+from nbagent.providers.wire.gemini import GeminiCodec
 from nbagent.providers.wire.openai_chat import ChatCodec
 from nbagent.providers.wire.openai_responses import ResponsesCodec
 
-CHAT, MESSAGES = ChatCodec(CATALOG["open_source"]), MessagesCodec(CATALOG["claude"])
-RESPONSES = ResponsesCodec(CATALOG["openai"])
+CODECS = {
+    "chat": ChatCodec(CATALOG["open_source"]),
+    "messages": MessagesCodec(CATALOG["claude"]),
+    "responses": ResponsesCodec(CATALOG["openai"]),
+    "gemini": GeminiCodec(CATALOG["gemini"]),
+}
+CHAT, MESSAGES, RESPONSES, GEMINI = CODECS.values()
 PLAIN = Usage(20, 8)
 CLAUDE = Usage(115, 42, 100, 5)
+GOOGLE = Usage(20, 8, 16, 0, 3)
 
 
 def call(name, arguments, call_id, raw=None):
@@ -86,6 +93,20 @@ ANSWERS = {
     "responses_refusal": ("I can't help.", "", [], "stop", PLAIN),
     "responses_cut_call": ("I will.", "", [call("find", {}, "x1", '{"q": "unfin')], "length", PLAIN),
     "responses_pieces_only": ("Yes.", "Hm.", [], "content_filter", PLAIN),
+    "gemini_text": ("Grüße aus 東京 🗼.", "Hm.", [], "stop", GOOGLE),
+    "gemini_parallel_calls": (
+        "",
+        "",
+        [call("add", {"a": 1}, "made"), call("add", {"a": 2}, "g2"), call("now", {}, "made")],
+        "stop",
+        GOOGLE,
+    ),
+    "gemini_partial_args": ("", "", [call("find", {"q": "Berlin", "by": [None, {"n": 2}]}, "made")], "stop", GOOGLE),
+    "gemini_cut_call": ("", "", [call("find", {}, "made", '{"q": "unfin"}')], "length", GOOGLE),
+    "gemini_no_parts": ("", "", [], "length", Usage(20, 8, 0, 0, 8)),
+    "gemini_safety": ("I ", "", [], "content_filter", GOOGLE),
+    "gemini_prompt_blocked": ("", "", [], "content_filter", Usage(20)),
+    "gemini_code_execution": ("Two.", "", [], "stop", GOOGLE),
 }
 #: sample -> error, part of its text
 FAILURES = {
@@ -96,11 +117,14 @@ FAILURES = {
     "responses_failed": (ServerError, "bad day"),
     "responses_error_in_stream": (RateLimitError, "Slow down"),
     "responses_no_end": (IncompleteStreamError, "response.completed"),
+    "gemini_error_in_stream": (ServerError, "overloaded"),
+    "gemini_no_end": (IncompleteStreamError, "finishReason"),
+    "gemini_malformed_call": (ServerError, "MALFORMED_FUNCTION_CALL"),
 }
 
 
 def codec_of(sample):
-    return {"messages": MESSAGES, "responses": RESPONSES}.get(sample.split("_")[0], CHAT)
+    return CODECS[sample.partition("_")[0]]
 
 
 def check(sample, response):
@@ -108,7 +132,7 @@ def check(sample, response):
     assert response.content == text
     assert response.metadata.get("thinking", "") == thinking
     found = response.function_calls or []
-    made = [FunctionCall(c.name, c.arguments, "made", c.raw) if c.id.startswith("call_") else c for c in found]
+    made = [FunctionCall(c.name, c.arguments, "made", c.raw) if "call_" in c.id else c for c in found]
     assert found == calls or made == calls
     assert response.finish_reason == finish
     assert response.usage == usage
@@ -239,7 +263,7 @@ def test_answers_that_the_vendor_broke_off_are_errors(word):
         CHAT.decode_body({"choices": [{"message": {"content": "Half"}, "finish_reason": word}]})
 
 
-@pytest.mark.parametrize("codec", [CHAT, MESSAGES, RESPONSES], ids=["chat", "messages", "responses"])
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_a_body_without_an_answer_is_an_error(codec):
     with pytest.raises((IncompleteStreamError, InvalidResponseError)):
         codec.decode_body({"id": "1"})

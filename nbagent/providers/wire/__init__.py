@@ -47,8 +47,7 @@ class Decoder(Protocol):
 class Codec(Protocol):
     """One wire format with one vendor's facts."""
 
-    @property
-    def path(self) -> str:
+    def path(self, model: str, stream: bool) -> str:
         """Where requests go, after the base URL."""
 
     def encode_message(self, message: LLMMessage) -> bytes:
@@ -79,13 +78,14 @@ def dumps(value: Any) -> bytes:
 
 
 def join_request(head: Mapping[str, Any], fragments: Sequence[bytes], name: str = "messages") -> bytes:
-    """`head` and the encoded messages, under `name`, as one body: only new messages cost anything."""
-    return dumps(head)[:-1] + b',"' + name.encode() + b'":[' + b",".join(fragments) + b"]}"
+    """`head` and the encoded messages, called `name`, as one body: only new messages cost anything."""
+    opening = dumps(head)[:-1] + (b"," if head else b"")
+    return opening + b'"' + name.encode() + b'":[' + b",".join(fragments) + b"]}"
 
 
-def new_call_id() -> str:
+def new_call_id(prefix: str = "call_") -> str:
     """A unique id for a tool call that came without one."""
-    return f"call_{uuid.uuid4().hex[:24]}"
+    return f"{prefix}{uuid.uuid4().hex[:24]}"
 
 
 _BY_WORD: dict[str, type[ProviderError]] = {
@@ -109,7 +109,10 @@ _CONTEXT_PHRASES = (
     "prompt is too long",
     "exceeds the available context size",
     "range of input length should be",
+    "exceeds the maximum number of tokens allowed",
 )
+#: Gemini refuses a wrong key with 400, like any other bad argument.
+_WRONG_KEY_PHRASES = ("api key not valid", "api key expired", "api_key_invalid")
 
 
 def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
@@ -136,6 +139,8 @@ def error_class(message: str, words: Sequence[str], status: int | None = None) -
     low = message.lower()
     if any(phrase in low for phrase in _CONTEXT_PHRASES) or "context_length_exceeded" in words:
         return ContextLengthError
+    if any(phrase in low for phrase in _WRONG_KEY_PHRASES):
+        return AuthenticationError
     if status is None:
         status = next((int(word) for word in words if word.isdigit() and 400 <= int(word) < 600), None)
     if status is None:

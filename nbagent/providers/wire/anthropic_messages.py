@@ -14,24 +14,10 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
 from nbagent.providers.wire import Functions, dumps, join_request
 from nbagent.providers.wire.anthropic_messages_decoder import MessagesDecoder
+from nbagent.providers.wire.turns import Turn, turns_of
 
 _BREAKPOINT = {"type": "ephemeral"}
 _BREAKPOINT_TAIL = b',"cache_control":' + dumps(_BREAKPOINT) + b"}"
-
-
-@dataclass(eq=False)
-class _Turn:
-    """Consecutive messages of one role, as the API wants them: one message. Results come before anything else."""
-
-    role: str
-    results: list[bytes] = field(default_factory=list)
-    blocks: list[bytes] = field(default_factory=list)
-
-    def encode(self, breakpoint_here: bool) -> bytes:
-        fragments = self.results + self.blocks
-        if breakpoint_here:
-            fragments[-1] = fragments[-1][:-1] + _BREAKPOINT_TAIL
-        return b'{"role":"' + self.role.encode() + b'","content":[' + b",".join(fragments) + b"]}"
 
 
 @dataclass(frozen=True)
@@ -39,11 +25,14 @@ class MessagesCodec:
     """Anthropic Messages with one vendor's facts."""
 
     row: Row
-    path: str = "/v1/messages"
     _key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_key", f"anthropic_messages {(self.row.name, self.row.unsigned_thinking)}")
+
+    def path(self, model: str, stream: bool) -> str:
+        """See `Codec`."""
+        return "/v1/messages"
 
     def encode_message(self, message: LLMMessage) -> bytes:
         """The content blocks of one message, joined by commas; empty where there is nothing to say."""
@@ -65,9 +54,9 @@ class MessagesCodec:
         """See `Codec`."""
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = self._head(functions, system, model, stream, temperature, extra or {})
-        turns = self._turns(messages)
+        turns = turns_of(messages, self.encode_message)
         marked = set([turn for turn in turns if turn.role == "user"][-2:]) if self.row.cache else set()
-        return join_request(head, [turn.encode(turn in marked) for turn in turns])
+        return join_request(head, [_encode(turn, turn in marked) for turn in turns])
 
     def decoder(self) -> MessagesDecoder:
         """See `Codec`."""
@@ -102,17 +91,6 @@ class MessagesCodec:
             head["system"] = [{"type": "text", "text": system, **mark}]
         return head | dict(extra)
 
-    def _turns(self, messages: Sequence[LLMMessage]) -> list[_Turn]:
-        turns: list[_Turn] = []
-        for message in messages:
-            if message.role == "system" or not (fragment := self.encode_message(message)):
-                continue
-            role = "assistant" if message.role == "assistant" else "user"
-            if not turns or turns[-1].role != role:
-                turns.append(_Turn(role))
-            (turns[-1].results if message.role == "tool" else turns[-1].blocks).append(fragment)
-        return turns
-
     def _blocks(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":
             return [_tool_result(message)]
@@ -136,6 +114,14 @@ class MessagesCodec:
         if block.get("type") == "thinking" and not block.get("signature"):
             return self.row.unsigned_thinking and bool(block.get("thinking"))
         return True
+
+
+def _encode(turn: Turn, breakpoint_here: bool) -> bytes:
+    """One turn is one message of the API."""
+    fragments = turn.fragments
+    if breakpoint_here:
+        fragments[-1] = fragments[-1][:-1] + _BREAKPOINT_TAIL
+    return b'{"role":"' + turn.role.encode() + b'","content":[' + b",".join(fragments) + b"]}"
 
 
 def _agree(blocks: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:

@@ -23,13 +23,16 @@ class ChatCodec:
     """Chat completions with one vendor's facts."""
 
     row: Row
-    path: str = "/chat/completions"
     #: Where a message keeps its encoded form: one per vendor and per way of replaying.
     _key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         facts = (self.row.name, self.row.replay, self.row.replay_always)
         object.__setattr__(self, "_key", f"openai_chat {facts}")
+
+    def path(self, model: str, stream: bool) -> str:
+        """See `Codec`."""
+        return "/chat/completions"
 
     def encode_message(self, message: LLMMessage) -> bytes:
         """One message; images of a tool's result come in a message of their own (`encode_request` places it)."""

@@ -26,11 +26,14 @@ class ResponsesCodec:
     row: Row
     #: The model reasons, and takes its reasoning back. Those that don't refuse both.
     reasoning: bool = True
-    path: str = "/responses"
     _key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_key", f"openai_responses {(self.row.name, self.reasoning)}")
+
+    def path(self, model: str, stream: bool) -> str:
+        """See `Codec`."""
+        return "/responses"
 
     def encode_message(self, message: LLMMessage) -> bytes:
         """The items of one message, joined by commas; empty where there is nothing to say."""

@@ -38,9 +38,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _pull(arguments: argparse.Namespace) -> None:
     """Fetch the embedded model, check it, and print where it is."""
-    from nbagent.providers.model_files import pull
+    from nbagent.providers.model_files import checked, pull
 
-    print(pull(cache_dir=arguments.cache_dir, progress=not arguments.quiet))
+    path = checked(cache_dir=arguments.cache_dir)
+    if path:
+        print("nbagent: the embedded model is already there", file=sys.stderr)
+    print(path or pull(cache_dir=arguments.cache_dir, progress=not arguments.quiet))
 
 
 if __name__ == "__main__":

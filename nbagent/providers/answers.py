@@ -16,6 +16,9 @@ from nbagent.core.messages import FunctionCall, LLMMessage
 #: Longer results are quoted up to here.
 MOST_ITEMS = 12
 MOST_CHARS = 600
+#: An answer that says the same words this often in a row, so many words at most, goes on like that for ever.
+MOST_REPEATS = 5
+LONGEST_REPEATED = 20
 
 
 def quote(call: FunctionCall | None, message: LLMMessage) -> str:
@@ -82,6 +85,19 @@ def faithful(draft: str, text: str, request: str) -> bool:
     given = set(_numbers(text)) | set(_numbers(request))
     whole = re.search(rf"(?<![\w.]){re.escape(text)}(?!\w|\.\d)", draft)
     return whole is not None and set(_numbers(draft)) <= given and draft.rstrip().endswith((".", "!"))
+
+
+def is_stuck(answer: str) -> bool:
+    """Whether an answer has begun to repeat itself; numbers do not count, since lists go on counting.
+
+    >>> is_stuck("1. Fish 2. Bird 3. Fish"), is_stuck("1. Fish 2. Fish 3. Fish 4. Fish 5. Fish")
+    (False, True)
+    """
+    said = re.findall(r"[^\W\d_]+", answer)
+    return any(
+        said[-length * MOST_REPEATS :] == said[-length:] * MOST_REPEATS
+        for length in range(1, min(LONGEST_REPEATED, len(said) // MOST_REPEATS) + 1)
+    )
 
 
 def _is_sentence(text: str) -> bool:

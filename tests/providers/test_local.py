@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -190,6 +191,59 @@ async def test_a_broken_file_is_a_clear_error(tmp_path):
     path.write_bytes(b"no model at all" * 100)
     with pytest.raises(LocalModelError, match=r"can't load broken\.gguf: .*magic"):
         await LocalProvider(path).chat(HELLO)
+
+
+#: It can be imported, and then loading a model ends the process.
+WITH_A_SERVER = """
+import os, signal
+class Params:
+    def __getattr__(self, name):
+        return Params()
+CommonParams = Params
+def Server(params):
+    os.kill(os.getpid(), signal.SIGILL)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signals")
+@pytest.mark.parametrize(
+    ("engine", "reason"),
+    [
+        ("raise ImportError('version `GLIBC_2.99 not found')", "ImportError: version `GLIBC_2.99 not found"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "its process was ended by SIGILL"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "its process was ended by SIGSEGV"),
+        (WITH_A_SERVER, "its process was ended by SIGILL"),
+    ],
+)
+async def test_an_engine_that_does_not_run_here_is_named(tmp_path, monkeypatch, embedded_server, engine, reason):
+    (tmp_path / "xllamacpp.py").write_text(engine)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(LocalModelError, match=r"xllamacpp\) does not run on this machine") as caught:
+        await LocalProvider(n_ctx=832).chat(HELLO)
+    assert reason in str(caught.value)
+    assert platform.platform() in str(caught.value)
+    assert "pip install --force-reinstall xllamacpp" in str(caught.value)
+    assert "model with a key" in str(caught.value)
+    assert "GGUF" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signals")
+@pytest.mark.parametrize("way", ["stream", "complete"])
+async def test_an_engine_that_ends_by_an_unknown_instruction_is_not_started_again(embedded_server, way):
+    provider = LocalProvider(n_ctx=960)
+    await provider.prepare()
+    answer = {
+        "stream": lambda: provider.chat([LLMMessage("user", "Count to a million.")], max_tokens=900, ignore_eos=True),
+        "complete": lambda: provider.complete("Once upon a time", max_tokens=900),
+    }
+    task = asyncio.create_task(answer[way]())
+    assert await wait_until(lambda: is_generating(provider))
+    provider._server._process.send_signal(signal.SIGILL)
+    with pytest.raises(LocalModelError, match="SIGILL"):
+        await task
+    with pytest.raises(LocalModelError, match="SIGILL"):
+        await provider.chat(HELLO)
+    await provider.aclose()
 
 
 def test_a_missing_file_is_named():

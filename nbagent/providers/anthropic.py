@@ -44,6 +44,9 @@ class ClaudeProvider(AnthropicBaseProvider):
 
 
 class MiniMaxProvider(AnthropicBaseProvider):
-    """MiniMax models. Outside China, pass `base_url="https://api.minimax.io/anthropic"`."""
+    """MiniMax models. Outside China, pass `base_url="https://api.minimax.io/anthropic"`.
+
+    MiniMax refuses a temperature of 0: the lowest that is sent is 0.01.
+    """
 
     vendor = "minimax"

@@ -71,6 +71,16 @@ class LLMProvider(ABC):
             yield Text(response.content)
         yield response
 
+    async def model_list(self) -> list[str]:
+        """The names of the models to choose from, sorted; this one alone where the provider has no others.
+
+        >>> import asyncio
+        >>> from nbagent.providers import create_provider
+        >>> asyncio.run(create_provider("scripted").model_list())
+        ['scripted']
+        """
+        return [self.model_name]
+
     async def aclose(self) -> None:  # noqa: B027  most providers have nothing to close
         """Close connections. Nothing to do where there are none."""
 

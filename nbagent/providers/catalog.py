@@ -39,6 +39,8 @@ class Row:
     max_tokens_name: str = "max_tokens"
     #: Prefixes of models that refuse `temperature`.
     no_temperature: tuple[str, ...] = ()
+    #: Lower temperatures are refused: this one is sent in their place.
+    min_temperature: float = 0.0
     #: How the names of models that reason begin, as a regular expression (Responses API).
     reasoning: str = ""
     #: Ask for token counts in a stream by `stream_options`.
@@ -96,6 +98,7 @@ _ROWS = (
         ),
         cache=True,
     ),
+    # https://platform.minimax.io/docs/api-reference/text-anthropic-api: temperature is in (0, 1]
     Row(
         "minimax",
         "nbagent.providers.anthropic:MiniMaxProvider",
@@ -105,6 +108,7 @@ _ROWS = (
         key_vars=("MINIMAX_API_KEY",),
         base_url_vars=("MINIMAX_BASE_URL",),
         body={"max_tokens": 32_000},
+        min_temperature=0.01,
         cache=True,
         unsigned_thinking=True,
     ),

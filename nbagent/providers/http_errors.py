@@ -18,7 +18,10 @@ from nbagent.errors import (
 from nbagent.providers.retry import retry_headers
 from nbagent.providers.wire import error_class, error_message
 
-_TEXT_LIMIT = 500
+#: Characters of a vendor's explanation that are looked at; what an error keeps of them is cut by `shortened`, later:
+#: a key that the vendor repeats can be found in a whole text only.
+TEXT_LIMIT = 8192
+_SHOWN = 500
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
@@ -34,12 +37,36 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes) -> Pro
         body = json.loads(text)
         message, words = error_message(body)
         asked["retry_after"] = _retry_info(body) if asked["retry_after"] is None else asked["retry_after"]
-    except ValueError:
-        message, words = readable(text), ()
+    except (ValueError, RecursionError):
+        body, message, words = None, readable(text), ()
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
+    parameter = _refused_parameter(body)
+    if parameter and parameter not in message:
+        message = f"{message[: TEXT_LIMIT - 100].rstrip('.')} (parameter {parameter!r})"
     return cls(
-        message[:_TEXT_LIMIT] or "no explanation was given", status=status, request_id=request_id(headers), **asked
+        message[:TEXT_LIMIT] or "no explanation was given",
+        status=status,
+        request_id=request_id(headers) or _id_in(body),
+        **asked,
     )
+
+
+def _refused_parameter(body: Any) -> str | None:
+    """What OpenAI names as the wrong part of the request beside its message, which may not name it."""
+    error = body.get("error") if isinstance(body, dict) else None
+    named = error.get("param") if isinstance(error, dict) else None
+    return named[:100] if isinstance(named, str) else None
+
+
+def _id_in(body: Any) -> str | None:
+    """The request's id where it stands in the body alone (Claude, DashScope)."""
+    named = body.get("request_id") if isinstance(body, dict) else None
+    return named[:100] if isinstance(named, str) else None
+
+
+def shortened(text: str) -> str:
+    """An explanation of a length that can be read."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} …"
 
 
 def _retry_info(body: Any) -> float | None:
@@ -62,9 +89,9 @@ def readable(text: str) -> str:
     if not text:
         return "an empty answer"
     if text.startswith("<"):
-        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        title = re.search(r"<title[^>]*>(.*?)</title>", text[:TEXT_LIMIT], re.IGNORECASE | re.DOTALL)
         return f"an HTML page{f' ({title[1].strip()[:100]})' if title else ''}"
-    return text[:_TEXT_LIMIT]
+    return text[:TEXT_LIMIT]
 
 
 #: The exceptions of httpx, httpx2 and both SDKs, by the names they share, the special before the general.
@@ -94,7 +121,12 @@ def provider_error(exc: Exception, streaming: bool) -> ProviderError | Configura
         return None
     if streaming and cls is ProviderConnectionError:
         return IncompleteStreamError(f"the connection broke in the middle of the answer ({_cause(exc)})")
-    return cls(_cause(exc))
+    cause = _cause(exc)
+    if "CERTIFICATE_VERIFY_FAILED" in cause:
+        advice = "Behind a company's proxy, name its certificates in the environment variable SSL_CERT_FILE"
+        text = f"the server's TLS certificate is not trusted ({cause}). {advice}"
+        return ProviderConnectionError(text, should_retry=False)
+    return cls(cause)
 
 
 def _cause(exc: BaseException) -> str:

@@ -174,6 +174,10 @@ class LocalProvider(OpenSourceProvider):
             self._server.raise_if_broken()
             raise (provider_error(exc, streaming=False) or exc) from None
 
+    async def model_list(self) -> list[str]:
+        """The one model, which need not be loaded for this."""
+        return [self.model_name]
+
     async def aclose(self) -> None:
         """Close the connections, and end the model's process where no other provider uses it."""
         await super().aclose()

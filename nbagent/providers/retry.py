@@ -13,10 +13,9 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from nbagent.core.events import Event, Retry, Text
-from nbagent.core.messages import LLMResponse
+from nbagent.core.events import Retry, Text
 from nbagent.errors import ProviderError
 
 FIRST_WAIT_S = 0.5
@@ -25,7 +24,7 @@ JITTER = 0.25
 #: A vendor that asks for more patience than this gets none: the error is raised, with `retry_after`.
 MOST_PATIENCE_S = 120.0
 
-Attempt = Callable[[], AsyncGenerator[Event | LLMResponse]]
+T = TypeVar("T")
 
 
 def wait_s(error: ProviderError, attempt: int) -> float:
@@ -61,14 +60,14 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-async def retrying(attempt: Attempt, max_retries: int) -> AsyncGenerator[Event | LLMResponse]:
+async def retrying(attempt: Callable[[], AsyncGenerator[T]], max_retries: int) -> AsyncGenerator[T | Retry]:
     """The items of `attempt()`; after an error that may pass, a `Retry` event, a wait, and the next attempt's."""
     for number in range(1, max_retries + 2):
         shown = 0
         try:
             async with aclosing(attempt()) as items:
                 async for item in items:
-                    if type(item) is Text:
+                    if isinstance(item, Text):
                         shown += len(item.content)
                     yield item
             return

@@ -14,7 +14,7 @@ import json
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 10.0
 #: How long the few bytes after the logical end are waited for, so that the connection can be used again.
 DRAIN_TIMEOUT_S = 0.1
+#: An answer in one piece may hold pictures; a web page or other prose is only quoted from, in an error.
+LONGEST_BODY = 64 * 2**20
+LONGEST_PROSE = 64 * 2**10
+#: A line of server-sent events begins with one of these.
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_LONGEST_FIELD = max(map(len, _FIELDS))
 #: By this header the SDKs know that the response's body is not theirs to read (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
 
@@ -77,8 +83,8 @@ class Transport(ABC):
         """A new client."""
 
     @abstractmethod
-    async def open(self, target: Target, body: bytes) -> Any:
-        """Send `body` -> a response whose body is still to be read. Raises for any status but 2xx."""
+    async def open(self, target: Target, body: bytes | None) -> Any:
+        """POST `body`, or GET where it is None -> a response still to be read. Raises for any status but 2xx."""
 
     async def aclose(self) -> None:
         """Close the running loop's client."""
@@ -102,15 +108,16 @@ class HttpxTransport(Transport):
         # making the TLS context reads files: it takes tens of milliseconds
         return await asyncio.to_thread(httpx.AsyncClient, timeout=timeout, limits=limits)
 
-    async def open(self, target: Target, body: bytes) -> Any:
+    async def open(self, target: Target, body: bytes | None) -> Any:
         """See `Transport`."""
         client = await self.client(target)
         url = target.base_url.rstrip("/") + target.path
         headers = {"Content-Type": "application/json", **target.headers, **self._auth(target.key)}
-        response = await client.send(client.build_request("POST", url, content=body, headers=headers), stream=True)
+        method = "GET" if body is None else "POST"
+        response = await client.send(client.build_request(method, url, content=body, headers=headers), stream=True)
         if not 200 <= response.status_code < 300:
             try:
-                content = await response.aread()
+                content = await read_up_to(response.aiter_bytes())
             finally:
                 await response.aclose()
             raise status_error(response.status_code, response.headers, content)
@@ -153,13 +160,16 @@ class SDKTransport(Transport):
 
         return await asyncio.to_thread(make)
 
-    async def open(self, target: Target, body: bytes) -> Any:
+    async def open(self, target: Target, body: bytes | None) -> Any:
         """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes."""
         client = await self.client(target)
         own = type(client).__name__ == self._client_class
-        content: dict[str, Any] = {"content": body} if own else {"body": json.loads(body)}
-        options = {"max_retries": 0, "headers": {"Content-Type": "application/json", **_UNREAD}}
-        reply = await client.post(target.path, cast_to=object, options=options, **content)
+        options: dict[str, Any] = {"max_retries": 0, "headers": {"Content-Type": "application/json", **_UNREAD}}
+        if body is None:
+            reply = await client.get(target.path, cast_to=object, options=options)
+        else:
+            content: dict[str, Any] = {"content": body} if own else {"body": json.loads(body)}
+            reply = await client.post(target.path, cast_to=object, options=options, **content)
         response = reply.http_response
         if "amazon.eventstream" in response.headers.get("content-type", ""):
             # Bedrock's events come in a binary framing that its client alone can read
@@ -174,7 +184,7 @@ def _warm(module: str) -> None:
 
 
 async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
-    """The event dicts of a streamed answer, or one `Body`. Whatever the content type says, the first byte tells.
+    """The event dicts of a streamed answer, or one `Body`. Whatever the content type says, the first bytes tell.
 
     A JSON array is a stream that came in one piece.
     """
@@ -188,11 +198,11 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
     head = b""
     async for chunk in chunks:
         head += chunk
-        if head.lstrip():
+        if len(head.lstrip()) >= _LONGEST_FIELD:
             break
-    first = head.lstrip()[:1]
-    if first in (b"{", b"[", b"<", b""):
-        body = _body(head + b"".join([chunk async for chunk in chunks]), response)
+    start = head.lstrip()[:_LONGEST_FIELD]
+    if not start or not any(start.startswith(field) or field.startswith(start) for field in _FIELDS):
+        body = _body(await read_up_to(chunks, head), response)
         for item in body if isinstance(body, list) else [Body(body)]:
             yield item
         return
@@ -206,12 +216,28 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
         yield _event(payload)
 
 
+async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
+    """`head` and what follows. Of what is no JSON, only so much as an error needs.
+
+    Raises `InvalidResponseError` for a body that does not come to an end.
+    """
+    parts, size = [head], len(head)
+    async for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > LONGEST_PROSE and not b"".join(parts[:2]).lstrip().startswith((b"{", b"[")):
+            break
+        if size > LONGEST_BODY:
+            raise InvalidResponseError(f"the answer has more than {LONGEST_BODY} bytes")
+    return b"".join(parts)
+
+
 def _event(payload: bytes | str) -> dict[str, Any]:
     if payload == b"[DONE]":
         return DONE
     try:
         event = json.loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise IncompleteStreamError("the stream holds a chunk that is no JSON") from None
     return event if isinstance(event, dict) else {"type": "unknown"}
 
@@ -220,9 +246,11 @@ def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]
     text = content.decode("utf-8", "replace").strip()
     try:
         body = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         if not text or text.startswith(("{", "[")):
-            raise IncompleteStreamError("the answer is empty, or breaks off in the middle of its JSON") from None
+            raise IncompleteStreamError(
+                "the answer is empty, or breaks off in the middle of its JSON", status=response.status_code
+            ) from None
         raise InvalidResponseError(
             f"{readable(text)} came instead of JSON",
             status=response.status_code,

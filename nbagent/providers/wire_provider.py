@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from nbagent.core.events import Event, Text, Thinking
+from nbagent.core.events import Event, Retry, Text, Thinking
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.errors import AuthenticationError, ConfigurationError, IncompleteStreamError, NbagentError, ProviderError
+from nbagent.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    IncompleteStreamError,
+    InvalidResponseError,
+    NbagentError,
+    ProviderError,
+)
 from nbagent.providers.base import Functions, StreamingProvider
 from nbagent.providers.catalog import CATALOG, Row
-from nbagent.providers.http_errors import provider_error, request_id
+from nbagent.providers.http_errors import provider_error, request_id, shortened
 from nbagent.providers.retry import retrying
-from nbagent.providers.transport import Body, Target, Transport, drain, read_events
+from nbagent.providers.transport import Body, Target, Transport, drain, read_events, read_up_to
 from nbagent.providers.wire import Codec
+from nbagent.providers.wire.refused import Changes, refused_field, tool_named
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
+
+T = TypeVar("T")
 
 
 class WireProvider(StreamingProvider):
@@ -69,6 +81,8 @@ class WireProvider(StreamingProvider):
         self._secret = _secret(api_key)
         self._function_calling = function_calling
         self._headers = headers or {}
+        #: By model: the fields that it refused.
+        self._refused: dict[str, dict[str, str | None]] = {}
         self._transport = self._make_transport(client)
 
     @abstractmethod
@@ -112,32 +126,63 @@ class WireProvider(StreamingProvider):
         **kwargs: Any,
     ) -> AsyncGenerator[Event | LLMResponse]:
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
-        attempt = partial(self._attempt, messages, functions, temperature, kwargs)
+        encode = partial(self._encode, messages, functions, temperature, kwargs)
+        path = self.codec.path(self.model_name, self.streaming)
+        attempt = partial(self._attempt, path, encode, self._read, functions)
         async with aclosing(retrying(attempt, self.max_retries)) as items:
             async for item in items:
                 yield item
+
+    async def model_list(self) -> list[str]:
+        """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""
+        attempt = partial(self._attempt, self.codec.models_path, lambda changes: None, _model_names)
+        async with aclosing(retrying(attempt, self.max_retries)) as items:
+            return [name async for name in items if isinstance(name, str)]
 
     async def aclose(self) -> None:
         """Close the connections that the running event loop made."""
         await self._transport.aclose()
 
-    async def _attempt(
-        self, messages: list[LLMMessage], functions: Functions | None, temperature: float | None, extra: dict[str, Any]
-    ) -> AsyncGenerator[Event | LLMResponse]:
-        """One request. Errors leave as nbagent's own, without the library's exception (which may hold a key) behind."""
-        await self.prepare()
-        body = self.codec.encode_request(
+    def _encode(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None,
+        temperature: float | None,
+        extra: dict[str, Any],
+        changes: Changes,
+    ) -> bytes:
+        """A request's body; `changes` are the fields that the model refused."""
+        return self.codec.encode_request(
             messages,
             functions,
             model=self.model_name,
             stream=self.streaming,
             temperature=temperature,
             extra={**self.options, **extra},
+            changes=changes,
         )
+
+    async def _attempt(
+        self,
+        path: str,
+        encode: Callable[[Changes], bytes | None],
+        read: Callable[[Any], AsyncGenerator[T]],
+        functions: Functions | None = None,
+    ) -> AsyncGenerator[T | Retry]:
+        """One request and what `read` makes of the answer.
+
+        Errors leave as nbagent's own, without the library's exception (which may hold a key) behind.
+        """
+        await self.prepare()
         response = None
         try:
-            response = await self._transport.open(self._target(), body)
-            async with aclosing(self._read(response)) as items:
+            async with aclosing(self._open(path, encode)) as opening:
+                async for step in opening:
+                    if isinstance(step, Retry):
+                        yield step
+                    else:
+                        response = step
+            async with aclosing(read(response)) as items:
                 async for item in items:
                     yield item
             return
@@ -151,7 +196,29 @@ class WireProvider(StreamingProvider):
         finally:
             if response is not None:
                 await response.aclose()
-        raise self._explained(failure, response)
+        raise self._explained(failure, response, functions)
+
+    async def _open(self, path: str, encode: Callable[[Changes], bytes | None]) -> AsyncGenerator[Any]:
+        """The response, last; before it a `Retry` for each field that the model refused and that is not sent any more.
+
+        What was refused is remembered once the vendor has taken the request without it. This comes to an end: each
+        round takes one of a few fields out of the request.
+        """
+        changes = dict(self._refused.get(self.model_name, {}))
+        while True:
+            body = encode(changes)
+            try:
+                response = await self._transport.open(self._target(path), body)
+                break
+            except Exception as exc:  # each HTTP library and SDK has a tree of its own
+                error = exc if isinstance(exc, ProviderError) else provider_error(exc, streaming=False)
+                refused = refused_field(error, body, changes)
+                if not refused:
+                    raise
+            changes |= refused
+            yield _without(refused)
+        self._refused.setdefault(self.model_name, {}).update(changes)
+        yield response
 
     async def _read(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
         """The items of one answer, up to its logical end."""
@@ -175,8 +242,7 @@ class WireProvider(StreamingProvider):
                 raise
         yield decoder.finish()
 
-    def _target(self) -> Target:
-        path = self.codec.path(self.model_name, self.streaming)
+    def _target(self, path: str) -> Target:
         return Target(self.base_url, path, self._key(), self.timeout, self._headers)
 
     def _key(self) -> SecretStr | None:
@@ -197,12 +263,15 @@ class WireProvider(StreamingProvider):
         key = getattr(self._client, "api_key", None)
         return key if isinstance(key, str) else None
 
-    def _explained(self, error: NbagentError, response: Any) -> NbagentError:
+    def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
         """The error with who, what and which request; the key, should the vendor have repeated it, blotted out."""
         for secret in filter(None, (self._secret, _secret(self._row.api_key()), _secret(self._client_key))):
             error.args = tuple(str(arg).replace(secret.get_secret_value(), "***") for arg in error.args)
         if isinstance(error, ProviderError):
-            error.message = str(error.args[0])
+            text = shortened(str(error.args[0]))
+            error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
+            error.args = (error.message,)
+            error.__context__ = None  # what a parser choked on holds the whole answer
             error.vendor, error.model = self.vendor, self.model_name
             if response is not None:
                 error.request_id = error.request_id or request_id(response.headers)
@@ -214,6 +283,26 @@ def _secret(value: str | SecretStr | None) -> SecretStr | None:
 
     text = value.get_secret_value() if isinstance(value, SecretStr) else value or ""
     return SecretStr(text.strip()) if text.strip() else None
+
+
+def _without(refused: Changes) -> Retry:
+    """Tells that the request is sent again without a field, or with the field's other name."""
+    ((name, other),) = refused.items()
+    text = f"This model does not take {name}. Trying again with {other or 'the default'}."
+    facts = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError", "refused": name}
+    return Retry(text, metadata=facts)
+
+
+async def _model_names(response: Any) -> AsyncGenerator[str]:
+    """The models of a listing, as each vendor writes it: `data` or `models` or a bare list, of `id` or `name`."""
+    try:
+        body = json.loads(await read_up_to(response.aiter_bytes()))
+        listed = body if isinstance(body, list) else body.get("data") or body.get("models") or []
+        names = sorted({str(item.get("id") or item["name"]).removeprefix("models/") for item in listed})
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        raise InvalidResponseError("the answer is no list of models", status=response.status_code) from None
+    for name in names:
+        yield name
 
 
 def _in_one_piece(response: LLMResponse) -> list[Event | LLMResponse]:

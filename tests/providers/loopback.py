@@ -57,17 +57,18 @@ def claude_said(text) -> bytes:
 
 
 class Loopback:
-    """`answers` are given in order, the last one again and again."""
+    """`answers` are given in order, the last one again and again. With a TLS context, it speaks https."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
+        self._tls = tls
         self.answers: list[Answer] = []
         self.requests: list[Request] = []
         self.connections = 0
         self.url = ""
 
     async def __aenter__(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        self.url = f"http{'s' if self._tls else ''}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         self._tasks = set()
         return self
 

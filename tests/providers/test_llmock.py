@@ -112,3 +112,11 @@ async def test_an_outage_is_an_error(provider, llmock):
     llmock.rate_limit(times=None, retry_after=0.05)
     with pytest.raises(RateLimitError):
         await provider.chat(HI)
+
+
+async def test_models_are_listed(provider, llmock):
+    names = await provider.model_list()
+    assert len(names) > 1
+    assert names == sorted(set(names))
+    assert not any(name.startswith("models/") for name in names)
+    llmock.assert_resilient(strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse
@@ -21,6 +21,7 @@ from nbagent.errors import (
     RateLimitError,
     ServerError,
 )
+from nbagent.providers.wire.refused import Changes, changed_head
 
 DONE: dict[str, Any] = {"type": "[DONE]"}
 
@@ -47,6 +48,9 @@ class Decoder(Protocol):
 class Codec(Protocol):
     """One wire format with one vendor's facts."""
 
+    #: Where the models are listed, after the base URL.
+    models_path: ClassVar[str]
+
     def path(self, model: str, stream: bool) -> str:
         """Where requests go, after the base URL."""
 
@@ -62,8 +66,12 @@ class Codec(Protocol):
         stream: bool = True,
         temperature: float | None = None,
         extra: Mapping[str, Any] | None = None,
+        changes: Changes | None = None,
     ) -> bytes:
-        """A request body. `extra` holds further body fields and wins over the vendor's defaults."""
+        """A request body. `extra` holds further body fields and wins over the vendor's defaults.
+
+        `changes` holds the fields that this model refuses.
+        """
 
     def decoder(self) -> Decoder:
         """A decoder for one streamed answer."""
@@ -77,8 +85,11 @@ def dumps(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def join_request(head: Mapping[str, Any], fragments: Sequence[bytes], name: str = "messages") -> bytes:
+def join_request(
+    head: dict[str, Any], fragments: Sequence[bytes], name: str = "messages", changes: Changes | None = None
+) -> bytes:
     """`head` and the encoded messages, called `name`, as one body: only new messages cost anything."""
+    head = changed_head(head, changes or {})
     opening = dumps(head)[:-1] + (b"," if head else b"")
     return opening + b'"' + name.encode() + b'":[' + b",".join(fragments) + b"]}"
 

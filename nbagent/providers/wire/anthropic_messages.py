@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
 from nbagent.providers.wire import Functions, dumps, join_request
 from nbagent.providers.wire.anthropic_messages_decoder import MessagesDecoder
+from nbagent.providers.wire.refused import Changes
 from nbagent.providers.wire.turns import Turn, turns_of
 
 _BREAKPOINT = {"type": "ephemeral"}
@@ -29,6 +30,9 @@ class MessagesCodec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_key", f"anthropic_messages {(self.row.name, self.row.unsigned_thinking)}")
+
+    #: See `Codec`.
+    models_path: ClassVar[str] = "/v1/models?limit=1000"
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
@@ -50,13 +54,14 @@ class MessagesCodec:
         stream: bool = True,
         temperature: float | None = None,
         extra: Mapping[str, Any] | None = None,
+        changes: Changes | None = None,
     ) -> bytes:
         """See `Codec`."""
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = self._head(functions, system, model, stream, temperature, extra or {})
         turns = turns_of(messages, self.encode_message)
         marked = set([turn for turn in turns if turn.role == "user"][-2:]) if self.row.cache else set()
-        return join_request(head, [_encode(turn, turn in marked) for turn in turns])
+        return join_request(head, [_encode(turn, turn in marked) for turn in turns], changes=changes)
 
     def decoder(self) -> MessagesDecoder:
         """See `Codec`."""
@@ -89,7 +94,10 @@ class MessagesCodec:
             head |= {"tools": tools, **row.tools_body}
         if system:
             head["system"] = [{"type": "text", "text": system, **mark}]
-        return head | dict(extra)
+        head |= extra
+        if head.get("temperature") is not None:
+            head["temperature"] = max(head["temperature"], row.min_temperature)
+        return head
 
     def _blocks(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":

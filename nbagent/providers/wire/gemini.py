@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse
@@ -16,6 +16,7 @@ from nbagent.providers.catalog import Row
 from nbagent.providers.wire import Functions, dumps, join_request
 from nbagent.providers.wire.gemini_decoder import MADE_ID, GeminiDecoder
 from nbagent.providers.wire.gemini_schema import gemini_schema
+from nbagent.providers.wire.refused import Changes
 from nbagent.providers.wire.turns import Turn, turns_of
 
 #: The fields of a body; every other option is a field of its `generationConfig`.
@@ -46,6 +47,9 @@ class GeminiCodec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_key", f"gemini {self.row.name}")
 
+    #: See `Codec`.
+    models_path: ClassVar[str] = "/models?pageSize=1000"
+
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`. A model with a slash is a whole resource name, such as `tunedModels/mine`."""
         name = model if "/" in model else f"models/{model}"
@@ -67,12 +71,13 @@ class GeminiCodec:
         stream: bool = True,
         temperature: float | None = None,
         extra: Mapping[str, Any] | None = None,
+        changes: Changes | None = None,
     ) -> bytes:
         """See `Codec`."""
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = self._head(functions, system, model, temperature, extra or {})
         turns = turns_of(_named(messages), self.encode_message)
-        return join_request(head, [_encode(turn) for turn in turns], "contents")
+        return join_request(head, [_encode(turn) for turn in turns], "contents", changes)
 
     def decoder(self) -> GeminiDecoder:
         """See `Codec`."""

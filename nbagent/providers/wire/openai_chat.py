@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
 from nbagent.providers.wire import DONE, Functions, dumps, join_request
 from nbagent.providers.wire.openai_chat_decoder import ChatDecoder
+from nbagent.providers.wire.refused import Changes
 
 _IMAGES_NOTE = "Images returned by the tools above:"
 
@@ -29,6 +30,9 @@ class ChatCodec:
     def __post_init__(self) -> None:
         facts = (self.row.name, self.row.replay, self.row.replay_always)
         object.__setattr__(self, "_key", f"openai_chat {facts}")
+
+    #: See `Codec`.
+    models_path: ClassVar[str] = "/models"
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
@@ -50,9 +54,11 @@ class ChatCodec:
         stream: bool = True,
         temperature: float | None = None,
         extra: Mapping[str, Any] | None = None,
+        changes: Changes | None = None,
     ) -> bytes:
         """See `Codec`."""
-        return join_request(self._head(functions, model, stream, temperature, extra or {}), self._fragments(messages))
+        head = self._head(functions, model, stream, temperature, extra or {})
+        return join_request(head, self._fragments(messages), changes=changes)
 
     def decoder(self) -> ChatDecoder:
         """See `Codec`."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
 from nbagent.providers.wire import Functions, dumps, join_request
 from nbagent.providers.wire.openai_responses_decoder import ResponsesDecoder, arguments_of, text_of
+from nbagent.providers.wire.refused import Changes
 
 _ENCRYPTED = "reasoning.encrypted_content"
 
@@ -30,6 +31,9 @@ class ResponsesCodec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_key", f"openai_responses {(self.row.name, self.reasoning)}")
+
+    #: See `Codec`.
+    models_path: ClassVar[str] = "/models"
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
@@ -51,10 +55,12 @@ class ResponsesCodec:
         stream: bool = True,
         temperature: float | None = None,
         extra: Mapping[str, Any] | None = None,
+        changes: Changes | None = None,
     ) -> bytes:
         """See `Codec`."""
         head = self._head(functions, model, stream, temperature, extra or {})
-        return join_request(head, [part for message in messages if (part := self.encode_message(message))], "input")
+        parts = [part for message in messages if (part := self.encode_message(message))]
+        return join_request(head, parts, "input", changes)
 
     def decoder(self) -> ResponsesDecoder:
         """See `Codec`."""

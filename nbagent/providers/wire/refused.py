@@ -1,0 +1,116 @@
+"""What a vendor's 400 says about the request: a tunable that this model does not take, or a tool by its number.
+
+Which model takes which tunable changes faster than any table. So a request that is refused for one of them is sent
+again without it, and the provider remembers that. What makes a request mean what it means (messages, tools, formats,
+limits, whether it may be stored) is never left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nbagent.errors import BadRequestError
+
+#: Refused fields of a body, each with the name that it has instead, or None where it is left out. A field of a field is
+#: written with a dot.
+Changes = Mapping[str, str | None]
+
+#: What can be left out. Gemini's stand in `generationConfig`.
+TUNABLES = (
+    *str.split("temperature top_p top_k min_p frequency_penalty presence_penalty repetition_penalty seed"),
+    *str.split("logprobs top_logprobs stream_options parallel_tool_calls tool_stream include reasoning"),
+    *str.split("reasoning_effort text.verbosity verbosity thinking enable_thinking thinking_budget output_config"),
+    *str.split("chat_template_kwargs service_tier prompt_cache_key prompt_cache_retention metadata user"),
+    *(
+        f"generationConfig.{name}"
+        for name in str.split("temperature topP topK frequencyPenalty presencePenalty seed thinkingConfig logprobs")
+    ),
+)
+#: What is sent under its other name instead.
+RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+#: A field is refused as such. A value out of range is not: that is for the caller to correct.
+_REFUSED = re.compile(
+    r"un(?:supported|known|recogni[sz]ed|expected)"
+    r"|not (?:be )?(?:supported|permitted|allowed|enabled|recogni[sz]ed|used)"
+    r"|does ?n[o']t support|extra[_ ](?:inputs|forbidden)|extra fields|deprecated|cannot (?:both )?be |only the default"
+    r"|cannot find field|use '?max_(?:completion_)?tokens",
+    re.IGNORECASE,
+)
+_OUT_OF_RANGE = re.compile(
+    r"maximum|minimum|too (?:large|small|high|low|big)|at (?:most|least)|range|[<>]", re.IGNORECASE
+)
+_NUMBERED_TOOL = re.compile(r"\btools[.\[](\d+)\]?(?:\.function_?declarations[.\[](\d+))?", re.IGNORECASE)
+
+
+def refused_field(error: Exception | None, body: bytes | None, changed: Changes) -> dict[str, str | None]:
+    """The change to a body that was refused; empty where the error names no field of it that may be changed.
+
+    >>> error = BadRequestError("Unsupported parameter: 'top_p' is not supported with this model.", status=400)
+    >>> refused_field(error, b'{"model":"m1","top_p":0.9,"messages":[]}', {})
+    {'top_p': None}
+    """
+    if type(error) is not BadRequestError or error.status not in (400, 422) or not body:
+        return {}
+    text = error.message
+    if not _REFUSED.search(text) or _OUT_OF_RANGE.search(text):
+        return {}
+    sent = json.loads(body)
+    for name, other in RENAMED.items():
+        if name in sent and _first_named(text, name, other) and other not in changed:
+            return {name: other}
+    named = [name for name in TUNABLES if _holds(sent, name) and _position(text, name) >= 0]
+    return {min(named, key=lambda name: _position(text, name)): None} if named else {}
+
+
+def changed_head(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
+    """The fields of a body without those that were refused.
+
+    >>> changed_head({"max_tokens": 9, "text": {"verbosity": "low"}}, {"text.verbosity": None, "max_tokens": "limit"})
+    {'limit': 9}
+    """
+    for path, new_name in changes.items():
+        name, _, inner = path.partition(".")
+        if not _holds(head, path):
+            continue
+        value = head.pop(name)
+        if new_name:
+            head[new_name] = value
+        elif inner and (rest := {key: item for key, item in value.items() if key != inner}):
+            head[name] = rest
+    return head
+
+
+def tool_named(message: str, functions: Sequence[Mapping[str, Any]] | None) -> str:
+    """A refusal that only counts the tools, with the name of the one that it means.
+
+    >>> tool_named("tools.0.custom.input_schema: JSON schema is invalid", [{"name": "add"}])
+    "tools.0.custom.input_schema: JSON schema is invalid (tool 'add')"
+    """
+    found = _NUMBERED_TOOL.search(message)
+    number = int(found[2] or found[1]) if found else -1
+    if not functions or not 0 <= number < len(functions):
+        return message
+    return f"{message.rstrip('.')} (tool {functions[number]['name']!r})"
+
+
+def _holds(body: Mapping[str, Any], path: str) -> bool:
+    name, _, inner = path.partition(".")
+    return name in body and (not inner or (isinstance(body[name], dict) and inner in body[name]))
+
+
+def _position(text: str, path: str) -> int:
+    """Where a text names a field, in the body's spelling or in snake case; -1 where it does not."""
+    name = path.rpartition(".")[2]
+    snake = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name)
+    found = re.search(rf"(?<!\w)(?:{name}|{snake})(?!\w)", text, re.IGNORECASE)
+    return found.start() if found else -1
+
+
+def _first_named(text: str, name: str, other: str) -> bool:
+    """Whether the text refuses `name`, rather than recommending it instead of `other`."""
+    here, there = _position(text, name), _position(text, other)
+    return here >= 0 and (there < 0 or here < there)

@@ -47,12 +47,14 @@ def main() -> None:
     say(imported=True)
     try:
         server = serve(settings)
-        say(address=server.listening_address)  # type: ignore[attr-defined]
     except (RuntimeError, OSError) as exc:
         say(error=f"{type(exc).__name__}: {exc}")
         return  # the usual end of a process lets llama.cpp's thread write its log to the end
-    sys.stdin.read()
-    os._exit(0)  # not the binding's own way out: freeing the server can hang
+    try:
+        say(address=server.listening_address)  # type: ignore[attr-defined]
+        sys.stdin.read()
+    finally:  # also where the kernel ended while the model was loading, and nobody reads the address
+        os._exit(0)  # not the binding's own way out: freeing the server can hang
 
 
 def say(**answer: object) -> None:

@@ -16,7 +16,7 @@ import pytest
 from nbagent.core.events import Http, Text
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import BadRequestError, ConfigurationError, LocalModelError, MissingDependencyError
-from nbagent.providers import create_provider
+from nbagent.providers import create_provider, llama_server
 from nbagent.providers.gguf import chat_template
 from nbagent.providers.local import LOADING, PULLING, LocalProvider, end_unused, in_daemon_thread
 from nbagent.providers.model_files import cached
@@ -319,3 +319,19 @@ async def test_unused_processes_are_ended(embedded_server):
     end_unused()
     assert process.returncode is not None
     assert embedded_server.alive
+
+
+def test_the_process_ends_where_the_kernel_ended_while_it_was_loading():
+    settings = {"path": str(cached()), "name": "m", "n_ctx": 512, "threads": 1, "key": "k"}
+    command = [sys.executable, "-P", llama_server.__file__]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        process.stdin.write(json.dumps(settings).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline()) == {"imported": True}
+        process.stdin.close()
+        process.stdout.close()  # now the address can't be told
+        assert process.wait(timeout=30) == 0, "it must leave by its own way out"
+    finally:
+        process.kill()
+        process.wait()

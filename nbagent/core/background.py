@@ -8,12 +8,13 @@ thread (`call_on_main`). `RunQueue` lets runs of one agent follow each other, wh
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -137,18 +138,14 @@ async def call_on_main(func: Callable[[], T]) -> T:
             raise asyncio.CancelledError from None
 
 
-class _interruptible:  # noqa: N801  used like a function
+@contextmanager
+def _interruptible() -> Iterator[None]:
     """While it lasts, SIGINT raises KeyboardInterrupt at once, whoever handles it otherwise."""
-
-    def __enter__(self) -> None:
-        import signal
-
-        self._old = signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def __exit__(self, *_: object) -> None:
-        import signal
-
-        signal.signal(signal.SIGINT, self._old)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

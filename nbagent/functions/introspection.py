@@ -50,7 +50,8 @@ def underlying(func: Any) -> Any:
         elif isinstance(func, MethodType):
             func = func.__func__
         elif isinstance(func, type):
-            return func.__init__ if isinstance(func.__init__, FunctionType) else func  # type: ignore[misc]
+            made_by = getattr(func, "__init__", None)
+            return made_by if isinstance(made_by, FunctionType) else func
         elif "__wrapped__" in getattr(func, "__dict__", ()):
             func = func.__wrapped__
         elif not isinstance(func, FunctionType) and isinstance(_call_of(func), FunctionType):

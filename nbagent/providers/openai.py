@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from nbagent.errors import ConfigurationError
 from nbagent.providers.catalog import Row
 from nbagent.providers.transport import SDKTransport
-from nbagent.providers.wire import Codec
+from nbagent.providers.wire.codec import Codec
 from nbagent.providers.wire.openai_chat import ChatCodec
 from nbagent.providers.wire.openai_responses import ResponsesCodec
 from nbagent.providers.wire_provider import WireProvider

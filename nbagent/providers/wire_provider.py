@@ -28,7 +28,7 @@ from nbagent.providers.catalog import CATALOG, Row
 from nbagent.providers.http_errors import provider_error, request_id, shortened
 from nbagent.providers.retry import retrying
 from nbagent.providers.transport import Body, Target, Transport, drain, read_events, read_up_to
-from nbagent.providers.wire import Codec
+from nbagent.providers.wire.codec import Codec
 from nbagent.providers.wire.refused import Changes, refused_field, tool_named
 
 if TYPE_CHECKING:

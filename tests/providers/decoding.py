@@ -6,7 +6,7 @@ from pathlib import Path
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import LLMResponse
 from nbagent.providers.transport import Body, read_events
-from nbagent.providers.wire import Codec
+from nbagent.providers.wire.codec import Codec
 
 SAMPLES = Path(__file__).parents[1] / "wire"
 

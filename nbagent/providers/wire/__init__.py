@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Sequence
+from typing import Any
 
-from nbagent.core.events import Event
-from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
@@ -21,77 +19,15 @@ from nbagent.errors import (
     RateLimitError,
     ServerError,
 )
-from nbagent.providers.wire.refused import Changes, changed_head
 
 DONE: dict[str, Any] = {"type": "[DONE]"}
 
 Functions = Sequence[dict[str, Any]]
 
 
-class Decoder(Protocol):
-    """One answer being decoded. Feed it every event of the stream, then `finish`."""
-
-    #: The logical end was reached: nothing that follows matters.
-    done: bool
-
-    @property
-    def complete(self) -> bool:
-        """The terminal marker was seen: the answer is whole, though more (a usage chunk) may follow."""
-
-    def feed(self, event: dict[str, Any]) -> Sequence[Event]:
-        """The pieces of text, thinking and arguments in one event. Raises `ProviderError` for an error event."""
-
-    def finish(self) -> LLMResponse:
-        """The whole answer. Raises `IncompleteStreamError` without the terminal marker."""
-
-
-class Codec(Protocol):
-    """One wire format with one vendor's facts."""
-
-    #: Where the models are listed, after the base URL.
-    models_path: ClassVar[str]
-
-    def path(self, model: str, stream: bool) -> str:
-        """Where requests go, after the base URL."""
-
-    def encode_message(self, message: LLMMessage) -> bytes:
-        """One message as JSON, kept with the message."""
-
-    def encode_request(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None = None,
-        *,
-        model: str,
-        stream: bool = True,
-        temperature: float | None = None,
-        extra: Mapping[str, Any] | None = None,
-        changes: Changes | None = None,
-    ) -> bytes:
-        """A request body. `extra` holds further body fields and wins over the vendor's defaults.
-
-        `changes` holds the fields that this model refuses.
-        """
-
-    def decoder(self) -> Decoder:
-        """A decoder for one streamed answer."""
-
-    def decode_body(self, body: dict[str, Any]) -> LLMResponse:
-        """The answer in one JSON body."""
-
-
 def dumps(value: Any) -> bytes:
     """Compact JSON. Lone surrogates, which no vendor takes, become question marks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-
-
-def join_request(
-    head: dict[str, Any], fragments: Sequence[bytes], name: str = "messages", changes: Changes | None = None
-) -> bytes:
-    """`head` and the encoded messages, called `name`, as one body: only new messages cost anything."""
-    head = changed_head(head, changes or {})
-    opening = dumps(head)[:-1] + (b"," if head else b"")
-    return opening + b'"' + name.encode() + b'":[' + b",".join(fragments) + b"]}"
 
 
 def new_call_id(prefix: str = "call_") -> str:

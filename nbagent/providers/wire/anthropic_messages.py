@@ -7,61 +7,30 @@ from elsewhere is rebuilt from its text and calls. Format: https://docs.anthropi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.providers.catalog import Row
-from nbagent.providers.wire import Functions, dumps, join_request
+from nbagent.providers.wire import dumps
 from nbagent.providers.wire.anthropic_messages_decoder import MessagesDecoder
-from nbagent.providers.wire.refused import Changes
+from nbagent.providers.wire.codec import Codec, Wanted
 from nbagent.providers.wire.turns import Turn, turns_of
 
 _BREAKPOINT = {"type": "ephemeral"}
 _BREAKPOINT_TAIL = b',"cache_control":' + dumps(_BREAKPOINT) + b"}"
 
 
-@dataclass(frozen=True)
-class MessagesCodec:
+class MessagesCodec(Codec):
     """Anthropic Messages with one vendor's facts."""
 
-    row: Row
-    _key: str = field(init=False, repr=False)
+    wire = "anthropic_messages"
+    models_path = "/v1/models?limit=1000"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_key", f"anthropic_messages {(self.row.name, self.row.unsigned_thinking)}")
-
-    #: See `Codec`.
-    models_path: ClassVar[str] = "/v1/models?limit=1000"
+    def _facts(self) -> tuple[object, ...]:
+        return (self.row.name, self.row.unsigned_thinking)
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
         return "/v1/messages"
-
-    def encode_message(self, message: LLMMessage) -> bytes:
-        """The content blocks of one message, joined by commas; empty where there is nothing to say."""
-        fragment: bytes | None = message.wire.get(self._key)
-        if fragment is None:
-            fragment = message.wire[self._key] = b",".join(dumps(block) for block in self._blocks(message))
-        return fragment
-
-    def encode_request(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None = None,
-        *,
-        model: str,
-        stream: bool = True,
-        temperature: float | None = None,
-        extra: Mapping[str, Any] | None = None,
-        changes: Changes | None = None,
-    ) -> bytes:
-        """See `Codec`."""
-        system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
-        head = self._head(functions, system, model, stream, temperature, extra or {})
-        turns = turns_of(messages, self.encode_message)
-        marked = set([turn for turn in turns if turn.role == "user"][-2:]) if self.row.cache else set()
-        return join_request(head, [_encode(turn, turn in marked) for turn in turns], changes=changes)
 
     def decoder(self) -> MessagesDecoder:
         """See `Codec`."""
@@ -73,33 +42,28 @@ class MessagesCodec:
         decoder.feed_body(body)
         return decoder.finish()
 
-    def _head(
-        self,
-        functions: Functions | None,
-        system: str,
-        model: str,
-        stream: bool,
-        temperature: float | None,
-        extra: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """All but the messages. Breakpoints: one on the last tool, one on the system prompt, two on user turns."""
+    def _head(self, wanted: Wanted) -> dict[str, Any]:
+        """Breakpoints: one on the last tool, one on the system prompt, and two on user turns (`_fragments`)."""
         row = self.row
         mark = {"cache_control": _BREAKPOINT} if row.cache else {}
-        head: dict[str, Any] = {"model": model, "stream": stream, **row.body}
-        if temperature is not None and not model.startswith(row.no_temperature or ("\0",)):
-            head["temperature"] = temperature
-        if functions:
-            tools = [_tool(item) for item in functions]
+        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, **row.body, **self._temperature(wanted)}
+        if wanted.functions:
+            tools = [_tool(item) for item in wanted.functions]
             tools[-1] |= mark
             head |= {"tools": tools, **row.tools_body}
-        if system:
-            head["system"] = [{"type": "text", "text": system, **mark}]
-        head |= extra
+        if wanted.system:
+            head["system"] = [{"type": "text", "text": wanted.system, **mark}]
+        head |= wanted.extra
         if head.get("temperature") is not None:
             head["temperature"] = max(head["temperature"], row.min_temperature)
         return head
 
-    def _blocks(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
+        turns = turns_of(messages, self.encode_message)
+        marked = set([turn for turn in turns if turn.role == "user"][-2:]) if self.row.cache else set()
+        return [_encode(turn, turn in marked) for turn in turns]
+
+    def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":
             return [_tool_result(message)]
         if message.role == "assistant":

@@ -7,16 +7,13 @@ from its text and calls. Format: https://ai.google.dev/api/generate-content
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote
 
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse
-from nbagent.providers.catalog import Row
-from nbagent.providers.wire import Functions, dumps, join_request
+from nbagent.providers.wire.codec import Codec, Wanted
 from nbagent.providers.wire.gemini_decoder import MADE_ID, GeminiDecoder
 from nbagent.providers.wire.gemini_schema import gemini_schema
-from nbagent.providers.wire.refused import Changes
 from nbagent.providers.wire.turns import Turn, turns_of
 
 #: The fields of a body; every other option is a field of its `generationConfig`.
@@ -37,47 +34,17 @@ _FOREIGN = {"thoughtSignature": "skip_thought_signature_validator"}
 _ROLES = {"user": b"user", "assistant": b"model"}
 
 
-@dataclass(frozen=True)
-class GeminiCodec:
+class GeminiCodec(Codec):
     """generateContent with one vendor's facts."""
 
-    row: Row
-    _key: str = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_key", f"gemini {self.row.name}")
-
-    #: See `Codec`.
-    models_path: ClassVar[str] = "/models?pageSize=1000"
+    wire = "gemini"
+    conversation = "contents"
+    models_path = "/models?pageSize=1000"
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`. A model with a slash is a whole resource name, such as `tunedModels/mine`."""
         name = model if "/" in model else f"models/{model}"
         return f"/{quote(name)}:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"
-
-    def encode_message(self, message: LLMMessage) -> bytes:
-        """The parts of one message, joined by commas; empty where there is nothing to say."""
-        fragment: bytes | None = message.wire.get(self._key)
-        if fragment is None:
-            fragment = message.wire[self._key] = b",".join(dumps(part) for part in self._parts(message))
-        return fragment
-
-    def encode_request(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None = None,
-        *,
-        model: str,
-        stream: bool = True,
-        temperature: float | None = None,
-        extra: Mapping[str, Any] | None = None,
-        changes: Changes | None = None,
-    ) -> bytes:
-        """See `Codec`."""
-        system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
-        head = self._head(functions, system, model, temperature, extra or {})
-        turns = turns_of(_named(messages), self.encode_message)
-        return join_request(head, [_encode(turn) for turn in turns], "contents", changes)
 
     def decoder(self) -> GeminiDecoder:
         """See `Codec`."""
@@ -89,33 +56,27 @@ class GeminiCodec:
         decoder.feed(body)
         return decoder.finish()
 
-    def _head(
-        self,
-        functions: Functions | None,
-        system: str,
-        model: str,
-        temperature: float | None,
-        extra: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """All but the contents. The vendor's own tools, given as `tools`, stand beside the functions."""
-        head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": system}]}} if system else {}
-        config = dict(self.row.body)
-        if temperature is not None and not model.startswith(self.row.no_temperature or ("\0",)):
-            config["temperature"] = temperature
-        for name, value in extra.items():
+    def _head(self, wanted: Wanted) -> dict[str, Any]:
+        """The vendor's own tools, given as `tools`, stand beside the functions."""
+        head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": wanted.system}]}} if wanted.system else {}
+        config = {**self.row.body, **self._temperature(wanted)}
+        for name, value in wanted.extra.items():
             (head if name in _BODY_FIELDS else config)[name] = value
         if "max_tokens" in config:
             config[self.row.max_tokens_name] = config.pop("max_tokens")
         if config := config | head.pop("generationConfig", {}):
             head["generationConfig"] = config
-        if functions:
-            declared = {"functionDeclarations": [_function(item) for item in functions]}
+        if wanted.functions:
+            declared = {"functionDeclarations": [_function(item) for item in wanted.functions]}
             head["tools"] = [declared, *head.get("tools", ())]
         if not head.get("tools"):
             head.pop("toolConfig", None)  # refused without tools
         return head
 
-    def _parts(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
+        return [_encode(turn) for turn in turns_of(_named(messages), self.encode_message)]
+
+    def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":
             return _result(message)
         if message.role == "assistant":

@@ -7,58 +7,27 @@ Format: https://platform.openai.com/docs/api-reference/chat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.providers.catalog import Row
-from nbagent.providers.wire import DONE, Functions, dumps, join_request
+from nbagent.providers.wire import DONE, dumps
+from nbagent.providers.wire.codec import Codec, Wanted
 from nbagent.providers.wire.openai_chat_decoder import ChatDecoder
-from nbagent.providers.wire.refused import Changes
 
 _IMAGES_NOTE = "Images returned by the tools above:"
 
 
-@dataclass(frozen=True)
-class ChatCodec:
+class ChatCodec(Codec):
     """Chat completions with one vendor's facts."""
 
-    row: Row
-    #: Where a message keeps its encoded form: one per vendor and per way of replaying.
-    _key: str = field(init=False, repr=False)
+    wire = "openai_chat"
 
-    def __post_init__(self) -> None:
-        facts = (self.row.name, self.row.replay, self.row.replay_always)
-        object.__setattr__(self, "_key", f"openai_chat {facts}")
-
-    #: See `Codec`.
-    models_path: ClassVar[str] = "/models"
+    def _facts(self) -> tuple[object, ...]:
+        return (self.row.name, self.row.replay, self.row.replay_always)
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
         return "/chat/completions"
-
-    def encode_message(self, message: LLMMessage) -> bytes:
-        """One message; images of a tool's result come in a message of their own (`encode_request` places it)."""
-        fragment: bytes | None = message.wire.get(self._key)
-        if fragment is None:
-            fragment = message.wire[self._key] = dumps(self._message(message))
-        return fragment
-
-    def encode_request(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None = None,
-        *,
-        model: str,
-        stream: bool = True,
-        temperature: float | None = None,
-        extra: Mapping[str, Any] | None = None,
-        changes: Changes | None = None,
-    ) -> bytes:
-        """See `Codec`."""
-        head = self._head(functions, model, stream, temperature, extra or {})
-        return join_request(head, self._fragments(messages), changes=changes)
 
     def decoder(self) -> ChatDecoder:
         """See `Codec`."""
@@ -71,19 +40,16 @@ class ChatCodec:
         decoder.feed(DONE)
         return decoder.finish()
 
-    def _head(
-        self, functions: Functions | None, model: str, stream: bool, temperature: float | None, extra: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _head(self, wanted: Wanted) -> dict[str, Any]:
         row = self.row
-        head: dict[str, Any] = {"model": model, "stream": stream, **row.body}
-        if stream and row.stream_usage:
+        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, **row.body}
+        if wanted.stream and row.stream_usage:
             head["stream_options"] = {"include_usage": True}
-        if temperature is not None and not model.startswith(row.no_temperature or ("\0",)):
-            head["temperature"] = temperature
-        if functions:
-            head["tools"] = [{"type": "function", "function": _function(item)} for item in functions]
+        head |= self._temperature(wanted)
+        if wanted.functions:
+            head["tools"] = [{"type": "function", "function": _function(item)} for item in wanted.functions]
             head |= row.tools_body
-        head |= extra
+        head |= wanted.extra
         if "max_tokens" in head:
             head[row.max_tokens_name] = head.pop("max_tokens")
         return head
@@ -102,6 +68,10 @@ class ChatCodec:
         if images:
             fragments.append(_image_message(images))
         return fragments
+
+    def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
+        """One message; images of a tool's result come in a message of their own, which `_fragments` places."""
+        return [self._message(message)]
 
     def _message(self, message: LLMMessage) -> dict[str, Any]:
         if message.role == "assistant":

@@ -8,59 +8,33 @@ Format: https://platform.openai.com/docs/api-reference/responses
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
-from nbagent.providers.wire import Functions, dumps, join_request
+from nbagent.providers.wire import dumps
+from nbagent.providers.wire.codec import Codec, Wanted
 from nbagent.providers.wire.openai_responses_decoder import ResponsesDecoder, arguments_of, text_of
-from nbagent.providers.wire.refused import Changes
 
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
-@dataclass(frozen=True)
-class ResponsesCodec:
-    """OpenAI Responses with one vendor's facts."""
+class ResponsesCodec(Codec):
+    """OpenAI Responses with one vendor's facts. Models that don't reason (`reasoning`) refuse what goes with it."""
 
-    row: Row
-    #: The model reasons, and takes its reasoning back. Those that don't refuse both.
-    reasoning: bool = True
-    _key: str = field(init=False, repr=False)
+    wire = "openai_responses"
+    conversation = "input"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_key", f"openai_responses {(self.row.name, self.reasoning)}")
+    def __init__(self, row: Row, reasoning: bool = True) -> None:
+        self.reasoning = reasoning
+        super().__init__(row)
 
-    #: See `Codec`.
-    models_path: ClassVar[str] = "/models"
+    def _facts(self) -> tuple[object, ...]:
+        return (self.row.name, self.reasoning)
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
         return "/responses"
-
-    def encode_message(self, message: LLMMessage) -> bytes:
-        """The items of one message, joined by commas; empty where there is nothing to say."""
-        fragment: bytes | None = message.wire.get(self._key)
-        if fragment is None:
-            fragment = message.wire[self._key] = b",".join(dumps(item) for item in self._items(message))
-        return fragment
-
-    def encode_request(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None = None,
-        *,
-        model: str,
-        stream: bool = True,
-        temperature: float | None = None,
-        extra: Mapping[str, Any] | None = None,
-        changes: Changes | None = None,
-    ) -> bytes:
-        """See `Codec`."""
-        head = self._head(functions, model, stream, temperature, extra or {})
-        parts = [part for message in messages if (part := self.encode_message(message))]
-        return join_request(head, parts, "input", changes)
 
     def decoder(self) -> ResponsesDecoder:
         """See `Codec`."""
@@ -72,20 +46,20 @@ class ResponsesCodec:
         decoder.feed_body(body)
         return decoder.finish()
 
-    def _head(
-        self, functions: Functions | None, model: str, stream: bool, temperature: float | None, extra: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _head(self, wanted: Wanted) -> dict[str, Any]:
         row = self.row
-        head: dict[str, Any] = {"model": model, "stream": stream, "store": False, **row.body}
+        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, "store": False, **row.body}
         if self.reasoning:
             head["include"] = [_ENCRYPTED]
-        if temperature is not None and not model.startswith(row.no_temperature or ("\0",)):
-            head["temperature"] = temperature
-        if functions:
-            head |= {"tools": [_tool(item) for item in functions], **row.tools_body}
-        return head | _options(extra)
+        head |= self._temperature(wanted)
+        if wanted.functions:
+            head |= {"tools": [_tool(item) for item in wanted.functions], **row.tools_body}
+        return head | _options(wanted.extra)
 
-    def _items(self, message: LLMMessage) -> list[dict[str, Any]]:
+    def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
+        return [items for message in messages if (items := self.encode_message(message))]
+
+    def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "assistant":
             return self._assistant(message)
         if message.role == "tool":

@@ -177,6 +177,28 @@ class Agent:
 
         return AgentStream(start, self._queue)
 
+    async def extract(self, text: str, shape: Any, **options: Any) -> Any:
+        """What a text says, as an object of the type `shape`: a pydantic model, `list[Model]`, or any type it knows.
+
+        The conversation is left alone. The answer is validated; what is wrong with it goes back to the model, twice at
+        most, then `ExtractionError` is raised. A list has `.to_frame()`. `options` go into the vendor's request.
+
+        >>> people = await agent.extract(page, list[Person])                # doctest: +SKIP
+        >>> people.to_frame()                                               # doctest: +SKIP
+        """
+        from nbagent.extract import extract
+
+        return await extract(self, text, shape, **options)
+
+    async def parse_message(self, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
+        """The records in an unstructured message, as a list of dicts; what they are is for `system_prompt` to say.
+
+        The conversation is left alone. Raises `ExtractionError` where the model gives no JSON array of objects.
+        """
+        from nbagent.extract import parse_message
+
+        return await parse_message(self, sender, timestamp, content)
+
     def _executor(self, use_tools: bool, names: Iterable[str] | None) -> ToolExecutor:
         if use_tools and names is None:
             return self.tool_executor

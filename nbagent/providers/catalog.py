@@ -51,6 +51,8 @@ class Row:
     replay_always: str = ""
     #: Set cache breakpoints (Messages API).
     cache: bool = False
+    #: How an answer can be held to JSON: to a "schema", to be some "object", or "" for not at all.
+    json_output: str = "schema"
     #: Thinking blocks without a signature may be sent back (Messages API).
     unsigned_thinking: bool = False
 
@@ -110,6 +112,7 @@ _ROWS = (
         body={"max_tokens": 32_000},
         min_temperature=0.01,
         cache=True,
+        json_output="",
         unsigned_thinking=True,
     ),
     # https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, parallel calls are off unless asked for
@@ -122,6 +125,7 @@ _ROWS = (
         key_vars=("DASHSCOPE_API_KEY",),
         base_url_vars=("DASHSCOPE_BASE_URL",),
         tools_body={"parallel_tool_calls": True},
+        json_output="",  # refused while thinking
     ),
     # https://docs.bigmodel.cn: reasoning goes back with tool results, usage comes unasked, arguments stream on demand
     Row(
@@ -135,6 +139,7 @@ _ROWS = (
         tools_body={"tool_stream": True},
         stream_usage=False,
         replay=("reasoning_content",),
+        json_output="object",
     ),
     # https://api-docs.deepseek.com/guides/thinking_mode: reasoning_content is mandatory after tool calls, even empty
     Row(
@@ -147,6 +152,7 @@ _ROWS = (
         base_url_vars=("DEEPSEEK_BASE_URL",),
         replay=("reasoning_content",),
         replay_always="reasoning_content",
+        json_output="object",
     ),
     Row(
         "openrouter",

@@ -150,7 +150,7 @@ class Trace:
         row = self._add(
             "runs",
             event,
-            **{key: meta.get(key) for key in ("agent", "source", "cell_id", "execution_count")},
+            **{key: meta.get(key) for key in ("agent", "source", "cell_id", "execution_count", "output_type")},
             prompt=event.content,
             status="running",
             started=time.time(),

@@ -13,9 +13,15 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.wire import dumps
 from nbagent.providers.wire.anthropic_messages_decoder import MessagesDecoder
 from nbagent.providers.wire.codec import Codec, Wanted
+from nbagent.providers.wire.strict_schema import strict_schema
 from nbagent.providers.wire.turns import Turn, turns_of
 
 _BREAKPOINT = {"type": "ephemeral"}
+#: What a schema for a whole answer may not say.
+_UNCHECKED = (
+    *str.split("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength"),
+    *str.split("minItems maxItems uniqueItems"),
+)
 _BREAKPOINT_TAIL = b',"cache_control":' + dumps(_BREAKPOINT) + b"}"
 
 
@@ -41,6 +47,13 @@ class MessagesCodec(Codec):
         decoder = self.decoder()
         decoder.feed_body(body)
         return decoder.finish()
+
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """See `Codec`."""
+        strict = strict_schema(schema, all_required=False, without=_UNCHECKED)
+        if strict is None or self.row.json_output != "schema":
+            return {}
+        return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
     def _head(self, wanted: Wanted) -> dict[str, Any]:
         """Breakpoints: one on the last tool, one on the system prompt, and two on user turns (`_fragments`)."""

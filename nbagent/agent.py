@@ -27,6 +27,8 @@ from nbagent.providers import resolve
 from nbagent.trace.recorder import Trace
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from nbagent.functions.registry import FunctionRegistry
     from nbagent.providers.base import LLMProvider
 
@@ -74,7 +76,7 @@ class Agent:
         self.function_registry = as_registry(tools) if function_registry is None else function_registry
         self.tool_executor = ToolExecutor(self.function_registry, approver=approve)
         self.context = context or ContextManager()
-        self.limits = limits or Limits(max_iterations=config.max_tool_iterations if config else None)
+        self.limits = _limits(limits, config)
         self.temperature = config.temperature if config else None
         self.trace = trace or Trace()
         self._queue = RunQueue()
@@ -200,9 +202,10 @@ class Agent:
         return await parse_message(self, sender, timestamp, content)
 
     def _executor(self, use_tools: bool, names: Iterable[str] | None) -> ToolExecutor:
-        if use_tools and names is None:
-            return self.tool_executor
-        return self.tool_executor.only(list(names or []) if use_tools else [])
+        executor = self.tool_executor
+        if names is not None or not use_tools:
+            executor = executor.only(list(names or []) if use_tools else [])
+        return executor.within(self.limits.tool_seconds)
 
     def _adapted(self) -> LLMProvider:
         """The provider, with tools described in the prompt where the model has no tool calling of its own."""
@@ -223,6 +226,15 @@ class Agent:
     ) -> None:
         """As `register_function`, with the schema given; takes the keys of a tool definition as keywords."""
         self.function_registry.register(name, description, function, parameters)
+
+    def tool_stats(self) -> DataFrame:
+        """How each tool did so far, by the trace: calls, failures, invalid arguments, denials, seconds.
+
+        Tools that were never called are there too, with zeros.
+        """
+        from nbagent.trace.stats import tool_stats
+
+        return tool_stats(self.trace.tool_calls, self.function_registry.names())
 
     def clear_history(self) -> None:
         """Forget the conversation; the system prompt stays."""
@@ -256,3 +268,13 @@ class Agent:
         counts = [(len(self.function_registry), "tool"), (len(self.context.messages), "message")]
         listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
         return f"<Agent {model}, {listed}>"
+
+
+def _limits(given: Limits | None, config: AgentConfig | None) -> Limits:
+    """An argument comes before the environment, and that before the configuration."""
+    limits = (given or Limits()).or_else(Limits.from_environment())
+    if config is None:
+        return limits
+    names = ("max_tool_calls", "max_total_tokens", "max_cost", "max_seconds", "tool_seconds")
+    configured = {name: getattr(config, name) for name in names}
+    return limits.or_else(Limits(max_iterations=config.max_tool_iterations, **configured))

@@ -95,12 +95,17 @@ class Run:
     request_options: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
     run_id: str = field(default_factory=lambda: new_id("run"))
-    spent: Spending = field(default_factory=Spending)
+    #: The run whose tool asks for this one; what is spent here is spent there.
+    parent: Run | None = field(init=False)
+    spent: Spending = field(init=False)
     result: AgentResult = field(init=False)
     #: What closed the history after an interrupted or failed turn: the partial answer, results made up.
     closing: list[LLMMessage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        outer = working_for.get()
+        self.parent = outer if outer is not None and outer.ticket.alive else None
+        self.spent = Spending(self.limits, self.parent.spent if self.parent else None)
         self.result = AgentResult(run_id=self.run_id)
 
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
@@ -111,6 +116,10 @@ class Run:
         for observe in self.observers:
             observe(event)
         return event
+
+
+#: The run whose tool is running here.
+working_for: ContextVar[Run | None] = ContextVar("nbagent_working_for", default=None)
 
 
 def new_id(kind: str) -> str:
@@ -194,8 +203,7 @@ class Turn:
         self._replace(message)
         run.context.count(response.usage)
         cost = self._cost(response)
-        run.spent.usage += response.usage
-        run.spent.cost = None if cost is None or run.spent.cost is None else run.spent.cost + cost
+        run.spent.add(response.usage, cost)
         if message.content or not self.calls:
             run.result.content = message.text
         run.result.finish_reason = response.finish_reason
@@ -237,6 +245,7 @@ class Turn:
     async def _run_group(self, group: list[int]) -> AsyncGenerator[Event]:
         context = copy_context()
         context.run(inside.set, inside.get() | {self.run.ticket})
+        context.run(working_for.set, self.run)
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
         try:
             for index in group:
@@ -272,6 +281,9 @@ class Turn:
         self.run.spent.tool_calls += 1
         if outcome.denied:
             self.run.result.status = "denied"
+        if not outcome.args_valid:
+            metadata = self.run.result.metadata
+            metadata["validation_retries"] = metadata.get("validation_retries", 0) + 1
         text = outcome.content if isinstance(outcome.content, str) else "[image]"
         about = {**self._about(index), "is_error": outcome.is_error, "duration_s": outcome.duration_s}
         event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, about, outcome)

@@ -112,6 +112,14 @@ class ToolExecutor:
         other.registry = self.registry.only(names)
         return other
 
+    def within(self, seconds: float | None) -> ToolExecutor:
+        """The same executor with another `timeout`; itself for None."""
+        if seconds is None:
+            return self
+        other = copy(self)
+        other.timeout = seconds
+        return other
+
     async def execute(self, function_name: str, arguments: dict[str, Any] | None = None) -> Any:
         """Call a tool and return its value as it is.
 

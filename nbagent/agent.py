@@ -6,11 +6,12 @@ This file only wires and delegates. The loop is in `core/loop.py`, its events in
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
+from nbagent.core import summary
 from nbagent.core.background import RunQueue, run_sync
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
@@ -19,7 +20,7 @@ from nbagent.core.loop import run_loop
 from nbagent.core.messages import AgentResult, LLMMessage
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.core.turn import Run, Ticket
-from nbagent.errors import ConfigurationError
+from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry
 from nbagent.pricing import price
@@ -170,6 +171,7 @@ class Agent:
                 context=self.context,
                 limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
                 price=price,
+                summarise=self._summarise,
                 observers=(self.trace.record,),
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
@@ -250,6 +252,21 @@ class Agent:
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor = self.tool_executor
         return other
+
+    def aside(self, system_prompt: str) -> Agent:
+        """An agent for a question beside the conversation: same provider, limits and trace; no history, no tools."""
+        other = self.fork()
+        other.context = ContextManager()
+        other.system_prompt, other.trace = system_prompt, self.trace
+        other.tool_executor = self.tool_executor.only([])
+        other.function_registry = other.tool_executor.registry
+        return other
+
+    async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
+        result = await self.aside(summary.PROMPT).chat(summary.transcript(messages), origin={"source": "summary"})
+        if result.status != "ok" or not result.content:
+            raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
+        return result.content
 
     async def aclose(self) -> None:
         """Close the provider's connections of the running event loop. The next message opens new ones."""

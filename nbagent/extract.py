@@ -116,12 +116,10 @@ async def _ask(
     agent: Agent, system: str, message: str, check: Callable[[Any], T], output_type: str, options: dict[str, Any]
 ) -> T:
     """Ask aside until `check` takes the JSON of the answer. Raises ExtractionError where it never does."""
-    aside = agent.fork()
-    aside.clear_history()
-    aside.system_prompt, aside.trace = system, agent.trace
+    aside = agent.aside(system)
     origin = {"source": "extract", "output_type": output_type}
     for _ in range(CORRECTIONS + 1):
-        result = await aside.chat(message, use_tools=False, origin=origin, **options)
+        result = await aside.chat(message, origin=origin, **options)
         try:
             return check(json_in(result.content))
         except ValueError as error:

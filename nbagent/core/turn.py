@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -24,6 +24,7 @@ from nbagent.core.events import Event
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
 from nbagent.core.repair import no_result, with_ids
+from nbagent.errors import NbagentError
 
 
 @dataclass(eq=False, slots=True)
@@ -90,6 +91,8 @@ class Run:
     context: ContextManager
     limits: Limits
     price: Callable[[Usage, str, str], float | None]
+    #: Sums up messages, by a run of its own.
+    summarise: Callable[[Sequence[LLMMessage]], Coroutine[Any, Any, str]]
     observers: Sequence[Callable[[Event], None]] = ()
     temperature: float | None = None
     request_options: Mapping[str, Any] = field(default_factory=dict)
@@ -156,6 +159,9 @@ class Turn:
     async def _ask(self) -> AsyncGenerator[Event]:
         """Send the history, pass on the answer as it comes."""
         run = self.run
+        async with aclosing(self._sum_up()) as summing:
+            async for event in summing:
+                yield event
         if done := run.context.prepare():
             yield run.emit(events.Context(done))
         messages = list(run.context.messages)
@@ -179,6 +185,24 @@ class Turn:
             raise RuntimeError(f"{type(run.provider).__name__}.stream() must end with an LLMResponse")
         for event in self._complete(self.response):
             yield event
+
+    async def _sum_up(self) -> AsyncGenerator[Event]:
+        """Let the model sum up the oldest turns of a history over its limits, where that is the strategy.
+
+        A summary that can't be had is no reason to stop: then the turns are dropped without one.
+        """
+        run = self.run
+        if run.context.strategy != "summarise" or not (oldest := run.context.oldest()):
+            return
+        yield run.emit(events.Context(f"summarising {len(oldest)} old messages"))
+        context = copy_context()
+        context.run(working_for.set, run)
+        try:
+            summary = await asyncio.create_task(run.summarise(oldest), context=context)
+        except NbagentError as error:
+            yield run.emit(events.Context(f"no summary: {error}"))
+        else:
+            run.context.drop(oldest, summary)
 
     def _request_facts(self, n_messages: int) -> dict[str, Any]:
         provider = self.run.provider

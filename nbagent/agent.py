@@ -6,12 +6,13 @@ This file only wires and delegates. The loop is in `core/loop.py`, its events in
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
-from nbagent.core import summary
+from nbagent.core import saved, summary
 from nbagent.core.background import RunQueue, run_sync
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
@@ -267,6 +268,25 @@ class Agent:
         if result.status != "ok" or not result.content:
             raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
         return result.content
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the conversation to a JSON file, for `Agent.load`. Keys and tools are not part of it.
+
+        Raises ConfigurationError where it can't be written; then what was in the file before is still there.
+        """
+        provider = self.provider
+        saved.save(path, self.context.messages, f"{provider.vendor}:{provider.model_name}")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], provider: Any = None, **options: Any) -> Agent:
+        """An agent that goes on with a saved conversation, with any provider; `options` are those of `Agent`.
+
+        >>> agent = Agent.load("analysis.json", "claude:claude-sonnet-5", tools=[mean_by])      # doctest: +SKIP
+        """
+        messages, _ = saved.load(path)
+        agent = cls(provider, **options)
+        agent.context.replace_history(messages)
+        return agent
 
     async def aclose(self) -> None:
         """Close the provider's connections of the running event loop. The next message opens new ones."""

@@ -243,7 +243,8 @@ class WireProvider(StreamingProvider):
         yield decoder.finish()
 
     def _target(self, path: str) -> Target:
-        return Target(self.base_url, path, self._key(), self.timeout, self._headers)
+        variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
+        return Target(self.base_url, path, self._key(), self.timeout, self._headers, variable)
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises where there must be one and there is none."""

@@ -26,6 +26,7 @@ from nbagent.errors import (
 from nbagent.providers.base import Functions, StreamingProvider
 from nbagent.providers.catalog import CATALOG, Row
 from nbagent.providers.http_errors import provider_error, request_id, shortened
+from nbagent.providers.redaction import is_telling
 from nbagent.providers.retry import retrying
 from nbagent.providers.transport import Body, Target, Transport, drain, read_events, read_up_to
 from nbagent.providers.wire import Codec
@@ -265,8 +266,10 @@ class WireProvider(StreamingProvider):
         return key if isinstance(key, str) else None
 
     def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
-        """The error with who, what and which request; the key, should the vendor have repeated it, blotted out."""
-        for secret in filter(None, (self._secret, _secret(self._row.api_key()), _secret(self._client_key))):
+        """The error with who, what and which request; secrets that the vendor repeated blotted out."""
+        told = [value for name, value in self._headers.items() if is_telling(name)]
+        known = (self._secret, *map(_secret, (self._row.api_key(), self._client_key, *told)))
+        for secret in filter(None, known):
             error.args = tuple(str(arg).replace(secret.get_secret_value(), "***") for arg in error.args)
         if isinstance(error, ProviderError):
             text = shortened(str(error.args[0]))

@@ -7,7 +7,7 @@ nobody asks.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -39,10 +39,12 @@ class Exchange:
     response_bytes: int | None = None
     #: The vendor's id of the request.
     request_id: str | None = None
-    #: Seconds until the answer's head was there.
+    #: Seconds until the answer's head was there (of an error that an SDK reads itself: until all of it was).
     ttfb_s: float | None = None
     #: The answer was read to its end; False where it broke, or was left at its logical end or by an interrupt.
     complete: bool = False
+    #: The names that stand for secrets, without the dollar sign.
+    secrets: Sequence[str] = ()
     #: A body was longer than what is kept of one.
     truncated: bool = False
     #: What broke the connection. An answer with an error status is an answer.

@@ -164,6 +164,7 @@ class _Recording:
             duration_s=self._duration,
             ttfb_s=self._ttfb,
             complete=self.complete,
+            secrets=sorted(redactor.names),
             truncated=max(len(sent), self._size) > LONGEST_KEPT,
             **answer,
         )

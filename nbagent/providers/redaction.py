@@ -33,6 +33,8 @@ class Redactor:
 
     def __init__(self, url: str, headers: Mapping[str, str], key: str | None, variable: str) -> None:
         self._variable = variable
+        #: The names that stand for secrets.
+        self.names: set[str] = set()
         self._names: dict[str, str] = {}
         self._add(key, variable)
         for name, value in headers.items():
@@ -46,14 +48,9 @@ class Redactor:
                 self._add(unquote(value), self._name_for(name))
 
     def text(self, text: str) -> str:
-        """The text without secrets, and without the beginning of one at its end, where a text was cut or broke off."""
+        """The text without secrets."""
         for secret in sorted(self._names, key=len, reverse=True):
-            name = f"${self._names[secret]}"
-            text = _pattern(secret).sub(lambda _, name=name: name, text)  # type: ignore[misc]
-            for length in range(len(secret) - 1, SHORTEST_SECRET - 1, -1):
-                if text.endswith(secret[:length]):
-                    text = text[:-length] + name
-                    break
+            text = blotted(text, secret, f"${self._names[secret]}")
         return text
 
     def url(self, url: str) -> str:
@@ -84,6 +81,8 @@ class Redactor:
         return self._variable if place.lower() in _KEY_PLACES else re.sub(r"\W", "_", place).upper()
 
     def _add(self, secret: str | None, name: str) -> None:
+        if secret:
+            self.names.add(name)
         if secret and len(secret) >= SHORTEST_SECRET:
             self._names.setdefault(secret, name)
 
@@ -96,6 +95,19 @@ class Redactor:
             values = re.findall(r"=([^;]*)", value)
         for secret in values:
             self._add(secret, name)
+
+
+def blotted(text: str, secret: str, mask: str = "***") -> str:
+    """The text without a secret, and without the beginning of it at the end, where a text was cut or broke off.
+
+    >>> blotted("key=sk%2D12345678 or sk-1234567", "sk-12345678")
+    'key=*** or ***'
+    """
+    text = _pattern(secret).sub(lambda _: mask, text)
+    for length in range(len(secret) - 1, SHORTEST_SECRET - 1, -1):
+        if text.endswith(secret[:length]):
+            return text[:-length] + mask
+    return text
 
 
 def is_telling(name: str) -> bool:

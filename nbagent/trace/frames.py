@@ -72,6 +72,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "request_body": TEXT, "response_headers": TEXT, "response_body": TEXT, "error_type": TEXT,
         "error_message": TEXT, "request_id": TEXT, "http_version": TEXT, "started": TIME, "ttfb_s": REAL,
         "duration_s": REAL, "request_bytes": COUNT, "response_bytes": COUNT, "complete": FLAG, "truncated": FLAG,
+        "secrets": TEXT,
     },
     # sums of `calls` by run, vendor, model and day
     "usage": {

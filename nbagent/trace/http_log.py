@@ -21,7 +21,6 @@ _NOT_CURLS = re.compile(
 )
 #: `status in HTTPStatus` is an error before Python 3.12.
 _STATUSES = frozenset(map(int, HTTPStatus))
-_VARIABLE = re.compile(r"\\(\$[A-Z][A-Z0-9_]{2,})")
 
 
 def curl(row: Row) -> str:
@@ -32,9 +31,9 @@ def curl(row: Row) -> str:
     body = row["request_body"]
     if row["truncated"] and row["request_bytes"] > len(body.encode()):
         raise ConfigurationError(f"this request's body had {row['request_bytes']:,} bytes and was not kept whole.")
-    headers = json.loads(row["request_headers"]).items()
-    parts = [f"curl -sSN -X {row['method']} {_quoted(row['url'])}"]
-    parts += [f"-H {_quoted(f'{name}: {text}')}" for name, text in headers if not _NOT_CURLS.match(name)]
+    headers, secrets = json.loads(row["request_headers"]).items(), json.loads(row["secrets"])
+    parts = [f"curl -sSN -X {row['method']} {_quoted(row['url'], secrets)}"]
+    parts += [f"-H {_quoted(f'{name}: {text}', secrets)}" for name, text in headers if not _NOT_CURLS.match(name)]
     if not body:
         return " \\\n  ".join(parts)
     end = "BODY"
@@ -44,11 +43,13 @@ def curl(row: Row) -> str:
     return " \\\n  ".join([*parts, f"--data-binary @- <<'{end}'"]) + f"\n{body}\n{end}"
 
 
-def _quoted(text: str) -> str:
+def _quoted(text: str, secrets: Sequence[str]) -> str:
     """One word for the shell, in which the names of secrets are variables and nothing else is."""
+    named = [name for name in secrets if f"${name}" in text]
+    if not named:
+        return shlex.quote(text)
     escaped = re.sub(r'([\\"$`])', r"\\\1", text)
-    with_variables = _VARIABLE.sub(r"\1", escaped)
-    return shlex.quote(text) if with_variables == escaped else f'"{with_variables}"'
+    return '"' + re.sub(rf"\\(\$(?:{'|'.join(named)})\b)", r"\1", escaped) + '"'
 
 
 def har(rows: Sequence[Row]) -> dict[str, Any]:

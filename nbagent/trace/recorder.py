@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """Tables of everything that happened: `runs`, `calls`, `messages`, `tool_calls`, `thinking`, `usage`, `events`.
+    """Tables of what happened: `runs`, `calls`, `messages`, `tool_calls`, `thinking`, `usage`, `events`, `http`.
 
     Every table has `run_id`, `session_id` and `ts`; join them by `run_id`, `call_id` and `tool_call_id`. Tables exist
     with all their columns before anything happened. Several agents may share one trace.

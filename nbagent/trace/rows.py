@@ -16,9 +16,9 @@ REPR_CHARS = 2_000
 
 
 def about_exchange(exchange: Exchange) -> Row:
-    """The columns of `http` that come from the exchange; headers as JSON."""
+    """The columns of `http` that come from the exchange; what is not a plain value as JSON."""
     row = {each.name: getattr(exchange, each.name) for each in fields(exchange)}
-    for name in ("request_headers", "response_headers"):
+    for name in ("request_headers", "response_headers", "secrets"):
         row[name] = None if row[name] is None else as_json(row[name])
     return row
 

@@ -177,6 +177,7 @@ class Agent:
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
                 origin=origin or {"source": "python"},
+                record_http=self.trace.record_http,
             )
             return run_loop(run, message)
 
@@ -249,7 +250,8 @@ class Agent:
 
     def fork(self) -> Agent:
         """Another agent that goes on from this conversation: same provider and tools, its own history and trace."""
-        other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy())
+        trace = Trace(record_http=self.trace.record_http)
+        other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy(), trace=trace)
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor = self.tool_executor
         return other

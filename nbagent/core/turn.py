@@ -21,6 +21,7 @@ from nbagent.core import events
 from nbagent.core.background import RunQueue
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
+from nbagent.core.http_log import Exchange, collected
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
 from nbagent.core.repair import no_result, with_ids
@@ -97,6 +98,8 @@ class Run:
     temperature: float | None = None
     request_options: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether each HTTP exchange is to become an event.
+    record_http: bool = False
     run_id: str = field(default_factory=lambda: new_id("run"))
     #: The run whose tool asks for this one; what is spent here is spent there.
     parent: Run | None = field(init=False)
@@ -104,6 +107,8 @@ class Run:
     result: AgentResult = field(init=False)
     #: What closed the history after an interrupted or failed turn: the partial answer, results made up.
     closing: list[LLMMessage] = field(default_factory=list)
+    #: Events that the observers have had, and the reader gets before the next one.
+    unread: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         outer = working_for.get()
@@ -119,6 +124,10 @@ class Run:
         for observe in self.observers:
             observe(event)
         return event
+
+    def emit_at_once(self, event: Event, metadata: Mapping[str, Any]) -> None:
+        """`emit` for where nothing can be yielded; the loop hands the event on with its next one."""
+        self.unread.append(self.emit(event, metadata))
 
 
 #: The run whose tool is running here.
@@ -142,6 +151,7 @@ class Turn:
         self.calls: list[FunctionCall] = []
         self._ids: list[str] = []
         self._outcomes: dict[int, ToolOutcome] = {}
+        self._exchanges = 0
         self._message = LLMMessage("assistant", "", interrupted=True)
 
     async def events(self) -> AsyncGenerator[Event]:
@@ -169,8 +179,8 @@ class Turn:
         run.spent.iterations = self.step
         yield run.emit(events.TurnStarted(metadata=self._request_facts(len(messages))), self.meta)
         functions = run.tools.list_functions() or None
-        stream = run.provider.stream(messages, functions, run.temperature, **run.request_options)
-        async with aclosing(_generator(stream)) as answer:
+        stream = _generator(run.provider.stream(messages, functions, run.temperature, **run.request_options))
+        async with aclosing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
             async for item in answer:
                 if isinstance(item, LLMResponse):
                     self.response = item
@@ -203,6 +213,12 @@ class Turn:
             yield run.emit(events.Context(f"no summary: {error}"))
         else:
             run.context.drop(oldest, summary)
+
+    def _exchanged(self, exchange: Exchange) -> None:
+        """An HTTP exchange has ended, however it did."""
+        self._exchanges += 1
+        facts = {"attempt": self._exchanges, **exchange.facts()}
+        self.run.emit_at_once(events.Http(metadata=facts, exchange=exchange), self.meta)
 
     def _request_facts(self, n_messages: int) -> dict[str, Any]:
         provider = self.run.provider

@@ -138,8 +138,9 @@ class PromptedProvider(StreamingProvider):
         else:
             call, usage = await self._asked(messages, functions, kwargs)
         if call is None:
-            async for item in self._chat(messages, temperature, kwargs, usage):
-                yield item
+            async with aclosing(self._chat(messages, temperature, kwargs, usage)) as items:
+                async for item in items:
+                    yield item
             return
         yield LLMResponse("", [call], "tool_calls", {"usage": usage, "model": self.model_name})
 

@@ -26,6 +26,7 @@ from nbagent.errors import (
 from nbagent.providers.base import Functions, StreamingProvider
 from nbagent.providers.catalog import CATALOG, Row
 from nbagent.providers.http_errors import provider_error, request_id, shortened
+from nbagent.providers.redaction import blotted, is_telling
 from nbagent.providers.retry import retrying
 from nbagent.providers.transport import Body, Target, Transport, drain, read_events, read_up_to
 from nbagent.providers.wire.codec import Codec
@@ -247,7 +248,8 @@ class WireProvider(StreamingProvider):
         yield decoder.finish()
 
     def _target(self, path: str) -> Target:
-        return Target(self.base_url, path, self._key(), self.timeout, self._headers)
+        variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
+        return Target(self.base_url, path, self._key(), self.timeout, self._headers, variable)
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises where there must be one and there is none."""
@@ -268,17 +270,21 @@ class WireProvider(StreamingProvider):
         return key if isinstance(key, str) else None
 
     def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
-        """The error with who, what and which request; the key, should the vendor have repeated it, blotted out."""
-        for secret in filter(None, (self._secret, _secret(self._row.api_key()), _secret(self._client_key))):
-            error.args = tuple(str(arg).replace(secret.get_secret_value(), "***") for arg in error.args)
+        """The error with who, what and which request; secrets that the vendor repeated blotted out."""
+        told = [value for name, value in self._headers.items() if is_telling(name)]
+        known = (self._secret, *map(_secret, (self._row.api_key(), self._client_key, *told)))
+        if isinstance(error, ProviderError) and response is not None:
+            error.request_id = error.request_id or request_id(response.headers)
+        for secret in filter(None, known):
+            error.args = tuple(blotted(str(arg), secret.get_secret_value()) for arg in error.args)
+            if isinstance(error, ProviderError) and error.request_id:
+                error.request_id = blotted(error.request_id, secret.get_secret_value())
         if isinstance(error, ProviderError):
             text = shortened(str(error.args[0]))
             error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
             error.args = (error.message,)
             error.__context__ = None  # what a parser choked on holds the whole answer
             error.vendor, error.model = self.vendor, self.model_name
-            if response is not None:
-                error.request_id = error.request_id or request_id(response.headers)
         return error
 
 

@@ -55,7 +55,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "name": TEXT, "args": TEXT, "args_raw": TEXT, "args_valid": FLAG, "validation_error": TEXT, "repaired": FLAG,
         "approval": TEXT, "result_text": TEXT, "result_type": TEXT, "result_repr": TEXT, "truncated": FLAG,
         "result_chars": COUNT, "is_error": FLAG, "error_type": TEXT, "error_message": TEXT, "started": TIME,
-        "ended": TIME, "duration_s": REAL, "function_version": TEXT, "cell_id_of_definition": TEXT,
+        "ended": TIME, "duration_s": REAL, "function_version": TEXT, "cell_id_of_definition": TEXT, "traceback": TEXT,
     },
     # one row per stretch of thinking; `kind` is visible, omitted or redacted
     "thinking": {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import traceback
 from dataclasses import fields
 from typing import Any
 
 from nbagent.core.http_log import Exchange
 from nbagent.core.messages import ToolOutcome
+from nbagent.errors import ToolError
 
 Row = dict[str, Any]
 
@@ -39,11 +41,17 @@ def about_outcome(outcome: ToolOutcome) -> Row:
         "is_error": outcome.is_error,
         "error_type": type(error).__name__ if error else None,
         "error_message": str(error) if error else None,
+        "traceback": _traceback(error) if error else None,
         "started": outcome.started,
         "ended": outcome.started + outcome.duration_s,
         "duration_s": outcome.duration_s,
         "function_version": outcome.function_version,
     }
+
+
+def _traceback(error: BaseException) -> str | None:
+    """All of it, library code included: the model reads a short form. An error of our own has nothing to trace."""
+    return None if isinstance(error, ToolError) else "".join(traceback.format_exception(error))
 
 
 def _repr(value: Any) -> str:

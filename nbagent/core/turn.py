@@ -21,6 +21,7 @@ from nbagent.core import events
 from nbagent.core.background import RunQueue
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
+from nbagent.core.images import described, images_of
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
 from nbagent.core.repair import no_result, with_ids
@@ -189,7 +190,7 @@ class Turn:
         self.calls = with_ids(response.function_calls or [], prefix=self.meta["call_id"])
         self._ids = [new_id("tool") for _ in self.calls]
         message = LLMMessage(
-            "assistant", response.content or "", tool_calls=self.calls or None, provider_extras=response.raw_response
+            "assistant", response.message_content, tool_calls=self.calls or None, provider_extras=response.raw_response
         )
         self._replace(message)
         run.context.count(response.usage)
@@ -198,6 +199,7 @@ class Turn:
         run.spent.cost = None if cost is None or run.spent.cost is None else run.spent.cost + cost
         if message.content or not self.calls:
             run.result.content = message.text
+        run.result.images += images_of(message.content)
         run.result.finish_reason = response.finish_reason
         if (response.metadata or {}).get("quoted"):
             run.result.metadata["quoted"] = True
@@ -272,7 +274,7 @@ class Turn:
         self.run.spent.tool_calls += 1
         if outcome.denied:
             self.run.result.status = "denied"
-        text = outcome.content if isinstance(outcome.content, str) else "[image]"
+        text = described(outcome.content)
         about = {**self._about(index), "is_error": outcome.is_error, "duration_s": outcome.duration_s}
         event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, about, outcome)
         return self.run.emit(event, self.meta)
@@ -299,7 +301,7 @@ class Turn:
                     "id": call.id,
                     "name": call.name,
                     "arguments": call.arguments if outcome is None else outcome.call.arguments,
-                    "result": message.text or "[image]",
+                    "result": described(message.content),
                     "is_error": message.is_error,
                     "duration_s": outcome.duration_s if outcome else None,
                 }

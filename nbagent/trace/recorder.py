@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core import events as kinds
 from nbagent.core.context import estimate_tokens
 from nbagent.core.events import Event
+from nbagent.core.images import described
 from nbagent.core.messages import LLMMessage, ToolOutcome
 from nbagent.core.turn import new_id
 
@@ -198,7 +199,7 @@ class Trace:
             duration_s=time.time() - call["started"],
         )
         self._close_thinking(run, event, call["call_id"], response.usage.reasoning_tokens)
-        self._message(event, LLMMessage("assistant", response.content or "", tool_calls=response.function_calls))
+        self._message(event, LLMMessage("assistant", response.message_content, tool_calls=response.function_calls))
 
     def _close_thinking(self, run: _OpenRun, event: Event, call_id: str, tokens: int | None) -> None:
         text = "".join(run.thinking.pop(call_id, []))
@@ -313,7 +314,7 @@ def _about(outcome: ToolOutcome) -> Row:
         "validation_error": outcome.validation_error,
         "repaired": outcome.repaired,
         "approval": outcome.approval,
-        "result_text": outcome.content if isinstance(outcome.content, str) else "[image]",
+        "result_text": described(outcome.content),
         "result_type": None if outcome.is_error else type(outcome.value).__name__,
         "result_repr": None if outcome.is_error else _repr(outcome.value),
         "truncated": outcome.truncated,

@@ -6,7 +6,7 @@ import json
 import pytest
 from loopback import Answer, claude_said, said, sse
 
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, create_provider
 from nbagent.core.events import Retry
 from nbagent.core.messages import LLMMessage
 from nbagent.core.repair import repair
@@ -15,6 +15,8 @@ from nbagent.providers.prompted import PromptedProvider
 from nbagent.providers.wire import error_class
 
 GIF = b"GIF89a" + bytes([3, 0, 2, 0])
+#: One black pixel.
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
 ENCODED = base64.b64encode(GIF).decode()
 CALL = {
     "choices": [
@@ -193,3 +195,16 @@ async def test_images_of_answers_reach_the_user(tmp_path):
     assert agent.trace.messages["n_blocks"].tolist() == [1, 4, 1, 2]
     assert (await agent.chat(["Bluer, please.", result.images[0]])).content == "Bluer now."
     assert agent.conversation_history[-2].content[1] == image
+
+
+@pytest.mark.local_model
+async def test_a_real_server_whose_model_sees_nothing(embedded):
+    await embedded.prepare()
+    key = embedded._server.secret.get_secret_value()
+    provider = create_provider("open_source", base_url=embedded.base_url, api_key=key, max_tokens=8)
+    agent = Agent(provider)
+    with pytest.raises(ImageInputError, match="image input is not supported"):
+        await agent.chat(["What is this?", PNG])
+    assert (await agent.chat("Say hello.")).content
+    assert "image" in agent.trace.events.query("type == 'retry'")["content"].item()
+    await provider.aclose()

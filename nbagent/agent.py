@@ -130,8 +130,9 @@ class Agent:
     ) -> AgentResult:
         """Ask, let the model use the tools, and return the answer.
 
-        `message` is a text, content parts, or a list of messages, which replaces the history (the system message
-        stays). Further options are those of `chat_stream`. Raises a `ProviderError` where the vendor fails, with the
+        `message` is a text; an image (a matplotlib figure, a PIL image, a `pathlib.Path`, bytes); a list of texts,
+        images and content parts; or a list of messages, which replaces the history (the system message stays).
+        Further options are those of `chat_stream`. Raises a `ProviderError` where the vendor fails, with the
         unfinished result at `error.partial`.
         """
         return await self.chat_stream(message, max_iterations=max_iterations, **options).collect(handler)

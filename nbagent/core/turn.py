@@ -22,6 +22,7 @@ from nbagent.core.background import RunQueue
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
 from nbagent.core.http_log import Exchange, collected
+from nbagent.core.images import described, images_of
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
 from nbagent.core.repair import no_result, with_ids
@@ -238,7 +239,7 @@ class Turn:
         self.calls = with_ids(response.function_calls or [], prefix=self.meta["call_id"])
         self._ids = [new_id("tool") for _ in self.calls]
         message = LLMMessage(
-            "assistant", response.content or "", tool_calls=self.calls or None, provider_extras=response.raw_response
+            "assistant", response.message_content, tool_calls=self.calls or None, provider_extras=response.raw_response
         )
         self._replace(message)
         run.context.count(response.usage)
@@ -246,6 +247,7 @@ class Turn:
         run.spent.add(response.usage, cost)
         if message.content or not self.calls:
             run.result.content = message.text
+        run.result.images += images_of(message.content)
         run.result.finish_reason = response.finish_reason
         if (response.metadata or {}).get("quoted"):
             run.result.metadata["quoted"] = True
@@ -324,7 +326,7 @@ class Turn:
         if not outcome.args_valid:
             metadata = self.run.result.metadata
             metadata["validation_retries"] = metadata.get("validation_retries", 0) + 1
-        text = outcome.content if isinstance(outcome.content, str) else "[image]"
+        text = described(outcome.content)
         about = {**self._about(index), "is_error": outcome.is_error, "duration_s": outcome.duration_s}
         event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, about, outcome)
         return self.run.emit(event, self.meta)
@@ -351,7 +353,7 @@ class Turn:
                     "id": call.id,
                     "name": call.name,
                     "arguments": call.arguments if outcome is None else outcome.call.arguments,
-                    "result": message.text or "[image]",
+                    "result": described(message.content),
                     "is_error": message.is_error,
                     "duration_s": outcome.duration_s if outcome else None,
                 }

@@ -49,6 +49,12 @@ class Row:
     replay: tuple[str, ...] = ()
     #: A field that every assistant message must have, empty where nothing was received.
     replay_always: str = ""
+    #: How the names of models begin that take no images, as a regular expression. Those not named here may try.
+    no_images: str = ""
+    #: How the addresses of images begin that the vendor fetches itself, as a regular expression.
+    image_urls: str = "https?://"
+    #: The images of an answer go back in its `images`, as they came (chat completions).
+    replay_images: bool = False
     #: Set cache breakpoints (Messages API).
     cache: bool = False
     #: How an answer can be held to JSON: to a "schema", to be some "object", or "" for not at all.
@@ -80,6 +86,7 @@ _ROWS = (
         max_tokens_name="max_completion_tokens",
         no_temperature=("gpt-5", "o1", "o3", "o4"),
         reasoning=r"gpt-5(?!-chat)|o[134]|codex",
+        no_images=r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini",
     ),
     Row(
         "claude",
@@ -111,6 +118,7 @@ _ROWS = (
         base_url_vars=("MINIMAX_BASE_URL",),
         body={"max_tokens": 32_000},
         min_temperature=0.01,
+        no_images="MiniMax-M2",
         cache=True,
         json_output="",
         unsigned_thinking=True,
@@ -126,6 +134,7 @@ _ROWS = (
         base_url_vars=("DASHSCOPE_BASE_URL",),
         tools_body={"parallel_tool_calls": True},
         json_output="",  # refused while thinking
+        no_images="qwen3-(max|coder)|qwq",
     ),
     # https://docs.bigmodel.cn: reasoning goes back with tool results, usage comes unasked, arguments stream on demand
     Row(
@@ -140,8 +149,10 @@ _ROWS = (
         stream_usage=False,
         replay=("reasoning_content",),
         json_output="object",
+        no_images=r"glm-(4\.[567]|5(\.[12])?)(-(air|airx|x|turbo|flash|flashx))?$",
     ),
-    # https://api-docs.deepseek.com/guides/thinking_mode: reasoning_content is mandatory after tool calls, even empty
+    # https://api-docs.deepseek.com/guides/thinking_mode: reasoning_content is mandatory after tool calls, even empty;
+    # https://api-docs.deepseek.com/guides/vision: the flash models see
     Row(
         "deepseek",
         _CHAT,
@@ -153,6 +164,7 @@ _ROWS = (
         replay=("reasoning_content",),
         replay_always="reasoning_content",
         json_output="object",
+        no_images="deepseek-v4-pro",
     ),
     Row(
         "openrouter",
@@ -163,6 +175,7 @@ _ROWS = (
         key_vars=("OPENROUTER_API_KEY",),
         base_url_vars=("OPENROUTER_BASE_URL",),
         replay=("reasoning_details",),
+        replay_images=True,
     ),
     # last of those with a key: many set GOOGLE_API_KEY for other services of Google
     Row(
@@ -174,6 +187,7 @@ _ROWS = (
         key_vars=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         base_url_vars=("GOOGLE_GEMINI_BASE_URL",),
         max_tokens_name="maxOutputTokens",
+        image_urls="https://generativelanguage.googleapis.com/|gs://",
     ),
     Row(
         "ollama",
@@ -185,6 +199,7 @@ _ROWS = (
         base_url_vars=("OLLAMA_BASE_URL",),
         keyless=True,
         replay=("reasoning",),
+        image_urls="(?!)",  # none
     ),
     # vLLM, llama.cpp, LM Studio, LocalAI, gateways: what came is sent back under the name it came with
     Row(
@@ -196,7 +211,7 @@ _ROWS = (
         keyless=True,
         replay=_CHAT_REASONING,
     ),
-    Row("local", "nbagent.providers.local:LocalProvider", "openai_chat", keyless=True),
+    Row("local", "nbagent.providers.local:LocalProvider", "openai_chat", keyless=True, no_images="."),
     Row("scripted", "nbagent.providers.scripted:ScriptedProvider", "", keyless=True),
 )
 

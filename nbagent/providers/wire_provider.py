@@ -18,6 +18,7 @@ from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
     ConfigurationError,
+    ImageInputError,
     IncompleteStreamError,
     InvalidResponseError,
     NbagentError,
@@ -30,7 +31,7 @@ from nbagent.providers.redaction import blotted, is_telling
 from nbagent.providers.retry import retrying
 from nbagent.providers.transport import Body, Target, Transport, drain, read_events, read_up_to
 from nbagent.providers.wire.codec import Codec
-from nbagent.providers.wire.refused import Changes, refused_field, tool_named
+from nbagent.providers.wire.refused import IMAGES, Changes, refused_field, tool_named
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -210,8 +211,8 @@ class WireProvider(StreamingProvider):
         round takes one of a few fields out of the request.
         """
         changes = dict(self._refused.get(self.model_name, {}))
+        body = encode(changes)
         while True:
-            body = encode(changes)
             try:
                 response = await self._transport.open(self._target(path), body)
                 break
@@ -220,7 +221,11 @@ class WireProvider(StreamingProvider):
                 refused = refused_field(error, body, changes)
                 if not refused:
                     raise
-            changes |= refused
+                changes |= refused
+                try:
+                    body = encode(changes)
+                except ImageInputError:  # the question itself is an image: the vendor's own words say more
+                    raise exc from None
             yield _without(refused)
         self._refused.setdefault(self.model_name, {}).update(changes)
         yield response
@@ -298,7 +303,8 @@ def _secret(value: str | SecretStr | None) -> SecretStr | None:
 def _without(refused: Changes) -> Retry:
     """Tells that the request is sent again without a field, or with the field's other name."""
     ((name, other),) = refused.items()
-    text = f"This model does not take {name}. Trying again with {other or 'the default'}."
+    instead = other or ("words in their place" if name == IMAGES else "the default")
+    text = f"This model does not take {name}. Trying again with {instead}."
     facts = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError", "refused": name}
     return Retry(text, metadata=facts)
 

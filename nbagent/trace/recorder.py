@@ -240,7 +240,7 @@ class Trace:
             duration_s=time.time() - call["started"],
         )
         self._close_thinking(run, event, call["call_id"], response.usage.reasoning_tokens)
-        self._message(event, LLMMessage("assistant", response.content or "", tool_calls=response.function_calls))
+        self._message(event, LLMMessage("assistant", response.message_content, tool_calls=response.function_calls))
 
     def _close_thinking(self, run: _OpenRun, event: Event, call_id: str, tokens: int | None) -> None:
         text = "".join(run.thinking.pop(call_id, []))

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from nbagent.core.http_log import Exchange
+from nbagent.core.images import described
 from nbagent.core.messages import ToolOutcome
 from nbagent.errors import ToolError
 
@@ -33,7 +34,7 @@ def about_outcome(outcome: ToolOutcome) -> Row:
         "validation_error": outcome.validation_error,
         "repaired": outcome.repaired,
         "approval": outcome.approval,
-        "result_text": outcome.content if isinstance(outcome.content, str) else "[image]",
+        "result_text": described(outcome.content),
         "result_type": None if outcome.is_error else type(outcome.value).__name__,
         "result_repr": None if outcome.is_error else _repr(outcome.value),
         "truncated": outcome.truncated,

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, overload
 from nbagent.errors import ConfigurationError
 from nbagent.functions.discovery import settings_of
 from nbagent.functions.introspection import underlying
-from nbagent.functions.registry import OPTIONS, FunctionDefinition, FunctionRegistry
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -164,9 +164,9 @@ def as_registry(tools: Any) -> FunctionRegistry:
     registry = LiveRegistry()
     for item in _items(tools):
         if isinstance(item, FunctionDefinition):
-            _adopt(registry, item)
+            registry.adopt(item)
         elif callable(item) and (entry := live.entry_of(item)):
-            _adopt(registry, entry)
+            registry.adopt(entry)
         elif callable(item):
             settings = dict(settings_of(item) or {})
             name: str = settings.pop("name", None) or getattr(item, "__name__", "")
@@ -182,9 +182,3 @@ def _items(tools: Any) -> Iterable[Any]:
     if tools is None:
         return ()
     return (tools,) if callable(tools) or isinstance(tools, (FunctionDefinition, str)) else tools
-
-
-def _adopt(registry: FunctionRegistry, definition: FunctionDefinition) -> None:
-    parameters = definition.parameters if definition.schema is None else None
-    options = {option: getattr(definition, option) for option in OPTIONS}
-    registry.register(definition.name, definition.description, definition.func, parameters, **options)

@@ -110,6 +110,12 @@ class FunctionRegistry:
                 raise ConfigurationError(f"tool {name!r}: no option {option!r}; there are {', '.join(OPTIONS)}.")
         self._entries[name] = FunctionDefinition(name, description or "", parameters, func, **options)
 
+    def adopt(self, definition: FunctionDefinition) -> None:
+        """Register a definition that was made elsewhere, with its options."""
+        parameters = definition.parameters if definition.schema is None else None
+        options = {option: getattr(definition, option) for option in OPTIONS}
+        self.register(definition.name, definition.description, definition.func, parameters, **options)
+
     def unregister(self, name: str) -> None:
         """Remove a function; nothing happens where there is none of that name."""
         self._entries.pop(name, None)

@@ -25,6 +25,7 @@ from nbagent.core.messages import AgentResult, LLMMessage
 from nbagent.errors import NbagentError
 from nbagent.functions.live import live
 from nbagent.notebook.approval import Approval
+from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.runner import run_in_cell
@@ -92,19 +93,14 @@ class AgentMagics(Magics):
 
     @line_magic("agent")
     def agent_line(self, line: str) -> Any:
-        """`%agent status | tools | trace | new | undo | help`, of the agent in the variable `agent`."""
-        command = line.strip() or "status"
-        commands = {
-            "status": lambda agent: agent,
-            "tools": lambda agent: agent.function_registry,
-            "trace": lambda agent: agent.trace,
-            "new": lambda agent: agent.clear_history(),
-            "undo": lambda agent: agent.undo() and None,
-            "help": lambda agent: print(_help()),  # noqa: T201  help is for the reader of the cell
-        }
-        if command not in commands:
-            raise UsageError(f"%agent {command}: not a command; there are {', '.join(commands)}")
-        return commands[command](self._find("agent"))
+        """Look at the agent in the variable `agent`, or change it: `%agent help` lists the commands."""
+        name, *words = line.split() or ["status"]
+        if name not in COMMANDS:
+            raise UsageError(f"%agent {name}: not a command; there are {', '.join(COMMANDS)}")
+        try:
+            return COMMANDS[name].run(self.shell, self._find("agent"), words)
+        except NbagentError as error:
+            raise _readable(error) from None
 
     def _prepare(self, line: str, cell: str) -> tuple[Any, Agent, Any]:
         """Everything that can be wrong with a cell is found here, before any request and before anything changes."""
@@ -235,11 +231,6 @@ def _readable(error: E) -> E:
     lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
     error.__dict__["_render_traceback_"] = lambda: lines
     return error
-
-
-def _help() -> str:
-    """What `%%agent?` says, and the line magic's own commands."""
-    return f"{AgentMagics.agent.__doc__}\n{AgentMagics.agent_line.__doc__}".replace("::\n\n", "")
 
 
 def _to_async_cell(shell: Any) -> Any:

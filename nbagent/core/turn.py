@@ -63,6 +63,12 @@ class Provider(Protocol):
         """Events, and the whole answer last."""
         ...
 
+    def request_facts(
+        self, messages: list[LLMMessage], functions: Any, temperature: float | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """What a request holds beside the conversation, for the trace."""
+        ...
+
 
 class Tools(Protocol):
     """What the loop needs of a tool executor; `nbagent.functions.executor.ToolExecutor` has it."""
@@ -89,7 +95,7 @@ class Run:
     tools: Tools
     context: ContextManager
     limits: Limits
-    price: Callable[[Usage, str, str], float | None]
+    price: Callable[[Usage, str, str, Any], float | None]
     observers: Sequence[Callable[[Event], None]] = ()
     temperature: float | None = None
     request_options: Mapping[str, Any] = field(default_factory=dict)
@@ -152,8 +158,8 @@ class Turn:
         messages = list(run.context.messages)
         run.context.add_message(self._message)
         run.spent.iterations = self.step
-        yield run.emit(events.TurnStarted(metadata=self._request_facts(len(messages))), self.meta)
         functions = run.tools.list_functions() or None
+        yield run.emit(events.TurnStarted(metadata=self._request_facts(messages, functions)), self.meta)
         stream = run.provider.stream(messages, functions, run.temperature, **run.request_options)
         async with aclosing(_generator(stream)) as answer:
             async for item in answer:
@@ -171,16 +177,16 @@ class Turn:
         for event in self._complete(self.response):
             yield event
 
-    def _request_facts(self, n_messages: int) -> dict[str, Any]:
-        provider = self.run.provider
+    def _request_facts(self, messages: list[LLMMessage], functions: Any) -> dict[str, Any]:
+        run, provider = self.run, self.run.provider
         return {
             "step": self.step,
             "provider": provider.vendor,
             "model": provider.model_name,
             "base_url_host": getattr(provider, "base_url_host", None),
             "stream": getattr(provider, "streaming", None),
-            "n_messages_in": n_messages,
-            "params": {"temperature": self.run.temperature, **self.run.request_options},
+            "n_messages_in": len(messages),
+            **provider.request_facts(messages, functions, run.temperature, run.request_options),
         }
 
     def _complete(self, response: LLMResponse) -> Iterator[Event]:
@@ -213,7 +219,10 @@ class Turn:
         if "usage" not in metadata:
             return None
         return self.run.price(
-            response.usage, metadata.get("model") or self.run.provider.model_name, self.run.provider.vendor
+            response.usage,
+            metadata.get("model") or self.run.provider.model_name,
+            self.run.provider.vendor,
+            metadata.get("usage_raw"),
         )
 
     async def _act(self) -> AsyncGenerator[Event]:

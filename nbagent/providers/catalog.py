@@ -37,22 +37,24 @@ class Row:
     tools_body: Mapping[str, Any] = field(default_factory=dict)
     #: The vendor's name of the output limit, which callers always call `max_tokens`.
     max_tokens_name: str = "max_tokens"
-    #: Prefixes of models that refuse `temperature`.
-    no_temperature: tuple[str, ...] = ()
     #: Lower temperatures are refused: this one is sent in their place.
     min_temperature: float = 0.0
-    #: How the names of models that reason begin, as a regular expression (Responses API).
-    reasoning: str = ""
     #: Ask for token counts in a stream by `stream_options`.
     stream_usage: bool = True
     #: Fields of an assistant message that the vendor wants back as received: the first of these that came.
     replay: tuple[str, ...] = ()
     #: A field that every assistant message must have, empty where nothing was received.
     replay_always: str = ""
-    #: Set cache breakpoints (Messages API).
-    cache: bool = False
+    #: How long a cached prompt can be kept (Messages API); the first of these unless told. Empty: no breakpoints.
+    cache: tuple[str, ...] = ()
     #: Thinking blocks without a signature may be sent back (Messages API).
     unsigned_thinking: bool = False
+    #: Whose rows of `families` say how the models think; this vendor's where nothing else is said.
+    families: str = ""
+    #: Answers with thinking come as a stream only.
+    streams_to_think: bool = False
+    #: What `tool_choice` can be besides `"auto"`.
+    tool_choices: tuple[str, ...] = ("none", "required", "named")
 
     def api_key(self) -> str | None:
         """The first key variable that is set."""
@@ -76,8 +78,6 @@ _ROWS = (
         key_vars=("OPENAI_API_KEY",),
         base_url_vars=("OPENAI_BASE_URL",),
         max_tokens_name="max_completion_tokens",
-        no_temperature=("gpt-5", "o1", "o3", "o4"),
-        reasoning=r"gpt-5(?!-chat)|o[134]|codex",
     ),
     Row(
         "claude",
@@ -88,15 +88,7 @@ _ROWS = (
         key_vars=("ANTHROPIC_API_KEY",),
         base_url_vars=("ANTHROPIC_BASE_URL",),
         body={"max_tokens": 32_000},
-        no_temperature=(
-            "claude-opus-4-7",
-            "claude-opus-4-8",
-            "claude-opus-5",
-            "claude-sonnet-5",
-            "claude-fable",
-            "claude-mythos",
-        ),
-        cache=True,
+        cache=("5m", "1h"),
     ),
     # https://platform.minimax.io/docs/api-reference/text-anthropic-api: temperature is in (0, 1]
     Row(
@@ -109,10 +101,11 @@ _ROWS = (
         base_url_vars=("MINIMAX_BASE_URL",),
         body={"max_tokens": 32_000},
         min_temperature=0.01,
-        cache=True,
+        cache=("5m",),
         unsigned_thinking=True,
     ),
-    # https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, parallel calls are off unless asked for
+    # https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, parallel calls are off unless asked for,
+    # the open models think in a stream only
     Row(
         "qwen",
         _CHAT,
@@ -122,6 +115,8 @@ _ROWS = (
         key_vars=("DASHSCOPE_API_KEY",),
         base_url_vars=("DASHSCOPE_BASE_URL",),
         tools_body={"parallel_tool_calls": True},
+        streams_to_think=True,
+        tool_choices=("none", "named"),
     ),
     # https://docs.bigmodel.cn: reasoning goes back with tool results, usage comes unasked, arguments stream on demand
     Row(
@@ -135,6 +130,7 @@ _ROWS = (
         tools_body={"tool_stream": True},
         stream_usage=False,
         replay=("reasoning_content",),
+        tool_choices=(),
     ),
     # https://api-docs.deepseek.com/guides/thinking_mode: reasoning_content is mandatory after tool calls, even empty
     Row(
@@ -179,6 +175,7 @@ _ROWS = (
         base_url_vars=("OLLAMA_BASE_URL",),
         keyless=True,
         replay=("reasoning",),
+        tool_choices=(),
     ),
     # vLLM, llama.cpp, LM Studio, LocalAI, gateways: what came is sent back under the name it came with
     Row(
@@ -190,7 +187,15 @@ _ROWS = (
         keyless=True,
         replay=_CHAT_REASONING,
     ),
-    Row("local", "nbagent.providers.local:LocalProvider", "openai_chat", keyless=True),
+    # llama.cpp takes a tool's name for "auto"
+    Row(
+        "local",
+        "nbagent.providers.local:LocalProvider",
+        "openai_chat",
+        keyless=True,
+        families="open_source",
+        tool_choices=("none", "required"),
+    ),
     Row("scripted", "nbagent.providers.scripted:ScriptedProvider", "", keyless=True),
 )
 

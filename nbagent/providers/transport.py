@@ -164,7 +164,8 @@ class SDKTransport(Transport):
         """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes."""
         client = await self.client(target)
         own = type(client).__name__ == self._client_class
-        options: dict[str, Any] = {"max_retries": 0, "headers": {"Content-Type": "application/json", **_UNREAD}}
+        headers = {"Content-Type": "application/json", **target.headers, **_UNREAD}
+        options: dict[str, Any] = {"max_retries": 0, "headers": headers}
         if body is None:
             reply = await client.get(target.path, cast_to=object, options=options)
         else:

@@ -195,6 +195,12 @@ class LLMResponse:
         usage = (self.metadata or {}).get("usage")
         return usage if isinstance(usage, Usage) else Usage()
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the vendor counted the tokens."""
+        metadata = self.metadata or {}
+        return "usage" in metadata and metadata.get("usage_raw") != {}
+
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:

@@ -216,7 +216,7 @@ class Turn:
     def _cost(self, response: LLMResponse) -> float | None:
         """US dollars; None where the tokens or their price are not known."""
         metadata = response.metadata or {}
-        if "usage" not in metadata:
+        if not response.is_counted:
             return None
         return self.run.price(
             response.usage,

@@ -187,9 +187,8 @@ class Trace:
         meta = response.metadata or {}
         usage = response.usage
         counted: Row = {}
-        if "usage" in meta:
-            hit = None if usage.cache_read_tokens is None else usage.cache_read_tokens > 0
-            counted = {**usage.to_dict(), "total_tokens": usage.total_tokens, "cache_hit": hit}
+        if response.is_counted:
+            counted = {**usage.to_dict(), "total_tokens": usage.total_tokens, "cache_hit": usage.cache_read_tokens > 0}
         call.update(
             response_model=meta.get("model"),
             response_id=meta.get("response_id"),

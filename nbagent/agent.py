@@ -6,11 +6,12 @@ This file only wires and delegates. The loop is in `core/loop.py`, its events in
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
+from nbagent.core import summary
 from nbagent.core.background import RunQueue, run_sync
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
@@ -19,7 +20,7 @@ from nbagent.core.loop import run_loop
 from nbagent.core.messages import AgentResult, LLMMessage
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.core.turn import Run, Ticket
-from nbagent.errors import ConfigurationError
+from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry
 from nbagent.pricing import price
@@ -27,6 +28,8 @@ from nbagent.providers import resolve
 from nbagent.trace.recorder import Trace
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from nbagent.functions.registry import FunctionRegistry
     from nbagent.providers.base import LLMProvider
 
@@ -74,7 +77,7 @@ class Agent:
         self.function_registry = as_registry(tools) if function_registry is None else function_registry
         self.tool_executor = ToolExecutor(self.function_registry, approver=approve)
         self.context = context or ContextManager()
-        self.limits = limits or Limits(max_iterations=config.max_tool_iterations if config else None)
+        self.limits = _limits(limits, config)
         self.temperature = config.temperature if config else None
         self.trace = trace or Trace()
         self._queue = RunQueue()
@@ -168,6 +171,7 @@ class Agent:
                 context=self.context,
                 limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
                 price=price,
+                summarise=self._summarise,
                 observers=(self.trace.record,),
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
@@ -177,10 +181,33 @@ class Agent:
 
         return AgentStream(start, self._queue)
 
+    async def extract(self, text: str, shape: Any, **options: Any) -> Any:
+        """What a text says, as an object of the type `shape`: a pydantic model, `list[Model]`, or any type it knows.
+
+        The conversation is left alone. The answer is validated; what is wrong with it goes back to the model, twice at
+        most, then `ExtractionError` is raised. A list has `.to_frame()`. `options` go into the vendor's request.
+
+        >>> people = await agent.extract(page, list[Person])                # doctest: +SKIP
+        >>> people.to_frame()                                               # doctest: +SKIP
+        """
+        from nbagent.extract import extract
+
+        return await extract(self, text, shape, **options)
+
+    async def parse_message(self, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
+        """The records in an unstructured message, as a list of dicts; what they are is for `system_prompt` to say.
+
+        The conversation is left alone. Raises `ExtractionError` where the model gives no JSON array of objects.
+        """
+        from nbagent.extract import parse_message
+
+        return await parse_message(self, sender, timestamp, content)
+
     def _executor(self, use_tools: bool, names: Iterable[str] | None) -> ToolExecutor:
-        if use_tools and names is None:
-            return self.tool_executor
-        return self.tool_executor.only(list(names or []) if use_tools else [])
+        executor = self.tool_executor
+        if names is not None or not use_tools:
+            executor = executor.only(list(names or []) if use_tools else [])
+        return executor.within(self.limits.tool_seconds)
 
     def _adapted(self) -> LLMProvider:
         """The provider, with tools described in the prompt where the model has no tool calling of its own."""
@@ -202,6 +229,15 @@ class Agent:
         """As `register_function`, with the schema given; takes the keys of a tool definition as keywords."""
         self.function_registry.register(name, description, function, parameters)
 
+    def tool_stats(self) -> DataFrame:
+        """How each tool did so far, by the trace: calls, failures, invalid arguments, denials, seconds.
+
+        Tools that were never called are there too, with zeros.
+        """
+        from nbagent.trace.stats import tool_stats
+
+        return tool_stats(self.trace.tool_calls, self.function_registry.names())
+
     def clear_history(self) -> None:
         """Forget the conversation; the system prompt stays."""
         self.context.clear()
@@ -216,6 +252,21 @@ class Agent:
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor = self.tool_executor
         return other
+
+    def aside(self, system_prompt: str) -> Agent:
+        """An agent for a question beside the conversation: same provider, limits and trace; no history, no tools."""
+        other = self.fork()
+        other.context = ContextManager()
+        other.system_prompt, other.trace = system_prompt, self.trace
+        other.tool_executor = self.tool_executor.only([])
+        other.function_registry = other.tool_executor.registry
+        return other
+
+    async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
+        result = await self.aside(summary.PROMPT).chat(summary.transcript(messages), origin={"source": "summary"})
+        if result.status != "ok" or not result.content:
+            raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
+        return result.content
 
     async def aclose(self) -> None:
         """Close the provider's connections of the running event loop. The next message opens new ones."""
@@ -234,3 +285,13 @@ class Agent:
         counts = [(len(self.function_registry), "tool"), (len(self.context.messages), "message")]
         listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
         return f"<Agent {model}, {listed}>"
+
+
+def _limits(given: Limits | None, config: AgentConfig | None) -> Limits:
+    """An argument comes before the environment, and that before the configuration."""
+    limits = (given or Limits()).or_else(Limits.from_environment())
+    if config is None:
+        return limits
+    names = ("max_tool_calls", "max_total_tokens", "max_cost", "max_seconds", "tool_seconds")
+    configured = {name: getattr(config, name) for name in names}
+    return limits.or_else(Limits(max_iterations=config.max_tool_iterations, **configured))

@@ -12,7 +12,8 @@ DEFAULT_MAX_ITERATIONS = 10
 class AgentConfig:
     """What an agent needs to know, in one value.
 
-    `provider` is a name of `create_provider`; `None` means an OpenAI-compatible server at `base_url`.
+    `provider` is a name of `create_provider`; `None` means an OpenAI-compatible server at `base_url`. The limits are
+    those of `Limits`, which says how environment variables and arguments come before them.
 
     >>> AgentConfig(model="qwen3-235b-instruct", api_key="secret", base_url="http://127.0.0.1:8000/v1").provider is None
     True
@@ -25,3 +26,8 @@ class AgentConfig:
     max_tool_iterations: int = DEFAULT_MAX_ITERATIONS
     temperature: float | None = None
     provider: str | None = None
+    max_tool_calls: int | None = None
+    max_total_tokens: int | None = None
+    max_cost: float | None = None  # US dollars
+    max_seconds: float | None = None
+    tool_seconds: float | None = None

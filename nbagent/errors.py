@@ -23,6 +23,7 @@
     │   ├── ToolTimeoutError
     │   ├── ToolDeniedError
     │   └── ToolExecutionError            the function raised; the original is `__cause__`
+    ├── ExtractionError                   no answer of the model fitted the wanted type; `.answer` is the last one
     └── AgentBusyError                    a run was started from inside one of the agent's own tools
 
 Texts name the value and the remedy. No text, attribute or repr ever holds a key.
@@ -185,6 +186,14 @@ class ToolDeniedError(ToolError):
 
 class ToolExecutionError(ToolError):
     """The tool's function raised; the original exception is `__cause__`."""
+
+
+class ExtractionError(NbagentError):
+    """The model's answer is not of the type that was asked for, also after corrections. `answer` is its last text."""
+
+    def __init__(self, message: str, *, answer: str = "") -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 class AgentBusyError(NbagentError):

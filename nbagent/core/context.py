@@ -1,15 +1,21 @@
-"""The conversation's history: system message first, trimmed by whole turns, repaired before each send."""
+"""The conversation's history: system message first, repaired before each send, and made shorter where it has limits.
+
+What goes, goes whole: the oldest turns, then the oldest rounds (calls and their results) of the turn that goes on. So
+the history starts with a user's message and no result ever stands without its call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
-from nbagent.core.messages import LLMMessage, Usage, as_messages
+from nbagent.core.messages import Content, LLMMessage, Usage, as_messages
 from nbagent.core.repair import repair
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
 TRIM_TO = 0.75
+#: How a summary of what was dropped begins.
+SUMMARY_INTRODUCTION = "Summary of our conversation so far:\n\n"
 #: Rule of thumb until the vendor has counted: characters per token, and tokens of an image.
 CHARS_PER_TOKEN = 4
 IMAGE_TOKENS = 1_000
@@ -18,6 +24,9 @@ IMAGE_TOKENS = 1_000
 class ContextManager:
     """History with limits. `max_messages` counts without the system message; `max_tokens` as the vendor counts.
 
+    Over a limit the oldest turns are dropped (`strategy="trim"`), or the model sums them up first, in a request of its
+    own (`"summarise"`). Pinned messages, and the turns they belong to, stay.
+
     >>> context = ContextManager(max_messages=20)
     >>> context.set_system_message("You are brief.")
     >>> context.add_message(LLMMessage("user", "Hello"))
@@ -25,12 +34,20 @@ class ContextManager:
     ['system', 'user']
     """
 
-    def __init__(self, max_messages: int | None = None, max_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        max_messages: int | None = None,
+        max_tokens: int | None = None,
+        strategy: Literal["trim", "summarise"] = "trim",
+    ) -> None:
         for name, value in (("max_messages", max_messages), ("max_tokens", max_tokens)):
             if value is not None and value < 1:
                 raise ValueError(f"{name}={value!r}: give a number from 1 up, or None for no limit")
+        if strategy not in ("trim", "summarise"):
+            raise ValueError(f'strategy={strategy!r}: give "trim" or "summarise"')
         self.max_messages = max_messages
         self.max_tokens = max_tokens
+        self.strategy = strategy
         #: The live history; what you change here is what the model reads next.
         self.messages: list[LLMMessage] = []
         self._valid: list[LLMMessage] = []  # the leading messages that were repaired already
@@ -83,9 +100,28 @@ class ContextManager:
         self._counted = (0, 0)
         return removed
 
+    def pin(self, message: int | LLMMessage, pinned: bool = True) -> None:
+        """Keep a message, given as itself or by its index in `messages`, whatever else is dropped."""
+        index = self._index(message)
+        self.messages[index] = self.messages[index].replace(pinned=pinned)
+
+    def edit(self, message: int | LLMMessage, content: Content) -> None:
+        """Give a message, named by itself or by its index in `messages`, another content; calls and results stay."""
+        index = self._index(message)
+        self.messages[index] = self.messages[index].replace(content=content)
+        self._counted = (0, 0)
+
+    def _index(self, message: int | LLMMessage) -> int:
+        if isinstance(message, int):
+            return range(len(self.messages))[message]  # as a list takes it, negative ones too
+        found = next((index for index, known in enumerate(self.messages) if known is message), None)
+        if found is None:
+            raise ValueError(f"this {message.role} message is not in the history: take it from `messages`")
+        return found
+
     def copy(self) -> ContextManager:
         """An independent history with the same messages and limits."""
-        other = ContextManager(self.max_messages, self.max_tokens)
+        other = ContextManager(self.max_messages, self.max_tokens, self.strategy)
         other.messages = list(self.messages)
         return other
 
@@ -111,31 +147,62 @@ class ContextManager:
         if repaired != self.messages:
             done.append("repaired the history")
             self.messages[:] = repaired
-        if dropped := self._trim():
-            done.append(f"trimmed {dropped} old messages")
+        if oldest := self.oldest():
+            self.drop(oldest)
+            done.append(f"trimmed {len(oldest)} old messages")
         self._valid = list(self.messages)
         return ", ".join(done)
 
-    def _trim(self) -> int:
-        """Remove the oldest whole turns until both limits hold with some room; never the last turn."""
-        if not self._over(1.0):
-            return 0
-        before = len(self.messages)
-        while self._over(TRIM_TO):
-            start = 1 if self.messages[0].role == "system" else 0
-            users = [i for i, m in enumerate(self.messages) if m.role == "user" and i > start]
-            if not users:
-                break
-            del self.messages[start : users[0]]
-            self._counted = (0, 0)
-        return before - len(self.messages)
-
-    def _over(self, share: float) -> bool:
+    def oldest(self) -> list[LLMMessage]:
+        """The messages that must go so that both limits hold with some room; none where they hold now."""
+        if not self.max_messages and not self.max_tokens:
+            return []
         messages = sum(m.role != "system" for m in self.messages)
-        return bool(
+        tokens = self.get_tokens() if self.max_tokens else 0
+        if self._holds(messages, tokens, 1.0):
+            return []
+        estimated = sum(map(estimate_tokens, self.messages)) or 1
+        going: list[LLMMessage] = []
+        for group in self._droppable():
+            if self._holds(messages, tokens, TRIM_TO):
+                break
+            going += group
+            messages -= len(group)
+            tokens -= round(sum(map(estimate_tokens, group)) * self.get_tokens() / estimated)
+        return going
+
+    def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
+        """Take these messages out; a summary of them takes their place, as a user's message."""
+        going = set(map(id, messages))
+        kept = [m for m in self.messages if id(m) not in going]
+        if summary:
+            after_system = sum(m.role == "system" for m in kept)
+            kept.insert(after_system, LLMMessage("user", SUMMARY_INTRODUCTION + summary))
+        self.messages[:] = kept
+        self._counted = (0, 0)
+
+    def _holds(self, messages: int, tokens: int, share: float) -> bool:
+        return not (
             (self.max_messages and messages > self.max_messages * share)
-            or (self.max_tokens and self.get_tokens() > self.max_tokens * share)
+            or (self.max_tokens and tokens > self.max_tokens * share)
         )
+
+    def _droppable(self) -> list[list[LLMMessage]]:
+        """What can go, oldest first: whole turns, then rounds of the last turn, but for its last one."""
+        said = [m for m in self.messages if m.role != "system"]
+        turns = _split(said, at="user")
+        rounds = _split(turns[-1], at="assistant")[1:-1] if turns else []
+        return [group for group in [*turns[:-1], *rounds] if not any(m.pinned for m in group)]
+
+
+def _split(messages: Sequence[LLMMessage], at: str) -> list[list[LLMMessage]]:
+    """Groups that each begin with a message of this role, and what comes before the first."""
+    groups: list[list[LLMMessage]] = []
+    for message in messages:
+        if message.role == at or not groups:
+            groups.append([])
+        groups[-1].append(message)
+    return groups
 
 
 def estimate_tokens(message: LLMMessage) -> int:

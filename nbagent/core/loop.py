@@ -27,7 +27,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     await _take_place(run.ticket)
     try:
         yield run.emit(_started(run, run.context.take(message)))
-        while (over := run.spent.over(run.limits)) is None:
+        while (over := run.spent.over()) is None:
             turn = Turn(run)
             async with aclosing(turn.events()) as turn_events:
                 async for event in turn_events:
@@ -71,7 +71,8 @@ async def _take_place(ticket: Ticket) -> None:
 def _started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
     system = [message for message in run.context.messages[:1] if message.role == "system"]
     text = prompt[-1].text if prompt else ""
-    return events.RunStarted(text, metadata={**run.origin, "run_id": run.run_id}, messages=[*system, *prompt])
+    facts = {**run.origin, "run_id": run.run_id, "parent_run_id": run.parent.run_id if run.parent else None}
+    return events.RunStarted(text, metadata=facts, messages=[*system, *prompt])
 
 
 def _settle(run: Run) -> None:

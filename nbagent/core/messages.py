@@ -52,7 +52,7 @@ class LLMMessage:
     `tool_calls` belongs to assistant messages; `tool_call_id` and `name` (the function) to tool messages.
     `provider_extras` is what a vendor wants back unread (`{"vendor": "claude", ...}`): it is replayed byte for byte to
     that vendor and ignored by every other. `is_error` marks a tool message that reports a failure, `interrupted` an
-    assistant message that was cut off.
+    assistant message that was cut off, `pinned` one that is kept when a long history is made shorter.
     """
 
     role: str
@@ -63,6 +63,7 @@ class LLMMessage:
     provider_extras: Any = None
     is_error: bool = False
     interrupted: bool = False
+    pinned: bool = False
     #: Encoded forms, kept by codecs under a key of their own: a long conversation is encoded once.
     wire: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -80,7 +81,7 @@ class LLMMessage:
         data: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             data["tool_calls"] = [call.to_dict() for call in self.tool_calls]
-        for key in ("name", "tool_call_id", "provider_extras", "is_error", "interrupted"):
+        for key in ("name", "tool_call_id", "provider_extras", "is_error", "interrupted", "pinned"):
             if value := getattr(self, key):
                 data[key] = value
         return data

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -24,6 +24,7 @@ from nbagent.core.events import Event
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
 from nbagent.core.repair import no_result, with_ids
+from nbagent.errors import NbagentError
 
 
 @dataclass(eq=False, slots=True)
@@ -96,17 +97,24 @@ class Run:
     context: ContextManager
     limits: Limits
     price: Callable[[Usage, str, str, Any], float | None]
+    #: Sums up messages, by a run of its own.
+    summarise: Callable[[Sequence[LLMMessage]], Coroutine[Any, Any, str]]
     observers: Sequence[Callable[[Event], None]] = ()
     temperature: float | None = None
     request_options: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
     run_id: str = field(default_factory=lambda: new_id("run"))
-    spent: Spending = field(default_factory=Spending)
+    #: The run whose tool asks for this one; what is spent here is spent there.
+    parent: Run | None = field(init=False)
+    spent: Spending = field(init=False)
     result: AgentResult = field(init=False)
     #: What closed the history after an interrupted or failed turn: the partial answer, results made up.
     closing: list[LLMMessage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        outer = working_for.get()
+        self.parent = outer if outer is not None and outer.ticket.alive else None
+        self.spent = Spending(self.limits, self.parent.spent if self.parent else None)
         self.result = AgentResult(run_id=self.run_id)
 
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
@@ -117,6 +125,10 @@ class Run:
         for observe in self.observers:
             observe(event)
         return event
+
+
+#: The run whose tool is running here.
+working_for: ContextVar[Run | None] = ContextVar("nbagent_working_for", default=None)
 
 
 def new_id(kind: str) -> str:
@@ -153,6 +165,9 @@ class Turn:
     async def _ask(self) -> AsyncGenerator[Event]:
         """Send the history, pass on the answer as it comes."""
         run = self.run
+        async with aclosing(self._sum_up()) as summing:
+            async for event in summing:
+                yield event
         if done := run.context.prepare():
             yield run.emit(events.Context(done))
         messages = list(run.context.messages)
@@ -177,6 +192,24 @@ class Turn:
         for event in self._complete(self.response):
             yield event
 
+    async def _sum_up(self) -> AsyncGenerator[Event]:
+        """Let the model sum up the oldest turns of a history over its limits, where that is the strategy.
+
+        A summary that can't be had is no reason to stop: then the turns are dropped without one.
+        """
+        run = self.run
+        if run.context.strategy != "summarise" or not (oldest := run.context.oldest()):
+            return
+        yield run.emit(events.Context(f"summarising {len(oldest)} old messages"))
+        context = copy_context()
+        context.run(working_for.set, run)
+        try:
+            summary = await asyncio.create_task(run.summarise(oldest), context=context)
+        except NbagentError as error:
+            yield run.emit(events.Context(f"no summary: {error}"))
+        else:
+            run.context.drop(oldest, summary)
+
     def _request_facts(self, messages: list[LLMMessage], functions: Any) -> dict[str, Any]:
         run, provider = self.run, self.run.provider
         return {
@@ -200,8 +233,7 @@ class Turn:
         self._replace(message)
         run.context.count(response.usage)
         cost = self._cost(response)
-        run.spent.usage += response.usage
-        run.spent.cost = None if cost is None or run.spent.cost is None else run.spent.cost + cost
+        run.spent.add(response.usage, cost)
         if message.content or not self.calls:
             run.result.content = message.text
         run.result.finish_reason = response.finish_reason
@@ -246,6 +278,7 @@ class Turn:
     async def _run_group(self, group: list[int]) -> AsyncGenerator[Event]:
         context = copy_context()
         context.run(inside.set, inside.get() | {self.run.ticket})
+        context.run(working_for.set, self.run)
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
         try:
             for index in group:
@@ -281,6 +314,9 @@ class Turn:
         self.run.spent.tool_calls += 1
         if outcome.denied:
             self.run.result.status = "denied"
+        if not outcome.args_valid:
+            metadata = self.run.result.metadata
+            metadata["validation_retries"] = metadata.get("validation_retries", 0) + 1
         text = outcome.content if isinstance(outcome.content, str) else "[image]"
         about = {**self._about(index), "is_error": outcome.is_error, "duration_s": outcome.duration_s}
         event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, about, outcome)

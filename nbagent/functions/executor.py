@@ -7,7 +7,6 @@ gives the function's own value and raises `ToolError`s.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import inspect
 import json
@@ -31,20 +30,18 @@ from nbagent.errors import (
     ToolTimeoutError,
     UnknownToolError,
 )
+from nbagent.functions.approval import Approver, answer_of, is_due
 from nbagent.functions.formatting import format_error, format_result, shorten
 from nbagent.functions.introspection import function_version, is_async
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
-from nbagent.functions.threads import DaemonThreads
+from nbagent.functions.threads import in_thread
 
 logger = logging.getLogger("nbagent")
 
-#: `(call, definition) -> True`, a dict of edited arguments, or anything else for no; sync or async.
-Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 Around = Callable[[FunctionDefinition], AbstractContextManager[Any]]
 
 RETRY_DELAY_S = 0.2
 _CACHE_SIZE = 256
-_THREADS = DaemonThreads("nbagent-tool")
 _DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to go on."
 
 
@@ -112,6 +109,14 @@ class ToolExecutor:
         other.registry = self.registry.only(names)
         return other
 
+    def within(self, seconds: float | None) -> ToolExecutor:
+        """The same executor with another `timeout`; itself for None."""
+        if seconds is None:
+            return self
+        other = copy(self)
+        other.timeout = seconds
+        return other
+
     async def execute(self, function_name: str, arguments: dict[str, Any] | None = None) -> Any:
         """Call a tool and return its value as it is.
 
@@ -161,7 +166,7 @@ class ToolExecutor:
             raise malformed_arguments(definition, call)
         arguments, run.facts["repaired"] = check_arguments(definition, call.arguments)
         run.definition, run.arguments = definition, arguments
-        if definition.approve or self.approve_all:
+        if self.approve_all or is_due(definition, arguments):
             await self._approve(run, definition)
             run.start()
         given = await _awaited(self.registry.before_call(definition, run.arguments))
@@ -172,17 +177,7 @@ class ToolExecutor:
         from nbagent.functions.validation import check_arguments
 
         run.facts["approval"] = "denied"
-        answer: Any = None
-        if self.approver is not None:
-            try:
-                if is_async(self.approver):
-                    answer = await self.approver(run.call, definition)
-                else:
-                    answer = await _awaited(await _in_thread(self.approver, run.call, definition))
-            except asyncio.CancelledError:
-                raise
-            except BaseException:  # whatever happens while asking, it is no yes
-                logger.warning("the approver of %s failed: denied", definition.name, exc_info=True)
+        answer = await answer_of(self.approver, run.call, definition)
         if isinstance(answer, dict):
             try:
                 run.arguments, _ = check_arguments(definition, answer)
@@ -221,7 +216,7 @@ class ToolExecutor:
         duration = time.perf_counter() - run.clock
         is_small = value is None or isinstance(value, (str, bool, int, float))
         try:
-            content = self.format_result(value) if is_small else await _in_thread(self.format_result, value)
+            content = self.format_result(value) if is_small else await in_thread(self.format_result, value)
         except Exception as error:  # noqa: BLE001 - the function did its work: that its value can't be shown is no failure
             content = f"<{type(value).__name__}, which can't be shown: {type(error).__name__}: {error}>"
         if run.facts.get("approval") == "edited":
@@ -286,7 +281,7 @@ class ToolExecutor:
         elif definition.main_thread:
             value = await _on_main(call, definition)
         else:
-            value = await _in_thread(call)
+            value = await in_thread(call)
         if not inspect.isawaitable(value):
             return value
         place.clear()  # what is awaited can be cancelled
@@ -316,12 +311,6 @@ async def _calling(bound: Callable[[], Any]) -> Any:
     """Call an async function, or exhaust an async generator."""
     value = bound()
     return [item async for item in value] if inspect.isasyncgen(value) else await value
-
-
-async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Call it in a thread, in a copy of this task's context, which is where notebook output finds its cell."""
-    context = contextvars.copy_context()
-    return await asyncio.wrap_future(_THREADS.submit(functools.partial(context.run, function, *args)))
 
 
 async def _on_main(function: Callable[[], Any], definition: FunctionDefinition) -> Any:

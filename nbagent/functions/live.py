@@ -111,7 +111,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    approve: bool = False,
+    approve: bool | Callable[..., Any] = False,
     parallel: bool = True,
     main_thread: bool = False,
     timeout: float | None = None,
@@ -123,7 +123,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    approve: bool = False,
+    approve: bool | Callable[..., Any] = False,
     parallel: bool = True,
     main_thread: bool = False,
     timeout: float | None = None,
@@ -132,7 +132,8 @@ def tool(
 ) -> Any:
     """Offer a function to the agents of this process; it is returned unchanged.
 
-    `name` and `description` are the function's name and docstring unless given. `approve`: ask before each call.
+    `name` and `description` are the function's name and docstring unless given. `approve`: ask before each call,
+    or a function of the arguments that says whether to ask (`approve=lambda path: path.startswith("/")`).
     `parallel=False`: not beside other calls. `main_thread`: call it on the main thread. `timeout`: seconds.
     `retries`: how often to try again after it raised. `cache_ttl`: seconds for which a result is kept.
     Raises ConfigurationError for what can't be a tool's name, such as a lambda's.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import functools
 import itertools
 import os
 import threading
@@ -71,3 +74,12 @@ def _run(future: Future[Any], function: Callable[[], Any]) -> None:
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+_THREADS = DaemonThreads("nbagent-tool")
+
+
+async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Call it in a thread, in a copy of this task's context, which is where notebook output finds its cell."""
+    context = contextvars.copy_context()
+    return await asyncio.wrap_future(_THREADS.submit(functools.partial(context.run, function, *args)))

@@ -19,11 +19,12 @@ from IPython.display import display
 
 from nbagent.agent import Agent
 from nbagent.core import events
-from nbagent.core.background import call_on_main, run_sync
+from nbagent.core.background import run_sync
 from nbagent.core.limits import Limits
-from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage
+from nbagent.core.messages import AgentResult, LLMMessage
 from nbagent.errors import NbagentError
 from nbagent.functions.live import live
+from nbagent.notebook.approval import Approval
 from nbagent.notebook.figures import plots, shown
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.runner import run_in_cell
@@ -47,6 +48,7 @@ class AgentMagics(Magics):
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self._noted = False
+        self._approval = Approval(lambda: self._live)
         #: The cell that each agent answered last, its question, and the history's last message then.
         self._last: WeakKeyDictionary[Agent, tuple[str, LLMMessage, LLMMessage]] = WeakKeyDictionary()
 
@@ -139,7 +141,7 @@ class AgentMagics(Magics):
         elif not options.keep and (question := self._answered_before(agent)):
             agent.context.undo(to=question)
         executor = agent.tool_executor
-        executor.approver = executor.approver or self._ask
+        executor.approver = executor.approver or self._approval
         if executor.around is None:
             executor.around, executor.alone = shown, plots
 
@@ -225,17 +227,6 @@ class AgentMagics(Magics):
     def _cell(self) -> dict[str, Any]:
         cell_id = self._request().get("metadata", {}).get("cellId")
         return {"cell_id": cell_id, "execution_count": self.shell.execution_count}
-
-    async def _ask(self, call: FunctionCall, definition: Any) -> bool:
-        """Approval by a question below the cell; nobody there to answer means no.
-
-        It is asked on the main thread, where the stop button reaches it.
-        """
-        if not self._live:
-            return False
-        arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
-        answer = await call_on_main(lambda: input(f"Run {call.name}({arguments})? [y/N] "))
-        return answer.strip().lower() in ("y", "yes")
 
 
 def _readable(error: E) -> E:

@@ -71,6 +71,10 @@ class LLMProvider(ABC):
             yield Text(response.content)
         yield response
 
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """Request options that hold the answer to a JSON Schema; none where the model can't be held to one."""
+        return {}
+
     async def model_list(self) -> list[str]:
         """The names of the models to choose from, sorted; this one alone where the provider has no others.
 

@@ -47,6 +47,8 @@ class Row:
     replay_always: str = ""
     #: How long a cached prompt can be kept (Messages API); the first of these unless told. Empty: no breakpoints.
     cache: tuple[str, ...] = ()
+    #: How an answer can be held to JSON: to a "schema", to be some "object", or "" for not at all.
+    json_output: str = "schema"
     #: Thinking blocks without a signature may be sent back (Messages API).
     unsigned_thinking: bool = False
     #: Whose rows of `families` say how the models think; this vendor's where nothing else is said.
@@ -102,6 +104,7 @@ _ROWS = (
         body={"max_tokens": 32_000},
         min_temperature=0.01,
         cache=("5m",),
+        json_output="",
         unsigned_thinking=True,
     ),
     # https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, parallel calls are off unless asked for,
@@ -117,6 +120,7 @@ _ROWS = (
         tools_body={"parallel_tool_calls": True},
         streams_to_think=True,
         tool_choices=("none", "named"),
+        json_output="",  # refused while thinking
     ),
     # https://docs.bigmodel.cn: reasoning goes back with tool results, usage comes unasked, arguments stream on demand
     Row(
@@ -131,6 +135,7 @@ _ROWS = (
         stream_usage=False,
         replay=("reasoning_content",),
         tool_choices=(),
+        json_output="object",
     ),
     # https://api-docs.deepseek.com/guides/thinking_mode: reasoning_content is mandatory after tool calls, even empty
     Row(
@@ -143,6 +148,7 @@ _ROWS = (
         base_url_vars=("DEEPSEEK_BASE_URL",),
         replay=("reasoning_content",),
         replay_always="reasoning_content",
+        json_output="object",
     ),
     Row(
         "openrouter",

@@ -120,6 +120,10 @@ class WireProvider(StreamingProvider):
         """As given when the provider was made."""
         return self._function_calling
 
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """See `LLMProvider.output_options`; as the codec writes it."""
+        return self.codec.output_options(name, schema)
+
     def check(self) -> None:
         """Raise AuthenticationError where there must be a key and there is none."""
         self._key()

@@ -150,7 +150,7 @@ class Trace:
         row = self._add(
             "runs",
             event,
-            **{key: meta.get(key) for key in ("agent", "source", "cell_id", "execution_count")},
+            **{key: meta.get(key) for key in _ORIGIN},
             prompt=event.content,
             status="running",
             started=time.time(),
@@ -299,6 +299,8 @@ def _sum(numbers: list[int]) -> int | None:
     return sum(numbers) if numbers else None
 
 
+#: What is known of a run when it starts.
+_ORIGIN = ("parent_run_id", "agent", "source", "cell_id", "execution_count", "output_type")
 USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens")
 
 

@@ -82,3 +82,28 @@ def test_stop_button(lab):
     lab.command(page, "notebook:interrupt-kernel")
     page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('Interrupted.')", timeout=10_000)
     assert "word word" in outputs(page).nth(0).inner_text()
+
+
+WIPE = """
+wiped = []
+@tool(approve=True)
+def wipe(table: str, rows: int = 1) -> str:
+    '''Delete rows.'''
+    wiped.append((table, rows))
+    return f"{rows} rows of {table} are gone."
+agent.provider = ScriptedProvider([FunctionCall("wipe", {"table": "cities", "rows": 3}, "c"), "Done."])"""
+
+
+def test_approval_by_a_click_while_the_cell_runs(lab, request):
+    page = lab.open("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "print(wiped)"])
+    lab.command(page, "notebook:run-all-cells")
+    area = page.locator(".jp-OutputArea-output textarea")
+    area.wait_for(timeout=30_000)
+    if folder := request.config.getoption("--screenshots"):
+        page.screenshot(path=f"{folder}/approval.png")
+    area.fill('{"table": "cities", "rows": 2}')
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)]\")", timeout=30_000)
+    assert area.count() == 0
+    said = 'approved as edited: wipe(table="cities", rows=2)'
+    assert said in " ".join(page.locator(".jp-OutputArea-output").all_inner_texts())

@@ -40,12 +40,49 @@ def test_trimming_leaves_room_so_that_the_prefix_stays_for_a_while():
     assert context.messages[:3] == prefix
 
 
-def test_the_last_turn_is_never_trimmed():
-    context = ContextManager(max_messages=2)
-    for message in turn(0, with_tool=True):
-        context.add_message(message)
+def test_of_the_last_turn_the_question_and_the_last_round_stay():
+    context = ContextManager(max_messages=4)
+    context.add_message(LLMMessage("user", "question"))
+    for number in range(9):
+        for message in turn(number, with_tool=True)[1:3]:
+            context.add_message(message)
+    assert context.prepare() == "trimmed 16 old messages"
+    assert [m.text or m.tool_calls[0].id for m in context.messages] == ["question", "c8", "1"]
+    assert context.prepare() == ""
+
+
+def test_pinned_messages_stay_with_their_turn():
+    context = filled(10, max_messages=8)
+    context.pin(5)
+    pinned = context.messages[3:7]  # the second turn: question, call, result, answer
+    assert [m.pinned for m in pinned] == [False, False, True, False]
     context.prepare()
-    assert len(context.messages) == 4
+    assert context.messages[1:5] == pinned
+    assert LLMMessage.from_dict(pinned[2].to_dict()) == pinned[2]
+    context.pin(pinned[2], pinned=False)
+    assert not any(m.pinned for m in context.messages)
+
+
+def test_a_message_is_edited_in_place():
+    context = filled(2)
+    context.edit(-1, "another answer")
+    context.edit(context.messages[1], "another question")
+    assert [m.text for m in context.messages[:2]] == ["system", "another question"]
+    assert context.messages[-1].text == "another answer"
+
+
+@pytest.mark.parametrize("change", [lambda c, m: c.edit(m, "x"), lambda c, m: c.pin(m)])
+def test_a_message_that_is_not_there_is_named(change):
+    context = filled(2)
+    with pytest.raises(ValueError, match="user message is not in the history"):
+        change(context, LLMMessage("user", "question 0"))
+    with pytest.raises(IndexError):
+        change(context, 99)
+
+
+def test_a_strategy_that_is_none_is_named():
+    with pytest.raises(ValueError, match="strategy='forget'"):
+        ContextManager(max_messages=2, strategy="forget")
 
 
 def test_tokens_are_the_vendors_count_plus_an_estimate_of_what_came_since():

@@ -163,6 +163,23 @@ async def test_approval(is_async, answer, approval, content):
         assert outcome.call.arguments == answer
 
 
+@pytest.mark.parametrize(
+    ("policy", "asked"),
+    [
+        (lambda key, count: count > 1, 1),
+        (lambda key, **_: key != "all", 0),  # the default counts as given
+        (lambda: False, 2),  # a policy that can't be called
+        (lambda key, count: count / 0, 2),
+    ],
+)
+async def test_a_policy_tells_from_the_arguments_whether_to_ask(policy, asked):
+    questions = []
+    executor = executor_of(delete, options={"approve": policy}, approver=lambda call, _: questions.append(call) or True)
+    for number in (1, 2):
+        await executor.execute("delete", {"count": number})
+    assert len(questions) == asked
+
+
 async def test_no_approver_means_no():
     executor = executor_of(delete, options={"approve": True})
     with pytest.raises(ToolDeniedError):

@@ -99,6 +99,8 @@ class Kernel:
         self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs)
         self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}
         self._cells: dict[str, Cell] = {}
+        #: What was published in answer to something else than a cell, such as a click.
+        self.elsewhere: list[dict] = []
 
     def __enter__(self) -> Kernel:
         self._manager.start_kernel(env=self._env)
@@ -122,6 +124,23 @@ class Kernel:
     def run(self, code: str, **options: bool) -> Cell:
         """Send a cell and wait for its end."""
         return self.wait(self.send(code, **options))
+
+    def widget(self, cell: Cell, **state: object) -> str:
+        """Wait until the cell has made a widget with this state, and give its comm's id."""
+        found: list[str] = []
+
+        def is_there() -> bool:
+            opened = [content for content in cell.of("comm_open") if content["target_name"] == "jupyter.widget"]
+            found[:] = [c["comm_id"] for c in opened if state.items() <= c["data"]["state"].items()]
+            return bool(found)
+
+        self.until(cell, is_there)
+        return found[-1]
+
+    def tell(self, comm_id: str, **data: object) -> None:
+        """What a front end sends for a widget: `method="update", state={…}` or `method="custom", content={…}`."""
+        message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
+        self.client.shell_channel.send(message)
 
     def interrupt(self) -> None:
         self._manager.interrupt_kernel()
@@ -150,6 +169,7 @@ class Kernel:
                 continue
             cell = self._cells.get(message["parent_header"].get("msg_id"))
             if cell is None:
+                self.elsewhere.append(message)
                 continue
             if is_reply:
                 cell.reply = message

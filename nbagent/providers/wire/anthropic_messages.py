@@ -15,7 +15,14 @@ from nbagent.providers.wire import dumps
 from nbagent.providers.wire.anthropic_messages_decoder import MessagesDecoder
 from nbagent.providers.wire.breakpoints import breakpoints, mark_of
 from nbagent.providers.wire.codec import Codec, Wanted
+from nbagent.providers.wire.strict_schema import strict_schema
 from nbagent.providers.wire.turns import Turn, turns_of
+
+#: What a schema for a whole answer may not say.
+_UNCHECKED = (
+    *str.split("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength"),
+    *str.split("minItems maxItems uniqueItems"),
+)
 
 
 class MessagesCodec(Codec):
@@ -45,6 +52,13 @@ class MessagesCodec(Codec):
         decoder = self.decoder()
         decoder.feed_body(body)
         return decoder.finish()
+
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """See `Codec`."""
+        strict = strict_schema(schema, all_required=False, without=_UNCHECKED)
+        if strict is None or self.row.json_output != "schema":
+            return {}
+        return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
     def _parts(self, wanted: Wanted, messages: Sequence[LLMMessage]) -> tuple[dict[str, Any], list[bytes]]:
         """Breakpoints stand outside of what is kept with the messages: they move on, the rest stays byte for byte."""

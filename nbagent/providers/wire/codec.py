@@ -76,6 +76,10 @@ class Codec(ABC):
         """The answer in one JSON body."""
 
     @abstractmethod
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """The options that hold the answer to a JSON Schema; none where this vendor has none."""
+
+    @abstractmethod
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """What one message is on the wire: messages, items, blocks or parts; none where there is nothing to say."""
 

@@ -56,6 +56,10 @@ class GeminiCodec(Codec):
         decoder.feed(body)
         return decoder.finish()
 
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """See `Codec`."""
+        return {"responseMimeType": "application/json", "responseJsonSchema": schema}
+
     def _head(self, wanted: Wanted) -> dict[str, Any]:
         """The vendor's own tools, given as `tools`, stand beside the functions."""
         head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": wanted.system}]}} if wanted.system else {}

@@ -13,6 +13,7 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.wire import DONE, dumps
 from nbagent.providers.wire.codec import Codec, Wanted
 from nbagent.providers.wire.openai_chat_decoder import ChatDecoder
+from nbagent.providers.wire.strict_schema import strict_schema
 
 _IMAGES_NOTE = "Images returned by the tools above:"
 
@@ -39,6 +40,12 @@ class ChatCodec(Codec):
         decoder.feed(body)
         decoder.feed(DONE)
         return decoder.finish()
+
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """See `Codec`."""
+        if self.row.json_output == "schema":
+            return schema_format(name, schema)
+        return {"response_format": {"type": "json_object"}} if self.row.json_output == "object" else {}
 
     def _head(self, wanted: Wanted) -> dict[str, Any]:
         row = self.row
@@ -95,6 +102,13 @@ class ChatCodec(Codec):
             signed = native.get("extra_content") or {}
             data["tool_calls"] = [_call(call, signed) for call in message.tool_calls]
         return data
+
+
+def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """The option `response_format` of both of OpenAI's formats."""
+    strict = strict_schema(schema, all_required=True)
+    wanted = {"name": name, "schema": strict or schema, "strict": strict is not None}
+    return {"response_format": {"type": "json_schema", "json_schema": wanted}}
 
 
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
 from nbagent.providers.wire import dumps
 from nbagent.providers.wire.codec import Codec, Wanted
+from nbagent.providers.wire.openai_chat import schema_format
 from nbagent.providers.wire.openai_responses_decoder import ResponsesDecoder, arguments_of, text_of
 
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -45,6 +46,10 @@ class ResponsesCodec(Codec):
         decoder = self.decoder()
         decoder.feed_body(body)
         return decoder.finish()
+
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """See `Codec`."""
+        return schema_format(name, schema)
 
     def _head(self, wanted: Wanted) -> dict[str, Any]:
         row = self.row

@@ -1,0 +1,49 @@
+"""When a call waits for a person's yes, and what the answer was. In doubt it waits, and in doubt it was no."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from nbagent.core.messages import FunctionCall
+from nbagent.functions.introspection import is_async, signature_of
+from nbagent.functions.registry import FunctionDefinition
+from nbagent.functions.threads import in_thread
+
+logger = logging.getLogger("nbagent")
+
+#: `(call, definition) -> True`, a dict of edited arguments, or anything else for no; sync or async.
+Approver = Callable[[FunctionCall, FunctionDefinition], Any]
+
+
+def is_due(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
+    """Whether the tool wants approval for these arguments: `approve` says it for all, or is a policy that tells."""
+    policy = definition.approve
+    if not callable(policy):
+        return bool(policy)
+    try:
+        parameters = signature_of(definition.func).parameters.values()
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        return bool(policy(**{**defaults, **arguments}))
+    except Exception:
+        logger.warning("the approve= policy of %s failed: approval is asked for", definition.name, exc_info=True)
+        return True
+
+
+async def answer_of(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
+    """What the approver says; None, which is no yes, where there is none or it fails."""
+    if approver is None:
+        return None
+    try:
+        if is_async(approver):
+            return await approver(call, definition)
+        answer = await in_thread(approver, call, definition)
+        return await answer if inspect.isawaitable(answer) else answer
+    except asyncio.CancelledError:
+        raise
+    except BaseException:  # whatever happens while asking, it is no yes
+        logger.warning("the approver of %s failed: denied", definition.name, exc_info=True)
+        return None

@@ -1,0 +1,127 @@
+"""Asks the person at the notebook before a tool runs: by buttons in the cell, or by a typed question.
+
+Buttons need a front end that shows widgets and a kernel that takes clicks while the cell runs. Both are known when the
+front end tells, before any click, that it shows the buttons; where it does not, the question is typed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from IPython.display import display
+
+from nbagent.core.background import call_on_main
+from nbagent.core.messages import FunctionCall
+from nbagent.notebook import render
+
+#: How long the front end may take to say that it shows the buttons.
+SHOWN_WITHIN_S = 2.0
+
+#: True, the edited arguments, or False.
+Answer = bool | dict[str, Any]
+
+
+class Approval:
+    """An approver for a notebook. `is_live()` says whether a person may be there: if not, the answer is no."""
+
+    def __init__(self, is_live: Callable[[], bool]) -> None:
+        self._is_live = is_live
+        self._buttons = True  # until a front end did not show them
+
+    async def __call__(self, call: FunctionCall, definition: Any) -> Answer:
+        """Ask about one call. Interrupting the cell while it waits runs nothing."""
+        if not self._is_live():
+            return False
+        if self._buttons and threading.current_thread() is threading.main_thread():  # a typed cell: its loop is free
+            answer = await Question(call).ask()
+            if answer is not None:
+                return answer
+            self._buttons = False
+        return await self._typed(call)
+
+    async def _typed(self, call: FunctionCall) -> bool:
+        """A question below the cell. It is asked on the main thread, where the stop button reaches it."""
+        arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+        answer = await call_on_main(lambda: input(f"Run {call.name}({arguments})? [y/N] "))
+        return answer.strip().lower() in ("y", "yes")
+
+
+class Question:
+    """One question with its buttons. The arguments can be edited before they are approved."""
+
+    def __init__(self, call: FunctionCall) -> None:
+        import ipywidgets as widgets
+
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self._shown: asyncio.Future[None] = self._loop.create_future()
+        self._answer: asyncio.Future[Answer] = self._loop.create_future()
+        self._arguments = widgets.Textarea(
+            json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str),
+            rows=min(10, 2 + len(call.arguments)),
+            layout=widgets.Layout(width="auto"),
+        )
+        self._problem = widgets.Label(layout=widgets.Layout(display="none"))
+        run = widgets.Button(description="Run", button_style="success", tooltip="Run it with these arguments")
+        deny = widgets.Button(description="Deny", tooltip="Don't run it; the model is told so")
+        run.on_click(lambda _: self._run())
+        deny.on_click(lambda _: self._resolve(self._answer, False))
+        title = widgets.HTML(f"Run <code>{render.escape(call.name)}</code> with these arguments?")
+        self._box = widgets.VBox([title, self._arguments, self._problem, widgets.HBox([run, deny])])
+        self._box._view_count = 0  # asks the front end to count its views here
+        self._box.observe(self._viewed, "_view_count")
+
+    async def ask(self) -> Answer | None:
+        """The answer; None where no front end shows the question."""
+        handle = display(self._box, display_id=True)
+        answer: Answer | None = None
+        said, arguments = "not answered", self._call.arguments
+        try:
+            async with asyncio.timeout(SHOWN_WITHIN_S):
+                await self._shown
+            answer = await self._answer
+            if isinstance(answer, dict):
+                said, arguments = "approved as edited", answer
+            else:
+                said = "approved" if answer else "denied"
+        except TimeoutError:
+            said = ""
+        finally:
+            text = f"{said}: {render.signature(self._call.name, arguments)}" if said else ""
+            page = render.page(f'<div class="nbagent-quiet">{render.escape(text)}</div>') if said else ""
+            handle.update({"text/plain": text, "text/html": page}, raw=True)
+            for widget in (*self._box.children[-1].children, *self._box.children, self._box):
+                widget.close()
+        return answer
+
+    def _viewed(self, change: dict[str, Any]) -> None:
+        if change["new"]:
+            self._resolve(self._shown, None)
+
+    def _run(self) -> None:
+        """Take the arguments as they stand; what is no JSON object is said below them."""
+        try:
+            arguments = json.loads(self._arguments.value)
+        except ValueError as error:
+            self._complain(f"This is not JSON: {error}")
+            return
+        if not isinstance(arguments, dict):
+            self._complain('The arguments are a JSON object: {"name": value, …}')
+            return
+        self._resolve(self._answer, True if arguments == self._call.arguments else arguments)
+
+    def _complain(self, text: str) -> None:
+        self._problem.value, self._problem.layout.display = text, ""
+
+    def _resolve(self, future: asyncio.Future[Any], value: Any) -> None:
+        """Clicks arrive on whichever thread serves them."""
+
+        def settle() -> None:
+            if not future.done():
+                future.set_result(value)
+
+        self._loop.call_soon_threadsafe(settle)

@@ -1,0 +1,58 @@
+"""A JSON Schema in the narrow form in which vendors hold a whole answer to it.
+
+Every object lists its properties and allows no others.
+Rules: https://platform.openai.com/docs/guides/structured-outputs,
+https://docs.anthropic.com/en/docs/build-with-claude/structured-outputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+
+def strict_schema(
+    schema: dict[str, Any], *, all_required: bool, without: Collection[str] = ()
+) -> dict[str, Any] | None:
+    """The schema with closed objects; None where one is open by intention, as that of a `dict[str, int]`.
+
+    `all_required`: optional properties become required ones (those that may be missing get a value of their type).
+    `without` are keywords to leave out, for the caller to check himself.
+
+    >>> strict_schema({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}, all_required=True)
+    {'type': 'object', 'properties': {'n': {'type': 'integer', 'minimum': 1}}, 'additionalProperties': False, \
+'required': ['n']}
+    """
+    try:
+        closed: dict[str, Any] = _closed(schema, all_required, without)
+    except _OpenObjectError:
+        return None
+    return closed
+
+
+class _OpenObjectError(Exception):
+    """An object that takes any property."""
+
+
+def _closed(node: Any, all_required: bool, without: Collection[str]) -> Any:
+    if isinstance(node, list):
+        return [_closed(item, all_required, without) for item in node]
+    if not isinstance(node, dict):
+        return node
+    named = ("properties", "$defs")  # the keys in these are names, not keywords
+    result = {
+        key: {name: _closed(item, all_required, without) for name, item in value.items()}
+        if key in named
+        else value
+        if key in ("const", "enum", "default")
+        else _closed(value, all_required, without)
+        for key, value in node.items()
+        if key not in without
+    }
+    if result.get("type") == "object":
+        if not result.get("properties") or node.get("additionalProperties"):
+            raise _OpenObjectError
+        result["additionalProperties"] = False
+        if all_required:
+            result["required"] = list(result["properties"])
+    return result

@@ -1,0 +1,43 @@
+"""How tools did: the rows of `Trace.tool_calls` summed by tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFrame:
+    """One row for each tool, those in `names` that were never called included, indexed by name.
+
+    `calls` = `succeeded` + `failed` + `invalid` + `denied`, and those whose run was interrupted. `mean_s`, `longest_s`
+    and `total_s` are seconds of calls that ran; `result_chars` is the mean length of what the model read.
+    """
+    import pandas as pd
+
+    calls = pd.DataFrame(tool_calls)
+    valid, denied, error = calls["args_valid"].fillna(True), calls["approval"].eq("denied"), calls["is_error"]
+    ran = valid & ~denied.fillna(False) & calls["started"].notna()
+    kinds = {
+        "calls": calls["name"].notna(),
+        "succeeded": ran & ~error.fillna(True),
+        "failed": ran & error.fillna(False),
+        "invalid": ~valid,
+        "denied": denied,
+    }
+    by = calls["name"]
+    counts = (
+        pd.DataFrame({kind: flags.fillna(False).astype("Int64") for kind, flags in kinds.items()}).groupby(by).sum()
+    )
+    seconds = calls["duration_s"].where(ran).groupby(by)
+    stats = counts.assign(
+        mean_s=seconds.mean(),
+        longest_s=seconds.max(),
+        total_s=seconds.sum(),
+        result_chars=calls["result_chars"].groupby(by).mean(),
+        last_called=calls["ts"].groupby(by).max(),
+    )
+    index = pd.Index(dict.fromkeys([*names, *stats.index]), name="tool", dtype=calls["name"].dtype)
+    return stats.reindex(index).fillna({**dict.fromkeys(kinds, 0), "total_s": 0.0})

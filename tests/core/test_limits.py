@@ -1,0 +1,164 @@
+"""Limits: where they come from, what they count, and that agents inside tools share the budget."""
+
+import asyncio
+
+import pytest
+
+from nbagent import Agent, AgentConfig, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
+from nbagent.errors import ConfigurationError
+
+
+def costly(text="", tokens=100, calls=None):
+    return LLMResponse(text, calls, metadata={"usage": Usage(tokens, 0)})
+
+
+def test_an_argument_beats_the_environment_and_that_the_configuration(monkeypatch):
+    config = AgentConfig(model="m", base_url="http://127.0.0.1:9", max_tool_iterations=3, max_cost=0.3, max_seconds=3)
+    assert Agent(config).limits == Limits(max_iterations=3, max_cost=0.3, max_seconds=3)
+    monkeypatch.setenv("NBAGENT_MAX_ITERATIONS", "2")
+    monkeypatch.setenv("NBAGENT_MAX_COST", "0.2")
+    assert Agent(config).limits == Limits(max_iterations=2, max_cost=0.2, max_seconds=3)
+    given = Limits(max_iterations=1, tool_seconds=1)
+    assert Agent(config, limits=given).limits == Limits(1, max_cost=0.2, max_seconds=3, tool_seconds=1)
+
+
+@pytest.mark.parametrize("name", ["MAX_ITERATIONS", "MAX_TOOL_CALLS", "MAX_TOTAL_TOKENS", "MAX_COST", "TOOL_SECONDS"])
+@pytest.mark.parametrize("text", ["many", "-1", "nan"])
+def test_a_variable_that_is_no_limit_is_named(name, text, monkeypatch):
+    monkeypatch.setenv(f"NBAGENT_{name}", text)
+    with pytest.raises(ConfigurationError, match=f"NBAGENT_{name} is '{text}'"):
+        Agent("scripted")
+
+
+@pytest.mark.parametrize("value", [-1, "5", True, float("nan")])
+def test_an_argument_that_is_no_limit_is_named(value):
+    with pytest.raises(ConfigurationError, match="max_cost="):
+        Limits(max_cost=value)
+
+
+async def test_the_iterations_of_the_environment_end_a_run(monkeypatch):
+    monkeypatch.setenv("NBAGENT_MAX_ITERATIONS", "2")
+    agent = Agent(ScriptedProvider(lambda messages, functions: FunctionCall("f", {})), tools=[f])
+    result = await agent.chat("go")
+    assert (result.status, result.limit_reason, result.iterations) == ("limit", "iterations", 2)
+
+
+def f() -> str:
+    """Do something."""
+    return "done"
+
+
+async def test_seconds_for_tools_that_name_none():
+    async def slow() -> str:
+        await asyncio.sleep(60)
+        return "never"
+
+    agent = Agent(ScriptedProvider([FunctionCall("slow", {}), "ok"]), tools=[slow], limits=Limits(tool_seconds=0.01))
+    result = await agent.chat("go")
+    assert result.function_calls[0]["result"] == "Error: slow did not return within 0.01 s."
+
+
+class Delegating:
+    """An agent whose tool asks another agent."""
+
+    def __init__(self, *inner_turns, inner_limits=None, **limits):
+        self.inner = Agent(ScriptedProvider(inner_turns), tools=[f], limits=inner_limits)
+        self.outcomes = []
+        turns = [
+            costly(calls=[FunctionCall("ask", {}, "c1")]),
+            costly(calls=[FunctionCall("ask", {}, "c2")]),
+            costly("end"),
+        ]
+        self.outer = Agent(ScriptedProvider(turns), tools=[self.ask], limits=Limits(**limits))
+
+    async def ask(self) -> str:
+        """Ask the other agent."""
+        self.outcomes.append(await self.inner.chat("do it"))
+        return self.outcomes[-1].content
+
+
+async def test_what_a_tool_asks_other_agents_is_spent_here():
+    team = Delegating(costly("one", 500), costly("two", 500), max_total_tokens=2_000)
+    result = await team.outer.chat("go")
+    assert result.usage.total_tokens == 1_300
+    assert team.outer.trace.usage["total_tokens"].sum() == 300  # each trace counts its own requests
+    assert team.outcomes[0].usage.total_tokens == 500
+
+
+async def test_the_budget_of_the_outer_run_ends_the_inner_one_and_then_itself():
+    turns = [costly(calls=[FunctionCall("f", {}, f"c{n}")], tokens=500) for n in range(9)]
+    team = Delegating(*turns, max_total_tokens=1_000)
+    result = await team.outer.chat("go")
+    assert (team.outcomes[0].status, team.outcomes[0].limit_reason) == ("limit", "tokens")
+    assert team.outcomes[0].iterations == 2
+    assert (result.status, result.limit_reason, result.iterations) == ("limit", "tokens", 1)
+
+
+async def test_a_blocking_tool_spends_here_too():
+    inner = Agent(ScriptedProvider([costly("one", 500)]))
+
+    def ask() -> str:
+        """Ask the other agent."""
+        return inner.chat_sync("do it").content
+
+    outer = Agent(ScriptedProvider([costly(calls=[FunctionCall("ask", {}, "c1")]), costly("end")]), tools=[ask])
+    assert (await outer.chat("go")).usage.total_tokens == 700
+
+
+async def test_traces_know_the_run_that_asked():
+    team = Delegating(costly("one"), costly("two"))
+    result = await team.outer.chat("go")
+    assert team.inner.trace.runs["parent_run_id"].tolist() == [result.run_id] * 2
+    assert team.outer.trace.runs["parent_run_id"].isna().all()
+
+
+async def test_a_task_left_behind_by_a_tool_spends_for_itself():
+    inner, left = Agent(ScriptedProvider([costly("late")])), []
+
+    async def start() -> str:
+        """Start something and return."""
+        left.append(asyncio.create_task(later()))
+        return "started"
+
+    async def later():
+        await done.wait()
+        return await inner.chat("now")
+
+    done = asyncio.Event()
+    outer = Agent(ScriptedProvider([FunctionCall("start", {}), "end"]), tools=[start], limits=Limits(max_seconds=0.5))
+    await outer.chat("go")
+    await asyncio.sleep(0.6)  # over the time that the first run had
+    done.set()
+    assert (await left[0]).status == "ok"
+    assert inner.trace.runs["parent_run_id"].isna().all()
+
+
+async def test_wrong_arguments_are_counted():
+    def double(n: int) -> int:
+        """Double it."""
+        return 2 * n
+
+    turns = [FunctionCall("double", {"n": "x"}), FunctionCall("double", {}), FunctionCall("double", {"n": 2}), "4"]
+    agent = Agent(ScriptedProvider(turns), tools=[double])
+    result = await agent.chat("double 2")
+    assert result.metadata["validation_retries"] == 2
+    assert agent.trace.tool_calls["args_valid"].tolist() == [False, False, True]
+
+
+async def test_tool_statistics():
+    def double(n: int) -> int:
+        """Double it."""
+        if n > 9:
+            raise ValueError(n)
+        return 2 * n
+
+    calls = [FunctionCall("double", {"n": n}) for n in (1, 2, 10, "x")]
+    agent = Agent(ScriptedProvider([calls, FunctionCall("nothing", {}), "done"]), tools=[double, f])
+    assert agent.tool_stats()["calls"].to_dict() == {"double": 0, "f": 0}
+    await agent.chat("go")
+    stats = agent.tool_stats()
+    assert stats.index.tolist() == ["double", "f", "nothing"]
+    assert stats.loc["double", ["calls", "succeeded", "failed", "invalid", "denied"]].tolist() == [4, 2, 1, 1, 0]
+    assert stats.loc["f", ["calls", "total_s"]].tolist() == [0, 0]
+    assert stats.loc["nothing", "invalid"] == 1
+    assert 0 < stats.loc["double", "mean_s"] <= stats.loc["double", "longest_s"] <= stats.loc["double", "total_s"]

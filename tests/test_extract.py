@@ -1,0 +1,141 @@
+"""`Agent.extract` and `Agent.parse_message`: from a text to objects and records."""
+
+import json
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from nbagent import Agent, ContextManager, Limits, LLMMessage, ScriptedProvider
+from nbagent.errors import ConfigurationError, ExtractionError
+from nbagent.extract import json_in
+
+
+class Person(BaseModel):
+    name: str
+    age: int = Field(ge=0)
+    role: Literal["author", "reader"] = "reader"
+
+
+ADA, BEN = {"name": "Ada", "age": 36}, {"name": "Ben", "age": 4}
+
+
+def scripted(*turns, **options):
+    return Agent(ScriptedProvider([turn if isinstance(turn, str) else json.dumps(turn) for turn in turns]), **options)
+
+
+async def test_an_object():
+    agent = scripted(ADA)
+    assert await agent.extract("Ada is 36.", Person) == Person(name="Ada", age=36)
+    (messages, functions) = agent.provider.requests[0]
+    assert [message.role for message in messages] == ["system", "user"]
+    assert '"minimum": 0' in messages[0].text  # the schema
+    assert messages[1].text == "Ada is 36."
+    assert not functions
+
+
+async def test_a_list_and_its_frame():
+    people = await scripted({"result": [ADA, BEN]}).extract("Ada is 36, Ben is 4.", list[Person])
+    assert people == [Person(**ADA), Person(**BEN)]
+    frame = people.to_frame()
+    assert list(frame.columns) == ["name", "age", "role"]
+    assert frame["age"].tolist() == [36, 4]
+
+
+async def test_a_list_that_was_not_wrapped_and_an_empty_one():
+    assert await scripted([ADA]).extract("Ada is 36.", list[Person]) == [Person(**ADA)]
+    nobody = await scripted([]).extract("Nobody came.", list[Person])
+    assert nobody == []
+    assert list(nobody.to_frame().columns) == ["name", "age", "role"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "answer", "value"),
+    [(int, {"result": 3}, 3), (dict[str, int], {"a": 1}, {"a": 1}), (list[str], ["a", "b"], ["a", "b"])],
+)
+async def test_other_types(shape, answer, value):
+    assert await scripted(answer).extract("a text", shape) == value
+
+
+async def test_what_is_wrong_goes_back_to_the_model():
+    agent = scripted({"name": "Ada", "age": "old"}, ADA)
+    assert (await agent.extract("Ada is old.", Person)).age == 36
+    asked = agent.provider.requests[1][0]
+    assert [message.role for message in asked] == ["system", "user", "assistant", "user"]
+    assert 'age: Input should be a valid integer, unable to parse string as an integer (got "old")' in asked[-1].text
+
+
+async def test_a_model_that_never_gets_it_right_is_an_error():
+    agent = scripted("no idea", "none", "really")
+    with pytest.raises(
+        ExtractionError, match="no Person in the model's answer: it holds no whole JSON value"
+    ) as caught:
+        await agent.extract("Ada is old.", Person)
+    assert caught.value.answer == "really"
+    assert len(agent.provider.requests) == 3
+
+
+async def test_a_limit_ends_it():
+    with pytest.raises(ExtractionError, match=r"a limit ended the run \(iterations\)"):
+        await scripted(ADA, limits=Limits(max_iterations=0)).extract("Ada is 36.", Person)
+
+
+async def test_the_conversation_is_left_alone_and_the_trace_knows():
+    agent = scripted("Hello.", ADA, system_prompt="You are brief.", context=ContextManager(max_messages=10))
+    await agent.chat("Hi")
+    history = list(agent.conversation_history)
+    await agent.extract("Ada is 36.", Person)
+    assert agent.conversation_history == history
+    assert agent.system_prompt == "You are brief."
+    assert agent.trace.runs["source"].tolist() == ["python", "extract"]
+    assert agent.trace.runs["output_type"].tolist()[1] == "Person"
+
+
+@pytest.mark.parametrize(("text", "shape"), [("", Person), (None, Person), ("a text", "Person"), ("a text", 3)])
+async def test_what_cannot_be_extracted_is_named(text, shape):
+    with pytest.raises(ConfigurationError, match="extract"):
+        await scripted(ADA).extract(text, shape)
+
+
+async def test_messages_become_records():
+    agent = scripted('```json\n[{"item": "milk", "n": 2}]\n```', system_prompt="Record purchases.")
+    records = await agent.parse_message("Ada", "2026-01-02 09:30", "two bottles of milk, please")
+    assert records == [{"item": "milk", "n": 2}]
+    system, message = agent.provider.requests[0][0]
+    assert system.text.startswith("Record purchases.\n\n")
+    assert message == LLMMessage("user", "Sender: Ada\nTime: 2026-01-02 09:30\n\ntwo bottles of milk, please")
+
+
+@pytest.mark.parametrize("answer", [{"item": "milk"}, {"records": [{"item": "milk"}]}, 'Here: [{"item": "milk"}] [1]'])
+async def test_records_in_other_forms(answer):
+    assert await scripted(answer).parse_message("Ada", "now", "milk") == [{"item": "milk"}]
+
+
+async def test_a_message_without_records():
+    assert await scripted("[]").parse_message("Ada", "now", "hello") == []
+
+
+async def test_records_that_are_none():
+    with pytest.raises(ExtractionError, match="it must be a JSON array of objects"):
+        await scripted("3", "[1]", '"a"').parse_message("Ada", "now", "milk")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        (" \n[1, 2] \n", [1, 2]),
+        ('```\n{"a": 1}\n```', {"a": 1}),
+        ('Sure! {"a": {"b": []}} I hope it helps. [2]', {"a": {"b": []}}),
+        ("Nothing: {}", {}),
+        ('see [1]: `{"a": 1}`', {"a": 1}),
+    ],
+)
+def test_json_is_found_in_answers(text, value):
+    assert json_in(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "no", '{"a": 1', "[" * 100_000])
+def test_no_json_is_an_error(text):
+    with pytest.raises(ValueError, match="it "):
+        json_in(text)

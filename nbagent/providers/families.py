@@ -201,7 +201,11 @@ _GEMINI = (
     ),
     replace(_GEMINI_BUDGET, models=r"gemini-2\.5"),
     replace(_GEMINI_LEVEL, models=r"gemini-3-pro", levels=_words("low", "high")),
-    replace(_GEMINI_LEVEL, models=r"gemini-3.*flash-lite|gemini-3(\.[0-6])?-flash", levels=_MINIMAL_TO_HIGH),
+    replace(
+        _GEMINI_LEVEL,
+        models=r"gemini-3.*flash-lite|gemini-flash-lite-latest|gemini-3(\.[0-6])?-flash",
+        levels=_MINIMAL_TO_HIGH,
+    ),
     replace(_GEMINI_LEVEL, models=r"gemini-([3-9]|\d\d)|gemini-(pro|flash)-latest"),
     replace(_GEMINI_LEVEL, unasked=None, shown={}, off={"thinkingConfig": {"thinkingBudget": 0}}),
 )

@@ -177,10 +177,13 @@ class WireProvider(StreamingProvider):
         temperature: float | None,
         options: Mapping[str, Any],
     ) -> Asked:
-        """A request's own options, and the provider's where it has none."""
+        """A request's own options, and the provider's where it has none; its choice of tools where there are any."""
         unsaid = {name for name in ("thinking", "tool_choice") if options.get(name) is None}
         own = {name: value for name, value in options.items() if name not in unsaid}
-        return self._ask({**self.options, **own}, functions, temperature, messages, self.streaming)
+        both = {**self.options, **own}
+        if "tool_choice" in unsaid and not (functions or both.get("tools")):
+            both.pop("tool_choice", None)
+        return self._ask(both, functions, temperature, messages, self.streaming)
 
     def _encode(self, messages: list[LLMMessage], asked: Asked, changes: Changes) -> bytes:
         """A request's body; `changes` are the fields that the model refused."""

@@ -6,12 +6,13 @@ This file only wires and delegates. The loop is in `core/loop.py`, its events in
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
-from nbagent.core import summary
+from nbagent.core import saved, summary
 from nbagent.core.background import RunQueue, run_sync
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
@@ -129,8 +130,9 @@ class Agent:
     ) -> AgentResult:
         """Ask, let the model use the tools, and return the answer.
 
-        `message` is a text, content parts, or a list of messages, which replaces the history (the system message
-        stays). Further options are those of `chat_stream`. Raises a `ProviderError` where the vendor fails, with the
+        `message` is a text; an image (a matplotlib figure, a PIL image, a `pathlib.Path`, bytes); a list of texts,
+        images and content parts; or a list of messages, which replaces the history (the system message stays).
+        Further options are those of `chat_stream`. Raises a `ProviderError` where the vendor fails, with the
         unfinished result at `error.partial`.
         """
         return await self.chat_stream(message, max_iterations=max_iterations, **options).collect(handler)
@@ -176,6 +178,7 @@ class Agent:
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
                 origin=origin or {"source": "python"},
+                record_http=self.trace.record_http,
             )
             return run_loop(run, message)
 
@@ -248,7 +251,8 @@ class Agent:
 
     def fork(self) -> Agent:
         """Another agent that goes on from this conversation: same provider and tools, its own history and trace."""
-        other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy())
+        trace = Trace(record_http=self.trace.record_http)
+        other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy(), trace=trace)
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor = self.tool_executor
         return other
@@ -267,6 +271,25 @@ class Agent:
         if result.status != "ok" or not result.content:
             raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
         return result.content
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the conversation to a JSON file, for `Agent.load`. Keys and tools are not part of it.
+
+        Raises ConfigurationError where it can't be written; then what was in the file before is still there.
+        """
+        provider = self.provider
+        saved.save(path, self.context.messages, f"{provider.vendor}:{provider.model_name}")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], provider: Any = None, **options: Any) -> Agent:
+        """An agent that goes on with a saved conversation, with any provider; `options` are those of `Agent`.
+
+        >>> agent = Agent.load("analysis.json", "claude:claude-sonnet-5", tools=[mean_by])      # doctest: +SKIP
+        """
+        messages, _ = saved.load(path)
+        agent = cls(provider, **options)
+        agent.context.replace_history(messages)
+        return agent
 
     async def aclose(self) -> None:
         """Close the provider's connections of the running event loop. The next message opens new ones."""

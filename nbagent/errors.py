@@ -9,7 +9,8 @@
     │   ├── AuthenticationError           401, 403: correct the key
     │   ├── ModelNotFoundError            404: correct the model's name or the address
     │   ├── BadRequestError               400, 422: the vendor refused the request
-    │   │   └── ContextLengthError        the conversation is longer than the model's window
+    │   │   ├── ContextLengthError        the conversation is longer than the model's window
+    │   │   └── ImageInputError           the model takes no images, and the question holds one
     │   ├── RateLimitError                429: wait
     │   ├── ServerError                   408, 409, 5xx, 529: the vendor is in trouble
     │   ├── ProviderConnectionError       no connection, no TLS, no such host
@@ -113,6 +114,15 @@ class ContextLengthError(BadRequestError):
     """The conversation is longer than the model's context window."""
 
     remedy = "Shorten the conversation: agent.clear_history(), or a ContextManager with max_tokens."
+
+
+class ImageInputError(BadRequestError):
+    """The model takes no images, and the question holds one."""
+
+    remedy = (
+        "Ask without the image, or choose a model that sees, such as 'claude:claude-sonnet-5', "
+        "'openai:gpt-5.6-terra', 'gemini:gemini-3.7-flash' or 'qwen:qwen3.7-plus'."
+    )
 
 
 class RateLimitError(ProviderError):

@@ -1,10 +1,11 @@
 """The same agent code against each vendor's protocol, over real HTTP: the official SDKs and httpx against llmock."""
 
+import base64
 import json
 
 import pytest
 
-from nbagent import Agent, create_provider
+from nbagent import Agent, LLMResponse, ScriptedProvider, create_provider
 from nbagent.core.repair import repair
 
 VENDORS = {
@@ -170,3 +171,25 @@ async def test_the_vendor_can_change_in_the_middle(llmock):
         assert (await agent.chat("1 + 2?")).content == f"{vendor} says 3"
         await provider.aclose()
     assert agent.trace.calls["provider"].unique().tolist() == ["openai", "claude", "open_source", "gemini"]
+
+
+async def test_the_vendor_can_change_in_the_middle_with_images(llmock):
+    gif = b"GIF89a" + bytes([3, 0, 2, 0])
+    part = {"type": "image", "media_type": "image/gif", "data": base64.b64encode(gif).decode()}
+
+    def plot() -> list:
+        """Plot it."""
+        return [part]
+
+    agent = Agent(tools=[plot])
+    for number, vendor in enumerate([*VENDORS] * 2):
+        provider = agent.provider = connect(vendor, llmock)
+        llmock.call_tool("plot", {}).reply(f"{vendor} sees it")
+        result = await agent.chat(["What is this? Plot it.", gif])
+        assert result.content == f"{vendor} sees it"
+        body = json.dumps(llmock.requests[-1].body)
+        assert body.count(part["data"]) == 3 * number + 2, "each turn's question, result and drawn answer"
+        await provider.aclose()
+        agent.provider = ScriptedProvider([LLMResponse("Drawn.", None, "stop", {"parts": [part]})])
+        assert (await agent.chat("Draw it.")).images[0].data == gif
+    llmock.assert_resilient(strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from nbagent.core.messages import Content, LLMMessage, Usage, as_messages
+from nbagent.core.messages import Content, LLMMessage, Usage, as_messages, is_message, listed
 from nbagent.core.repair import repair
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
@@ -69,13 +69,12 @@ class ContextManager:
 
     def take(self, message: Any) -> list[LLMMessage]:
         """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended."""
-        if not isinstance(message, str | LLMMessage):
-            message = list(message)
-        messages = as_messages(message)
-        if isinstance(message, str | LLMMessage) or not any(_is_message(item) for item in message):
-            self.messages.extend(messages)
-        else:
+        items = listed(message)
+        messages = as_messages(message if items is None else items)
+        if items is not None and any(map(is_message, items)):
             self.replace_history(messages)
+        else:
+            self.messages.extend(messages)
         return messages
 
     def replace_history(self, messages: Iterable[LLMMessage]) -> None:
@@ -210,7 +209,3 @@ def estimate_tokens(message: LLMMessage) -> int:
     images = 0 if isinstance(message.content, str) else sum(p.get("type") == "image" for p in message.content)
     chars = len(message.text) + sum(len(c.name) + len(str(c.arguments)) for c in message.tool_calls or [])
     return 4 + chars // CHARS_PER_TOKEN + images * IMAGE_TOKENS
-
-
-def _is_message(item: Any) -> bool:
-    return isinstance(item, LLMMessage) or (isinstance(item, dict) and "role" in item)

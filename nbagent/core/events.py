@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
+    from nbagent.core.http_log import Exchange
     from nbagent.core.messages import AgentResult, LLMMessage, LLMResponse, ToolOutcome
 
 KEYS = ("type", "content", "tool_name", "tool_arguments", "metadata")
@@ -150,9 +151,14 @@ class Limit(Event):
 
 @dataclass(slots=True)
 class Http(Event):
-    """One HTTP exchange, secrets removed, in `metadata`; or a short word about waiting ("loading the model")."""
+    """A word about waiting ("loading the model") in `content`; or, with none, an `exchange` that the trace asked for.
+
+    `metadata` has the exchange in short: attempt, method, url, status, duration_s, request_bytes, response_bytes,
+    error_type.
+    """
 
     type: ClassVar[Literal["http"]] = "http"
+    exchange: Exchange | None = None
 
 
 @dataclass(slots=True)

@@ -31,6 +31,8 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
             turn = Turn(run)
             async with aclosing(turn.events()) as turn_events:
                 async for event in turn_events:
+                    while run.unread:
+                        yield run.unread.pop(0)
                     yield event
             if not turn.calls:
                 break
@@ -52,7 +54,8 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     finally:
         run.ticket.alive = False
         run.ticket.queue.leave()
-    yield last
+    for event in (*run.unread, last):
+        yield event
 
 
 async def _take_place(ticket: Ticket) -> None:

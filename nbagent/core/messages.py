@@ -7,14 +7,15 @@ includes reasoning tokens (https://opentelemetry.io/docs/specs/semconv/gen-ai/).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from nbagent.core.images import Image, content_parts, image_part, is_image, unacceptable
+
 Role = Literal["system", "user", "assistant", "tool"]
 
-#: `str`, or a list of parts: `{"type": "text", "text": str}` or
-#: `{"type": "image", "media_type": "image/png", "data": base64 str}`.
+#: `str`, or a list of parts: `{"type": "text", "text": str}` or an image as `nbagent.core.images` describes it.
 Content = str | list[dict[str, Any]]
 
 
@@ -180,7 +181,8 @@ class LLMResponse:
     """One complete answer of a model.
 
     `metadata` may hold: `thinking` (str), `usage` (`Usage`), `usage_raw` (the vendor's own dict), `finish_reason_raw`,
-    `model`, `response_id`, `quoted` (True where an answer quotes a tool's result instead of the model's own words).
+    `model`, `response_id`, `quoted` (True where an answer quotes a tool's result instead of the model's own words),
+    `parts` (the content parts in order, where the answer holds images; `content` is its text alone).
     `raw_response` becomes the `provider_extras` of the assistant message.
     """
 
@@ -201,6 +203,11 @@ class LLMResponse:
         """Whether the vendor counted the tokens."""
         metadata = self.metadata or {}
         return "usage" in metadata and metadata.get("usage_raw") != {}
+
+    @property
+    def message_content(self) -> Content:
+        """The content of the assistant's message: the text, or text and images in order where there are images."""
+        return (self.metadata or {}).get("parts") or self.content or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +237,7 @@ class AgentResult:
 
     `function_calls` are dicts `{id, name, arguments, result, is_error, duration_s}`; `iterations` counts model
     requests; `status` is ok, limit, denied, interrupted or error; `cost` is in US dollars, None where unknown.
+    `images` are those that the model made: they display themselves in a notebook and have `save(path)` and `to_pil()`.
     """
 
     content: str = ""
@@ -241,6 +249,7 @@ class AgentResult:
     run_id: str = ""
     status: str = "ok"
     limit_reason: str | None = None
+    images: list[Image] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
@@ -260,13 +269,48 @@ class AgentResult:
         return self.content
 
 
-def as_messages(message: str | Content | LLMMessage | Iterable[Any]) -> list[LLMMessage]:
-    """What a user may pass to `chat` -> messages: a text, content parts, a message, or a list of messages or dicts."""
+def listed(message: Any) -> list[Any] | None:
+    """The items of what a user passed to `chat`; None where it is one text, message or image."""
+    if isinstance(message, str | LLMMessage | Mapping) or is_image(message):
+        return None
+    if not isinstance(message, Sequence | Iterator):  # other iterables are data: the names of a frame's columns
+        raise unacceptable(message)
+    return list(message)
+
+
+def is_message(item: Any) -> bool:
+    """Whether an item is a whole message, rather than a part of one."""
+    return isinstance(item, LLMMessage) or (isinstance(item, Mapping) and "role" in item)
+
+
+def as_messages(message: Any) -> list[LLMMessage]:
+    """What a user may pass to `chat` -> messages: a text, an image, a list of texts, images and content parts; a
+    message, or a list of messages or dicts. Raises `ConfigurationError` for anything else.
+
+    >>> as_messages(["What is this?", {"type": "image", "url": "https://example.org/cat.png"}])[0].text
+    'What is this?'
+    """
     if isinstance(message, str):
         return [LLMMessage("user", message)]
-    if isinstance(message, LLMMessage):
-        return [message]
-    items = list(message)
-    if items and all(isinstance(item, dict) and "role" not in item for item in items):
-        return [LLMMessage("user", items)]
-    return [item if isinstance(item, LLMMessage) else LLMMessage.from_dict(item) for item in items]
+    items = listed(message)
+    if items is None:
+        items = [message]
+    if not any(map(is_message, items)):
+        return [LLMMessage("user", content_parts(items))] if items else []
+    return [_as_message(item) for item in items]
+
+
+def _as_message(item: Any) -> LLMMessage:
+    """A message whose content, where it is a list, is made of parts."""
+    if not is_message(item):
+        raise unacceptable(item)
+    message = item if isinstance(item, LLMMessage) else LLMMessage.from_dict({**item, "content": _content(item)})
+    if isinstance(message.content, str):
+        return message
+    parts = content_parts(message.content)
+    return message if parts == message.content else message.replace(content=parts)
+
+
+def _content(item: Mapping[str, Any]) -> Any:
+    content = item.get("content")
+    return [image_part(content)] if is_image(content) else content

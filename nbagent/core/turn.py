@@ -21,6 +21,8 @@ from nbagent.core import events
 from nbagent.core.background import RunQueue
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
+from nbagent.core.http_log import Exchange, collected
+from nbagent.core.images import described, images_of
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
 from nbagent.core.repair import no_result, with_ids
@@ -103,6 +105,8 @@ class Run:
     temperature: float | None = None
     request_options: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether each HTTP exchange is to become an event.
+    record_http: bool = False
     run_id: str = field(default_factory=lambda: new_id("run"))
     #: The run whose tool asks for this one; what is spent here is spent there.
     parent: Run | None = field(init=False)
@@ -110,6 +114,8 @@ class Run:
     result: AgentResult = field(init=False)
     #: What closed the history after an interrupted or failed turn: the partial answer, results made up.
     closing: list[LLMMessage] = field(default_factory=list)
+    #: Events that the observers have had, and the reader gets before the next one.
+    unread: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         outer = working_for.get()
@@ -125,6 +131,10 @@ class Run:
         for observe in self.observers:
             observe(event)
         return event
+
+    def emit_at_once(self, event: Event, metadata: Mapping[str, Any]) -> None:
+        """`emit` for where nothing can be yielded; the loop hands the event on with its next one."""
+        self.unread.append(self.emit(event, metadata))
 
 
 #: The run whose tool is running here.
@@ -148,6 +158,7 @@ class Turn:
         self.calls: list[FunctionCall] = []
         self._ids: list[str] = []
         self._outcomes: dict[int, ToolOutcome] = {}
+        self._exchanges = 0
         self._message = LLMMessage("assistant", "", interrupted=True)
 
     async def events(self) -> AsyncGenerator[Event]:
@@ -175,8 +186,8 @@ class Turn:
         run.spent.iterations = self.step
         functions = run.tools.list_functions() or None
         yield run.emit(events.TurnStarted(metadata=self._request_facts(messages, functions)), self.meta)
-        stream = run.provider.stream(messages, functions, run.temperature, **run.request_options)
-        async with aclosing(_generator(stream)) as answer:
+        stream = _generator(run.provider.stream(messages, functions, run.temperature, **run.request_options))
+        async with aclosing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
             async for item in answer:
                 if isinstance(item, LLMResponse):
                     self.response = item
@@ -210,6 +221,12 @@ class Turn:
         else:
             run.context.drop(oldest, summary)
 
+    def _exchanged(self, exchange: Exchange) -> None:
+        """An HTTP exchange has ended, however it did."""
+        self._exchanges += 1
+        facts = {"attempt": self._exchanges, **exchange.facts()}
+        self.run.emit_at_once(events.Http(metadata=facts, exchange=exchange), self.meta)
+
     def _request_facts(self, messages: list[LLMMessage], functions: Any) -> dict[str, Any]:
         run, provider = self.run, self.run.provider
         return {
@@ -228,7 +245,7 @@ class Turn:
         self.calls = with_ids(response.function_calls or [], prefix=self.meta["call_id"])
         self._ids = [new_id("tool") for _ in self.calls]
         message = LLMMessage(
-            "assistant", response.content or "", tool_calls=self.calls or None, provider_extras=response.raw_response
+            "assistant", response.message_content, tool_calls=self.calls or None, provider_extras=response.raw_response
         )
         self._replace(message)
         run.context.count(response.usage)
@@ -236,6 +253,7 @@ class Turn:
         run.spent.add(response.usage, cost)
         if message.content or not self.calls:
             run.result.content = message.text
+        run.result.images += images_of(message.content)
         run.result.finish_reason = response.finish_reason
         if (response.metadata or {}).get("quoted"):
             run.result.metadata["quoted"] = True
@@ -317,7 +335,7 @@ class Turn:
         if not outcome.args_valid:
             metadata = self.run.result.metadata
             metadata["validation_retries"] = metadata.get("validation_retries", 0) + 1
-        text = outcome.content if isinstance(outcome.content, str) else "[image]"
+        text = described(outcome.content)
         about = {**self._about(index), "is_error": outcome.is_error, "duration_s": outcome.duration_s}
         event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, about, outcome)
         return self.run.emit(event, self.meta)
@@ -344,7 +362,7 @@ class Turn:
                     "id": call.id,
                     "name": call.name,
                     "arguments": call.arguments if outcome is None else outcome.call.arguments,
-                    "result": message.text or "[image]",
+                    "result": described(message.content),
                     "is_error": message.is_error,
                     "duration_s": outcome.duration_s if outcome else None,
                 }

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import datetime as dt
 import enum
-import io
 import itertools
 import json
 import sysconfig
@@ -15,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nbagent.core.images import image_part, is_picture
 from nbagent.core.messages import Content
 
 #: What the model reads when a function returned None.
@@ -25,7 +24,6 @@ _COLUMNS = 30
 _CELL_CHARS = 80
 _MAX_ITEMS = 10_000
 _MAX_DEPTH = 30
-_MAX_PIXELS = 1568  # the longest side that vendors take without scaling it down themselves
 _FRAMES = 5
 _NOTE_CHARS = 100
 _PACKAGE = Path(__file__).parent.parent
@@ -46,10 +44,9 @@ def format_result(result: Any) -> Content:
         return str(result)
     if _are_parts(result):
         return list(result)
-    image = _image_part(result)
-    if image is not None:
-        return [image]
-    if isinstance(result, (list, tuple)) and any(_is_image(item) for item in result):
+    if is_picture(result):
+        return [image_part(result)]
+    if isinstance(result, (list, tuple)) and any(map(is_picture, result)):
         return [part for item in result for part in _as_parts(format_result(item))]
     return _text(result)
 
@@ -136,42 +133,6 @@ def _table(value: Any) -> str | None:
         head += f", dtype {value.dtype}"
     part = "" if len(shown) == rows else f"first {len(shown)} rows:\n"
     return f"{head}\n{part}{body}"
-
-
-# -- images -----------------------------------------------------------------------------------------------------------
-
-
-def _is_image(value: Any) -> bool:
-    return _figure(value) is not None or _is_pil(value)
-
-
-def _is_pil(value: Any) -> bool:
-    return any(base.__module__ == "PIL.Image" for base in type(value).__mro__)
-
-
-def _figure(value: Any) -> Any:
-    """The matplotlib figure that a value is, or belongs to (plotting functions often return axes); else None."""
-    if callable(getattr(type(value), "savefig", None)):
-        return getattr(value, "figure", value)
-    if any(base.__module__.startswith("matplotlib.") for base in type(value).__mro__):
-        figure = getattr(value, "figure", None)
-        return figure if callable(getattr(type(figure), "savefig", None)) else None
-    return None
-
-
-def _image_part(value: Any) -> dict[str, Any] | None:
-    buffer = io.BytesIO()
-    if (figure := _figure(value)) is not None:
-        dpi = min(100.0, _MAX_PIXELS / max(figure.get_size_inches()))
-        figure.savefig(buffer, format="png", dpi=dpi)
-    elif _is_pil(value):
-        image = value if value.mode in ("1", "L", "LA", "P", "RGB", "RGBA") else value.convert("RGB")
-        image = image.copy()
-        image.thumbnail((_MAX_PIXELS, _MAX_PIXELS))
-        image.save(buffer, format="PNG")
-    else:
-        return None
-    return {"type": "image", "media_type": "image/png", "data": base64.b64encode(buffer.getvalue()).decode("ascii")}
 
 
 # -- bounds and errors ------------------------------------------------------------------------------------------------

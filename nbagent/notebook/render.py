@@ -1,8 +1,8 @@
 """Text of models and tools -> safe HTML.
 
 Nothing that a model or a tool said is ever raw HTML: Markdown is rendered with HTML and images switched off, then
-cleaned against a short list of tags. Everything else is escaped. The style uses the host's theme variables, with
-fallbacks, and the page reads well where it is stripped.
+cleaned against a short list of tags. Everything else is escaped. An image that a model made is in the page as data. The
+style uses the host's theme variables, with fallbacks, and the page reads well where it is stripped.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ white-space: nowrap}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {_MUTED}; font-size: 12px}}
 .nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
 max-height: 24em; overflow: auto}}
+.nbagent img {{max-width: 100%; height: auto}}
 .nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}}
 .nbagent .nbagent-ok {{color: {_GOOD}}} .nbagent .nbagent-bad {{color: {_BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {_LINE}; margin-top: 8px; padding-top: 4px; color: {_MUTED}; \
@@ -87,6 +88,11 @@ def safe_html(text: str) -> str:
 def escape(text: str) -> str:
     """Any text as the text of an HTML element or attribute."""
     return html.escape(well_formed(text), quote=True)
+
+
+def picture(media_type: str, base64_data: str, caption: str) -> str:
+    """An image that is in the page itself, of a type and in base64 that were checked before (see `Image.from_part`)."""
+    return f'<p><img src="data:{escape(media_type)};base64,{escape(base64_data)}" alt="{escape(caption)}"></p>'
 
 
 def details(summary: str, side: str, body: str) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 
 from nbagent.core import events
 from nbagent.core.events import Event
-from nbagent.core.messages import Usage, well_formed
+from nbagent.core.images import Image, note
+from nbagent.core.messages import LLMResponse, Usage, well_formed
 from nbagent.notebook import render
 
 log = logging.getLogger("nbagent")
@@ -28,13 +29,17 @@ BYTES_PER_SECOND = 60_000
 
 @dataclass(slots=True)
 class Segment:
-    """A stretch of the transcript: `text`, `thinking` or `tool`; `key` is the tool call's id."""
+    """A stretch of the transcript: `text`, `thinking`, `tool` or `image`; `key` is the tool call's id.
+
+    The text of an image is a note about it; `image` is there where it can be shown.
+    """
 
     kind: str
     pieces: list[str] = field(default_factory=list)
     key: str = ""
     event: Event | None = None
     result: events.ToolResult | None = None
+    image: Image | None = None
     started: float = 0.0
     duration: float | None = None
     html: str | None = None  # kept once nothing can change any more
@@ -70,10 +75,10 @@ class Transcript:
                 self._turn_start = len(self.segments)
                 self._model = str(event.metadata.get("model") or "")
                 self.status = f"waiting for {self._model}"
-            case events.Text():
-                self._grow("text", event.content)
-            case events.Thinking():
-                self._grow("thinking", event.content)
+            case events.Text() | events.Thinking():
+                self._grow(event.type, event.content)
+            case events.TurnDone(response=LLMResponse(metadata={"parts": parts})):
+                self._place_images(parts)
             case events.ToolCall():
                 self._end_segment()
                 self.segments.append(Segment("tool", key=event.metadata["tool_call_id"], event=event))
@@ -104,6 +109,17 @@ class Transcript:
             self._end_segment()
             self.segments.append(Segment(kind, started=monotonic()))
         self.segments[-1].pieces.append(text)
+
+    def _place_images(self, parts: list[dict[str, Any]]) -> None:
+        """The turn's text anew, with the images of the answer in their places."""
+        self._end_segment()
+        shown = [segment for segment in self.segments[self._turn_start :] if segment.kind != "text"]
+        for part in parts:
+            if part.get("type") == "image":
+                shown.append(Segment("image", [note(part)], image=Image.from_part(part)))
+            else:
+                shown.append(Segment("text", [part.get("text", "")]))
+        self.segments[self._turn_start :] = shown
 
     def _end_segment(self) -> None:
         if self.segments and self.segments[-1].duration is None:
@@ -157,7 +173,7 @@ class Transcript:
                 lines.append(f"▸ {render.signature(segment.event.tool_name or '', segment.event.tool_arguments)}")
                 if segment.result is not None:
                     lines.append(f"  {render.preview(segment.result.content, 200)}")
-            elif segment.kind == "text":
+            elif segment.kind in ("text", "image"):
                 lines.append(segment.text)
         lines += [line for line in (f"{self.status}…" if self.status else "", self._ending) if line]
         if self._footer:
@@ -171,6 +187,8 @@ class Transcript:
             made = render.safe_html(segment.text)
         elif segment.kind == "thinking":
             made = self._thinking_html(segment)
+        elif segment.kind == "image":
+            return self._image_html(segment)
         else:
             made = self._tool_html(segment)
         if segment is not self.segments[-1] or self._footer:
@@ -182,6 +200,12 @@ class Transcript:
         head = "Thinking…" if segment.duration is None else f"Thought{took}"
         body = f"<pre>{render.escape(segment.text)}</pre>"
         return render.details(f'<span class="nbagent-quiet">{head}</span>', "", body)
+
+    def _image_html(self, segment: Segment) -> str:
+        """The image itself once the run is over: until then everything is sent again with each update."""
+        if segment.image is not None and self._footer:
+            return render.picture(segment.image.media_type, segment.image.to_base64(), segment.text)
+        return f'<div class="nbagent-quiet">{render.escape(segment.text)}</div>'
 
     def _tool_html(self, segment: Segment) -> str:
         call, result = segment.event, segment.result
@@ -274,6 +298,10 @@ class TerminalView:
                 self._write(f"▸ {render.signature(event.tool_name or '', event.tool_arguments)}")
             case events.ToolResult():
                 self._write(f"  {render.preview(event.content, 200)}")
+            case events.TurnDone(response=LLMResponse(metadata={"parts": parts})):
+                for part in parts:
+                    if part.get("type") == "image":
+                        self._write(note(part))
             case events.Retry() | events.Limit():
                 self._write(event.content)
 

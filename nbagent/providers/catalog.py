@@ -47,6 +47,12 @@ class Row:
     replay_always: str = ""
     #: How long a cached prompt can be kept (Messages API); the first of these unless told. Empty: no breakpoints.
     cache: tuple[str, ...] = ()
+    #: How the names of models begin that take no images, as a regular expression. Those not named here may try.
+    no_images: str = ""
+    #: How the addresses of images begin that the vendor fetches itself, as a regular expression.
+    image_urls: str = "https?://"
+    #: The images of an answer go back in its `images`, as they came (chat completions).
+    replay_images: bool = False
     #: How an answer can be held to JSON: to a "schema", to be some "object", or "" for not at all.
     json_output: str = "schema"
     #: Thinking blocks without a signature may be sent back (Messages API).
@@ -80,6 +86,7 @@ _ROWS = (
         key_vars=("OPENAI_API_KEY",),
         base_url_vars=("OPENAI_BASE_URL",),
         max_tokens_name="max_completion_tokens",
+        no_images=r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini",
     ),
     Row(
         "claude",
@@ -104,6 +111,7 @@ _ROWS = (
         body={"max_tokens": 32_000},
         min_temperature=0.01,
         cache=("5m",),
+        no_images="MiniMax-M2",
         json_output="",
         unsigned_thinking=True,
     ),
@@ -121,6 +129,7 @@ _ROWS = (
         streams_to_think=True,
         tool_choices=("none", "named"),
         json_output="",  # refused while thinking
+        no_images="qwen3-(max|coder)|qwq",
     ),
     # https://docs.bigmodel.cn: reasoning goes back with tool results, usage comes unasked, arguments stream on demand
     Row(
@@ -136,8 +145,10 @@ _ROWS = (
         replay=("reasoning_content",),
         tool_choices=(),
         json_output="object",
+        no_images=r"glm-(4\.[567]|5(\.[12])?)(-(air|airx|x|turbo|flash|flashx))?$",
     ),
-    # https://api-docs.deepseek.com/guides/thinking_mode: reasoning_content is mandatory after tool calls, even empty
+    # https://api-docs.deepseek.com/guides/thinking_mode: reasoning_content is mandatory after tool calls, even empty;
+    # https://api-docs.deepseek.com/guides/vision: the flash models see
     Row(
         "deepseek",
         _CHAT,
@@ -149,6 +160,7 @@ _ROWS = (
         replay=("reasoning_content",),
         replay_always="reasoning_content",
         json_output="object",
+        no_images="deepseek-v4-pro",
     ),
     Row(
         "openrouter",
@@ -159,6 +171,7 @@ _ROWS = (
         key_vars=("OPENROUTER_API_KEY",),
         base_url_vars=("OPENROUTER_BASE_URL",),
         replay=("reasoning_details",),
+        replay_images=True,
     ),
     # last of those with a key: many set GOOGLE_API_KEY for other services of Google
     Row(
@@ -170,6 +183,7 @@ _ROWS = (
         key_vars=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         base_url_vars=("GOOGLE_GEMINI_BASE_URL",),
         max_tokens_name="maxOutputTokens",
+        image_urls="https://generativelanguage.googleapis.com/|gs://",
     ),
     Row(
         "ollama",
@@ -182,6 +196,7 @@ _ROWS = (
         keyless=True,
         replay=("reasoning",),
         tool_choices=(),
+        image_urls="(?!)",  # none
     ),
     # vLLM, llama.cpp, LM Studio, LocalAI, gateways: what came is sent back under the name it came with
     Row(
@@ -199,6 +214,7 @@ _ROWS = (
         "nbagent.providers.local:LocalProvider",
         "openai_chat",
         keyless=True,
+        no_images=".",
         families="open_source",
         tool_choices=("none", "required"),
     ),

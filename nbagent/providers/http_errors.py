@@ -90,7 +90,7 @@ def readable(text: str) -> str:
         return "an empty answer"
     if text.startswith("<"):
         title = re.search(r"<title[^>]*>(.*?)</title>", text[:TEXT_LIMIT], re.IGNORECASE | re.DOTALL)
-        return f"an HTML page{f' ({title[1].strip()[:100]})' if title else ''}"
+        return f"an HTML page{f' ({title[1].strip()})' if title else ''}"
     return text[:TEXT_LIMIT]
 
 

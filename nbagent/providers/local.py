@@ -21,6 +21,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -163,7 +164,7 @@ class LocalProvider(OpenSourceProvider):
 
     async def _completion_events(self, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:
         assert self._server is not None
-        target = Target(self._server.address, "/completion", self._secret, self.timeout)
+        target = replace(self._target("/completion"), base_url=self._server.address)
         try:
             response = await self._transport.open(target, json.dumps(body).encode())
             async with contextlib.aclosing(response), contextlib.aclosing(read_events(response)) as events:

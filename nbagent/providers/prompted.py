@@ -18,12 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from nbagent.core.events import Event, Http, Retry, Text
-from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
+from nbagent.core.images import has_image
+from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.errors import ConfigurationError
 from nbagent.providers.answers import faithful, is_short, is_stuck, quote, without_call
 from nbagent.providers.base import Functions, LLMProvider, StreamingProvider
 from nbagent.providers.narrowing import narrow, properties, shortlist, signature
 from nbagent.providers.request_text import words
+from nbagent.providers.wire.images import without_images
 
 #: Tokens for the arguments of one call.
 MOST_ARGUMENT_TOKENS = 256
@@ -129,6 +131,8 @@ class PromptedProvider(StreamingProvider):
             raise ConfigurationError(f"{self.model_name} can't be made to call a tool: tool_choice={choice!r}.")
         functions = None if choice == "none" else functions
         last = messages[-1].role if messages else ""
+        if isinstance(self.inner, Completer):  # which reads prompts of text
+            messages = without_images(messages, self.vendor, self.model_name)
         if last == "tool" and isinstance(self.inner, Completer):
             steps = self._answer(self.inner, messages)
         elif functions and last == "user":
@@ -155,8 +159,9 @@ class PromptedProvider(StreamingProvider):
         else:
             call, usage = await self._asked(messages, functions, kwargs)
         if call is None:
-            async for item in self._chat(messages, temperature, kwargs, usage):
-                yield item
+            async with aclosing(self._chat(messages, temperature, kwargs, usage)) as items:
+                async for item in items:
+                    yield item
             return
         yield LLMResponse("", [call], "tool_calls", {"usage": usage, "model": self.model_name})
 
@@ -348,11 +353,19 @@ def plain(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
         if message.role == "tool":
             later = next((m for m in messages[index:] if m.role == "user" or (m.role == "assistant" and m.text)), None)
             if later is None or later.role == "user":
-                said.append(LLMMessage("user", f"The result of {message.name or 'the function'} is: {message.text}"))
+                text = f"The result of {message.name or 'the function'} is: {message.text}"
+                said.append(LLMMessage("user", _with_images(text, message)))
         elif message.text or not message.tool_calls:
             text = without_call(message.text) if message.role == "assistant" else message.text
-            said.append(LLMMessage(message.role, text))
+            said.append(LLMMessage(message.role, _with_images(text, message)))
     return said
+
+
+def _with_images(text: str, message: LLMMessage) -> Content:
+    """A text and, after it, the images of the message that it stands for."""
+    if isinstance(message.content, str) or not has_image(message.content):
+        return text
+    return [{"type": "text", "text": text}, *(part for part in message.content if part.get("type") == "image")]
 
 
 def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:

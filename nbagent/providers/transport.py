@@ -16,10 +16,12 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError
 from nbagent.providers.http_errors import readable, request_id, status_error
+from nbagent.providers.http_log import recorded
 from nbagent.providers.wire import DONE
 from nbagent.providers.wire.sse import SSESplitter
 
@@ -48,6 +50,8 @@ class Target:
     key: SecretStr | None = None
     timeout: float = 60.0
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: The environment variable that may hold the key; its name stands for the key in the HTTP log.
+    key_variable: str = "API_KEY"
 
 
 class Body(dict[str, Any]):
@@ -82,9 +86,20 @@ class Transport(ABC):
     async def _make(self, target: Target) -> Any:
         """A new client."""
 
-    @abstractmethod
     async def open(self, target: Target, body: bytes | None) -> Any:
         """POST `body`, or GET where it is None -> a response still to be read. Raises for any status but 2xx."""
+        response = await recorded(partial(self._send, await self.client(target)), target, body)
+        if not 200 <= response.status_code < 300:
+            try:
+                content = await read_up_to(response.aiter_bytes())
+            finally:
+                await response.aclose()
+            raise status_error(response.status_code, response.headers, content)
+        return response
+
+    @abstractmethod
+    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
+        """The response to be read. May raise for a status that is not 2xx."""
 
     async def aclose(self) -> None:
         """Close the running loop's client."""
@@ -108,20 +123,11 @@ class HttpxTransport(Transport):
         # making the TLS context reads files: it takes tens of milliseconds
         return await asyncio.to_thread(httpx.AsyncClient, timeout=timeout, limits=limits)
 
-    async def open(self, target: Target, body: bytes | None) -> Any:
-        """See `Transport`."""
-        client = await self.client(target)
+    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         url = target.base_url.rstrip("/") + target.path
         headers = {"Content-Type": "application/json", **target.headers, **self._auth(target.key)}
         method = "GET" if body is None else "POST"
-        response = await client.send(client.build_request(method, url, content=body, headers=headers), stream=True)
-        if not 200 <= response.status_code < 300:
-            try:
-                content = await read_up_to(response.aiter_bytes())
-            finally:
-                await response.aclose()
-            raise status_error(response.status_code, response.headers, content)
-        return response
+        return await client.send(client.build_request(method, url, content=body, headers=headers), stream=True)
 
     def _auth(self, key: SecretStr | None) -> dict[str, str]:
         if key is None:
@@ -160,9 +166,8 @@ class SDKTransport(Transport):
 
         return await asyncio.to_thread(make)
 
-    async def open(self, target: Target, body: bytes | None) -> Any:
+    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes."""
-        client = await self.client(target)
         own = type(client).__name__ == self._client_class
         headers = {"Content-Type": "application/json", **target.headers, **_UNREAD}
         options: dict[str, Any] = {"max_retries": 0, "headers": headers}

@@ -18,6 +18,7 @@ from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
     ConfigurationError,
+    ImageInputError,
     IncompleteStreamError,
     InvalidResponseError,
     NbagentError,
@@ -27,10 +28,11 @@ from nbagent.providers.asked import Asked, Asking
 from nbagent.providers.base import Functions, StreamingProvider
 from nbagent.providers.catalog import CATALOG, Row
 from nbagent.providers.http_errors import provider_error, request_id, shortened
+from nbagent.providers.redaction import blotted, is_telling
 from nbagent.providers.retry import retrying
 from nbagent.providers.transport import Body, Target, Transport, drain, read_events, read_up_to
 from nbagent.providers.wire.codec import Codec
-from nbagent.providers.wire.refused import Changes, refused_field, tool_named
+from nbagent.providers.wire.refused import IMAGES, Changes, refused_field, tool_named
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -240,8 +242,8 @@ class WireProvider(StreamingProvider):
         round takes one of a few fields out of the request.
         """
         changes = dict(self._refused.get(self.model_name, {}))
+        body = encode(changes)
         while True:
-            body = encode(changes)
             try:
                 response = await self._transport.open(self._target(path), body)
                 break
@@ -250,7 +252,11 @@ class WireProvider(StreamingProvider):
                 refused = refused_field(error, body, changes)
                 if not refused:
                     raise
-            changes |= refused
+                changes |= refused
+                try:
+                    body = encode(changes)
+                except ImageInputError:  # the question itself is an image: the vendor's own words say more
+                    raise exc from None
             yield _without(refused)
         self._refused.setdefault(self.model_name, {}).update(changes)
         yield response
@@ -278,7 +284,8 @@ class WireProvider(StreamingProvider):
         yield decoder.finish()
 
     def _target(self, path: str) -> Target:
-        return Target(self.base_url, path, self._key(), self.timeout, self._headers)
+        variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
+        return Target(self.base_url, path, self._key(), self.timeout, self._headers, variable)
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises where there must be one and there is none."""
@@ -299,17 +306,21 @@ class WireProvider(StreamingProvider):
         return key if isinstance(key, str) else None
 
     def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
-        """The error with who, what and which request; the key, should the vendor have repeated it, blotted out."""
-        for secret in filter(None, (self._secret, _secret(self._row.api_key()), _secret(self._client_key))):
-            error.args = tuple(str(arg).replace(secret.get_secret_value(), "***") for arg in error.args)
+        """The error with who, what and which request; secrets that the vendor repeated blotted out."""
+        told = [value for name, value in self._headers.items() if is_telling(name)]
+        known = (self._secret, *map(_secret, (self._row.api_key(), self._client_key, *told)))
+        if isinstance(error, ProviderError) and response is not None:
+            error.request_id = error.request_id or request_id(response.headers)
+        for secret in filter(None, known):
+            error.args = tuple(blotted(str(arg), secret.get_secret_value()) for arg in error.args)
+            if isinstance(error, ProviderError) and error.request_id:
+                error.request_id = blotted(error.request_id, secret.get_secret_value())
         if isinstance(error, ProviderError):
             text = shortened(str(error.args[0]))
             error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
             error.args = (error.message,)
             error.__context__ = None  # what a parser choked on holds the whole answer
             error.vendor, error.model = self.vendor, self.model_name
-            if response is not None:
-                error.request_id = error.request_id or request_id(response.headers)
         return error
 
 
@@ -323,7 +334,8 @@ def _secret(value: str | SecretStr | None) -> SecretStr | None:
 def _without(refused: Changes) -> Retry:
     """Tells that the request is sent again without a field, or with the field's other name."""
     ((name, other),) = refused.items()
-    text = f"This model does not take {name}. Trying again with {other or 'the default'}."
+    instead = other or ("words in their place" if name == IMAGES else "the default")
+    text = f"This model does not take {name}. Trying again with {instead}."
     facts = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError", "refused": name}
     return Retry(text, metadata=facts)
 

@@ -55,7 +55,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "name": TEXT, "args": TEXT, "args_raw": TEXT, "args_valid": FLAG, "validation_error": TEXT, "repaired": FLAG,
         "approval": TEXT, "result_text": TEXT, "result_type": TEXT, "result_repr": TEXT, "truncated": FLAG,
         "result_chars": COUNT, "is_error": FLAG, "error_type": TEXT, "error_message": TEXT, "started": TIME,
-        "ended": TIME, "duration_s": REAL, "function_version": TEXT, "cell_id_of_definition": TEXT,
+        "ended": TIME, "duration_s": REAL, "function_version": TEXT, "cell_id_of_definition": TEXT, "traceback": TEXT,
     },
     # one row per stretch of thinking; `kind` is visible, omitted or redacted
     "thinking": {
@@ -65,6 +65,14 @@ COLUMNS: dict[str, dict[str, str]] = {
     "events": {
         "event_id": COUNT, "type": TEXT, "name": TEXT, "call_id": TEXT, "tool_call_id": TEXT, "content": TEXT,
         "data": TEXT,
+    },
+    # one row per HTTP exchange, where `record_http` is on; headers are JSON objects, bodies the text as it was sent
+    "http": {
+        "call_id": TEXT, "attempt": COUNT, "method": TEXT, "url": TEXT, "status": COUNT, "request_headers": TEXT,
+        "request_body": TEXT, "response_headers": TEXT, "response_body": TEXT, "error_type": TEXT,
+        "error_message": TEXT, "request_id": TEXT, "http_version": TEXT, "started": TIME, "ttfb_s": REAL,
+        "duration_s": REAL, "request_bytes": COUNT, "response_bytes": COUNT, "complete": FLAG, "truncated": FLAG,
+        "secrets": TEXT,
     },
     # sums of `calls` by run, vendor, model and day
     "usage": {
@@ -85,6 +93,7 @@ DISPLAYED: dict[str, list[str]] = {
     "tool_calls": ["name", "args", "result_text", "args_valid", "is_error"],
     "thinking": ["text", "chars"],
     "events": ["type", "name", "content"],
+    "http": ["attempt", "method", "url", "status", "error_type", "request_bytes", "response_bytes"],
     "usage": ["provider", "model", "n_calls", "input_tokens", "output_tokens", "total_tokens", "cost_usd"],
 }
 

@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core import events as kinds
 from nbagent.core.context import estimate_tokens
 from nbagent.core.events import Event
-from nbagent.core.messages import LLMMessage, ToolOutcome
+from nbagent.core.http_log import Exchange, collecting
+from nbagent.core.messages import LLMMessage
 from nbagent.core.turn import new_id
+from nbagent.trace import http_log
+from nbagent.trace.rows import Row, about_exchange, about_outcome, as_json
 
 if TYPE_CHECKING:
     from nbagent.trace.frames import TraceFrame
 
-Row = dict[str, Any]
-
-#: Characters of `result_repr`; the whole text the model read is in `result_text`.
-REPR_CHARS = 2_000
-
 
 class Trace:
-    """Tables of everything that happened: `runs`, `calls`, `messages`, `tool_calls`, `thinking`, `usage`, `events`.
+    """Tables of what happened: `runs`, `calls`, `messages`, `tool_calls`, `thinking`, `usage`, `events`, `http`.
 
     Every table has `run_id`, `session_id` and `ts`; join them by `run_id`, `call_id` and `tool_call_id`. Tables exist
     with all their columns before anything happened. Several agents may share one trace.
+
+    With `record_http=True` each HTTP request and response is kept too, secrets removed: in `http`, `curl()` and
+    `save_har()`. Switch it on or off at any time (`trace.record_http = True`); it holds for the runs that begin then.
 
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]
     ['tool_call_id', 'wire_id', 'call_id']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, record_http: bool = False) -> None:
+        self.record_http = record_http
         self.session_id = new_id("session")
         self._rows: dict[str, list[Row]] = {
-            name: [] for name in ("runs", "calls", "messages", "tool_calls", "thinking", "events")
+            name: [] for name in ("runs", "calls", "messages", "tool_calls", "thinking", "events", "http")
         }
         self._lock = threading.RLock()
         self._open: dict[str, _OpenRun] = {}
@@ -81,6 +84,39 @@ class Trace:
         """One row per event that is not a piece of text."""
         return self._frame("events")
 
+    @property
+    def http(self) -> TraceFrame:
+        """One row per HTTP exchange, failed ones too, where `record_http` is on. `attempt` counts them in each call.
+
+        Bodies are the text that was sent and received, of each at most its first 10 MB (`truncated`); where a secret
+        was stands a variable's name, such as `$OPENAI_API_KEY`. Times are in seconds.
+        """
+        return self._frame("http")
+
+    def curl(self, index: int = -1) -> str:
+        """An exchange, the last one if none is named, as a command for a shell; keys come from its environment.
+
+        >>> print(agent.trace.curl())                                       # doctest: +SKIP
+        curl -sSN -X POST https://api.openai.com/v1/chat/completions \\
+          -H "authorization: Bearer $OPENAI_API_KEY" ...
+        """
+        return http_log.curl(self.rows("http")[index])
+
+    def save_har(self, path: str | Path) -> None:
+        """Write the exchanges as an HTTP archive, which the network panel of a browser's developer tools opens."""
+        Path(path).write_text(as_json(http_log.har(self.rows("http"))), encoding="utf-8")
+
+    @contextmanager
+    def recording_http(self) -> Iterator[Trace]:
+        """Keep the exchanges of whatever is asked in this block, outside of a run too.
+
+        >>> with trace.recording_http():                                    # doctest: +SKIP
+        ...     await agent.provider.model_list()
+        """
+        outside = {"run_id": None}
+        with collecting(lambda each: self.record(kinds.Http(metadata={**outside, **each.facts()}, exchange=each))):
+            yield self
+
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(self._rows[name])} {name}" for name in ("runs", "calls", "tool_calls", "events"))
         return f"<Trace: {counts.replace('_', ' ')}>"
@@ -115,6 +151,8 @@ class Trace:
             self._version += 1
             if isinstance(event, kinds.RunStarted):
                 self._run_started(event)
+            elif isinstance(event, kinds.Http) and event.exchange is not None:
+                self._exchanged(event, event.exchange)
             elif run is not None and (handler := _HANDLERS.get(event.type)):
                 handler(self, run, event)
             self._note(event)
@@ -144,6 +182,10 @@ class Trace:
             content=event.content,
             data=as_json(data),
         )
+
+    def _exchanged(self, event: Event, exchange: Exchange) -> None:
+        about = {key: event.metadata.get(key) for key in ("call_id", "attempt")}
+        self._add("http", event, **about, **about_exchange(exchange))
 
     def _run_started(self, event: kinds.RunStarted) -> None:
         meta = event.metadata
@@ -201,7 +243,7 @@ class Trace:
             duration_s=time.time() - call["started"],
         )
         self._close_thinking(run, event, call["call_id"], usage.reasoning_tokens)
-        self._message(event, LLMMessage("assistant", response.content or "", tool_calls=response.function_calls))
+        self._message(event, LLMMessage("assistant", response.message_content, tool_calls=response.function_calls))
 
     def _close_thinking(self, run: _OpenRun, event: Event, call_id: str, tokens: int | None) -> None:
         text = "".join(run.thinking.pop(call_id, []))
@@ -228,7 +270,7 @@ class Trace:
         row, outcome = run.tools[event.metadata["tool_call_id"]], event.outcome
         if outcome is None:
             return
-        row.update(args=as_json(outcome.call.arguments), args_raw=outcome.call.raw, **_about(outcome))
+        row.update(args=as_json(outcome.call.arguments), args_raw=outcome.call.raw, **about_outcome(outcome))
         self._message(event, LLMMessage("tool", event.content, outcome.call.name, tool_call_id=outcome.call.id))
 
     def _message(self, event: Event, message: LLMMessage) -> None:
@@ -308,42 +350,6 @@ def _status(event: Event) -> str:
     if isinstance(event, kinds.Done) and event.result is not None:
         return event.result.status
     return "error" if isinstance(event, kinds.Error) else "interrupted"
-
-
-def _about(outcome: ToolOutcome) -> Row:
-    """The columns of `tool_calls` that come from the call's outcome."""
-    error = outcome.error
-    return {
-        "args_valid": outcome.args_valid,
-        "validation_error": outcome.validation_error,
-        "repaired": outcome.repaired,
-        "approval": outcome.approval,
-        "result_text": outcome.content if isinstance(outcome.content, str) else "[image]",
-        "result_type": None if outcome.is_error else type(outcome.value).__name__,
-        "result_repr": None if outcome.is_error else _repr(outcome.value),
-        "truncated": outcome.truncated,
-        "result_chars": outcome.result_chars,
-        "is_error": outcome.is_error,
-        "error_type": type(error).__name__ if error else None,
-        "error_message": str(error) if error else None,
-        "started": outcome.started,
-        "ended": outcome.started + outcome.duration_s,
-        "duration_s": outcome.duration_s,
-        "function_version": outcome.function_version,
-    }
-
-
-def _repr(value: Any) -> str:
-    try:
-        text = repr(value)
-    except Exception as error:  # noqa: BLE001  a user's class with a broken repr must not end the run
-        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return text if len(text) <= REPR_CHARS else text[:REPR_CHARS] + "…"
-
-
-def as_json(value: Any) -> str:
-    """JSON text; what JSON does not know becomes its `str()`."""
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 #: Pieces of something that comes again, whole.

@@ -1,6 +1,7 @@
 """Limits: where they come from, what they count, and that agents inside tools share the budget."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -162,3 +163,16 @@ async def test_tool_statistics():
     assert stats.loc["f", ["calls", "total_s"]].tolist() == [0, 0]
     assert stats.loc["nothing", "invalid"] == 1
     assert 0 < stats.loc["double", "mean_s"] <= stats.loc["double", "longest_s"] <= stats.loc["double", "total_s"]
+
+
+async def test_the_model_reads_a_short_traceback_and_the_trace_keeps_the_whole():
+    def broken() -> str:
+        """Read it."""
+        return json.loads("{")
+
+    agent = Agent(ScriptedProvider([FunctionCall("broken", {}), "sorry"]), tools=[broken])
+    read = (await agent.chat("go")).function_calls[0]["result"]
+    kept = agent.trace.tool_calls["traceback"][0]
+    assert "in broken: return json.loads" in read
+    assert "raw_decode" not in read
+    assert "raw_decode" in kept

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
     ContextLengthError,
+    ImageInputError,
     ModelNotFoundError,
     ProviderError,
     RateLimitError,
@@ -58,6 +60,15 @@ _CONTEXT_PHRASES = (
     "range of input length should be",
     "exceeds the maximum number of tokens allowed",
 )
+#: What vendors and servers say where the model takes no images, with 400, 404 or 500: OpenAI, DeepSeek, Zhipu,
+#: OpenRouter, Ollama, llama.cpp, vLLM. A wrong format, or too large an image, is something else.
+_NO_IMAGES = re.compile(
+    r"(?:not|n't) support (?:images?|vision|multimodal)(?: inputs?| content)?(?! (?:type|format|media|size|file))\b"
+    r"|support image input|(?:images?(?: inputs?| content)?|image_url|vision)['\"`]? (?:is|are) (?:not|only) "
+    r"(?:supported|enabled|allowed)(?! format)|not a multimodal model|at most 0 image|required for image input"
+    r"|unknown variant [`'\"]?image_url|取值范围 \['text'\]",
+    re.IGNORECASE,
+)
 #: Gemini refuses a wrong key with 400, like any other bad argument.
 _WRONG_KEY_PHRASES = ("api key not valid", "api key expired", "api_key_invalid")
 
@@ -88,6 +99,8 @@ def error_class(message: str, words: Sequence[str], status: int | None = None) -
         return ContextLengthError
     if any(phrase in low for phrase in _WRONG_KEY_PHRASES):
         return AuthenticationError
+    if status not in (401, 403, 429) and _NO_IMAGES.search(message):
+        return ImageInputError
     if status is None:
         status = next((int(word) for word in words if word.isdigit() and 400 <= int(word) < 600), None)
     if status is None:
@@ -102,5 +115,5 @@ def error_in_answer(body: Any) -> ProviderError:
     """The error in a 200 answer. It may be tried again, but for what no repetition can mend."""
     message, words = error_message(body)
     cls = error_class(message, words)
-    hopeless = issubclass(cls, AuthenticationError | ModelNotFoundError | ContextLengthError)
+    hopeless = issubclass(cls, AuthenticationError | ModelNotFoundError | ContextLengthError | ImageInputError)
     return cls(message, should_retry=not hopeless)

@@ -128,7 +128,7 @@ def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Content blocks of a user's text or parts; parts of a kind we don't know pass as they are."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    return [_image(p) if p.get("type") == "image" and "data" in p else dict(p) for p in content if not _empty(p)]
+    return [_image(part) if part.get("type") == "image" else dict(part) for part in content if not _empty(part)]
 
 
 def _empty(part: Mapping[str, Any]) -> bool:
@@ -136,7 +136,11 @@ def _empty(part: Mapping[str, Any]) -> bool:
 
 
 def _image(part: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "image", "source": {"type": "base64", "media_type": part["media_type"], "data": part["data"]}}
+    if "url" in part:
+        return {"type": "image", "source": {"type": "url", "url": part["url"]}}
+    if "data" in part:
+        return {"type": "image", "source": {"type": "base64", "media_type": part["media_type"], "data": part["data"]}}
+    return dict(part)  # in the vendor's own form already
 
 
 def _tool_result(message: LLMMessage) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
 from nbagent.providers.wire import Functions, dumps
-from nbagent.providers.wire.refused import Changes, changed_head
+from nbagent.providers.wire.images import sendable, takes_images
+from nbagent.providers.wire.refused import IMAGES, Changes, changed_head
 
 
 class Decoder(Protocol):
@@ -91,6 +92,10 @@ class Codec(ABC):
     def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
         """The encoded conversation, one element of the body's list each."""
 
+    def _replays(self, message: LLMMessage) -> bool:
+        """Whether an answer's images go back to the vendor as they came, in the answer itself."""
+        return False
+
     def encode_message(self, message: LLMMessage) -> bytes:
         """One message's pieces as JSON, joined by commas and kept with the message; empty where there are none."""
         fragment: bytes | None = message.wire.get(self._key)
@@ -109,7 +114,12 @@ class Codec(ABC):
         extra: Mapping[str, Any] | None = None,
         changes: Changes | None = None,
     ) -> bytes:
-        """A request's body. `changes` holds the fields that this model refuses. Only new messages cost anything."""
+        """A request's body. `changes` holds the fields that this model refuses. Only new messages cost anything.
+
+        Raises `ImageInputError` where the question holds an image and the model takes none.
+        """
+        blind = IMAGES in (changes or {}) or not takes_images(self.row, model)
+        messages = sendable(messages, self.row, blind, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         wanted = Wanted(model, functions, stream, temperature, extra or {}, system)
         head, fragments = self._parts(wanted, messages)

@@ -89,13 +89,17 @@ class GeminiCodec(Codec):
 
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
         """The parts as received, where they still say what the message says; else text and calls."""
-        extras = message.provider_extras
-        if isinstance(extras, dict) and extras.get("vendor") == self.row.name and _agree(extras["parts"], message):
-            return list(extras["parts"])
+        if self._replays(message):
+            return list(message.provider_extras["parts"])
         calls: list[dict[str, Any]] = [{"functionCall": _call(call)} for call in message.tool_calls or ()]
         if calls:
             calls[0] |= _FOREIGN  # of calls made at the same time only the first has one
         return _content(message.text) + calls
+
+    def _replays(self, message: LLMMessage) -> bool:
+        extras = message.provider_extras
+        ours = isinstance(extras, dict) and extras.get("vendor") == self.row.name
+        return ours and _agree(extras["parts"], message)
 
 
 def _encode(turn: Turn) -> bytes:
@@ -157,6 +161,9 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
         return {"text": part["text"]}
     if part.get("type") == "image" and "data" in part:
         return {"inlineData": {"mimeType": part["media_type"], "data": part["data"]}}
+    if part.get("type") == "image" and "url" in part:
+        kind = {"mimeType": part["media_type"]} if "media_type" in part else {}
+        return {"fileData": {**kind, "fileUri": part["url"]}}
     return dict(part)
 
 

@@ -12,6 +12,7 @@ from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.wire import DONE, error_in_answer, new_call_id
+from nbagent.providers.wire.images import Pictures
 
 #: How the ids begin that are made here, for calls that came without one. Gemini never sees them.
 MADE_ID = "gemini_call_"
@@ -56,6 +57,7 @@ class GeminiDecoder:
         self._open: dict[str, Any] | None = None  # the call whose arguments still come in pieces
         self._plain: list[str] = []  # pieces of text not yet in a part
         self._text: list[str] = []
+        self._pictures = Pictures()
         self._thinking: list[str] = []
         self._finish: Any = None
         self._blocked: Any = None
@@ -97,11 +99,12 @@ class GeminiDecoder:
             raise IncompleteStreamError("the stream ended without a finishReason")
         self._flush()
         calls = [self._function_call(part) for part in self._calls]
+        text = "".join(self._text)
         return LLMResponse(
-            content="".join(self._text),
+            content=text,
             function_calls=calls or None,
             finish_reason="content_filter" if self._finish is None else FINISH_REASONS.get(self._finish),
-            metadata=self._metadata(),
+            metadata=self._metadata() | self._pictures.metadata(text),
             raw_response={"vendor": self._vendor, "parts": self._parts},
         )
 
@@ -120,7 +123,9 @@ class GeminiDecoder:
             self._explanation = candidate.get("finishMessage") or self._explanation
 
     def _said(self, part: dict[str, Any], events: list[Event]) -> None:
-        """Text. Pieces of it become one part, but none is ever joined with a part that has more than text."""
+        """Text or an image. Pieces of text become one part, but none is ever joined with a part that has more."""
+        if inline := part.get("inlineData"):
+            self._pictures.add(sum(map(len, self._text)), inline.get("data"))
         if text := part.get("text"):
             self._text.append(text)
             events.append(Text(text))

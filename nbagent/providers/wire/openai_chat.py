@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nbagent.core.images import has_image
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.wire import DONE, dumps
 from nbagent.providers.wire.codec import Codec, Wanted
+from nbagent.providers.wire.images import address
 from nbagent.providers.wire.openai_chat_decoder import ChatDecoder
 from nbagent.providers.wire.strict_schema import strict_schema
 
@@ -24,7 +26,7 @@ class ChatCodec(Codec):
     wire = "openai_chat"
 
     def _facts(self) -> tuple[object, ...]:
-        return (self.row.name, self.row.replay, self.row.replay_always)
+        return (self.row.name, self.row.replay, self.row.replay_always, self.row.replay_images)
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
@@ -91,17 +93,25 @@ class ChatCodec(Codec):
 
     def _assistant(self, message: LLMMessage) -> dict[str, Any]:
         """Text, calls, and what the same vendor wants back. `content` is always there: some refuse a null."""
-        extras = message.provider_extras
-        native = extras if isinstance(extras, dict) and extras.get("vendor") == self.row.name else {}
+        native = self._native(message)
         data: dict[str, Any] = {"role": "assistant", "content": message.text}
         if self.row.replay_always:
             data[self.row.replay_always] = ""
         if received := next((key for key in self.row.replay if native.get(key)), None):
             data[received] = native[received]
+        if self._replays(message):
+            data["images"] = native["images"]
         if message.tool_calls:
             signed = native.get("extra_content") or {}
             data["tool_calls"] = [_call(call, signed) for call in message.tool_calls]
         return data
+
+    def _native(self, message: LLMMessage) -> dict[str, Any]:
+        extras = message.provider_extras
+        return extras if isinstance(extras, dict) and extras.get("vendor") == self.row.name else {}
+
+    def _replays(self, message: LLMMessage) -> bool:
+        return self.row.replay_images and has_image(message.content) and "images" in self._native(message)
 
 
 def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -133,8 +143,7 @@ def _tool_text(message: LLMMessage) -> str:
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     """A content part; parts of a kind we don't know pass as they are."""
     if part.get("type") == "image":
-        url = f"data:{part['media_type']};base64,{part['data']}"
-        return {"type": "image_url", "image_url": {"url": url}}
+        return {"type": "image_url", "image_url": {"url": address(part)}}
     return dict(part)
 
 

@@ -1,7 +1,8 @@
 """Decoding chat completions, streamed or whole, in every known dialect.
 
 Thinking comes as `reasoning_content`, `reasoning`, `reasoning_details`, content parts or `<think>` tags; tool calls
-with missing, shared or repeated indexes, ids and names, in pieces or whole; usage in any chunk, or in several.
+with missing, shared or repeated indexes, ids and names, in pieces or whole; images beside the text or among its parts;
+usage in any chunk, or in several.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.wire import DONE, error_in_answer, new_call_id
+from nbagent.providers.wire.images import Pictures
 from nbagent.providers.wire.think_tags import ThinkTags, split_missing_open
 
 #: The vendors' words for why an answer ended. Words that are not here leave `finish_reason` None.
@@ -73,6 +75,7 @@ class ChatDecoder:
         self._thinking: list[str] = []
         self._native: dict[str, Any] = {}
         self._calls: list[_Call] = []
+        self._pictures = Pictures()
         self._usage: dict[str, Any] = {}
         self._finish: str | None = None
         self._refusal = ""
@@ -120,7 +123,7 @@ class ChatDecoder:
             content=text,
             function_calls=calls or None,
             finish_reason=FINISH_REASONS.get(self._finish or ""),
-            metadata=self._metadata(thinking),
+            metadata=self._metadata(thinking) | self._pictures.metadata(text),
             raw_response=self._raw_response(calls),
         )
 
@@ -141,6 +144,8 @@ class ChatDecoder:
             self._reasoning(delta, events)
             if content := delta.get("content"):
                 self._content(content, events)
+            if images := delta.get("images"):
+                self._images(images)
             for call in delta.get("tool_calls") or ():
                 self._call_delta(call, events)
             if function := delta.get("function_call"):  # the form before tool_calls
@@ -181,8 +186,18 @@ class ChatDecoder:
                 self._content(part, events)
             elif part.get("type") == "thinking":
                 self._add("", _flat(part.get("thinking")), events)
+            elif part.get("type") == "image_url":
+                self._images([part])
             elif text := part.get("text"):
                 self._add(_flat(text), "", events)
+
+    def _images(self, images: list[Any]) -> None:
+        """Images that the model made: kept as they came, and shown where they came."""
+        kept = self._native.setdefault("images", [])
+        for image in images:
+            if image not in kept:
+                kept.append(image)
+                self._pictures.add(sum(map(len, self._text)), (image.get("image_url") or {}).get("url"))
 
     def _add(self, text: str, thinking: str, events: list[Event]) -> None:
         if thinking:

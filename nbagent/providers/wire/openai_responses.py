@@ -14,6 +14,7 @@ from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
 from nbagent.providers.wire import dumps
 from nbagent.providers.wire.codec import Codec, Wanted
+from nbagent.providers.wire.images import address
 from nbagent.providers.wire.openai_chat import schema_format
 from nbagent.providers.wire.openai_responses_decoder import ResponsesDecoder, arguments_of, text_of
 
@@ -76,16 +77,19 @@ class ResponsesCodec(Codec):
 
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
         """The items as received, where they may go back; else text and calls."""
-        extras = message.provider_extras
-        if isinstance(extras, dict) and extras.get("vendor") == self.row.name and "items" in extras:
-            items: list[dict[str, Any]] = extras["items"]
-            if _agree(items, message) and all(map(self._sendable, items)):
-                return _without_loose_reasoning(items)
+        if self._replays(message):
+            return _without_loose_reasoning(message.provider_extras["items"])
         calls = [
             {"type": "function_call", "call_id": c.id or "", "name": c.name, "arguments": dumps(c.arguments).decode()}
             for c in message.tool_calls or []
         ]
         return ([_said("assistant", message.text)] if message.text else []) + calls
+
+    def _replays(self, message: LLMMessage) -> bool:
+        extras = message.provider_extras
+        if not (isinstance(extras, dict) and extras.get("vendor") == self.row.name and "items" in extras):
+            return False
+        return _agree(extras["items"], message) and all(map(self._sendable, extras["items"]))
 
     def _sendable(self, item: Mapping[str, Any]) -> bool:
         """Reasoning goes back only to models that reason, and by value: the server keeps nothing under its id."""
@@ -118,9 +122,8 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     """A content part; parts of a kind we don't know pass as they are."""
     if part.get("type") == "text":
         return {"type": "input_text", "text": part.get("text", "")}
-    if part.get("type") == "image" and "data" in part:
-        url = f"data:{part['media_type']};base64,{part['data']}"
-        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    if part.get("type") == "image":
+        return {"type": "input_image", "image_url": address(part), "detail": "auto"}
     return dict(part)
 
 

@@ -13,6 +13,7 @@ from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMResponse, parse_arguments
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.wire import error_in_answer, new_call_id
+from nbagent.providers.wire.images import Pictures
 from nbagent.providers.wire.openai_chat_decoder import usage_of
 
 #: The status, or what made the answer incomplete. Words that are not here leave `finish_reason` None.
@@ -197,7 +198,12 @@ class ResponsesDecoder:
             metadata["thinking"] = thinking
         if refusal := "".join(part.get("refusal") or "" for part in _message_parts(items)):
             metadata["refusal"] = refusal
-        return metadata
+        pictures, place = Pictures(), 0
+        for item in items:
+            place += len(text_of([item]))
+            if item.get("type") == "image_generation_call":
+                pictures.add(place, item.get("result"))
+        return metadata | pictures.metadata(text_of(items))
 
 
 def text_of(items: Iterable[Mapping[str, Any]]) -> str:

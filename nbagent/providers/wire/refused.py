@@ -1,8 +1,8 @@
-"""What a vendor's 400 says about the request: a tunable that this model does not take, or a tool by its number.
+"""What a vendor's 400 says about the request: something that this model does not take, or a tool by its number.
 
 Which model takes which tunable changes faster than any table. So a request that is refused for one of them is sent
 again without it, and the provider remembers that. What makes a request mean what it means (messages, tools, formats,
-limits, whether it may be stored) is never left out.
+limits, whether it may be stored) is never left out. Images are such a refusal too, and words then stand in their place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbagent.errors import BadRequestError
+from nbagent.errors import BadRequestError, ImageInputError
 
 #: Refused fields of a body, each with the name that it has instead, or None where it is left out. A field of a field is
 #: written with a dot.
@@ -33,6 +33,10 @@ TUNABLES = (
 #: What is sent under its other name instead.
 RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
+#: The name of images among `Changes`.
+IMAGES = "images"
+#: How images look in the four formats.
+_IMAGE = re.compile(rb'"(?:image_url|input_image|inlineData|fileData)"|"type":"image"')
 #: A field is refused as such. A value out of range is not: that is for the caller to correct.
 _REFUSED = re.compile(
     r"un(?:supported|known|recogni[sz]ed|expected)"
@@ -54,6 +58,8 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
     >>> refused_field(error, b'{"model":"m1","top_p":0.9,"messages":[]}', {})
     {'top_p': None}
     """
+    if isinstance(error, ImageInputError) and body and IMAGES not in changed and _IMAGE.search(body):
+        return {IMAGES: None}
     if type(error) is not BadRequestError or error.status not in (400, 422) or not body:
         return {}
     text = error.message

@@ -1,0 +1,140 @@
+"""Finding the secrets of an HTTP request, and taking them out of whatever is kept of the exchange.
+
+In a secret's place stands the name of a variable that could hold it: `$OPENAI_API_KEY`. A secret is known by where it
+is sent: a header or query parameter with a telling name, or the address's user and password. What was sent there is
+then looked for everywhere, in the answer too, in plain text and as JSON, URLs and HTML write it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from urllib.parse import unquote, urlsplit
+
+#: Shorter values ("none", "ollama") are removed where they are sent, and not looked for: they may be any word.
+SHORTEST_SECRET = 8
+_TELLING = re.compile(
+    r"authorization|cookie|key|token|secret|passw|credential|signature|(?<![a-z])(?:auth|sig|pwd|jwt)(?![a-z])", re.I
+)
+#: Headers of such a name that tell about limits and caches.
+_HARMLESS = re.compile(r"rate-?limit|idempotency|-limit-|-remaining-|^access-control-", re.I)
+#: Where a vendor's own key is sent, in headers and in queries.
+_KEY_PLACES = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "key", "api_key", "apikey"})
+_SCHEME = re.compile(r"([A-Za-z][\w-]*) +(\S+)")
+_PARAMETER = re.compile(r"([^&=]+)=([^&]*)")
+
+
+class Redactor:
+    """Takes the secrets of one request out of texts. `variable` is the name for the vendor's own key."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], key: str | None, variable: str) -> None:
+        self._variable = variable
+        #: The names that stand for secrets.
+        self.names: set[str] = set()
+        self._names: dict[str, str] = {}
+        self._add(key, variable)
+        for name, value in headers.items():
+            if is_telling(name):
+                self._add_header(name, value)
+        parts = urlsplit(url)
+        for part in (parts.username, parts.password):
+            self._add(unquote(part or ""), "URL_PASSWORD")
+        for name, value in _PARAMETER.findall(parts.query):
+            if is_telling(name):
+                self._add(unquote(value), self._name_for(name))
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        for secret in sorted(self._names, key=len, reverse=True):
+            text = blotted(text, secret, f"${self._names[secret]}")
+        return text
+
+    def url(self, url: str) -> str:
+        """The URL without user and password, telling parameters by name only."""
+        parts = urlsplit(url)
+
+        def named(found: re.Match[str]) -> str:
+            return f"{found[1]}=${self._name_for(found[1])}" if is_telling(found[1]) else found[0]
+
+        host = parts.netloc.rpartition("@")[2]
+        return self.text(parts._replace(netloc=host, query=_PARAMETER.sub(named, parts.query)).geturl())
+
+    def message(self, message: str) -> str:
+        """An error's words: they may name an address, a proxy's too."""
+        return self.text(re.sub(r"//[^/@\s]*@", "//", message))
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers; a telling one keeps its name and its scheme."""
+        return {
+            name: self._hidden(name, value) if is_telling(name) else self.text(value) for name, value in headers.items()
+        }
+
+    def _hidden(self, name: str, value: str) -> str:
+        scheme = _SCHEME.fullmatch(value) if "authorization" in name.lower() else None
+        return f"{scheme[1] + ' ' if scheme else ''}${self._name_for(name)}"
+
+    def _name_for(self, place: str) -> str:
+        return self._variable if place.lower() in _KEY_PLACES else re.sub(r"\W", "_", place).upper()
+
+    def _add(self, secret: str | None, name: str) -> None:
+        if secret:
+            self.names.add(name)
+        if secret and len(secret) >= SHORTEST_SECRET:
+            self._names.setdefault(secret, name)
+
+    def _add_header(self, place: str, value: str) -> None:
+        name = self._name_for(place)
+        values = [value]
+        if scheme := _SCHEME.fullmatch(value):
+            values = [scheme[2], *(_decoded(scheme[2]).split(":", 1) if scheme[1].lower() == "basic" else ())]
+        if "cookie" in place.lower():
+            values = re.findall(r"=([^;]*)", value)
+        for secret in values:
+            self._add(secret, name)
+
+
+def blotted(text: str, secret: str, mask: str = "***") -> str:
+    """The text without a secret, and without the beginning of it at the end, where a text was cut or broke off.
+
+    >>> blotted("key=sk%2D12345678 or sk-1234567", "sk-12345678")
+    'key=*** or ***'
+    """
+    text = _pattern(secret).sub(lambda _: mask, text)
+    for length in range(len(secret) - 1, SHORTEST_SECRET - 1, -1):
+        if text.endswith(secret[:length]):
+            return text[:-length] + mask
+    return text
+
+
+def is_telling(name: str) -> bool:
+    """Whether a header or query parameter of this name holds a secret.
+
+    >>> [is_telling(name) for name in ("X-Corp-Token", "set-cookie", "x-ratelimit-limit-tokens")]
+    [True, True, False]
+    """
+    return bool(_TELLING.search(name)) and not _HARMLESS.search(name)
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return ""
+
+
+@lru_cache(maxsize=32)
+def _pattern(secret: str) -> re.Pattern[str]:
+    """The secret, each of its characters as it is or as JSON, a URL or HTML may write it."""
+    return re.compile("".join(f"(?:{'|'.join(_forms(char))})" for char in secret))
+
+
+def _forms(char: str) -> list[str]:
+    code = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{ord(char):02x}")
+    forms = [re.escape(char), rf"\\+u00{code}", rf"%(?:25)*{code}", f"&#(?:[xX]0*{code}|0*{ord(char)});"]
+    if not char.isalnum():
+        forms += [rf"\\+{re.escape(char)}", re.escape(html.escape(char))]
+    return forms

@@ -1,0 +1,100 @@
+"""Recorded HTTP exchanges, rows of the table `http`, as others read them: a `curl` command, an HTTP archive."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from nbagent.errors import ConfigurationError
+
+Row = Mapping[str, Any]
+
+#: What `curl` says by itself about its connection and body, and an SDK about itself.
+_NOT_CURLS = re.compile(
+    r"(host|connection|content-length|accept-encoding|transfer-encoding|user-agent|x-stainless-.*)$"
+)
+#: `status in HTTPStatus` is an error before Python 3.12.
+_STATUSES = frozenset(map(int, HTTPStatus))
+
+
+def curl(row: Row) -> str:
+    """The request as a command for a POSIX shell; the variables in it are to hold the keys.
+
+    Raises ConfigurationError where the body was too long to be kept whole.
+    """
+    body = row["request_body"]
+    if row["truncated"] and row["request_bytes"] > len(body.encode()):
+        raise ConfigurationError(f"this request's body had {row['request_bytes']:,} bytes and was not kept whole.")
+    headers, secrets = json.loads(row["request_headers"]).items(), json.loads(row["secrets"])
+    parts = [f"curl -sSN -X {row['method']} {_quoted(row['url'], secrets)}"]
+    parts += [f"-H {_quoted(f'{name}: {text}', secrets)}" for name, text in headers if not _NOT_CURLS.match(name)]
+    if not body:
+        return " \\\n  ".join(parts)
+    end = "BODY"
+    while end in body:
+        end += "_"
+    # as standard input: an argument of a command may not be as long as a picture is
+    return " \\\n  ".join([*parts, f"--data-binary @- <<'{end}'"]) + f"\n{body}\n{end}"
+
+
+def _quoted(text: str, secrets: Sequence[str]) -> str:
+    """One word for the shell, in which the names of secrets are variables and nothing else is."""
+    named = [name for name in secrets if f"${name}" in text]
+    if not named:
+        return shlex.quote(text)
+    escaped = re.sub(r'([\\"$`])', r"\\\1", text)
+    return '"' + re.sub(rf"\\(\$(?:{'|'.join(named)})\b)", r"\1", escaped) + '"'
+
+
+def har(rows: Sequence[Row]) -> dict[str, Any]:
+    """The exchanges as an HTTP archive. Format: http://www.softwareishard.com/blog/har-12-spec/ (HAR 1.2)."""
+    from importlib.metadata import version  # slow to load
+
+    creator = {"name": "nbagent", "version": version("nbagent")}
+    return {"log": {"version": "1.2", "creator": creator, "entries": [_entry(row) for row in rows]}}
+
+
+def _entry(row: Row) -> dict[str, Any]:
+    waited = row["ttfb_s"] if row["ttfb_s"] is not None else row["duration_s"]
+    entry = {
+        "startedDateTime": datetime.fromtimestamp(row["started"], UTC).isoformat(),
+        "time": row["duration_s"] * 1000,
+        "request": _request(row),
+        "response": _response(row),
+        "cache": {},
+        "timings": {"send": 0, "wait": waited * 1000, "receive": (row["duration_s"] - waited) * 1000},
+    }
+    return entry if row["error_type"] is None else {**entry, "_error": f"{row['error_type']}: {row['error_message']}"}
+
+
+def _request(row: Row) -> dict[str, Any]:
+    headers = json.loads(row["request_headers"])
+    request = {"method": row["method"], "url": row["url"], **_message(row, headers, row["request_bytes"])}
+    query = parse_qsl(urlsplit(row["url"]).query, keep_blank_values=True)
+    request["queryString"] = [{"name": name, "value": text} for name, text in query]
+    if row["request_body"]:
+        request["postData"] = {"mimeType": headers.get("content-type", ""), "text": row["request_body"]}
+    return request
+
+
+def _response(row: Row) -> dict[str, Any]:
+    """Status 0 is the archive's way to say that no answer came."""
+    headers = json.loads(row["response_headers"] or "{}")
+    status, size = row["status"] or 0, row["response_bytes"] or 0
+    phrase = HTTPStatus(status).phrase if status in _STATUSES else ""
+    content = {"size": size, "mimeType": headers.get("content-type", ""), "text": row["response_body"] or ""}
+    answer = {"status": status, "statusText": phrase, "redirectURL": headers.get("location", ""), "content": content}
+    return {**answer, **_message(row, headers, size)}
+
+
+def _message(row: Row, headers: Mapping[str, str], size: int) -> dict[str, Any]:
+    """What requests and responses have in common. -1: not known."""
+    named = [{"name": name, "value": text} for name, text in headers.items()]
+    spoken = row["http_version"] or "HTTP/1.1"
+    return {"httpVersion": spoken, "headers": named, "cookies": [], "headersSize": -1, "bodySize": size}

@@ -1,0 +1,83 @@
+"""Conversations in files: whole, readable, never half written."""
+
+import json
+import os
+
+import pytest
+
+from nbagent import Agent, FunctionCall, LLMMessage, ScriptedProvider
+from nbagent.errors import ConfigurationError
+
+HISTORY = [
+    LLMMessage("system", "You are brief."),
+    LLMMessage(
+        "user", [{"type": "text", "text": "Köln?"}, {"type": "image", "media_type": "image/png", "data": "aGk="}]
+    ),
+    LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {"a": 1}, "c1")], provider_extras={"vendor": "claude"}),
+    LLMMessage("tool", "Error: no", name="f", tool_call_id="c1", is_error=True),
+    LLMMessage("assistant", "1 million", pinned=True),
+]
+
+
+@pytest.fixture
+def agent():
+    agent = Agent(ScriptedProvider(["more"]))
+    agent.context.replace_history(HISTORY)
+    return agent
+
+
+async def test_a_conversation_goes_on_where_it_was(agent, tmp_path):
+    agent.save(tmp_path / "talk.json")
+    other = Agent.load(tmp_path / "talk.json", ScriptedProvider(["more"]))
+    assert other.conversation_history == HISTORY
+    assert (await other.chat("and?")).content == "more"
+    assert other.provider.requests[0][0][:5] == HISTORY
+
+
+def test_the_file_is_readable_and_nothing_else_is_left(agent, tmp_path):
+    agent.save(tmp_path / "talk.json")
+    text = (tmp_path / "talk.json").read_text("utf-8")
+    assert json.loads(text)["model"] == "scripted:scripted"
+    assert "Köln" in text
+    assert os.listdir(tmp_path) == ["talk.json"]
+
+
+def test_the_system_prompt_can_be_another(agent, tmp_path):
+    agent.save(tmp_path / "talk.json")
+    other = Agent.load(tmp_path / "talk.json", "scripted")
+    other.system_prompt = "You are long."
+    assert other.conversation_history[1:] == HISTORY[1:]
+
+
+def test_what_was_cut_off_is_repaired(agent, tmp_path):
+    del agent.conversation_history[3:]
+    agent.save(tmp_path / "talk.json")
+    assert [m.role for m in Agent.load(tmp_path / "talk.json", "scripted").conversation_history][-1] == "tool"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file"),
+        ("", "is no saved conversation: Expecting value"),
+        ("[]", "is no saved conversation: agent.save"),
+        ('{"format": "nbagent conversation", "version": 9}', "saved in version 9 of the format.*update nbagent"),
+        ('{"format": "nbagent conversation", "version": 1, "messages": [{}]}', "a message that can't be read"),
+    ],
+)
+def test_what_is_no_conversation_is_named(text, said, tmp_path):
+    if text is not None:
+        (tmp_path / "talk.json").write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        Agent.load(tmp_path / "talk.json", "scripted")
+
+
+def test_a_failure_leaves_the_old_file(agent, tmp_path):
+    (tmp_path / "talk.json").write_text("old")
+    agent.context.add_message(LLMMessage("user", "x", provider_extras=object()))
+    with pytest.raises(ConfigurationError, match="no JSON"):
+        agent.save(tmp_path / "talk.json")
+    assert (tmp_path / "talk.json").read_text() == "old"
+    agent.undo()
+    with pytest.raises(ConfigurationError, match="No such file"):
+        agent.save(tmp_path / "nowhere" / "talk.json")

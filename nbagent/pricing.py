@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbagent.core.messages import Usage
@@ -12,10 +12,15 @@ _PROVIDER_IDS = {"claude": "anthropic", "gemini": "google", "zhipu": "zai"}
 _FREE = {"local", "scripted"}
 
 
-def price(usage: Usage, model: str, vendor: str) -> float | None:
+def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | None:
     """US dollars for these tokens, or None where the list does not know the model at this vendor.
 
+    `raw` is the usage in the vendor's words, which may say more: what is kept in Claude's cache for an hour costs more.
     A model on the user's own machine is free.
+
+    >>> from nbagent.core.messages import Usage
+    >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
+    2.0
     """
     if vendor in _FREE:
         return 0.0
@@ -27,9 +32,16 @@ def price(usage: Usage, model: str, vendor: str) -> float | None:
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        **_kept_for_an_hour(raw),
     )
     try:
         cost = calc_price(tokens, model, provider_id=_PROVIDER_IDS.get(vendor, vendor))
     except LookupError:
         return None
     return float(cost.total_price)
+
+
+def _kept_for_an_hour(raw: Any) -> dict[str, int]:
+    written = raw.get("cache_creation") if isinstance(raw, dict) else None
+    tokens = written.get("ephemeral_1h_input_tokens") if isinstance(written, dict) else None
+    return {"cache_write_1h_tokens": tokens} if isinstance(tokens, int) and tokens else {}

@@ -199,6 +199,12 @@ class LLMResponse:
         return usage if isinstance(usage, Usage) else Usage()
 
     @property
+    def is_counted(self) -> bool:
+        """Whether the vendor counted the tokens."""
+        metadata = self.metadata or {}
+        return "usage" in metadata and metadata.get("usage_raw") != {}
+
+    @property
     def message_content(self) -> Content:
         """The content of the assistant's message: the text, or text and images in order where there are images."""
         return (self.metadata or {}).get("parts") or self.content or ""

@@ -66,6 +66,12 @@ class Provider(Protocol):
         """Events, and the whole answer last."""
         ...
 
+    def request_facts(
+        self, messages: list[LLMMessage], functions: Any, temperature: float | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """What a request holds beside the conversation, for the trace."""
+        ...
+
 
 class Tools(Protocol):
     """What the loop needs of a tool executor; `nbagent.functions.executor.ToolExecutor` has it."""
@@ -92,7 +98,7 @@ class Run:
     tools: Tools
     context: ContextManager
     limits: Limits
-    price: Callable[[Usage, str, str], float | None]
+    price: Callable[[Usage, str, str, Any], float | None]
     #: Sums up messages, by a run of its own.
     summarise: Callable[[Sequence[LLMMessage]], Coroutine[Any, Any, str]]
     observers: Sequence[Callable[[Event], None]] = ()
@@ -178,8 +184,8 @@ class Turn:
         messages = list(run.context.messages)
         run.context.add_message(self._message)
         run.spent.iterations = self.step
-        yield run.emit(events.TurnStarted(metadata=self._request_facts(len(messages))), self.meta)
         functions = run.tools.list_functions() or None
+        yield run.emit(events.TurnStarted(metadata=self._request_facts(messages, functions)), self.meta)
         stream = _generator(run.provider.stream(messages, functions, run.temperature, **run.request_options))
         async with aclosing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
             async for item in answer:
@@ -221,16 +227,16 @@ class Turn:
         facts = {"attempt": self._exchanges, **exchange.facts()}
         self.run.emit_at_once(events.Http(metadata=facts, exchange=exchange), self.meta)
 
-    def _request_facts(self, n_messages: int) -> dict[str, Any]:
-        provider = self.run.provider
+    def _request_facts(self, messages: list[LLMMessage], functions: Any) -> dict[str, Any]:
+        run, provider = self.run, self.run.provider
         return {
             "step": self.step,
             "provider": provider.vendor,
             "model": provider.model_name,
             "base_url_host": getattr(provider, "base_url_host", None),
             "stream": getattr(provider, "streaming", None),
-            "n_messages_in": n_messages,
-            "params": {"temperature": self.run.temperature, **self.run.request_options},
+            "n_messages_in": len(messages),
+            **provider.request_facts(messages, functions, run.temperature, run.request_options),
         }
 
     def _complete(self, response: LLMResponse) -> Iterator[Event]:
@@ -260,10 +266,13 @@ class Turn:
     def _cost(self, response: LLMResponse) -> float | None:
         """US dollars; None where the tokens or their price are not known."""
         metadata = response.metadata or {}
-        if "usage" not in metadata:
+        if not response.is_counted:
             return None
         return self.run.price(
-            response.usage, metadata.get("model") or self.run.provider.model_name, self.run.provider.vendor
+            response.usage,
+            metadata.get("model") or self.run.provider.model_name,
+            self.run.provider.vendor,
+            metadata.get("usage_raw"),
         )
 
     async def _act(self) -> AsyncGenerator[Event]:

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.events import Event, Text, Thinking
@@ -84,6 +84,16 @@ class LLMProvider(ABC):
         ['scripted']
         """
         return [self.model_name]
+
+    def request_facts(
+        self,
+        messages: Sequence[LLMMessage],
+        functions: Functions | None,
+        temperature: float | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """What the trace's `calls` say of a request: `thinking_level`, `tool_choice`, `params`, as they are sent."""
+        return {"params": {"temperature": temperature, **options}}
 
     async def aclose(self) -> None:  # noqa: B027  most providers have nothing to close
         """Close connections. Nothing to do where there are none."""

@@ -37,30 +37,32 @@ class Row:
     tools_body: Mapping[str, Any] = field(default_factory=dict)
     #: The vendor's name of the output limit, which callers always call `max_tokens`.
     max_tokens_name: str = "max_tokens"
-    #: Prefixes of models that refuse `temperature`.
-    no_temperature: tuple[str, ...] = ()
     #: Lower temperatures are refused: this one is sent in their place.
     min_temperature: float = 0.0
-    #: How the names of models that reason begin, as a regular expression (Responses API).
-    reasoning: str = ""
     #: Ask for token counts in a stream by `stream_options`.
     stream_usage: bool = True
     #: Fields of an assistant message that the vendor wants back as received: the first of these that came.
     replay: tuple[str, ...] = ()
     #: A field that every assistant message must have, empty where nothing was received.
     replay_always: str = ""
+    #: How long a cached prompt can be kept (Messages API); the first of these unless told. Empty: no breakpoints.
+    cache: tuple[str, ...] = ()
     #: How the names of models begin that take no images, as a regular expression. Those not named here may try.
     no_images: str = ""
     #: How the addresses of images begin that the vendor fetches itself, as a regular expression.
     image_urls: str = "https?://"
     #: The images of an answer go back in its `images`, as they came (chat completions).
     replay_images: bool = False
-    #: Set cache breakpoints (Messages API).
-    cache: bool = False
     #: How an answer can be held to JSON: to a "schema", to be some "object", or "" for not at all.
     json_output: str = "schema"
     #: Thinking blocks without a signature may be sent back (Messages API).
     unsigned_thinking: bool = False
+    #: Whose rows of `families` say how the models think; this vendor's where nothing else is said.
+    families: str = ""
+    #: Answers with thinking come as a stream only.
+    streams_to_think: bool = False
+    #: What `tool_choice` can be besides `"auto"`.
+    tool_choices: tuple[str, ...] = ("none", "required", "named")
 
     def api_key(self) -> str | None:
         """The first key variable that is set."""
@@ -84,8 +86,6 @@ _ROWS = (
         key_vars=("OPENAI_API_KEY",),
         base_url_vars=("OPENAI_BASE_URL",),
         max_tokens_name="max_completion_tokens",
-        no_temperature=("gpt-5", "o1", "o3", "o4"),
-        reasoning=r"gpt-5(?!-chat)|o[134]|codex",
         no_images=r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini",
     ),
     Row(
@@ -97,15 +97,7 @@ _ROWS = (
         key_vars=("ANTHROPIC_API_KEY",),
         base_url_vars=("ANTHROPIC_BASE_URL",),
         body={"max_tokens": 32_000},
-        no_temperature=(
-            "claude-opus-4-7",
-            "claude-opus-4-8",
-            "claude-opus-5",
-            "claude-sonnet-5",
-            "claude-fable",
-            "claude-mythos",
-        ),
-        cache=True,
+        cache=("5m", "1h"),
     ),
     # https://platform.minimax.io/docs/api-reference/text-anthropic-api: temperature is in (0, 1]
     Row(
@@ -118,12 +110,13 @@ _ROWS = (
         base_url_vars=("MINIMAX_BASE_URL",),
         body={"max_tokens": 32_000},
         min_temperature=0.01,
+        cache=("5m",),
         no_images="MiniMax-M2",
-        cache=True,
         json_output="",
         unsigned_thinking=True,
     ),
-    # https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, parallel calls are off unless asked for
+    # https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, parallel calls are off unless asked for,
+    # the open models think in a stream only
     Row(
         "qwen",
         _CHAT,
@@ -133,6 +126,8 @@ _ROWS = (
         key_vars=("DASHSCOPE_API_KEY",),
         base_url_vars=("DASHSCOPE_BASE_URL",),
         tools_body={"parallel_tool_calls": True},
+        streams_to_think=True,
+        tool_choices=("none", "named"),
         json_output="",  # refused while thinking
         no_images="qwen3-(max|coder)|qwq",
     ),
@@ -148,6 +143,7 @@ _ROWS = (
         tools_body={"tool_stream": True},
         stream_usage=False,
         replay=("reasoning_content",),
+        tool_choices=(),
         json_output="object",
         no_images=r"glm-(4\.[567]|5(\.[12])?)(-(air|airx|x|turbo|flash|flashx))?$",
     ),
@@ -199,6 +195,7 @@ _ROWS = (
         base_url_vars=("OLLAMA_BASE_URL",),
         keyless=True,
         replay=("reasoning",),
+        tool_choices=(),
         image_urls="(?!)",  # none
     ),
     # vLLM, llama.cpp, LM Studio, LocalAI, gateways: what came is sent back under the name it came with
@@ -211,7 +208,16 @@ _ROWS = (
         keyless=True,
         replay=_CHAT_REASONING,
     ),
-    Row("local", "nbagent.providers.local:LocalProvider", "openai_chat", keyless=True, no_images="."),
+    # llama.cpp takes a tool's name for "auto"
+    Row(
+        "local",
+        "nbagent.providers.local:LocalProvider",
+        "openai_chat",
+        keyless=True,
+        no_images=".",
+        families="open_source",
+        tool_choices=("none", "required"),
+    ),
     Row("scripted", "nbagent.providers.scripted:ScriptedProvider", "", keyless=True),
 )
 

@@ -15,16 +15,13 @@ from nbagent.providers.wire_provider import WireProvider
 class GeminiProvider(WireProvider):
     """Gemini models. `base_url` ends in the API's version; `/v1beta` is added where there is none.
 
-    `thinking=True` shows the model's thoughts; a dict is sent as `thinkingConfig`. Options such as `max_tokens`, `topP`
-    or `seed` go into `generationConfig`; `safetySettings`, `tools` (Gemini's own) and other fields of the body stay
-    beside it. `client` is an `httpx.AsyncClient`.
+    Options such as `max_tokens`, `topP` or `seed` go into `generationConfig`; `safetySettings`, `tools` (Gemini's own)
+    and other fields of the body stay beside it. `client` is an `httpx.AsyncClient`.
     """
 
     vendor = "gemini"
 
-    def __init__(self, *args: Any, thinking: bool | dict[str, Any] | None = None, **options: Any) -> None:
-        if thinking:
-            options["thinkingConfig"] = {"includeThoughts": True} if thinking is True else thinking
+    def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         if not re.search(r"/v\d", urlsplit(self.base_url).path):
             self.base_url += "/v1beta"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from nbagent.errors import ConfigurationError
 from nbagent.providers.catalog import Row
+from nbagent.providers.families import family_of
 from nbagent.providers.transport import SDKTransport
 from nbagent.providers.wire.codec import Codec
 from nbagent.providers.wire.openai_chat import ChatCodec
@@ -29,8 +29,10 @@ class OpenAIProvider(WireProvider):
     - `client`: any client of the SDK, such as `AsyncAzureOpenAI`
 
     Responses requests ask for encrypted reasoning and for nothing to be stored. At an address that is not OpenAI's,
-    a model that does not reason may refuse the former: pass `include=[]`. Summaries of the reasoning come as thinking
-    when asked for: `reasoning={"summary": "auto"}`.
+    a model that does not reason may refuse the former: pass `include=[]`. Summaries of the reasoning are asked for and
+    come as thinking; OpenAI gives them to verified organizations alone.
+
+    The prompt's beginning is cached by itself; `prompt_cache_key="name"` helps requests that begin alike to meet.
 
     Raises `ConfigurationError` for any other `api`.
 
@@ -55,7 +57,8 @@ class OpenAIProvider(WireProvider):
         super().__init__(api_key, model, base_url, **options)
 
     def _make_codec(self, row: Row) -> Codec:
-        reasons = bool(row.reasoning and re.match(row.reasoning, self.model_name))
+        family = family_of("openai", "openai_chat", self.model_name)
+        reasons = family.thinks and bool(family.models)  # the last row is for models that nobody knows
         at_home = self._at_openai()
         api = self._api or ("responses" if reasons and at_home else "chat")
         # elsewhere a model may go by any name: only OpenAI's own are known not to reason

@@ -20,6 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.images import has_image
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage
+from nbagent.errors import ConfigurationError
 from nbagent.providers.answers import faithful, is_short, is_stuck, quote, without_call
 from nbagent.providers.base import Functions, LLMProvider, StreamingProvider
 from nbagent.providers.narrowing import narrow, properties, shortlist, signature
@@ -101,6 +102,18 @@ class PromptedProvider(StreamingProvider):
         """True: that is what this class adds."""
         return True
 
+    def request_facts(
+        self,
+        messages: Sequence[LLMMessage],
+        functions: Functions | None,
+        temperature: float | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Those of the inner provider, which is offered no tools."""
+        choice = options.get("tool_choice")
+        inner = {name: value for name, value in options.items() if name != "tool_choice"}
+        return {**self.inner.request_facts(messages, None, temperature, inner), "tool_choice": choice}
+
     async def aclose(self) -> None:
         """Close the inner provider."""
         await self.inner.aclose()
@@ -113,6 +126,10 @@ class PromptedProvider(StreamingProvider):
         **kwargs: Any,
     ) -> AsyncIterator[Event | LLMResponse]:
         """A tool call, an answer from tool results, or a plain answer, by what the last message is."""
+        choice = kwargs.pop("tool_choice", None)
+        if choice not in (None, "auto", "none"):
+            raise ConfigurationError(f"{self.model_name} can't be made to call a tool: tool_choice={choice!r}.")
+        functions = None if choice == "none" else functions
         last = messages[-1].role if messages else ""
         if isinstance(self.inner, Completer):  # which reads prompts of text
             messages = without_images(messages, self.vendor, self.model_name)

@@ -169,7 +169,8 @@ class SDKTransport(Transport):
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes."""
         own = type(client).__name__ == self._client_class
-        options: dict[str, Any] = {"max_retries": 0, "headers": {"Content-Type": "application/json", **_UNREAD}}
+        headers = {"Content-Type": "application/json", **target.headers, **_UNREAD}
+        options: dict[str, Any] = {"max_retries": 0, "headers": headers}
         if body is None:
             reply = await client.get(target.path, cast_to=object, options=options)
         else:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from nbagent.core.events import Event, Retry, Text, Thinking
+from nbagent.core.events import Event, Http, Retry, Text, Thinking
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import (
     AuthenticationError,
@@ -24,6 +24,7 @@ from nbagent.errors import (
     NbagentError,
     ProviderError,
 )
+from nbagent.providers.asked import Asked, Asking
 from nbagent.providers.base import Functions, StreamingProvider
 from nbagent.providers.catalog import CATALOG, Row
 from nbagent.providers.http_errors import provider_error, request_id, shortened
@@ -51,6 +52,9 @@ class WireProvider(StreamingProvider):
     - `client`: your own SDK (or httpx) client; it is used as it is, with its own key, and never closed
     - `function_calling=False`: tools are to be described in the prompt
     - `vendor`: another row of the catalog, or a name of your own for a server of the same kind
+    - `thinking`: None for the vendor's own way, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
+      "max". What the model can't do is an error, a level between its own becomes the nearest (see `thinking`)
+    - `tool_choice`: "auto", "none", "required" or a tool's name, for the answer to a message (see `tool_choice`)
     - `headers`: further HTTP headers; all other options are fields of each request body, such as `max_tokens`
     """
 
@@ -70,7 +74,8 @@ class WireProvider(StreamingProvider):
         **options: Any,
     ) -> None:
         self.vendor = vendor or self.vendor
-        self._row = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
+        kind = CATALOG[type(self).vendor]
+        self._row = CATALOG.get(self.vendor) or replace(kind, name=self.vendor, families=kind.families or kind.name)
         self._model = model or self._row.model
         self._client = client
         self.base_url = (base_url or self._row.env_base_url()).rstrip("/")
@@ -83,6 +88,10 @@ class WireProvider(StreamingProvider):
         self._secret = _secret(api_key)
         self._function_calling = function_calling
         self._headers = headers or {}
+        self._ask = Asking(self._row, self.codec.wire, self._model)
+        self._ask({"thinking": options.get("thinking"), "max_tokens": options.get("max_tokens")})  # wrong ones fail now
+        #: Words about what is left out of requests, each said once.
+        self._said: set[str] = set()
         #: By model: the fields that it refused.
         self._refused: dict[str, dict[str, str | None]] = {}
         self._transport = self._make_transport(client)
@@ -132,8 +141,12 @@ class WireProvider(StreamingProvider):
         **kwargs: Any,
     ) -> AsyncGenerator[Event | LLMResponse]:
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
-        encode = partial(self._encode, messages, functions, temperature, kwargs)
-        path = self.codec.path(self.model_name, self.streaming)
+        asked = self._asked(messages, functions, temperature, kwargs)
+        if asked.left_out and asked.left_out not in self._said:
+            self._said.add(asked.left_out)
+            yield Http(asked.left_out)
+        encode = partial(self._encode, messages, asked)
+        path = self.codec.path(self.model_name, asked.stream)
         attempt = partial(self._attempt, path, encode, self._read, functions)
         async with aclosing(retrying(attempt, self.max_retries)) as items:
             async for item in items:
@@ -149,22 +162,40 @@ class WireProvider(StreamingProvider):
         """Close the connections that the running event loop made."""
         await self._transport.aclose()
 
-    def _encode(
+    def request_facts(
         self,
-        messages: list[LLMMessage],
+        messages: Sequence[LLMMessage],
         functions: Functions | None,
         temperature: float | None,
-        extra: dict[str, Any],
-        changes: Changes,
-    ) -> bytes:
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """See `LLMProvider.request_facts`."""
+        return self._asked(messages, functions, temperature, options).facts()
+
+    def _asked(
+        self,
+        messages: Sequence[LLMMessage],
+        functions: Functions | None,
+        temperature: float | None,
+        options: Mapping[str, Any],
+    ) -> Asked:
+        """A request's own options, and the provider's where it has none; its choice of tools where there are any."""
+        unsaid = {name for name in ("thinking", "tool_choice") if options.get(name) is None}
+        own = {name: value for name, value in options.items() if name not in unsaid}
+        both = {**self.options, **own}
+        if "tool_choice" in unsaid and not (functions or both.get("tools")):
+            both.pop("tool_choice", None)
+        return self._ask(both, functions, temperature, messages, self.streaming)
+
+    def _encode(self, messages: list[LLMMessage], asked: Asked, changes: Changes) -> bytes:
         """A request's body; `changes` are the fields that the model refused."""
         return self.codec.encode_request(
             messages,
-            functions,
+            asked.functions,
             model=self.model_name,
-            stream=self.streaming,
-            temperature=temperature,
-            extra={**self.options, **extra},
+            stream=asked.stream,
+            temperature=asked.temperature,
+            extra=asked.extra,
             changes=changes,
         )
 

@@ -227,7 +227,10 @@ class Trace:
         if response is None:
             return
         meta = response.metadata or {}
-        counted = {**response.usage.to_dict(), "total_tokens": response.usage.total_tokens} if "usage" in meta else {}
+        usage = response.usage
+        counted: Row = {}
+        if response.is_counted:
+            counted = {**usage.to_dict(), "total_tokens": usage.total_tokens, "cache_hit": usage.cache_read_tokens > 0}
         call.update(
             response_model=meta.get("model"),
             response_id=meta.get("response_id"),
@@ -239,7 +242,7 @@ class Trace:
             **counted,
             duration_s=time.time() - call["started"],
         )
-        self._close_thinking(run, event, call["call_id"], response.usage.reasoning_tokens)
+        self._close_thinking(run, event, call["call_id"], usage.reasoning_tokens)
         self._message(event, LLMMessage("assistant", response.message_content, tool_calls=response.function_calls))
 
     def _close_thinking(self, run: _OpenRun, event: Event, call_id: str, tokens: int | None) -> None:

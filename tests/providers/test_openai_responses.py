@@ -159,12 +159,6 @@ def test_options_named_as_for_chat_get_their_place():
     assert not {"max_completion_tokens", "reasoning_effort", "response_format", "verbosity"} & set(got)
 
 
-@pytest.mark.parametrize(("model", "taken"), [("gpt-5.6-terra", False), ("o3", False), ("gpt-4.1", True)])
-def test_temperature_goes_where_it_is_taken(model, taken):
-    assert ("temperature" in body([USER], model=model, temperature=0.0)) is taken
-    assert "temperature" not in body([USER], model=model)
-
-
 def test_messages_are_encoded_once():
     message = LLMMessage("user", "a\ud800b")
     first = CODEC.encode_message(message)
@@ -340,7 +334,8 @@ async def test_over_http(connect, loopback):
     assert [item.content for item in items if isinstance(item, Thinking)] == ["**Mull", "ing**", "\n\nDone."]
     one, two = loopback.requests
     assert (one.path, one.headers["authorization"]) == ("/v1/responses", "Bearer test-key")
-    assert one.json["reasoning"] == {"effort": "low"}
+    assert one.json["reasoning"] == {"effort": "low", "summary": "auto"}
+    assert "temperature" not in one.json
     kinds = [item["type"] for item in two.json["input"]]
     assert kinds == ["message", "reasoning", *["function_call"] * 2, *["function_call_output"] * 2]
     assert two.json["input"][1]["encrypted_content"] == "two"

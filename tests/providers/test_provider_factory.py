@@ -226,14 +226,6 @@ async def test_options_become_body_fields(loopback, connect):
     assert request.json["response_format"] == {"type": "json_object"}
 
 
-async def test_claude_thinking(loopback, connect):
-    loopback.answers = [Answer(b"{}")]
-    for given, sent in {True: {"type": "adaptive", "display": "summarized"}, False: None}.items():
-        with pytest.raises(NbagentError):
-            await connect("claude", thinking=given, max_retries=0).chat(HI)
-        assert loopback.requests[-1].json.get("thinking") == sent
-
-
 async def test_the_users_own_clients(loopback, connect):
     import anthropic
     import httpx

@@ -212,21 +212,6 @@ def test_facts_of_the_rows():
     assert "stream_options" not in body(chat(), [USER], stream=False)
 
 
-@pytest.mark.parametrize(
-    ("codec", "model", "taken"),
-    [
-        (chat("openai"), "gpt-5.6-terra", False),
-        (chat("openai"), "gpt-4o-mini", True),
-        (messages(), "claude-sonnet-5", False),
-        (messages(), "claude-haiku-4-5", True),
-        (chat(), "gpt-5-like", True),
-    ],
-)
-def test_temperature_goes_where_it_is_taken(codec, model, taken):
-    assert ("temperature" in body(codec, [USER], model=model, temperature=0.0)) is taken
-    assert "temperature" not in body(codec, [USER], model=model)
-
-
 @pytest.mark.parametrize("codec", [chat(), messages()], ids=["chat", "messages"])
 def test_messages_are_encoded_once(codec):
     message = LLMMessage("user", "hi")

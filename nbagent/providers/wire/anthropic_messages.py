@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.providers.catalog import Row
 from nbagent.providers.wire import dumps
 from nbagent.providers.wire.anthropic_messages_decoder import MessagesDecoder
+from nbagent.providers.wire.breakpoints import breakpoints, mark_of
 from nbagent.providers.wire.codec import Codec, Wanted
 from nbagent.providers.wire.strict_schema import strict_schema
 from nbagent.providers.wire.turns import Turn, turns_of
 
-_BREAKPOINT = {"type": "ephemeral"}
 #: What a schema for a whole answer may not say.
 _UNCHECKED = (
     *str.split("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength"),
     *str.split("minItems maxItems uniqueItems"),
 )
-_BREAKPOINT_TAIL = b',"cache_control":' + dumps(_BREAKPOINT) + b"}"
 
 
 class MessagesCodec(Codec):
@@ -30,6 +30,11 @@ class MessagesCodec(Codec):
 
     wire = "anthropic_messages"
     models_path = "/v1/models?limit=1000"
+
+    def __init__(self, row: Row, cache: str | bool = True) -> None:
+        super().__init__(row)
+        #: How long a conversation's beginning stays cached; empty for not at all.
+        self.ttl = cache if isinstance(cache, str) else next(iter(row.cache), "") if cache else ""
 
     def _facts(self) -> tuple[object, ...]:
         return (self.row.name, self.row.unsigned_thinking)
@@ -55,26 +60,28 @@ class MessagesCodec(Codec):
             return {}
         return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
+    def _parts(self, wanted: Wanted, messages: Sequence[LLMMessage]) -> tuple[dict[str, Any], list[bytes]]:
+        """Breakpoints stand outside of what is kept with the messages: they move on, the rest stays byte for byte."""
+        head = self._head(wanted)
+        turns = turns_of(messages, self.encode_message)
+        places = breakpoints(head, turns, self.ttl) if self.ttl else {}
+        for name in ("tools", "system"):
+            if name in places:
+                *before, last = head[name]
+                head[name] = [*before, {**last, "cache_control": mark_of(places[name])}]
+        return head, [_encode(turn, places.get(turn)) for turn in turns]
+
     def _head(self, wanted: Wanted) -> dict[str, Any]:
-        """Breakpoints: one on the last tool, one on the system prompt, and two on user turns (`_fragments`)."""
         row = self.row
-        mark = {"cache_control": _BREAKPOINT} if row.cache else {}
         head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, **row.body, **self._temperature(wanted)}
         if wanted.functions:
-            tools = [_tool(item) for item in wanted.functions]
-            tools[-1] |= mark
-            head |= {"tools": tools, **row.tools_body}
+            head |= {"tools": [_tool(item) for item in wanted.functions], **row.tools_body}
         if wanted.system:
-            head["system"] = [{"type": "text", "text": wanted.system, **mark}]
-        head |= wanted.extra
-        if head.get("temperature") is not None:
-            head["temperature"] = max(head["temperature"], row.min_temperature)
-        return head
+            head["system"] = [{"type": "text", "text": wanted.system}]
+        return {**head, **wanted.extra}
 
     def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
-        turns = turns_of(messages, self.encode_message)
-        marked = set([turn for turn in turns if turn.role == "user"][-2:]) if self.row.cache else set()
-        return [_encode(turn, turn in marked) for turn in turns]
+        return [_encode(turn) for turn in turns_of(messages, self.encode_message)]
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":
@@ -101,11 +108,11 @@ class MessagesCodec(Codec):
         return True
 
 
-def _encode(turn: Turn, breakpoint_here: bool) -> bytes:
-    """One turn is one message of the API."""
+def _encode(turn: Turn, ttl: str | None = None) -> bytes:
+    """One turn is one message of the API; `ttl` puts a breakpoint on its last block."""
     fragments = turn.fragments
-    if breakpoint_here:
-        fragments[-1] = fragments[-1][:-1] + _BREAKPOINT_TAIL
+    if ttl:
+        fragments[-1] = fragments[-1][:-1] + b',"cache_control":' + dumps(mark_of(ttl)) + b"}"
     return b'{"role":"' + turn.role.encode() + b'","content":[' + b",".join(fragments) + b"]}"
 
 

@@ -122,13 +122,17 @@ class Codec(ABC):
         messages = sendable(messages, self.row, blind, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         wanted = Wanted(model, functions, stream, temperature, extra or {}, system)
-        head = changed_head(self._head(wanted), changes or {})
+        head, fragments = self._parts(wanted, messages)
+        head = changed_head(head, changes or {})
         opening = dumps(head)[:-1] + (b"," if head else b"")
-        fragments = b",".join(self._fragments(messages))
-        return b"".join((opening, b'"', self.conversation.encode(), b'":[', fragments, b"]}"))
+        return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
+
+    def _parts(self, wanted: Wanted, messages: Sequence[LLMMessage]) -> tuple[dict[str, Any], list[bytes]]:
+        """The head and the encoded conversation."""
+        return self._head(wanted), self._fragments(messages)
 
     def _temperature(self, wanted: Wanted) -> dict[str, float]:
-        """The temperature as a field, where one is given and the model takes it."""
-        if wanted.temperature is None or wanted.model.startswith(self.row.no_temperature or ("\0",)):
+        """The temperature as a field, where one is given: not below the lowest that the vendor takes."""
+        if wanted.temperature is None:
             return {}
-        return {"temperature": wanted.temperature}
+        return {"temperature": max(wanted.temperature, self.row.min_temperature)}

@@ -22,7 +22,8 @@ Changes = Mapping[str, str | None]
 TUNABLES = (
     *str.split("temperature top_p top_k min_p frequency_penalty presence_penalty repetition_penalty seed"),
     *str.split("logprobs top_logprobs stream_options parallel_tool_calls tool_stream include reasoning"),
-    *str.split("reasoning_effort text.verbosity verbosity thinking enable_thinking thinking_budget output_config"),
+    *str.split("reasoning_effort reasoning.summary text.verbosity verbosity enable_thinking thinking_budget"),
+    *str.split("thinking thinking.display thinking.block_binding output_config output_config.effort"),
     *str.split("chat_template_kwargs service_tier prompt_cache_key prompt_cache_retention metadata user"),
     *(
         f"generationConfig.{name}"
@@ -41,7 +42,7 @@ _REFUSED = re.compile(
     r"un(?:supported|known|recogni[sz]ed|expected)"
     r"|not (?:be )?(?:supported|permitted|allowed|enabled|recogni[sz]ed|used)"
     r"|does ?n[o']t support|extra[_ ](?:inputs|forbidden)|extra fields|deprecated|cannot (?:both )?be |only the default"
-    r"|cannot find field|use '?max_(?:completion_)?tokens",
+    r"|cannot find field|use '?max_(?:completion_)?tokens|must be verified to generate reasoning",
     re.IGNORECASE,
 )
 _OUT_OF_RANGE = re.compile(
@@ -69,6 +70,8 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
         if name in sent and _first_named(text, name, other) and other not in changed:
             return {name: other}
     named = [name for name in TUNABLES if _holds(sent, name) and _position(text, name) >= 0]
+    inner = [name for name in named if any(name.startswith(f"{outer}.") for outer in named)]
+    named = inner or named  # a field of a field, where both are named
     return {min(named, key=lambda name: _position(text, name)): None} if named else {}
 
 
@@ -110,7 +113,7 @@ def _holds(body: Mapping[str, Any], path: str) -> bool:
 
 def _position(text: str, path: str) -> int:
     """Where a text names a field, in the body's spelling or in snake case; -1 where it does not."""
-    name = path.rpartition(".")[2]
+    name = path.rpartition(".")[2].replace("summary", "summar(?:y|ies)")
     snake = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name)
     found = re.search(rf"(?<!\w)(?:{name}|{snake})(?!\w)", text, re.IGNORECASE)
     return found.start() if found else -1

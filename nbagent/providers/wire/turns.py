@@ -15,6 +15,7 @@ class Turn:
     role: str
     results: list[bytes] = field(default_factory=list)
     others: list[bytes] = field(default_factory=list)
+    messages: list[LLMMessage] = field(default_factory=list)
 
     @property
     def fragments(self) -> list[bytes]:
@@ -31,5 +32,6 @@ def turns_of(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], byte
         role = "assistant" if message.role == "assistant" else "user"
         if not turns or turns[-1].role != role:
             turns.append(Turn(role))
+        turns[-1].messages.append(message)
         (turns[-1].results if message.role == "tool" else turns[-1].others).append(fragment)
     return turns

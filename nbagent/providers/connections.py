@@ -32,13 +32,14 @@ _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 Origin = tuple[str, str, int | None]
 
 
-@dataclass(slots=True)
-class Kept:
-    """An idle connection: the transport of it alone, its network stream, and when it was put back."""
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One connection: where it leads, the library's transport with it alone, its stream, and since when it is idle."""
 
+    origin: Origin
     transport: Any
     stream: Any
-    since: float
+    since: float = 0.0
 
 
 class Connections:
@@ -52,7 +53,8 @@ class Connections:
     def __init__(self, http: ModuleType, most_kept: int = MOST_KEPT) -> None:
         self._http = http
         self._most_kept = most_kept
-        self._idle: dict[Origin, deque[Kept]] = {}
+        self._idle: dict[Origin, deque[Connection]] = {}
+        self._lent: set[Connection] = set()
         #: Nothing is kept any more.
         self.closed = False
 
@@ -67,19 +69,19 @@ class Connections:
         kept = await self._take(origin)
         if kept is not None:
             try:
-                return self._lent(origin, kept.transport, await kept.transport.handle_async_request(request))
+                return self._lend(kept, await kept.transport.handle_async_request(request))
             except (self._http.RemoteProtocolError, self._http.ReadError, self._http.WriteError):
                 pass  # closed by the server in this moment: nothing has come of an answer
         proxy = proxy_for(*origin)
-        transport = self._connection(url.scheme, proxy)
+        transport = self._transport(url.scheme, proxy)
         with _proxy_named(self._http, request, proxy):
             response = await transport.handle_async_request(request)
             if proxy and response.status_code == 407:
                 await response.aclose()
                 raise self._http.ProxyError("407 Proxy Authentication Required")
-        return self._lent(origin, transport, response)
+        return self._lend(Connection(origin, transport, response.extensions["network_stream"]), response)
 
-    def _connection(self, scheme: str, proxy: str | None) -> Any:
+    def _transport(self, scheme: str, proxy: str | None) -> Any:
         """The library's transport for one connection."""
         http = self._http
         try:
@@ -102,7 +104,7 @@ class Connections:
                 "ALL_PROXY, such as http://user:password@proxy.example:3128."
             ) from None
 
-    async def _take(self, origin: Origin) -> Kept | None:
+    async def _take(self, origin: Origin) -> Connection | None:
         """The connection that was put back last, if it is fit for use; those that are not are closed."""
         idle = self._idle.get(origin)
         while idle:
@@ -113,36 +115,38 @@ class Connections:
             await kept.transport.aclose()
         return None
 
-    def _lent(self, origin: Origin, transport: Any, response: Any) -> Any:
+    def _lend(self, connection: Connection, response: Any) -> Any:
         """The response; when it is closed, the connection is put back."""
-        stream = response.extensions["network_stream"]
-        put_back = functools.partial(self._put_back, origin, transport, stream)
-        response.stream = _lent_stream(self._http)(response.stream, put_back)
+        self._lent.add(connection)
+        response.stream = _lent_stream(self._http)(response.stream, functools.partial(self._put_back, connection))
         return response
 
-    async def _put_back(self, origin: Origin, transport: Any, stream: Any) -> None:
-        idle = self._idle.setdefault(origin, deque())
-        now = time.monotonic()
-        if self.closed or len(idle) >= self._most_kept:
-            await transport.aclose()
-        else:
-            idle.append(Kept(transport, stream, now))
-        while idle and idle[0].since < now - KEPT_S:
+    async def _put_back(self, connection: Connection) -> None:
+        self._lent.discard(connection)
+        idle = self._idle.setdefault(connection.origin, deque())
+        connection.since = time.monotonic()
+        idle.append(connection)
+        while idle and (self.closed or len(idle) > self._most_kept or idle[0].since < connection.since - KEPT_S):
             await idle.popleft().transport.aclose()
 
     async def aclose(self) -> None:
-        """Close what is idle now, and what is in use when it is put back."""
+        """Close all connections, also those in use."""
         self.closed = True
-        for idle in self._idle.values():
-            while idle:
-                await idle.pop().transport.aclose()
+        for each in self._drained():
+            await each.transport.aclose()
 
     def abandon(self) -> None:
-        """Close what is idle where the event loop is closed already, and nothing can be awaited any more."""
+        """Close all connections where the event loop is closed already, and nothing can be awaited any more."""
         self.closed = True
+        for each in self._drained():
+            _end(each.stream)
+
+    def _drained(self) -> Iterator[Connection]:
+        while self._lent:
+            yield self._lent.pop()
         for idle in self._idle.values():
             while idle:
-                _end(idle.pop().stream)
+                yield idle.pop()
 
 
 def _end(stream: Any) -> None:

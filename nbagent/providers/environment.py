@@ -81,7 +81,7 @@ def _context(file: str, directory: str, bundle: str) -> ssl.SSLContext:
     name, value = ("REQUESTS_CA_BUNDLE", bundle) if not file and not directory else ("SSL_CERT_FILE", file)
     if name == "REQUESTS_CA_BUNDLE":
         file, directory = ("", bundle) if os.path.isdir(bundle) else (bundle, "")
-    if directory and not os.path.isdir(directory):
+    if directory and not file and not any(map(os.path.isdir, directory.split(os.pathsep))):
         raise ConfigurationError(f"SSL_CERT_DIR={directory!r} is no directory: correct it, or unset it.")
     if file or directory:
         try:

@@ -84,14 +84,14 @@ class Connections:
     def _transport(self, scheme: str, proxy: str | None) -> Any:
         """The library's transport for one connection."""
         http = self._http
+        by_tls = (proxy or "").startswith("https:")
+        context = tls_context() if by_tls or scheme == "https" else _trusts_nobody()
+        limits = http.Limits(max_connections=1, max_keepalive_connections=1)
         try:
-            secure = scheme == "https" or (proxy or "").startswith("https:")
             return http.AsyncHTTPTransport(
-                verify=tls_context() if secure else _trusts_nobody(),
-                limits=http.Limits(max_connections=1, max_keepalive_connections=1),
-                proxy=http.Proxy(proxy, ssl_context=tls_context() if proxy.startswith("https:") else None)
-                if proxy
-                else None,
+                verify=context,
+                limits=limits,
+                proxy=proxy and http.Proxy(proxy, ssl_context=context if by_tls else None),
                 socket_options=_socket_options(),
             )
         except ImportError:
@@ -121,8 +121,11 @@ class Connections:
         response.stream = _lent_stream(self._http)(response.stream, functools.partial(self._put_back, connection))
         return response
 
-    async def _put_back(self, connection: Connection) -> None:
+    async def _put_back(self, connection: Connection, fit: bool) -> None:
         self._lent.discard(connection)
+        if not fit:
+            await connection.transport.aclose()
+            return
         idle = self._idle.setdefault(connection.origin, deque())
         connection.since = time.monotonic()
         idle.append(connection)
@@ -169,18 +172,24 @@ def _lent_stream(http: ModuleType) -> Any:
     """A stream class of the library, which tells when it is closed."""
 
     class Lent(http.AsyncByteStream):  # type: ignore[name-defined, misc]
-        def __init__(self, stream: Any, closed: Callable[[], Awaitable[None]]) -> None:
+        def __init__(self, stream: Any, put_back: Callable[[bool], Awaitable[None]]) -> None:
             self._stream = stream
-            self._tell: Callable[[], Awaitable[None]] | None = closed
+            self._put_back = put_back
+            self._closed = False
 
         def __aiter__(self) -> AsyncIterator[bytes]:
             return self._stream.__aiter__()  # type: ignore[no-any-return]
 
         async def aclose(self) -> None:
-            tell, self._tell = self._tell, None
-            await self._stream.aclose()
-            if tell is not None:
-                await tell()
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                await self._stream.aclose()
+            except (Exception, asyncio.CancelledError):
+                await self._put_back(False)
+                raise
+            await self._put_back(True)
 
     return Lent
 

@@ -28,9 +28,10 @@ def proxy_for(scheme: str, host: str, port: int | None = None) -> str | None:
 
     if _is_here(host):
         return None
+    port = port or (443 if scheme == "https" else 80)
     proxies = getproxies()
     proxy = proxies.get(scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(f"{host}:{port}" if port else host) or _excepted(host, proxies.get("no", "")):
+    if not proxy or proxy_bypass(f"{host}:{port}") or _excepted(host, proxies.get("no", "")):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 

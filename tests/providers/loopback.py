@@ -109,7 +109,7 @@ class Loopback:
 
 
 @contextlib.asynccontextmanager
-async def served_by(handler):
+async def served_by(handler, tls=None):
     """A server of raw connections, each given to `handler(reader, writer)` and closed after it -> its address."""
     tasks = set()
 
@@ -119,7 +119,7 @@ async def served_by(handler):
             await handler(reader, writer)
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     try:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

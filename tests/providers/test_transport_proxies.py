@@ -89,12 +89,17 @@ def authority():
     return trustme.CA()
 
 
-@pytest.fixture
-async def secure(authority, vendor):
-    """A TLS server called vendor.test, of an authority that nobody knows -> where it is."""
+@pytest.fixture(scope="module")
+def certified(authority):
+    """TLS of a server called vendor.test, by an authority that nobody knows."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("vendor.test", "127.0.0.1").configure_cert(context)
-    async with Loopback(context) as server:
+    return context
+
+
+@pytest.fixture
+async def secure(certified, vendor):
+    async with Loopback(certified) as server:
         server.answers = [ANSWERS[vendor]]
         yield server
 
@@ -119,6 +124,26 @@ async def test_through_a_proxy_to_a_tls_server(vendor, secure, authority_file, m
         assert await ask(vendor, at(secure)) == "Good."
     assert proxy.seen == [f"CONNECT {at(secure).removeprefix('https://')}"]
     assert "proxy-authorization" not in secure.requests[0].headers
+
+
+async def test_through_a_proxy_that_is_reached_by_tls(vendor, secure, certified, authority_file, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority_file))
+    proxy = Proxy()
+    async with served_by(proxy, certified) as address:
+        monkeypatch.setenv("ALL_PROXY", f"https://{address}")
+        assert await ask(vendor, at(secure)) == "Good."
+        async with Loopback() as server:
+            server.answers = [ANSWERS[vendor]]
+            assert await ask(vendor, at(server)) == "Good."
+    assert [line.split()[0] for line in proxy.seen] == ["CONNECT", "POST"]
+
+
+async def test_certificates_that_are_missed_only_while_connecting(vendor, monkeypatch):
+    """The error comes from inside of the SDK, and is our own all the same."""
+    monkeypatch.setattr("nbagent.providers.transport.tls_context", lambda: None)
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    with pytest.raises(ConfigurationError, match=r"SSL_CERT_FILE=.*nowhere\.pem"):
+        await ask(vendor, "https://127.0.0.1:9")
 
 
 async def test_through_a_proxy_without_tls(vendor, monkeypatch):

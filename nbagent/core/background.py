@@ -8,6 +8,7 @@ thread (`call_on_main`). `RunQueue` lets runs of one agent follow each other, wh
 from __future__ import annotations
 
 import asyncio
+import atexit
 import signal
 import threading
 from collections import deque
@@ -44,7 +45,27 @@ def background_loop() -> asyncio.AbstractEventLoop:
             _loop = asyncio.new_event_loop()
             _thread = threading.Thread(target=_loop.run_forever, name="nbagent-loop", daemon=True)
             _thread.start()
+            atexit.register(_end, _loop, _thread)
         return _loop
+
+
+def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """At the interpreter's end: cancel what still runs and close what was opened on the loop, as `asyncio.run` does."""
+    if not thread.is_alive():  # in a forked child
+        return
+
+    async def finish() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await loop.shutdown_asyncgens()
+        loop.stop()
+
+    asyncio.run_coroutine_threadsafe(finish(), loop)
+    thread.join(GRACE)
+    if not thread.is_alive():
+        loop.close()
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -111,6 +111,9 @@ def provider_error(exc: Exception, streaming: bool) -> ProviderError | Configura
     `streaming` tells that the answer had begun: a connection that breaks then has broken the stream.
     """
     names = [cls.__name__ for cls in type(exc).__mro__]
+    cause = _innermost(exc)
+    if isinstance(cause, ConfigurationError):  # found on the way to a connection; an SDK may have wrapped it
+        return cause
     if "APIStatusError" in names:
         answer: Any = exc
         return status_error(answer.response.status_code, answer.response.headers, answer.response.content)
@@ -121,16 +124,23 @@ def provider_error(exc: Exception, streaming: bool) -> ProviderError | Configura
         return None
     if streaming and cls is ProviderConnectionError:
         return IncompleteStreamError(f"the connection broke in the middle of the answer ({_cause(exc)})")
-    cause = _cause(exc)
-    if "CERTIFICATE_VERIFY_FAILED" in cause:
+    if type(cause).__name__ == "ProxyError":
+        return ProviderConnectionError(str(cause), should_retry=False if "407" in str(cause) else None)
+    text = _cause(exc)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
         advice = "Behind a company's proxy, name its certificates in the environment variable SSL_CERT_FILE"
-        text = f"the server's TLS certificate is not trusted ({cause}). {advice}"
+        text = f"the server's TLS certificate is not trusted ({text}). {advice}"
         return ProviderConnectionError(text, should_retry=False)
-    return cls(cause)
+    return cls(text)
 
 
-def _cause(exc: BaseException) -> str:
+def _cause(exc: Exception) -> str:
     """The innermost explanation: SDKs say only "Connection error." themselves."""
+    cause = _innermost(exc)
+    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+
+
+def _innermost(exc: BaseException) -> BaseException:
     while exc.__cause__ is not None:
         exc = exc.__cause__
-    return f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
+    return exc

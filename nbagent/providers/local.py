@@ -37,12 +37,13 @@ from nbagent.errors import (
     ServerError,
 )
 from nbagent.providers.base import Functions
+from nbagent.providers.connections import Connections
 from nbagent.providers.gguf import chat_template
 from nbagent.providers.http_errors import provider_error
 from nbagent.providers.model_files import SMOLLM2, cached, pull
 from nbagent.providers.open_source import OpenSourceProvider
 from nbagent.providers.prompted import Completion
-from nbagent.providers.transport import HttpxTransport, Target, read_events
+from nbagent.providers.transport import CONNECT_TIMEOUT_S, HttpxTransport, Target, read_events
 from nbagent.providers.wire import error_message
 
 LOADING = "loading the model"
@@ -192,18 +193,12 @@ class LocalProvider(OpenSourceProvider):
 
 
 class _LoopbackTransport(HttpxTransport):
-    """httpx without the environment's proxies and without TLS: requests never leave this machine.
+    """No connection is used twice: the server keeps a thread for each, and here a new one costs next to nothing."""
 
-    No connection is used twice: the server closes idle ones without a word, and here a new one costs next to nothing.
-    """
-
-    async def _make(self, target: Target) -> Any:
-        return httpx.AsyncClient(
-            timeout=httpx.Timeout(target.timeout, pool=None),
-            limits=httpx.Limits(max_keepalive_connections=0),
-            trust_env=False,
-            verify=False,  # noqa: S501 - loopback, no TLS
-        )
+    async def _make(self, target: Target) -> tuple[Any, Connections]:
+        connections = Connections(httpx, most_kept=0)
+        timeout = httpx.Timeout(target.timeout, connect=CONNECT_TIMEOUT_S)
+        return connections.client(timeout), connections
 
 
 # ------------------------------------------------------------------ the model's process

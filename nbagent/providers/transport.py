@@ -1,7 +1,7 @@
 """Sending a ready body and reading the answer: over httpx, or over a vendor's SDK.
 
 A transport opens a response; `read_events` turns any response into event dicts.
-One client per event loop, since connections belong to the loop that made them.
+One client per event loop, since connections belong to the loop that made them and are closed with it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError
+from nbagent.providers.connections import Connections, closing
+from nbagent.providers.environment import tls_context
 from nbagent.providers.http_errors import readable, request_id, status_error
 from nbagent.providers.http_log import recorded
 from nbagent.providers.wire import DONE
@@ -59,32 +62,44 @@ class Body(dict[str, Any]):
 
 
 class Transport(ABC):
-    """Opens responses. `client` is the user's own, used as it is and never closed; else one is made per event loop."""
+    """Opens responses. `client` is the user's own, used as it is and never closed; else one is made per event loop.
+
+    What is made is closed with its event loop, by `aclose`, or when the last reference to this transport goes.
+    """
 
     #: The method of the client that sends.
     sends_by = "send"
 
-    def __init__(self, client: Any = None) -> None:
-        if client is not None and not inspect.iscoroutinefunction(getattr(client, self.sends_by, None)):
-            raise ConfigurationError(f"client={type(client).__name__} can't be awaited: pass the async client.")
+    def __init__(self, client: Any, *packages: str) -> None:
+        """`packages` are those that a client given by the user may come from."""
+        if client is not None:
+            _check(client, self.sends_by, packages)
         self._given = client
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
+        self._opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = weakref.WeakKeyDictionary()
+        weakref.finalize(self, _abandon_ended, self._opened)
 
     async def client(self, target: Target) -> Any:
         """The client for the running event loop."""
         if self._given is not None:
             return self._given
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            for old in [known for known in self._clients if known.is_closed()]:
-                del self._clients[old]
-            made = await self._make(target)
-            self._clients.setdefault(loop, made)  # a request at the same time may have been faster
-        return self._clients[loop]
+        opened = self._open_here()
+        if opened is None:
+            _abandon_ended(self._opened)
+            client, connections = await self._make(target)
+            opened = self._open_here()  # a request at the same time may have been faster
+            if opened is None:
+                opened = _Opened(client, closing(connections), connections)
+                self._opened[asyncio.get_running_loop()] = opened
+                await anext(opened.closing)
+        return opened.client
+
+    def _open_here(self) -> _Opened | None:
+        opened = self._opened.get(asyncio.get_running_loop())
+        return None if opened is None or opened.connections.closed else opened
 
     @abstractmethod
-    async def _make(self, target: Target) -> Any:
-        """A new client."""
+    async def _make(self, target: Target) -> tuple[Any, Connections]:
+        """A new client, and its connections."""
 
     async def open(self, target: Target, body: bytes | None) -> Any:
         """POST `body`, or GET where it is None -> a response still to be read. Raises for any status but 2xx."""
@@ -103,25 +118,48 @@ class Transport(ABC):
 
     async def aclose(self) -> None:
         """Close the running loop's client."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await (client.aclose() if hasattr(client, "aclose") else client.close())
+        opened = self._opened.pop(asyncio.get_running_loop(), None)
+        if opened is not None:
+            await opened.closing.aclose()
+
+
+@dataclass
+class _Opened:
+    """The client of one event loop, and what closes its connections."""
+
+    client: Any
+    closing: AsyncGenerator[None]
+    connections: Connections
+
+
+def _abandon_ended(opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened]) -> None:
+    """Let go of event loops that were closed, also where nobody asked them to close what was opened on them."""
+    for loop in [loop for ref in opened.keyrefs() if (loop := ref()) is not None and loop.is_closed()]:
+        opened.pop(loop).connections.abandon()
+
+
+def _check(client: Any, sends_by: str, packages: tuple[str, ...]) -> None:
+    """Raise `ConfigurationError` for a client of another library, or one that can't be awaited."""
+    name = type(client).__name__
+    if not {cls.__module__.partition(".")[0] for cls in type(client).__mro__} & set(packages):
+        raise ConfigurationError(f"client={name} does not fit: this provider takes a client of {packages[0]}.")
+    if not inspect.iscoroutinefunction(getattr(client, sends_by, None)):
+        raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
 
 
 class HttpxTransport(Transport):
     """httpx, with the key as a bearer token, or as it is in the header `key_header`."""
 
     def __init__(self, client: Any = None, key_header: str | None = None) -> None:
-        super().__init__(client)
+        super().__init__(client, "httpx", "httpx2")
         self._key_header = key_header
 
-    async def _make(self, target: Target) -> Any:
+    async def _make(self, target: Target) -> tuple[Any, Connections]:
         import httpx
 
-        timeout = httpx.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout), pool=None)
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30)
-        # making the TLS context reads files: it takes tens of milliseconds
-        return await asyncio.to_thread(httpx.AsyncClient, timeout=timeout, limits=limits)
+        timeout = httpx.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout))
+        connections = await _connections(httpx, target)
+        return connections.client(timeout), connections
 
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         url = target.base_url.rstrip("/") + target.path
@@ -145,26 +183,26 @@ class SDKTransport(Transport):
     sends_by = "post"
 
     def __init__(self, module: str, client_class: str, client: Any = None) -> None:
-        super().__init__(client)
+        super().__init__(client, module)
         self._module = module
         self._client_class = client_class
         if client is None:
             threading.Thread(target=_warm, args=(module,), name=f"import {module}", daemon=True).start()
 
-    async def _make(self, target: Target) -> Any:
+    async def _make(self, target: Target) -> tuple[Any, Connections]:
         sdk = await asyncio.to_thread(importlib.import_module, self._module)
-        timeout = sdk.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout), pool=None)
-
-        def make() -> Any:
-            return getattr(sdk, self._client_class)(
-                api_key=target.key.get_secret_value() if target.key else "",
-                base_url=target.base_url,
-                timeout=timeout,
-                max_retries=0,
-                default_headers=dict(target.headers),
-            )
-
-        return await asyncio.to_thread(make)
+        # httpx2, or httpx in older versions; the class itself says that it is the SDK's
+        http = importlib.import_module(sdk.Timeout.__init__.__module__.partition(".")[0])
+        timeout = sdk.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout))
+        connections = await _connections(http, target)
+        client = getattr(sdk, self._client_class)(
+            api_key=target.key.get_secret_value() if target.key else "",
+            base_url=target.base_url,
+            timeout=timeout,
+            max_retries=0,
+            http_client=connections.client(timeout, follow_redirects=True),
+        )
+        return client, connections
 
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes."""
@@ -181,6 +219,13 @@ class SDKTransport(Transport):
             # Bedrock's events come in a binary framing that its client alone can read
             response.nbagent_decoder = client._make_sse_decoder()
         return response
+
+
+async def _connections(http: ModuleType, target: Target) -> Connections:
+    """New connections. The certificates, if they are needed, are read off the event loop."""
+    if target.base_url.startswith("https:"):
+        await asyncio.to_thread(tls_context)
+    return Connections(http)
 
 
 def _warm(module: str) -> None:

@@ -49,7 +49,7 @@ class WireProvider(StreamingProvider):
     - `timeout`: seconds between two reads; connecting has 10 s of its own
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: ask for one JSON body
-    - `client`: your own SDK (or httpx) client; it is used as it is, with its own key, and never closed
+    - `client`: your own SDK (or httpx) client; it is used as it is, with its own key and proxies, and never closed
     - `function_calling=False`: tools are to be described in the prompt
     - `vendor`: another row of the catalog, or a name of your own for a server of the same kind
     - `thinking`: None for the vendor's own way, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
@@ -105,7 +105,7 @@ class WireProvider(StreamingProvider):
         """The transport; `client` is the user's own, or None."""
 
     def __repr__(self) -> str:
-        address = re.sub(r"//[^/@]*@", "//", self.base_url)
+        address = re.sub(r"//[^/]*@", "//", self.base_url)
         return f"{type(self).__name__}(vendor={self.vendor!r}, model={self.model_name!r}, base_url={address!r})"
 
     @property

@@ -64,6 +64,7 @@ class Loopback:
         self.answers: list[Answer] = []
         self.requests: list[Request] = []
         self.connections = 0
+        self.open = 0
         self.url = ""
 
     async def __aenter__(self):
@@ -80,10 +81,12 @@ class Loopback:
 
     async def _serve(self, reader, writer):
         self.connections += 1
+        self.open += 1
         self._tasks.add(asyncio.current_task())
         with contextlib.suppress(asyncio.CancelledError, ConnectionError, asyncio.IncompleteReadError):
             while await self._answer(reader, writer):
                 pass
+        self.open -= 1
         writer.close()
 
     async def _answer(self, reader, writer) -> bool:
@@ -103,3 +106,31 @@ class Loopback:
         if answer.end == "stall":
             await reader.read()  # until the client goes
         return answer.end == "close"
+
+
+@contextlib.asynccontextmanager
+async def served_by(handler, tls=None):
+    """A server of raw connections, each given to `handler(reader, writer)` and closed after it -> its address."""
+    tasks = set()
+
+    async def serve(reader, writer):
+        tasks.add(asyncio.current_task())
+        with contextlib.suppress(asyncio.CancelledError, ConnectionError, asyncio.IncompleteReadError):
+            await handler(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def read_request(reader) -> tuple[str, bytes]:
+    """The head, in lower case, and the body of a request."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    length = head.partition("content-length: ")[2].split()
+    return head, await reader.readexactly(int(length[0]) if length else 0)

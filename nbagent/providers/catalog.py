@@ -49,6 +49,8 @@ class Row:
     replay: tuple[str, ...] = ()
     #: A field that every assistant message must have, empty where nothing was received.
     replay_always: str = ""
+    #: What the id of a call may look like, as a regular expression: ids from elsewhere that don't fit get a stand-in.
+    call_id: str = ""
     #: Set cache breakpoints (Messages API).
     cache: bool = False
     #: Thinking blocks without a signature may be sent back (Messages API).
@@ -78,6 +80,7 @@ _ROWS = (
         max_tokens_name="max_completion_tokens",
         no_temperature=("gpt-5", "o1", "o3", "o4"),
         reasoning=r"gpt-5(?!-chat)|o[134]|codex",
+        call_id="[a-zA-Z0-9_-]{1,40}",
     ),
     Row(
         "claude",
@@ -96,6 +99,7 @@ _ROWS = (
             "claude-fable",
             "claude-mythos",
         ),
+        call_id="[a-zA-Z0-9_-]+",
         cache=True,
     ),
     # https://platform.minimax.io/docs/api-reference/text-anthropic-api: temperature is in (0, 1]
@@ -157,6 +161,7 @@ _ROWS = (
         key_vars=("OPENROUTER_API_KEY",),
         base_url_vars=("OPENROUTER_BASE_URL",),
         replay=("reasoning_details",),
+        call_id=".{1,40}",
     ),
     # last of those with a key: many set GOOGLE_API_KEY for other services of Google
     Row(

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError
+from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError, ProviderError
 from nbagent.providers.http_errors import readable, request_id, status_error
 from nbagent.providers.wire import DONE
 from nbagent.providers.wire.sse import SSESplitter
@@ -112,22 +112,31 @@ class HttpxTransport(Transport):
         """See `Transport`."""
         client = await self.client(target)
         url = target.base_url.rstrip("/") + target.path
-        headers = {"Content-Type": "application/json", **target.headers, **self._auth(target.key)}
         method = "GET" if body is None else "POST"
-        response = await client.send(client.build_request(method, url, content=body, headers=headers), stream=True)
+        request = client.build_request(method, url, content=body, headers=self._headers(target))
+        response = await client.send(request, stream=True)
         if not 200 <= response.status_code < 300:
-            try:
-                content = await read_up_to(response.aiter_bytes())
-            finally:
-                await response.aclose()
-            raise status_error(response.status_code, response.headers, content)
+            raise await _refusal(response)
         return response
+
+    def _headers(self, target: Target) -> dict[str, str]:
+        """With the key: they are no local variable of any function that a traceback may show."""
+        return {"Content-Type": "application/json", **target.headers, **self._auth(target.key)}
 
     def _auth(self, key: SecretStr | None) -> dict[str, str]:
         if key is None:
             return {}
         secret = key.get_secret_value()
         return {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
+
+
+async def _refusal(response: Any) -> ProviderError:
+    """The error in an answer whose status tells of one."""
+    try:
+        content = await read_up_to(response.aiter_bytes())
+    finally:
+        await response.aclose()
+    return status_error(response.status_code, response.headers, content)
 
 
 class SDKTransport(Transport):

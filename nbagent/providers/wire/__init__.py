@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -94,6 +96,26 @@ def join_request(
     return opening + b'"' + name.encode() + b'":[' + b",".join(fragments) + b"]}"
 
 
+def fitting_id(call_id: str | None, pattern: str) -> str:
+    """The id of a call, or a stand-in, always the same, for one that a vendor would refuse.
+
+    >>> fitting_id("call_1", "[a-z0-9_]+"), fitting_id("functions.find:0", "[a-z0-9_]+")
+    ('call_1', 'call_5501b3cd51f853ba')
+    """
+    if not call_id or not pattern or re.fullmatch(pattern, call_id):
+        return call_id or ""
+    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:16]}"
+
+
+def fitting_name(name: str | None) -> str:
+    """The name of a called function as every vendor takes it: models make up names that no function can have.
+
+    >>> fitting_name("functions.find")
+    'functions_find'
+    """
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name or "unknown")[:64]
+
+
 def new_call_id(prefix: str = "call_") -> str:
     """A unique id for a tool call that came without one."""
     return f"{prefix}{uuid.uuid4().hex[:24]}"
@@ -120,6 +142,10 @@ _CONTEXT_PHRASES = (
     "prompt is too long",
     "exceeds the available context size",
     "range of input length should be",
+    "exceeds the context length",
+    "exceeds max length",
+    "exceed context limit",
+    "maximum prompt length",
     "exceeds the maximum number of tokens allowed",
 )
 #: Gemini refuses a wrong key with 400, like any other bad argument.

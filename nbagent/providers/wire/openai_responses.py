@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
-from nbagent.providers.wire import Functions, dumps, join_request
+from nbagent.providers.wire import Functions, dumps, fitting_id, fitting_name, join_request
 from nbagent.providers.wire.openai_responses_decoder import ResponsesDecoder, arguments_of, text_of
 from nbagent.providers.wire.refused import Changes
 
 _ENCRYPTED = "reasoning.encrypted_content"
+#: Longer ids of calls are refused.
+_CALL_ID = ".{1,64}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class ResponsesCodec:
             return self._assistant(message)
         if message.role == "tool":
             output = message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
-            return [{"type": "function_call_output", "call_id": message.tool_call_id or "", "output": output}]
+            return [{"type": "function_call_output", "call_id": self._id(message.tool_call_id), "output": output}]
         if isinstance(message.content, str) or message.role != "user":
             return [_said(message.role, message.text)]
         return [_said("user", [_part(part) for part in message.content])]
@@ -101,12 +103,21 @@ class ResponsesCodec:
         if isinstance(extras, dict) and extras.get("vendor") == self.row.name and "items" in extras:
             items: list[dict[str, Any]] = extras["items"]
             if _agree(items, message) and all(map(self._sendable, items)):
-                return _without_loose_reasoning(items)
+                return [self._with_fitting_id(item) for item in _without_loose_reasoning(items)]
         calls = [
-            {"type": "function_call", "call_id": c.id or "", "name": c.name, "arguments": dumps(c.arguments).decode()}
-            for c in message.tool_calls or []
+            {"type": "function_call", "call_id": self._id(call.id), "name": fitting_name(call.name), "arguments": text}
+            for call in message.tool_calls or []
+            for text in [dumps(call.arguments).decode()]
         ]
         return ([_said("assistant", message.text)] if message.text else []) + calls
+
+    def _id(self, call_id: str | None) -> str:
+        return fitting_id(call_id, _CALL_ID)
+
+    def _with_fitting_id(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Only a server that is not the vendor's own gives calls ids that the vendor would refuse."""
+        fits = item.get("type") != "function_call" or self._id(item["call_id"]) == item["call_id"]
+        return item if fits else item | {"call_id": self._id(item["call_id"])}
 
     def _sendable(self, item: Mapping[str, Any]) -> bool:
         """Reasoning goes back only to models that reason, and by value: the server keeps nothing under its id."""

@@ -91,9 +91,9 @@ def _overlap(text: str, tag: str) -> int:
 
 
 def split_missing_open(text: str) -> tuple[str, str]:
-    """`(text, thinking)` of a whole answer whose opening tag was lost (the chat template had written it).
+    r"""`(text, thinking)` of a whole answer whose opening tag was lost (the chat template had written it).
 
-    >>> split_missing_open("Let me see.</think>Yes.")
+    >>> split_missing_open("Let me see.</think>\nYes.")
     ('Yes.', 'Let me see.')
     """
     for tag in _OPEN:

@@ -6,7 +6,7 @@ returns the same message objects wherever nothing had to change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from nbagent.core.messages import FunctionCall, LLMMessage
 
@@ -17,8 +17,9 @@ NO_RESULT = "No result: the call was interrupted before it finished."
 def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
     """The same conversation, made valid. `valid` is how many leading messages are known to be so already.
 
-    System messages come first. Results follow their call, in call order; missing ones are made up as errors; orphans,
-    duplicates and empty assistant messages go. Where nobody said anything yet, a user message is added.
+    System messages come first. Each call has an id of its own. Results follow their call, in call order; missing ones
+    are made up as errors; orphans, duplicates and empty assistant messages go. Where nobody said anything yet, a user
+    message is added.
     """
     if any(m.role == "system" for m in messages[valid:]):
         valid = 0
@@ -38,17 +39,19 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         while index < len(rest) and rest[index].role == "tool":
             results.append(rest[index])
             index += 1
-        repaired.extend(_with_results(message, results, position=len(repaired)))
+        repaired.extend(_with_results(message, results, len(repaired), call_ids(repaired)))
     if repaired and not any(m.role == "user" for m in repaired):
         after_system = sum(m.role == "system" for m in repaired)
         repaired.insert(after_system, LLMMessage("user", "Continue."))
     return repaired
 
 
-def _with_results(message: LLMMessage, results: list[LLMMessage], position: int) -> list[LLMMessage]:
+def _with_results(
+    message: LLMMessage, results: list[LLMMessage], position: int, taken: set[str | None]
+) -> list[LLMMessage]:
     """An assistant message with calls, and one result for each of its calls; same ids are paired in order."""
     sent = message.tool_calls or []
-    calls = with_ids(sent, prefix=f"call_{position}")
+    calls = with_ids(sent, prefix=f"call_{position}", taken=taken)
     if calls != sent:
         message = message.replace(tool_calls=calls)
     paired = [message]
@@ -62,16 +65,24 @@ def _with_results(message: LLMMessage, results: list[LLMMessage], position: int)
     return paired
 
 
-def with_ids(calls: Sequence[FunctionCall], prefix: str) -> list[FunctionCall]:
-    """The calls, each with an id that no other of them has."""
-    seen: set[str] = set()
+def call_ids(messages: Sequence[LLMMessage]) -> set[str | None]:
+    """The ids of all calls in a conversation."""
+    return {call.id for message in messages for call in message.tool_calls or ()}
+
+
+def with_ids(calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] = frozenset()) -> list[FunctionCall]:
+    """The calls, each with an id that no other of them has, and that is not `taken` by an earlier one.
+
+    Some servers count from `call_0` in each answer, and some vendors refuse a conversation with the same id twice.
+    """
+    seen = set(taken)
     named = []
     for number, call in enumerate(calls):
         if call.id and call.id not in seen:
             named.append(call)
         else:
             named.append(FunctionCall(call.name, call.arguments, f"{prefix}_{number}", call.raw))
-        seen.add(named[-1].id or "")
+        seen.add(named[-1].id)
     return named
 
 

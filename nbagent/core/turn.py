@@ -25,7 +25,7 @@ from nbagent.core.http_log import Exchange, collected
 from nbagent.core.images import described, images_of
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
-from nbagent.core.repair import no_result, with_ids
+from nbagent.core.repair import call_ids, no_result, with_ids
 from nbagent.errors import NbagentError
 
 
@@ -242,7 +242,8 @@ class Turn:
     def _complete(self, response: LLMResponse) -> Iterator[Event]:
         """Take a whole answer into the history, count it, and announce its calls."""
         run = self.run
-        self.calls = with_ids(response.function_calls or [], prefix=self.meta["call_id"])
+        made = response.function_calls or []
+        self.calls = with_ids(made, self.meta["call_id"], call_ids(run.context.messages)) if made else []
         self._ids = [new_id("tool") for _ in self.calls]
         message = LLMMessage(
             "assistant", response.message_content, tool_calls=self.calls or None, provider_extras=response.raw_response

@@ -45,6 +45,8 @@ class Row:
     replay: tuple[str, ...] = ()
     #: A field that every assistant message must have, empty where nothing was received.
     replay_always: str = ""
+    #: What the id of a call may look like, as a regular expression: ids from elsewhere that don't fit get a stand-in.
+    call_id: str = ""
     #: How long a cached prompt can be kept (Messages API); the first of these unless told. Empty: no breakpoints.
     cache: tuple[str, ...] = ()
     #: How the names of models begin that take no images, as a regular expression. Those not named here may try.
@@ -86,6 +88,7 @@ _ROWS = (
         key_vars=("OPENAI_API_KEY",),
         base_url_vars=("OPENAI_BASE_URL",),
         max_tokens_name="max_completion_tokens",
+        call_id="[a-zA-Z0-9_-]{1,40}",
         no_images=r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini",
     ),
     Row(
@@ -97,6 +100,7 @@ _ROWS = (
         key_vars=("ANTHROPIC_API_KEY",),
         base_url_vars=("ANTHROPIC_BASE_URL",),
         body={"max_tokens": 32_000},
+        call_id="[a-zA-Z0-9_-]+",
         cache=("5m", "1h"),
     ),
     # https://platform.minimax.io/docs/api-reference/text-anthropic-api: temperature is in (0, 1]
@@ -172,6 +176,7 @@ _ROWS = (
         base_url_vars=("OPENROUTER_BASE_URL",),
         replay=("reasoning_details",),
         replay_images=True,
+        call_id=".{1,40}",
     ),
     # last of those with a key: many set GOOGLE_API_KEY for other services of Google
     Row(

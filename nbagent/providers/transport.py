@@ -20,7 +20,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError
+from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError, ProviderError
 from nbagent.providers.connections import Connections, closing
 from nbagent.providers.environment import tls_context
 from nbagent.providers.http_errors import readable, request_id, status_error
@@ -105,11 +105,7 @@ class Transport(ABC):
         """POST `body`, or GET where it is None -> a response still to be read. Raises for any status but 2xx."""
         response = await recorded(partial(self._send, await self.client(target)), target, body)
         if not 200 <= response.status_code < 300:
-            try:
-                content = await read_up_to(response.aiter_bytes())
-            finally:
-                await response.aclose()
-            raise status_error(response.status_code, response.headers, content)
+            raise await _refusal(response)
         return response
 
     @abstractmethod
@@ -163,15 +159,28 @@ class HttpxTransport(Transport):
 
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         url = target.base_url.rstrip("/") + target.path
-        headers = {"Content-Type": "application/json", **target.headers, **self._auth(target.key)}
         method = "GET" if body is None else "POST"
-        return await client.send(client.build_request(method, url, content=body, headers=headers), stream=True)
+        request = client.build_request(method, url, content=body, headers=self._headers(target))
+        return await client.send(request, stream=True)
+
+    def _headers(self, target: Target) -> dict[str, str]:
+        """With the key: they are no local variable of any function that a traceback may show."""
+        return {"Content-Type": "application/json", **target.headers, **self._auth(target.key)}
 
     def _auth(self, key: SecretStr | None) -> dict[str, str]:
         if key is None:
             return {}
         secret = key.get_secret_value()
         return {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
+
+
+async def _refusal(response: Any) -> ProviderError:
+    """The error in an answer whose status tells of one."""
+    try:
+        content = await read_up_to(response.aiter_bytes())
+    finally:
+        await response.aclose()
+    return status_error(response.status_code, response.headers, content)
 
 
 class SDKTransport(Transport):

@@ -5,6 +5,8 @@ from loopback import Loopback
 
 from nbagent.providers import create_provider
 
+pytest.register_assert_rewrite("conformance", "conformance_case", "conformance_histories", "conformance_trouble")
+
 
 @pytest.fixture
 async def loopback():

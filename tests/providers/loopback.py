@@ -8,12 +8,21 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Answer:
-    """One HTTP answer. `end`: "close" ends it well, "drop" breaks the connection, "stall" sends nothing more."""
+    """One HTTP answer, in pieces of `step` bytes where that is given.
+
+    `end`: "close" ends it well, "drop" breaks the connection, "stall" sends nothing more.
+    """
 
     body: bytes = b""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     end: str = "close"
+    step: int = 0
+
+    @property
+    def pieces(self) -> list[bytes]:
+        step = self.step or len(self.body) or 1
+        return [self.body[at : at + step] for at in range(0, len(self.body), step)]
 
 
 @dataclass
@@ -66,6 +75,8 @@ class Loopback:
         self.connections = 0
         self.open = 0
         self.url = ""
+        #: Set when a client leaves while it is kept waiting.
+        self.left = asyncio.Event()
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
@@ -78,6 +89,10 @@ class Loopback:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def answer_to(self, request: Request) -> Answer:
+        """The next of `answers`."""
+        return self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
 
     async def _serve(self, reader, writer):
         self.connections += 1
@@ -94,12 +109,19 @@ class Loopback:
         headers = {k.lower(): v.strip() for k, v in (line.split(":", 1) for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         self.requests.append(Request(head[0].split()[1], headers, body))
-        answer = self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
+        answer = self.answer_to(self.requests[-1])
+        try:
+            return await self._send(answer, reader, writer)
+        finally:
+            if answer.end == "stall":
+                self.left.set()
+
+    async def _send(self, answer, reader, writer) -> bool:
         sent = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **answer.headers}
         lines = [f"HTTP/1.1 {answer.status} X", *(f"{key}: {value}" for key, value in sent.items()), "", ""]
         writer.write("\r\n".join(lines).encode())
-        if answer.body:
-            writer.write(b"%x\r\n%s\r\n" % (len(answer.body), answer.body))
+        for piece in answer.pieces:
+            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
         if answer.end == "close":
             writer.write(b"0\r\n\r\n")
         await writer.drain()

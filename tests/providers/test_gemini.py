@@ -155,7 +155,7 @@ async def test_calls_keep_their_signatures_and_results_the_ids_that_gemini_knows
 
 
 async def test_calls_in_pieces_go_back_whole():
-    (part,) = contents(await answered("gemini_partial_args"))[0]["parts"]
+    (part,) = contents(USER, await answered("gemini_partial_args"))[1]["parts"]
     call = {"name": "find", "args": {"q": "Berlin", "by": [None, {"n": 2}]}}
     assert part == {"functionCall": call, "thoughtSignature": "c2ln"}
 
@@ -170,7 +170,7 @@ async def test_edited_messages_are_not_replaced_by_their_old_parts(change):
 async def test_another_vendors_parts_are_rebuilt():
     turn = await answered("gemini_text")
     foreign = turn.replace(provider_extras={**turn.provider_extras, "vendor": "other"})
-    assert contents(foreign)[0]["parts"] == [{"text": "Grüße aus 東京 🗼."}]
+    assert contents(USER, foreign)[1]["parts"] == [{"text": "Grüße aus 東京 🗼."}]
 
 
 async def test_one_piece_for_each_call_names_it():

@@ -351,3 +351,13 @@ async def test_broken_streams_are_sent_again(llmock, fault):
     assert sum(isinstance(item, Retry) for item in items) == 1
     assert items[-1].content == "one two three four"
     llmock.assert_resilient(strict=True)
+
+
+def test_ids_that_are_too_long_have_stand_ins():
+    long = "call_" + "x" * 61
+    native = [{"type": "function_call", "call_id": long, "name": "add", "arguments": '{"a":1}'}]
+    call = FunctionCall("add", {"a": 1}, long)
+    for turn in (assistant("", [call]), assistant("", [call], native)):
+        _, made, output = body([USER, turn, result(long, "2")])["input"]
+        assert made["call_id"] == output["call_id"] == f"call_{made['call_id'][5:]}" != long
+        assert len(made["call_id"]) <= 64

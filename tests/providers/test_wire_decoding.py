@@ -21,6 +21,7 @@ from nbagent.providers.wire.anthropic_messages import MessagesCodec
 from nbagent.providers.wire.gemini import GeminiCodec
 from nbagent.providers.wire.openai_chat import ChatCodec
 from nbagent.providers.wire.openai_responses import ResponsesCodec
+from nbagent.providers.wire.think_tags import ThinkTags
 
 CODECS = {
     "chat": ChatCodec(CATALOG["open_source"]),
@@ -216,6 +217,12 @@ async def test_whole_body_with_keep_alive_space_before_it():
     body = json.dumps(chat_body(content="<think>Hm.</think>Yes.")).encode()
     response, _ = await decode(CHAT, [b"\n  \n", b"   " + body[:5], body[5:]])
     assert (response.content, response.metadata["thinking"]) == ("Yes.", "Hm.")
+
+
+def test_space_after_thinking_belongs_to_neither():
+    for pieces in (["<think>Hm.</think>", "\n\n", "Yes. "], ["<think>Hm.</think>\n", "\nYes", ". "]):
+        tags = ThinkTags()
+        assert "".join(text for piece in pieces for text in tags.feed(piece)[:1]) == "Yes. "
 
 
 def test_lost_opening_tag():

@@ -1,6 +1,7 @@
 """What request bodies look like, and that only new messages are encoded."""
 
 import json
+import re
 
 import pytest
 
@@ -229,3 +230,30 @@ def test_codecs_keep_their_forms_apart():
 @pytest.mark.parametrize("codec", [chat(), messages()], ids=["chat", "messages"])
 def test_lone_surrogates_do_not_break_a_request(codec):
     assert "a\ufffdb" in codec.encode_request([LLMMessage("user", "a\ud800b")], model="m1").decode()
+
+
+@pytest.mark.parametrize("call_id", ["functions.add:0", "chatcmpl-tool-0123456789abcdef0123456789abcdef", "ü"])
+@pytest.mark.parametrize("codec", [chat("openai"), messages()], ids=["chat", "messages"])
+def test_ids_and_names_that_a_vendor_would_refuse_have_stand_ins(codec, call_id):
+    made = FunctionCall("functions.add", {"a": 1}, call_id)
+    sent = body(codec, [USER, assistant("", [made]), result(call_id, "2")])["messages"]
+    if isinstance(codec, ChatCodec):
+        use, answer = sent[1]["tool_calls"][0], sent[2]["tool_call_id"]
+    else:
+        use, answer = sent[1]["content"][0], sent[2]["content"][0]["tool_use_id"]
+    assert use["id"] == answer
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,46}", answer)
+    assert (use.get("name") or use["function"]["name"]) == "functions_add"
+    assert body(chat("ollama"), [USER, assistant("", [made])])["messages"][1]["tool_calls"][0]["id"] == call_id
+
+
+def test_native_blocks_with_ids_that_claude_would_refuse():
+    blocks = [{"type": "tool_use", "id": "add:0", "name": "add", "input": {"a": 1}}]
+    native = assistant("", [FunctionCall("add", {"a": 1}, "add:0")], {"vendor": "claude", "blocks": blocks})
+    sent = body(messages(), [USER, native, result("add:0", "2")])["messages"]
+    assert sent[1]["content"][0]["id"] == sent[2]["content"][0]["tool_use_id"] != "add:0"
+
+
+def test_the_user_begins():
+    sent = body(messages(), [assistant("How can I help?"), USER])["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "user"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import uuid
@@ -30,6 +31,26 @@ Functions = Sequence[dict[str, Any]]
 def dumps(value: Any) -> bytes:
     """Compact JSON. Lone surrogates, which no vendor takes, become question marks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def fitting_id(call_id: str | None, pattern: str) -> str:
+    """The id of a call, or a stand-in, always the same, for one that a vendor would refuse.
+
+    >>> fitting_id("call_1", "[a-z0-9_]+"), fitting_id("functions.find:0", "[a-z0-9_]+")
+    ('call_1', 'call_5501b3cd51f853ba')
+    """
+    if not call_id or not pattern or re.fullmatch(pattern, call_id):
+        return call_id or ""
+    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:16]}"
+
+
+def fitting_name(name: str | None) -> str:
+    """The name of a called function as every vendor takes it: models make up names that no function can have.
+
+    >>> fitting_name("functions.find")
+    'functions_find'
+    """
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name or "unknown")[:64]
 
 
 def new_call_id(prefix: str = "call_") -> str:
@@ -58,6 +79,10 @@ _CONTEXT_PHRASES = (
     "prompt is too long",
     "exceeds the available context size",
     "range of input length should be",
+    "exceeds the context length",
+    "exceeds max length",
+    "exceed context limit",
+    "maximum prompt length",
     "exceeds the maximum number of tokens allowed",
 )
 #: What vendors and servers say where the model takes no images, with 400, 404 or 500: OpenAI, DeepSeek, Zhipu,

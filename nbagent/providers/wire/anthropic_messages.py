@@ -11,7 +11,7 @@ from typing import Any
 
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
-from nbagent.providers.wire import dumps
+from nbagent.providers.wire import dumps, fitting_id, fitting_name
 from nbagent.providers.wire.anthropic_messages_decoder import MessagesDecoder
 from nbagent.providers.wire.breakpoints import breakpoints, mark_of
 from nbagent.providers.wire.codec import Codec, Wanted
@@ -85,7 +85,7 @@ class MessagesCodec(Codec):
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":
-            return [_tool_result(message)]
+            return [_tool_result(message, self.row)]
         if message.role == "assistant":
             return self._assistant(message)
         return _content(message.content)
@@ -94,10 +94,19 @@ class MessagesCodec(Codec):
         """The blocks as received, where they still say what the message says; else text and calls."""
         extras = message.provider_extras
         if isinstance(extras, dict) and extras.get("vendor") == self.row.name and _agree(extras["blocks"], message):
-            return [block for block in extras["blocks"] if self._sendable(block)]
+            return [self._with_fitting_id(block) for block in extras["blocks"] if self._sendable(block)]
         calls = message.tool_calls or []
-        uses = [{"type": "tool_use", "id": c.id or "", "name": c.name, "input": c.arguments} for c in calls]
-        return _content(message.text) + uses
+        uses = [
+            {"type": "tool_use", "id": call.id, "name": fitting_name(call.name), "input": call.arguments}
+            for call in calls
+        ]
+        return _content(message.text) + [self._with_fitting_id(use) for use in uses]
+
+    def _with_fitting_id(self, block: dict[str, Any]) -> dict[str, Any]:
+        """Only a server that is not the vendor's own gives calls ids that the vendor would refuse."""
+        if block.get("type") != "tool_use" or (fitting := fitting_id(block.get("id"), self.row.call_id)) == block["id"]:
+            return block
+        return block | {"id": fitting}
 
     def _sendable(self, block: Mapping[str, Any]) -> bool:
         """The API refuses empty texts, and Claude thinking without its signature."""
@@ -143,8 +152,9 @@ def _image(part: Mapping[str, Any]) -> dict[str, Any]:
     return dict(part)  # in the vendor's own form already
 
 
-def _tool_result(message: LLMMessage) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id or ""}
+def _tool_result(message: LLMMessage, row: Row) -> dict[str, Any]:
+    call_id = fitting_id(message.tool_call_id, row.call_id)
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
     if content := _content(message.content):
         block["content"] = message.content if isinstance(message.content, str) else content
     return block | ({"is_error": True} if message.is_error else {})

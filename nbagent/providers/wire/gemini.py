@@ -6,6 +6,7 @@ from its text and calls. Format: https://ai.google.dev/api/generate-content
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -119,7 +120,12 @@ def _agree(parts: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
 
 
 def _call(call: FunctionCall) -> dict[str, Any]:
-    return {**_id(call.id), "name": call.name, "args": call.arguments}
+    return {**_id(call.id), "name": _name(call.name), "args": call.arguments}
+
+
+def _name(name: str | None) -> str:
+    """A function's name as Gemini takes it: another model may have made one up that it would not."""
+    return re.sub(r"[^a-zA-Z0-9_.:-]|^(?![a-zA-Z_])", "_", name or "unknown")[:64]
 
 
 def _id(call_id: str | None) -> dict[str, str]:
@@ -143,7 +149,7 @@ def _named(messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
 def _result(message: LLMMessage) -> list[dict[str, Any]]:
     """A tool's result: its text as the function's response, its images after it."""
     response = {"error" if message.is_error else "output": message.text}
-    part = {"functionResponse": {**_id(message.tool_call_id), "name": message.name, "response": response}}
+    part = {"functionResponse": {**_id(message.tool_call_id), "name": _name(message.name), "response": response}}
     images = [] if isinstance(message.content, str) else [p for p in message.content if p.get("type") != "text"]
     note = [{"text": f"Images returned by {message.name}:"}] if images else []
     return [part, *note, *_content(images)]

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nbagent.core.images import has_image
-from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.providers.wire import DONE, dumps
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse
+from nbagent.providers.catalog import Row
+from nbagent.providers.wire import DONE, dumps, fitting_id, fitting_name
 from nbagent.providers.wire.codec import Codec, Wanted
 from nbagent.providers.wire.images import address
 from nbagent.providers.wire.openai_chat_decoder import ChatDecoder
@@ -86,7 +87,8 @@ class ChatCodec(Codec):
         if message.role == "assistant":
             return self._assistant(message)
         if message.role == "tool":
-            return {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": _tool_text(message)}
+            call_id = fitting_id(message.tool_call_id, self.row.call_id)
+            return {"role": "tool", "tool_call_id": call_id, "content": _tool_text(message)}
         if isinstance(message.content, str) or message.role != "user":
             return {"role": message.role, "content": message.text}
         return {"role": "user", "content": [_part(part) for part in message.content]}
@@ -103,7 +105,7 @@ class ChatCodec(Codec):
             data["images"] = native["images"]
         if message.tool_calls:
             signed = native.get("extra_content") or {}
-            data["tool_calls"] = [_call(call, signed) for call in message.tool_calls]
+            data["tool_calls"] = [_call(call, signed, self.row) for call in message.tool_calls]
         return data
 
     def _native(self, message: LLMMessage) -> dict[str, Any]:
@@ -125,11 +127,11 @@ def _function(item: Mapping[str, Any]) -> dict[str, Any]:
     return {key: item[key] for key in ("name", "description", "parameters", "strict") if key in item}
 
 
-def _call(call: Any, signed: Mapping[str, Any]) -> dict[str, Any]:
+def _call(call: FunctionCall, signed: Mapping[str, Any], row: Row) -> dict[str, Any]:
     """A call as sent back: arguments are always a JSON object, `"{}"` where there were none or unreadable ones."""
-    function = {"name": call.name, "arguments": dumps(call.arguments).decode()}
-    data = {"id": call.id or "", "type": "function", "function": function}
-    return data | ({"extra_content": signed[call.id]} if call.id in signed else {})
+    function = {"name": fitting_name(call.name), "arguments": dumps(call.arguments).decode()}
+    data = {"id": fitting_id(call.id, row.call_id), "type": "function", "function": function}
+    return data | ({"extra_content": signed[call.id]} if call.id and call.id in signed else {})
 
 
 def _tool_text(message: LLMMessage) -> str:

@@ -12,13 +12,15 @@ from typing import Any
 
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.catalog import Row
-from nbagent.providers.wire import dumps
+from nbagent.providers.wire import dumps, fitting_id, fitting_name
 from nbagent.providers.wire.codec import Codec, Wanted
 from nbagent.providers.wire.images import address
 from nbagent.providers.wire.openai_chat import schema_format
 from nbagent.providers.wire.openai_responses_decoder import ResponsesDecoder, arguments_of, text_of
 
 _ENCRYPTED = "reasoning.encrypted_content"
+#: Longer ids of calls are refused.
+_CALL_ID = ".{1,64}"
 
 
 class ResponsesCodec(Codec):
@@ -70,7 +72,7 @@ class ResponsesCodec(Codec):
             return self._assistant(message)
         if message.role == "tool":
             output = message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
-            return [{"type": "function_call_output", "call_id": message.tool_call_id or "", "output": output}]
+            return [{"type": "function_call_output", "call_id": self._id(message.tool_call_id), "output": output}]
         if isinstance(message.content, str) or message.role != "user":
             return [_said(message.role, message.text)]
         return [_said("user", [_part(part) for part in message.content])]
@@ -78,10 +80,11 @@ class ResponsesCodec(Codec):
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
         """The items as received, where they may go back; else text and calls."""
         if self._replays(message):
-            return _without_loose_reasoning(message.provider_extras["items"])
+            return [self._with_fitting_id(item) for item in _without_loose_reasoning(message.provider_extras["items"])]
         calls = [
-            {"type": "function_call", "call_id": c.id or "", "name": c.name, "arguments": dumps(c.arguments).decode()}
-            for c in message.tool_calls or []
+            {"type": "function_call", "call_id": self._id(call.id), "name": fitting_name(call.name), "arguments": text}
+            for call in message.tool_calls or []
+            for text in [dumps(call.arguments).decode()]
         ]
         return ([_said("assistant", message.text)] if message.text else []) + calls
 
@@ -90,6 +93,14 @@ class ResponsesCodec(Codec):
         if not (isinstance(extras, dict) and extras.get("vendor") == self.row.name and "items" in extras):
             return False
         return _agree(extras["items"], message) and all(map(self._sendable, extras["items"]))
+
+    def _id(self, call_id: str | None) -> str:
+        return fitting_id(call_id, _CALL_ID)
+
+    def _with_fitting_id(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Only a server that is not the vendor's own gives calls ids that the vendor would refuse."""
+        fits = item.get("type") != "function_call" or self._id(item["call_id"]) == item["call_id"]
+        return item if fits else item | {"call_id": self._id(item["call_id"])}
 
     def _sendable(self, item: Mapping[str, Any]) -> bool:
         """Reasoning goes back only to models that reason, and by value: the server keeps nothing under its id."""

@@ -18,11 +18,13 @@ class ThinkTags:
     (('', ''), ('', 'hm'), ('Yes.', ''))
     """
 
-    __slots__ = ("_close", "_held", "seeking")
+    __slots__ = ("_close", "_closed", "_held", "seeking")
 
     def __init__(self) -> None:
         self._held = ""
         self._close = ""
+        #: A block has ended: the space between it and the text belongs to neither.
+        self._closed = False
         #: False once ordinary text has begun: from then on everything is text.
         self.seeking = True
 
@@ -44,19 +46,23 @@ class ThinkTags:
                 held = self._after_tag(held)
                 if not self._close:
                     return "", thinking
-        return held, thinking
+        return self._text(held), thinking
 
     def flush(self) -> tuple[str, str]:
         """What is still held back at the end of the stream."""
         held, self._held = self._held, ""
-        return ("", held) if self._close else (held, "")
+        return ("", held) if self._close else (self._text(held), "")
+
+    def _text(self, held: str) -> str:
+        """What is held, as text."""
+        return held.lstrip() if self._closed else held
 
     def _inside(self, held: str) -> tuple[str, str, bool]:
         """Thinking up to the closing tag -> (thinking, rest, ended)."""
         at = held.find(self._close)
         if at >= 0:
-            rest = held[at + len(self._close) :].lstrip()
-            self._close = ""
+            rest = held[at + len(self._close) :]
+            self._close, self._closed = "", True
             return held[:at], rest, True
         keep = _overlap(held, self._close)
         self._held = held[len(held) - keep :]
@@ -85,9 +91,9 @@ def _overlap(text: str, tag: str) -> int:
 
 
 def split_missing_open(text: str) -> tuple[str, str]:
-    """`(text, thinking)` of a whole answer whose opening tag was lost (the chat template had written it).
+    r"""`(text, thinking)` of a whole answer whose opening tag was lost (the chat template had written it).
 
-    >>> split_missing_open("Let me see.</think>Yes.")
+    >>> split_missing_open("Let me see.</think>\nYes.")
     ('Yes.', 'Let me see.')
     """
     for tag in _OPEN:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from nbagent.core.messages import LLMMessage
 
+_OPENING = LLMMessage("user", "Hello.")
+
 
 @dataclass(eq=False)
 class Turn:
@@ -24,7 +26,10 @@ class Turn:
 
 
 def turns_of(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], bytes]) -> list[Turn]:
-    """The turns, by role `"assistant"` or `"user"`. System messages, and those with nothing to say, are left out."""
+    """The turns, by role `"assistant"` or `"user"`. System messages, and those with nothing to say, are left out.
+
+    The user begins: where the conversation does not, as with a greeting, a word is put before it.
+    """
     turns: list[Turn] = []
     for message in messages:
         if message.role == "system" or not (fragment := encode(message)):
@@ -34,4 +39,6 @@ def turns_of(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], byte
             turns.append(Turn(role))
         turns[-1].messages.append(message)
         (turns[-1].results if message.role == "tool" else turns[-1].others).append(fragment)
+    if turns and turns[0].role == "assistant":
+        turns.insert(0, Turn("user", others=[encode(_OPENING)]))
     return turns

@@ -1,0 +1,115 @@
+"""What a vendor is to answer, in no vendor's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Said:
+    """Text, in the pieces in which it comes."""
+
+    pieces: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass(frozen=True)
+class Thought:
+    """Thinking, with the signature that some vendors give it."""
+
+    pieces: tuple[str, ...]
+    signature: str
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call. The pieces are those of its arguments as JSON; an empty id is none at all."""
+
+    name: str
+    pieces: tuple[str, ...]
+    id: str
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Tokens, by the rule that input includes cached ones, output reasoning."""
+
+    input: int = 20
+    output: int = 8
+    cached: int = 0
+    written: int = 0
+    reasoning: int = 0
+
+
+Part = Said | Thought | Call
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer, how it ends, and how its bytes come.
+
+    - `finish`: the neutral reason; `word`: the vendor's own, where it has to be another than the dialect's usual one
+    - `fault`: "error" puts the vendor's error into the answer, "end" ends it before its terminal marker, "stall" goes
+      silent there; all three after everything that `parts` holds
+    - `step`: bytes at a time; `newline`: what ends the stream's lines; `noise`: comments, pings, events of new kinds,
+      and no space after the field's name
+    """
+
+    parts: tuple[Part, ...] = ()
+    finish: str = "stop"
+    word: str | None = None
+    counts: Counts = Counts()
+    fault: str = ""
+    step: int = 0
+    newline: str = "\n"
+    noise: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts if isinstance(part, Said))
+
+    @property
+    def thoughts(self) -> list[Thought]:
+        return [part for part in self.parts if isinstance(part, Thought)]
+
+    @property
+    def calls(self) -> list[Call]:
+        return [part for part in self.parts if isinstance(part, Call)]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An HTTP error: "rate_limit", "overloaded", or "context" (the conversation is too long)."""
+
+    kind: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def said(*pieces: str) -> Said:
+    return Said(pieces)
+
+
+def thought(*pieces: str, signature: str = "c2lnbmF0dXJl") -> Thought:
+    return Thought(pieces, signature)
+
+
+def call(name: str, *pieces: str, id: str = "call_1") -> Call:
+    return Call(name, pieces, id)
+
+
+def reply(*parts: Part | str, **more: object) -> Reply:
+    """An answer. Strings are text; with calls in it, it ends with them unless told otherwise."""
+    whole = tuple(said(part) if isinstance(part, str) else part for part in parts)
+    finish = "tool_calls" if any(isinstance(part, Call) for part in whole) else "stop"
+    return Reply(whole, **{"finish": finish, **more})

@@ -1,0 +1,104 @@
+"""Every row of the catalog does what every provider has to do, streamed and whole.
+
+What does not apply to a row, or to a way of asking, is listed here, with the reason.
+"""
+
+import asyncio
+
+import certifi
+import pytest
+from conformance import CHECKS
+from conformance_case import catalog_cases
+
+from nbagent.providers import retry
+from nbagent.providers.catalog import CATALOG
+
+CASES = catalog_cases()
+NAMES = {case.name for case in CASES}
+
+_SILENT = "never shows its thinking"
+_NO_TOOLS = "its model knows no tools: they are described in the prompt"
+_WHOLE = "has no pieces"
+_ALIKE = "what is sent is the same as with a stream"
+_NO_WIRE = "sends no requests"
+_SCRIPTED = {
+    "check_text",
+    "check_text_in_pieces",
+    "check_empty_answer",
+    "check_thinking_is_shown",
+    "check_usage",
+}
+
+#: Case, or case and how it is asked -> behaviour -> why it is not run.
+NOT_FOR = {
+    "openai chat": {"check_thinking_is_shown": _SILENT},
+    "local": {
+        "check_thinking_is_shown": _SILENT,
+        "check_thinking_goes_back": _NO_TOOLS,
+        "check_ids_are_made_unique": _NO_TOOLS,
+        "check_cut_arguments_do_not_run": _NO_TOOLS,
+        "check_error_inside_an_answer": _NO_TOOLS,
+        "check_answer_that_breaks_off": _NO_TOOLS,
+        "check_unknown_model": "a model is a file",
+        "check_wrong_key": "makes its own key",
+    },
+    "scripted": {check.__name__: _NO_WIRE for check in CHECKS if check.__name__ not in _SCRIPTED},
+    "scripted whole": {check.__name__: "has one way to answer" for check in CHECKS},
+    "gemini whole": {"check_cut_arguments_do_not_run": "a call comes whole, or not at all"},
+}
+#: For all cases that are not streamed.
+NOT_WHOLE = {
+    "check_arguments_in_pieces": _WHOLE,
+    "check_line_ends_comments_and_new_events": _WHOLE,
+    "check_history_of_every_other_vendor": _ALIKE,
+    "check_odd_histories": _ALIKE,
+    "check_prefix_is_stable": _ALIKE,
+}
+
+
+def runs():
+    """All behaviours for all cases, but for what the tables leave out."""
+    for case in CASES:
+        for check in CHECKS:
+            name = check.__name__
+            how = "streamed" if case.streaming else "whole"
+            left_out = NOT_FOR.get(case.name, {}) | NOT_FOR.get(f"{case.name} {how}", {})
+            if name not in left_out and (case.streaming or name not in NOT_WHOLE):
+                yield pytest.param(case, check, id=f"{name.removeprefix('check_')}-{case.name}-{how}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_certificates(tmp_path_factory):
+    """Nothing here goes over TLS: with one root certificate instead of all, clients are made in no time."""
+    first = certifi.contents().partition("-----END CERTIFICATE-----")
+    path = tmp_path_factory.mktemp("certificates") / "one.pem"
+    path.write_text(first[0] + first[1] + "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(path))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
+
+
+@pytest.mark.parametrize(("case", "check"), list(runs()))
+async def test_conformance(case, check):
+    async with asyncio.timeout(60):
+        await check(case)
+
+
+def test_every_row_is_there():
+    assert {name.split()[0] for name in NAMES} == set(CATALOG)
+
+
+def test_what_is_left_out_exists():
+    known = {check.__name__ for check in CHECKS}
+    assert {name.removesuffix(" whole") for name in NOT_FOR} <= NAMES
+    assert {name for left_out in (NOT_WHOLE, *NOT_FOR.values()) for name in left_out} <= known
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_every_behaviour_says_what_it_promises(check):
+    assert check.__doc__.strip().endswith(".")

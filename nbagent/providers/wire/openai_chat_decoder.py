@@ -89,6 +89,9 @@ class ChatDecoder:
         if event is DONE:
             self.done = True
             return []
+        if "done" in event:
+            event = _from_ollama(event)
+            self.done = event["done"]
         choices = event.get("choices")
         if not choices or "error" in event or "base_resp" in event:
             self._check(event)
@@ -251,6 +254,19 @@ class ChatDecoder:
         if self._refusal:
             metadata["refusal"] = self._refusal
         return metadata
+
+
+def _from_ollama(line: dict[str, Any]) -> dict[str, Any]:
+    """A line of Ollama's own `/api/chat`, which proxies before it may answer with, as a chunk.
+
+    Format: https://docs.ollama.com/api/chat
+    """
+    message = line.get("message")
+    if not isinstance(message, dict):
+        return line
+    delta = {**message, "reasoning": message.get("thinking")}
+    usage = {"prompt_tokens": line.get("prompt_eval_count"), "completion_tokens": line.get("eval_count")}
+    return {**line, "choices": [{"delta": delta, "finish_reason": line.get("done_reason")}], "usage": usage}
 
 
 def _begins_another(call: _Call, call_id: str, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Recorded requests of every format as neutral messages, with the recorded assistant's turns as answers of their own."""
+"""Recorded requests of every format as neutral messages; the assistant's turns in them as answers of their own."""
 
 import json
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ class Answered:
         self.calls = [call for response in self.responses for call in response.function_calls or []]
         self.text = "".join(response.content for response in self.responses)
 
-    def is_of(self, response: LLMResponse) -> bool:
+    def is_of(self, message: LLMMessage) -> bool:
         """Whether these are the calls, or without any the words, of an answer."""
-        made = [(call.name, call.arguments) for call in response.function_calls or []]
+        made = [(call.name, call.arguments) for call in message.tool_calls or []]
         if made or self.calls:
             return made == [(call.name, call.arguments) for call in self.calls]
-        return self.text.strip() == response.content.strip()
+        return self.text.strip() == message.text.strip()
 
     def messages(self) -> list[LLMMessage]:
         """The turn as it was repeated."""

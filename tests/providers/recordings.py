@@ -55,10 +55,20 @@ def load(name):
         return [json.loads(line) for line in lines]
 
 
+@cache
+def expectations():
+    """What is expected of each record, by its id."""
+    return {item["id"]: item for item in load("dev_expected.jsonl")}
+
+
+def failed(record) -> bool:
+    """Whether an error was recorded."""
+    return bool(expectations()[record["id"]]["error"])
+
+
 def records(api):
     """The records of one API, each with what is expected of it."""
-    expected = {item["id"]: item for item in load("dev_expected.jsonl")}
-    found = [(record, expected[record["id"]]) for record in load("dev.jsonl") if record["api"] == api]
+    found = [(record, expectations()[record["id"]]) for record in load("dev.jsonl") if record["api"] == api]
     assert len(found) > LEAST[api]
     return found
 
@@ -227,4 +237,3 @@ def _own(block) -> list[str]:
     if kind.endswith("_call") and kind != "function_call":
         return [kind]
     return [key for key in ("executableCode", "toolCall") if key in block]
-

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 import recordings
 from decoding import Pieces, decode
-from recordings import CODECS, count, judge, load, make_provider, records, vendor_of
+from histories import as_message
+from recordings import CODECS, count, judge, make_provider, records, vendor_of
 
 from nbagent.core.events import Text, Thinking
 from nbagent.core.messages import LLMMessage
@@ -94,19 +95,54 @@ async def test_read_over_http_by_the_provider_of_each_vendor(api, replay):
     assert not wrong, "\n".join(wrong)
 
 
-async def test_what_gemini_signed_or_called_goes_back_as_it_came():
+#: API -> where a whole answer's parts are.
+PARTS = {
+    "anthropic.messages": lambda body: body["content"],
+    "openai.responses": lambda body: body["output"],
+    "gemini.generateContent": lambda body: body["candidates"][0]["content"].get("parts", []),
+}
+
+
+def goes_back(part) -> bool:
+    """Gemini takes no thoughts back, but for those with a signature; nobody takes an empty text."""
+    shown = part.get("thought") and not part.get("thoughtSignature")
+    return not shown and not (part.get("type") == "text" and not part["text"].strip())
+
+
+def is_loose(part) -> bool:
+    """Reasoning that can't go back, with all that hangs on it: it is not sealed."""
+    return part.get("type") == "reasoning" and not (part.get("encrypted_content") or part.get("content"))
+
+
+@pytest.mark.parametrize("api", PARTS)
+async def test_a_whole_answer_goes_back_part_by_part_as_it_came(api):
+    codec, compared = CODECS[api], 0
+    for record, expected in records(api):
+        body = record["response"]["body"]
+        if record["stream"] or expected["error"] or body.startswith("["):
+            continue
+        received = PARTS[api](json.loads(body))
+        if any(map(is_loose, received)) or (received[-1:] and received[-1].get("type") == "reasoning"):
+            continue
+        got = codec.decode_body(json.loads(body))
+        sent = json.loads(b"[" + codec.encode_message(as_message(got)) + b"]")
+        assert sent == list(filter(goes_back, received)), record["id"]
+        compared += 1
+    assert compared >= {"anthropic.messages": 140, "openai.responses": 35, "gemini.generateContent": 95}[api]
+
+
+async def test_what_gemini_signed_or_called_in_a_stream_goes_back_as_it_came():
     codec, signed = CODECS["gemini.generateContent"], 0
-    for record in load("dev.jsonl"):
+    for record, expected in records("gemini.generateContent"):
         body = record["response"]["body"].encode()
-        if record["api"] != "gemini.generateContent" or record["response"]["status"] >= 400 or b"partialArgs" in body:
+        if not record["stream"] or expected["error"] or b"partialArgs" in body:
             continue
         received = []
         async for event in read_events(Pieces([body])):
             content = event["candidates"][0].get("content", {})
             received += [part for part in content.get("parts", []) if part.keys() - {"text", "thought"}]
         got, _ = await decode(codec, [body])
-        message = LLMMessage("assistant", got.content, None, got.function_calls, None, got.raw_response)
-        sent = json.loads(b"[" + codec.encode_message(message) + b"]")
+        sent = json.loads(b"[" + codec.encode_message(as_message(got)) + b"]")
         assert [part for part in sent if part.keys() - {"text"}] == received, record["id"]
         signed += sum("thoughtSignature" in part for part in received)
-    assert signed > 80
+    assert signed > 20

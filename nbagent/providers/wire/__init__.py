@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, ClassVar, Protocol
 
 from nbagent.core.events import Event
@@ -92,6 +93,15 @@ def join_request(
     head = changed_head(head, changes or {})
     opening = dumps(head)[:-1] + (b"," if head else b"")
     return opening + b'"' + name.encode() + b'":[' + b",".join(fragments) + b"]}"
+
+
+def token_count(*values: Any) -> int:
+    """The first of the numbers that is there and not 0; what is no number counts as not there.
+
+    >>> token_count(None, 7), token_count("many")
+    (7, 0)
+    """
+    return next((int(value) for value in values if isinstance(value, int | float) and 0 < value < inf), 0)
 
 
 def new_call_id(prefix: str = "call_") -> str:

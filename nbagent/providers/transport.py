@@ -245,6 +245,7 @@ def _event(payload: bytes | str) -> dict[str, Any]:
 def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]]:
     text = content.decode("utf-8", "replace").strip()
     try:
+        body: dict[str, Any] | list[dict[str, Any]]
         body = [json.loads(line) for line in text.splitlines()] if "}\n{" in text else json.loads(text)
     except (ValueError, RecursionError):
         if not text or text.startswith(("{", "[")):
@@ -259,7 +260,7 @@ def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]
     items = body if isinstance(body, list) else [body]
     if not items or not all(isinstance(item, dict) for item in items):
         raise InvalidResponseError("the answer is no JSON object")
-    return body  # type: ignore[no-any-return]
+    return body
 
 
 async def drain(events: AsyncGenerator[dict[str, Any]]) -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from decoding import SAMPLES, Pieces
 from hypothesis import given
 from hypothesis import strategies as st

@@ -68,7 +68,8 @@ class ChatCodec:
         """A whole answer is a stream of one chunk."""
         decoder = self.decoder()
         decoder.feed(body)
-        decoder.feed(DONE)
+        if body.get("done", True):  # not a lone line of Ollama's
+            decoder.feed(DONE)
         return decoder.finish()
 
     def _head(

@@ -136,6 +136,10 @@ _CONTEXT_PHRASES = (
 _WRONG_KEY_PHRASES = ("api key not valid", "api key expired", "api_key_invalid")
 
 
+#: llama.cpp's server says so with 500, as if it were in trouble.
+_WRONG_INPUT_PHRASES = ("image input is not supported", "audio input is not supported")
+
+
 def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
     """The text of a vendor's error object, and the words (code, type) that class it.
 
@@ -162,6 +166,8 @@ def error_class(message: str, words: Sequence[str], status: int | None = None) -
         return ContextLengthError
     if any(phrase in low for phrase in _WRONG_KEY_PHRASES):
         return AuthenticationError
+    if any(phrase in low for phrase in _WRONG_INPUT_PHRASES):
+        return BadRequestError
     if status is None:
         status = next((int(word) for word in words if word.isdigit() and 400 <= int(word) < 600), None)
     if status is None:

@@ -87,7 +87,7 @@ async def test_a_stream_in_pieces_says_the_same_as_the_whole(served):
 
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_the_token_limit_is_a_finish_reason(served, streaming):
-    response = await served(streaming=streaming).chat(COUNT, max_tokens=7)
+    response = await served(streaming=streaming).chat(COUNT, max_tokens=7, ignore_eos=True)
     assert (response.finish_reason, response.usage.output_tokens) == ("length", 7)
 
 

@@ -120,9 +120,9 @@ def garbled(draw):
     """A sample in which some values are replaced by others, or gone."""
     sample = draw(st.sampled_from(sorted(BODIES)))
     lines = BODIES[sample].splitlines(keepends=True)
-    data = [n for n, line in enumerate(lines) if line.startswith(b"data: {")]
+    data = [n for n, line in enumerate(lines) if re.match(rb"data: ?\{", line)]
     for number in draw(st.lists(st.sampled_from(data), min_size=1, max_size=3, unique=True)):
-        event = json.loads(lines[number][6:])
+        event = json.loads(lines[number][5:])
         path = draw(st.sampled_from(list(places_in(event))))
         event = changed(event, path, draw(st.sampled_from([..., *ODD_VALUES])))
         lines[number] = b"data: " + json.dumps(event).encode() + b"\n"

@@ -19,8 +19,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
-from nbagent.errors import BadRequestError
 from nbagent.providers.answers import faithful, is_short, is_stuck, quote, without_call
+from nbagent.providers.asking import ask_for_call
 from nbagent.providers.base import Functions, LLMProvider, StreamingProvider
 from nbagent.providers.narrowing import narrow, properties, shortlist, signature
 from nbagent.providers.request_text import words
@@ -166,25 +166,10 @@ class PromptedProvider(StreamingProvider):
         self, messages: list[LLMMessage], functions: Functions, kwargs: dict[str, Any]
     ) -> tuple[FunctionCall | None, Usage]:
         """A call that the model wrote as JSON because the prompt asked for it."""
-        listed = "\n".join(json.dumps(dict(function), ensure_ascii=False) for function in functions)
-        ask = LLMMessage(
-            "system",
-            f"You can call one of these functions:\n{listed}\n"
-            'If one is needed, reply with nothing but {"name": <function>, "arguments": {<arguments>}}. '
-            'If none is needed, reply with nothing but {"name": null}.',
-        )
-        reply = await self._as_json([ask, *plain(messages)], _call_schema(functions), kwargs)
+        reply = await ask_for_call(self.inner, plain(messages), functions, kwargs)
         wanted = _json_object(reply.content) or {}
         tool = next((function for function in functions if function["name"] == wanted.get("name")), None)
         return (checked_call(tool, wanted.get("arguments") or {}) if tool else None), reply.usage
-
-    async def _as_json(self, messages: list[LLMMessage], schema: dict[str, Any], kwargs: dict[str, Any]) -> LLMResponse:
-        """The model's reply, under a schema where the server can decode so."""
-        wanted = {"type": "json_schema", "json_schema": {"name": "call", "schema": schema}}
-        try:
-            return await self.inner.chat(messages, None, 0.0, **{**kwargs, "response_format": wanted})
-        except BadRequestError:
-            return await self.inner.chat(messages, None, 0.0, **kwargs)
 
     async def _answer(self, inner: Completer, messages: list[LLMMessage]) -> AsyncGenerator[Event | LLMResponse]:
         """A small model's answer from the tool results at the end of the conversation: quoted, or checked word by word.
@@ -298,18 +283,6 @@ def follow_up(messages: Sequence[LLMMessage], functions: Functions) -> tuple[Map
 
 def _without_required(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {**tool, "parameters": {**(tool.get("parameters") or {}), "required": []}}
-
-
-def _call_schema(functions: Functions) -> dict[str, Any]:
-    """What a reply may be: a call of one of the functions, or none."""
-    forms = [{"name": {"const": f["name"]}, "arguments": f.get("parameters") or {"type": "object"}} for f in functions]
-    forms.append({"name": {"type": "null"}})
-    return {
-        "anyOf": [
-            {"type": "object", "properties": form, "required": list(form), "additionalProperties": False}
-            for form in forms
-        ]
-    }
 
 
 def checked_call(tool: Mapping[str, Any], arguments: Any) -> FunctionCall | None:

@@ -22,6 +22,7 @@ from nbagent.core.images import has_image
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.errors import ConfigurationError
 from nbagent.providers.answers import faithful, is_short, is_stuck, quote, without_call
+from nbagent.providers.asking import ask_for_call
 from nbagent.providers.base import Functions, LLMProvider, StreamingProvider
 from nbagent.providers.narrowing import narrow, properties, shortlist, signature
 from nbagent.providers.request_text import words
@@ -187,14 +188,7 @@ class PromptedProvider(StreamingProvider):
         self, messages: list[LLMMessage], functions: Functions, kwargs: dict[str, Any]
     ) -> tuple[FunctionCall | None, Usage]:
         """A call that the model wrote as JSON because the prompt asked for it."""
-        listed = "\n".join(json.dumps(dict(function), ensure_ascii=False) for function in functions)
-        ask = LLMMessage(
-            "system",
-            f"You can call one of these functions:\n{listed}\n"
-            'If one is needed, reply with nothing but {"name": <function>, "arguments": {<arguments>}}. '
-            'If none is needed, reply with nothing but {"name": null}.',
-        )
-        reply = await self.inner.chat([ask, *plain(messages)], None, 0.0, **kwargs)
+        reply = await ask_for_call(self.inner, plain(messages), functions, kwargs)
         wanted = _json_object(reply.content) or {}
         tool = next((function for function in functions if function["name"] == wanted.get("name")), None)
         return (checked_call(tool, wanted.get("arguments") or {}) if tool else None), reply.usage

@@ -246,7 +246,7 @@ def _warm(module: str) -> None:
 async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
     """The event dicts of a streamed answer, or one `Body`. Whatever the content type says, the first bytes tell.
 
-    A JSON array is a stream that came in one piece.
+    A JSON array, or JSON in lines, is a stream that came in one piece.
     """
     foreign = getattr(response, "nbagent_decoder", None)
     if foreign is not None:
@@ -305,7 +305,8 @@ def _event(payload: bytes | str) -> dict[str, Any]:
 def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]]:
     text = content.decode("utf-8", "replace").strip()
     try:
-        body = json.loads(text)
+        body: dict[str, Any] | list[dict[str, Any]]
+        body = [json.loads(line) for line in text.splitlines()] if "}\n{" in text else json.loads(text)
     except (ValueError, RecursionError):
         if not text or text.startswith(("{", "[")):
             raise IncompleteStreamError(
@@ -319,7 +320,7 @@ def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]
     items = body if isinstance(body, list) else [body]
     if not items or not all(isinstance(item, dict) for item in items):
         raise InvalidResponseError("the answer is no JSON object")
-    return body  # type: ignore[no-any-return]
+    return body
 
 
 async def drain(events: AsyncGenerator[dict[str, Any]]) -> None:

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: What decoding raises where an answer is not of the form that it should have.
+_UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+
 
 class WireProvider(StreamingProvider):
     """A provider over HTTP.
@@ -272,16 +275,22 @@ class WireProvider(StreamingProvider):
                             yield item
                         return
                     for piece in decoder.feed(event):
+                        if not isinstance(piece.content, str):
+                            raise TypeError(f"{piece.content!r:.100} instead of a text")
                         yield piece
                     if decoder.done:
                         await drain(events)
                         break
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
-            raise IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})") from None
+        except _UNREADABLE as exc:
+            raise _undecodable(exc) from None
         except Exception as exc:  # a connection that breaks after the terminal marker has broken nothing
             if not decoder.complete or provider_error(exc, streaming=True) is None:
                 raise
-        yield decoder.finish()
+        try:
+            response = decoder.finish()
+        except _UNREADABLE as exc:
+            raise _undecodable(exc) from None
+        yield response
 
     def _target(self, path: str) -> Target:
         variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
@@ -329,6 +338,10 @@ def _secret(value: str | SecretStr | None) -> SecretStr | None:
 
     text = value.get_secret_value() if isinstance(value, SecretStr) else value or ""
     return SecretStr(text.strip()) if text.strip() else None
+
+
+def _undecodable(exc: Exception) -> IncompleteStreamError:
+    return IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})")
 
 
 def _without(refused: Changes) -> Retry:

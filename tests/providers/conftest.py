@@ -1,11 +1,22 @@
 """Fixtures of the provider tests."""
 
 import pytest
+import recordings
 from loopback import Loopback
 
 from nbagent.providers import create_provider
 
 pytest.register_assert_rewrite("conformance", "conformance_case", "conformance_histories", "conformance_trouble")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Which recorded answers came out as expected, by vendor; or that none could be looked at."""
+    if not recordings.PRESENT:
+        terminalreporter.section("recorded traffic: NOT TESTED")
+        terminalreporter.line(f"There is none in {recordings.FOLDER}. NBAGENT_WIRE names its folder.")
+    elif recordings.ALL:
+        terminalreporter.section("recorded traffic")
+        terminalreporter.write("\n".join(recordings.table()) + "\n")
 
 
 @pytest.fixture

@@ -278,6 +278,16 @@ async def test_a_server_model_is_asked_for_json(loopback, connect):
     body = loopback.requests[0].json
     assert "tools" not in body
     assert "set_timer" in body["messages"][0]["content"]
+    forms = body["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert [form["properties"]["name"] for form in forms] == [*({"const": t["name"]} for t in TOOLS), {"type": "null"}]
+
+
+async def test_a_server_that_takes_no_schema_is_asked_without(loopback, connect):
+    refused = Answer(b'{"error": {"message": "response_format is not supported"}}', status=400)
+    loopback.answers = [refused, Answer(sse(said('{"name": "get_weather", "arguments": {"city": "Rome"}}')))]
+    response = await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)
+    assert response.function_calls[0].arguments == {"city": "Rome"}
+    assert ["response_format" in request.json for request in loopback.requests] == [True, False]
 
 
 @pytest.mark.parametrize("reply", ['{"name": null}', '{"name": "get_weather", "arguments": {"town": 1}}', "Sure!"])

@@ -9,6 +9,7 @@ from nbagent.core.events import ToolCallDelta
 from nbagent.core.messages import FunctionCall, Usage
 from nbagent.errors import (
     AuthenticationError,
+    BadRequestError,
     ContextLengthError,
     IncompleteStreamError,
     InvalidResponseError,
@@ -71,6 +72,19 @@ ANSWERS = {
     ),
     "chat_cut_call": ("I will.", "", [call("find", {}, "x1", '{"q": "unfin')], "length", PLAIN),
     "chat_refusal": ("I can't help.", "", [], "stop", PLAIN),
+    "chat_message_beside_delta": ("One two.", "", [], "stop", PLAIN),
+    "chat_shared_index": ("", "", [call("add", {"a": 1}, "s1"), call("add", {"a": 2}, "s2")], "tool_calls", PLAIN),
+    "chat_repeated_name": ("", "", [call("find", {"q": "x"}, "0")], None, PLAIN),
+    "chat_growing_usage": ("All is well.", "", [], "stop", PLAIN),
+    "chat_groq": ("Fast.", "Hm.", [], "stop", PLAIN),
+    "chat_sealed_reasoning": ("", "Weigh it.", [call("add", {"a": 1}, "o1")], "stop", PLAIN),
+    "chat_one_chunk": ("Both.", "", [call("now", {}, "e1")], "stop", PLAIN),
+    "chat_spent_on_thinking": ("", "On and on", [], "length", Usage(20, 8, 0, 0, 8)),
+    "chat_azure": ("Fine.", "", [], "stop", PLAIN),
+    "messages_empty": ("", "", [], "stop", CLAUDE),
+    "messages_thinking_hidden": ("", "", [call("now", {}, "t1")], "tool_calls", Usage(117, 42, 100, 5)),
+    "messages_new_blocks": ("Gone.", "", [], "stop", CLAUDE),
+    "messages_gateway": ("Passed on.", "Hm.", [], "stop", CLAUDE),
     "messages_claude": ("Grüße 🗼.", "", [], "stop", CLAUDE),
     "messages_claude_thinking_tools": (
         "Looking.",
@@ -94,6 +108,9 @@ ANSWERS = {
     "responses_refusal": ("I can't help.", "", [], "stop", PLAIN),
     "responses_cut_call": ("I will.", "", [call("find", {}, "x1", '{"q": "unfin')], "length", PLAIN),
     "responses_pieces_only": ("Yes.", "Hm.", [], "content_filter", PLAIN),
+    "responses_changing_ids": ("", "", [call("find", {"q": "x"}, "f1")], "stop", PLAIN),
+    "gemini_odd_parts": ("Sure", "", [call("now", {}, "made")], "stop", GOOGLE),
+    "gemini_numbers": ("By number.", "", [], "stop", GOOGLE),
     "gemini_text": ("Grüße aus 東京 🗼.", "Hm.", [], "stop", GOOGLE),
     "gemini_parallel_calls": (
         "",
@@ -112,11 +129,14 @@ ANSWERS = {
 #: sample -> error, part of its text
 FAILURES = {
     "chat_error_in_stream": (ServerError, "Provider returned error"),
+    "chat_tool_use_failed": (BadRequestError, "no such field"),
+    "chat_error_beside_choices": (ServerError, "Upstream went away"),
     "chat_no_end": (IncompleteStreamError, "finish reason"),
     "messages_error_in_stream": (ServerError, "Overloaded"),
     "messages_no_end": (IncompleteStreamError, "message_stop"),
     "responses_failed": (ServerError, "bad day"),
     "responses_error_in_stream": (RateLimitError, "Slow down"),
+    "responses_error_flat": (ServerError, "Lost it"),
     "responses_no_end": (IncompleteStreamError, "response.completed"),
     "gemini_error_in_stream": (ServerError, "overloaded"),
     "gemini_no_end": (IncompleteStreamError, "finishReason"),

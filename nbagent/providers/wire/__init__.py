@@ -10,6 +10,7 @@ import json
 import re
 import uuid
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from nbagent.errors import (
@@ -51,6 +52,15 @@ def fitting_name(name: str | None) -> str:
     'functions_find'
     """
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name or "unknown")[:64]
+
+
+def token_count(*values: Any) -> int:
+    """The first of the numbers that is there and not 0; what is no number counts as not there.
+
+    >>> token_count(None, 7), token_count("many")
+    (7, 0)
+    """
+    return next((int(value) for value in values if isinstance(value, int | float) and 0 < value < inf), 0)
 
 
 def new_call_id(prefix: str = "call_") -> str:

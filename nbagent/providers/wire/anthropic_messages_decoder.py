@@ -7,7 +7,7 @@ from typing import Any
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
-from nbagent.providers.wire import error_in_answer, new_call_id
+from nbagent.providers.wire import error_in_answer, new_call_id, token_count
 
 #: https://docs.anthropic.com/en/api/handling-stop-reasons
 FINISH_REASONS = {
@@ -129,6 +129,8 @@ class MessagesDecoder:
     def _whole_blocks(self) -> list[dict[str, Any]]:
         """The blocks with their pieces joined. A tool call's input is still text then: see `_function_call`."""
         for (index, name), pieces in self._pieces.items():
+            if name != "input":  # from gateways that leave out where a block starts
+                self._blocks.setdefault(index, {"type": "text" if name == "text" else "thinking"})
             block = self._blocks[index]
             text = "".join(pieces)
             if name != "input":
@@ -166,13 +168,13 @@ class MessagesDecoder:
 
 def usage_of(raw: dict[str, Any]) -> Usage:
     """Token counts of a Messages usage object, whose `input_tokens` leaves cached tokens out."""
-    read = raw.get("cache_read_input_tokens") or 0
-    written = raw.get("cache_creation_input_tokens") or 0
+    read = token_count(raw.get("cache_read_input_tokens"))
+    written = token_count(raw.get("cache_creation_input_tokens"))
     details = raw.get("output_tokens_details") or {}
     return Usage(
-        input_tokens=(raw.get("input_tokens") or 0) + read + written,
-        output_tokens=raw.get("output_tokens") or 0,
+        input_tokens=token_count(raw.get("input_tokens")) + read + written,
+        output_tokens=token_count(raw.get("output_tokens")),
         cache_read_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=details.get("thinking_tokens") or 0,
+        reasoning_tokens=token_count(details.get("thinking_tokens")),
     )

@@ -11,7 +11,7 @@ from typing import Any
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
-from nbagent.providers.wire import DONE, error_in_answer, new_call_id
+from nbagent.providers.wire import DONE, error_in_answer, new_call_id, token_count
 from nbagent.providers.wire.images import Pictures
 
 #: How the ids begin that are made here, for calls that came without one. Gemini never sees them.
@@ -225,10 +225,10 @@ def _slot(node: Any, step: str | int, empty: Any) -> Any:
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
     """Token counts of a `usageMetadata`, which counts thinking beside the candidates."""
-    thoughts = raw.get("thoughtsTokenCount") or 0
+    thoughts = token_count(raw.get("thoughtsTokenCount"))
     return Usage(
-        input_tokens=raw.get("promptTokenCount") or 0,
-        output_tokens=(raw.get("candidatesTokenCount") or 0) + thoughts,
-        cache_read_tokens=raw.get("cachedContentTokenCount") or 0,
+        input_tokens=token_count(raw.get("promptTokenCount")),
+        output_tokens=token_count(raw.get("candidatesTokenCount")) + thoughts,
+        cache_read_tokens=token_count(raw.get("cachedContentTokenCount")),
         reasoning_tokens=thoughts,
     )

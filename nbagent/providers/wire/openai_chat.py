@@ -41,7 +41,8 @@ class ChatCodec(Codec):
         """A whole answer is a stream of one chunk."""
         decoder = self.decoder()
         decoder.feed(body)
-        decoder.feed(DONE)
+        if body.get("done", True):  # not a lone line of Ollama's
+            decoder.feed(DONE)
         return decoder.finish()
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
-from nbagent.providers.wire import DONE, error_in_answer, new_call_id
+from nbagent.providers.wire import DONE, error_in_answer, new_call_id, token_count
 from nbagent.providers.wire.images import Pictures
 from nbagent.providers.wire.think_tags import ThinkTags, split_missing_open
 
@@ -92,6 +92,9 @@ class ChatDecoder:
         if event is DONE:
             self.done = True
             return []
+        if "done" in event:
+            event = _from_ollama(event)
+            self.done = event["done"]
         choices = event.get("choices")
         if not choices or "error" in event or "base_resp" in event:
             self._check(event)
@@ -136,8 +139,10 @@ class ChatDecoder:
             raise error_in_answer(event)
 
     def _choice(self, choice: Mapping[str, Any], events: list[Event]) -> None:
+        delta = choice.get("delta")
+        if delta is None and not self._answered:  # beside pieces, the message would say everything twice
+            delta = choice.get("message")
         self._answered = True
-        delta = choice.get("delta") or choice.get("message")
         if choice.get("error"):
             raise error_in_answer(choice)
         if delta:
@@ -268,6 +273,19 @@ class ChatDecoder:
         return metadata
 
 
+def _from_ollama(line: dict[str, Any]) -> dict[str, Any]:
+    """A line of Ollama's own `/api/chat`, which proxies before it may answer with, as a chunk.
+
+    Format: https://docs.ollama.com/api/chat
+    """
+    message = line.get("message")
+    if not isinstance(message, dict):
+        return line
+    delta = {**message, "reasoning": message.get("thinking")}
+    usage = {"prompt_tokens": line.get("prompt_eval_count"), "completion_tokens": line.get("eval_count")}
+    return {**line, "choices": [{"delta": delta, "finish_reason": line.get("done_reason")}], "usage": usage}
+
+
 def _begins_another(call: _Call, call_id: str, name: str) -> bool:
     """Whether a delta on a used index is a call of its own.
 
@@ -308,12 +326,12 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
     """Token counts from any dialect's usage object; zeros for what is missing."""
     prompt = raw.get("prompt_tokens_details") or raw.get("input_tokens_details") or {}
     completion = raw.get("completion_tokens_details") or raw.get("output_tokens_details") or {}
-    cached = prompt.get("cached_tokens") or raw.get("prompt_cache_hit_tokens") or raw.get("cached_tokens")
-    written = prompt.get("cache_write_tokens") or prompt.get("cache_creation_input_tokens")
     return Usage(
-        input_tokens=raw.get("prompt_tokens") or raw.get("input_tokens") or 0,
-        output_tokens=raw.get("completion_tokens") or raw.get("output_tokens") or 0,
-        cache_read_tokens=cached or 0,
-        cache_write_tokens=written or 0,
-        reasoning_tokens=completion.get("reasoning_tokens") or raw.get("reasoning_tokens") or 0,
+        input_tokens=token_count(raw.get("prompt_tokens"), raw.get("input_tokens")),
+        output_tokens=token_count(raw.get("completion_tokens"), raw.get("output_tokens")),
+        cache_read_tokens=token_count(
+            prompt.get("cached_tokens"), raw.get("prompt_cache_hit_tokens"), raw.get("cached_tokens")
+        ),
+        cache_write_tokens=token_count(prompt.get("cache_write_tokens"), prompt.get("cache_creation_input_tokens")),
+        reasoning_tokens=token_count(completion.get("reasoning_tokens"), raw.get("reasoning_tokens")),
     )

@@ -1,11 +1,13 @@
 """Server-sent events out of bytes, cut anywhere.
 
-Only the `data` payloads matter: every wire format here repeats the event's name inside the JSON. Comments, `event`,
-`id` and `retry` lines are skipped; LF, CRLF and CR end lines.
+Only the `data` payloads matter: every wire format here repeats the event's name inside the JSON, as its `type`. Where a
+gateway left that out, it is put back. Comments, `id` and `retry` lines are skipped; LF, CRLF and CR end lines.
 Format: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 from __future__ import annotations
+
+import json
 
 from nbagent.errors import InvalidResponseError
 
@@ -21,10 +23,11 @@ class SSESplitter:
     ([], [b'{"a": 1}', b'[DONE]'])
     """
 
-    __slots__ = ("_data", "_rest", "_size")
+    __slots__ = ("_data", "_name", "_rest", "_size")
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
+        self._name = b""
         self._size = 0
         self._data: list[bytes] = []
 
@@ -54,7 +57,20 @@ class SSESplitter:
             text = line.rstrip(b"\r\n")
             if text.startswith(b"data:"):
                 self._data.append(text[6:] if text.startswith(b"data: ") else text[5:])
-            elif not text and self._data:
-                payloads.append(b"\n".join(self._data))
-                self._data = []
+            elif not text:
+                if self._data:
+                    payloads.append(self._payload())
+                    self._data = []
+                self._name = b""
+            elif text.startswith(b"event:"):
+                self._name = text[6:].strip()
         return payloads
+
+    def _payload(self) -> bytes:
+        """The data. The event's name goes before all else in it: a `type` that follows in the JSON wins."""
+        payload = b"\n".join(self._data)
+        if not self._name or not payload.startswith(b"{") or payload.startswith(b'{"type"'):
+            return payload
+        rest = payload[1:].lstrip()
+        comma = b"" if rest.startswith(b"}") else b","
+        return b'{"type":' + json.dumps(self._name.decode("utf-8", "replace")).encode() + comma + rest

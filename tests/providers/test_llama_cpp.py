@@ -1,0 +1,185 @@
+"""llama.cpp's own server, as it is, reached as any user of it would: `open_source` and a base URL."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from nbagent import Agent
+from nbagent.core.events import Text
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.errors import AuthenticationError, BadRequestError, ContextLengthError
+from nbagent.providers import create_provider
+
+pytestmark = pytest.mark.local_model
+HELLO = [LLMMessage("user", "Say hello.")]
+COUNT = [LLMMessage("user", "Count to a million.")]
+#: Nearly all of the model's window, which takes it half a minute and more.
+WINDOW = 3500
+
+
+@pytest.fixture
+async def served(embedded_server):
+    """Makes providers that talk to the server."""
+    made = []
+
+    def make(**options):
+        defaults = {"api_key": embedded_server.secret, "model": "any-name", "max_retries": 0}
+        made.append(create_provider("open_source", base_url=f"{embedded_server.address}/v1", **{**defaults, **options}))
+        return made[-1]
+
+    yield make
+    for provider in made:
+        await provider.aclose()
+
+
+async def slot(server) -> dict:
+    """The one place where the server generates: whether it does, and how many tokens it has made."""
+    headers = {"Authorization": f"Bearer {server.secret.get_secret_value()}"}
+    async with httpx.AsyncClient(trust_env=False) as client:
+        [found] = (await client.get(f"{server.address}/slots", headers=headers)).json()
+    return found
+
+
+async def is_generating(server) -> bool:
+    return (await slot(server))["is_processing"]
+
+
+async def stopped_early(server, limit=WINDOW) -> bool:
+    """Wait until the server rests -> whether it left off before it had made half of the tokens."""
+    made = 0
+    async with asyncio.timeout(120):
+        while (found := await slot(server))["is_processing"]:
+            made = found["next_token"][0]["n_decoded"]
+            await asyncio.sleep(0.02)
+    return made < limit / 2
+
+
+async def test_a_generation_that_nobody_leaves_goes_on_to_its_end(served, embedded_server):
+    task = asyncio.create_task(served().chat(COUNT, max_tokens=200, ignore_eos=True))
+    async with asyncio.timeout(60):
+        while not await is_generating(embedded_server):
+            await asyncio.sleep(0.01)
+    assert not await stopped_early(embedded_server, limit=200)
+    assert (await task).usage.output_tokens == 200
+
+
+async def test_a_whole_answer(served):
+    response = await served(streaming=False).chat(HELLO, temperature=0, max_tokens=400)
+    assert response.content
+    assert response.finish_reason == "stop"
+    assert response.usage.input_tokens > 5
+    assert response.usage.output_tokens > 0
+    assert response.metadata["response_id"].startswith("chatcmpl-")
+
+
+async def test_a_stream_in_pieces_says_the_same_as_the_whole(served):
+    *pieces, response = [item async for item in served().stream(HELLO, temperature=0, max_tokens=400)]
+    assert isinstance(response, LLMResponse)
+    texts = [item.content for item in pieces if isinstance(item, Text)]
+    assert len(texts) > 1
+    whole = await served(streaming=False).chat(HELLO, temperature=0, max_tokens=400)
+    assert "".join(texts) == response.content == whole.content
+    assert response.usage.input_tokens == whole.usage.input_tokens
+    assert response.usage.output_tokens == whole.usage.output_tokens
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_the_token_limit_is_a_finish_reason(served, streaming):
+    response = await served(streaming=streaming).chat(COUNT, max_tokens=7, ignore_eos=True)
+    assert (response.finish_reason, response.usage.output_tokens) == ("length", 7)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_output_obeys_a_schema(served, streaming):
+    schema = {
+        "type": "object",
+        "properties": {"city": {"enum": ["Oslo", "Rome"]}, "capital": {"type": "boolean"}},
+        "required": ["city", "capital"],
+        "additionalProperties": False,
+    }
+    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
+    question = [LLMMessage("user", "Which city is the capital of Italy?")]
+    response = await served(streaming=streaming).chat(question, response_format=wanted, max_tokens=200)
+    answer = json.loads(response.content)
+    assert answer["city"] in ("Oslo", "Rome")
+    assert answer.keys() == {"city", "capital"}
+    assert answer["capital"] in (True, False)
+
+
+@pytest.mark.parametrize("how", ["cancel", "close"])
+async def test_leaving_a_stream_ends_the_generation(served, embedded_server, how):
+    provider, seen = served(), asyncio.Event()
+
+    async def run():
+        stream = provider.stream(COUNT, max_tokens=WINDOW, ignore_eos=True)
+        async for item in stream:
+            seen.set()
+            if how == "close" and isinstance(item, Text):
+                break
+        await stream.aclose()
+
+    task = asyncio.create_task(run())
+    async with asyncio.timeout(60):
+        await seen.wait()
+    if how == "cancel":
+        assert await is_generating(embedded_server)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        await task
+    assert await stopped_early(embedded_server)
+    assert (await provider.chat(HELLO, max_tokens=3)).content
+
+
+async def test_an_interrupted_run_of_an_agent_ends_the_generation(served, embedded_server):
+    agent = Agent(served())
+    task = asyncio.create_task(agent.chat("Count to a million.", max_tokens=WINDOW, ignore_eos=True))
+    async with asyncio.timeout(60):
+        while not await is_generating(embedded_server):
+            await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await stopped_early(embedded_server)
+    assert (await agent.chat("Say hello.", max_tokens=5)).status == "ok"
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_conversation_beyond_the_window_names_the_remedy(served, streaming):
+    with pytest.raises(ContextLengthError, match=r"(?s)4096.*Shorten the conversation") as caught:
+        await served(streaming=streaming).chat([LLMMessage("user", "word " * 6000)])
+    assert not caught.value.retryable
+
+
+async def test_a_wrong_key(served):
+    with pytest.raises(AuthenticationError, match="Check the key"):
+        await served(api_key="some-wrong-key").chat(HELLO)
+
+
+async def test_its_models_are_listed(served):
+    assert await served().model_list() == ["SmolLM2-135M-Instruct"]
+
+
+async def test_images_are_refused_and_not_sent_again(served):
+    image = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    with pytest.raises(BadRequestError, match="image input is not supported") as caught:
+        await served(max_retries=3).chat([LLMMessage("user", [image])])
+    assert not caught.value.retryable
+
+
+async def test_tools_without_a_tool_template_are_asked_for_in_the_prompt(served):
+    minutes_set = []
+
+    def set_timer(minutes: int) -> str:
+        """Set a timer."""
+        minutes_set.append(minutes)
+        return f"The timer rings in {minutes} minutes."
+
+    agent = Agent(served(function_calling=False), tools=[set_timer])
+    result = await agent.chat("Set a timer for 5 minutes.", max_tokens=60)
+    assert (result.status, minutes_set) == ("ok", [5])
+    assert result.function_calls[0]["result"] == "The timer rings in 5 minutes."
+    assert result.content

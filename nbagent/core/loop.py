@@ -28,10 +28,11 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     try:
         yield run.emit(_started(run, run.context.take(message)))
         while (over := run.spent.over(run.limits)) is None:
-            turn = Turn(run)
-            async with aclosing(turn.events()) as turn_events:
-                async for event in turn_events:
-                    yield event
+            with Turn(run) as turn:
+                for step in (turn.ask, turn.act):
+                    async with aclosing(step()) as turn_events:
+                        async for event in turn_events:
+                            yield event
             if not turn.calls:
                 break
         if over:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from itertools import groupby
+from secrets import token_hex
 from time import time
 from typing import Any, Protocol
-from uuid import uuid4
 
 from nbagent.core import events
 from nbagent.core.background import RunQueue
@@ -115,11 +115,11 @@ class Run:
 
 def new_id(kind: str) -> str:
     """A short unique name: `run_5f0c6a…`."""
-    return f"{kind}_{uuid4().hex[:16]}"
+    return f"{kind}_{token_hex(8)}"
 
 
 class Turn:
-    """One model request and the tool calls it led to."""
+    """One model request, `ask`, and the tool calls it led to, `act`. However its block ends, the history is valid."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -132,19 +132,13 @@ class Turn:
         self._outcomes: dict[int, ToolOutcome] = {}
         self._message = LLMMessage("assistant", "", interrupted=True)
 
-    async def events(self) -> AsyncGenerator[Event]:
-        """The whole turn. However it ends, the history is valid afterwards."""
-        try:
-            async with aclosing(self._ask()) as asking:
-                async for event in asking:
-                    yield event
-            async with aclosing(self._act()) as acting:
-                async for event in acting:
-                    yield event
-        finally:
-            self._settle()
+    def __enter__(self) -> Turn:
+        return self
 
-    async def _ask(self) -> AsyncGenerator[Event]:
+    def __exit__(self, *_: object) -> None:
+        self._settle()
+
+    async def ask(self) -> AsyncGenerator[Event]:
         """Send the history, pass on the answer as it comes."""
         run = self.run
         if done := run.context.prepare():
@@ -155,7 +149,7 @@ class Turn:
         yield run.emit(events.TurnStarted(metadata=self._request_facts(len(messages))), self.meta)
         functions = run.tools.list_functions() or None
         stream = run.provider.stream(messages, functions, run.temperature, **run.request_options)
-        async with aclosing(_generator(stream)) as answer:
+        async with _closing(stream) as answer:
             async for item in answer:
                 if isinstance(item, LLMResponse):
                     self.response = item
@@ -216,7 +210,7 @@ class Turn:
             response.usage, metadata.get("model") or self.run.provider.model_name, self.run.provider.vendor
         )
 
-    async def _act(self) -> AsyncGenerator[Event]:
+    async def act(self) -> AsyncGenerator[Event]:
         """Run the calls: those that may, side by side. Results are announced as they come and kept in call order."""
         run = self.run
         allowed = self._allowed()
@@ -322,12 +316,6 @@ def _refused(call: FunctionCall, why: str) -> ToolOutcome:
     return ToolOutcome(call, f"Not run: {why}.", is_error=True, started=time())
 
 
-async def _generator(stream: AsyncIterator[Event | LLMResponse]) -> AsyncGenerator[Event | LLMResponse]:
-    """Any async iterator as a generator that can be closed; closing it closes the connection behind it."""
-    try:
-        async for item in stream:
-            yield item
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
+def _closing(stream: Any) -> AbstractAsyncContextManager[AsyncIterator[Event | LLMResponse]]:
+    """Closes the stream, and so the connection behind it, at the end of the block, where it can be closed."""
+    return aclosing(stream) if hasattr(stream, "aclose") else nullcontext(stream)

@@ -16,9 +16,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from urllib.request import getproxies
 
 from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError
 from nbagent.providers.http_errors import readable, request_id, status_error
@@ -106,14 +104,9 @@ class HttpxTransport(Transport):
         import httpx
 
         timeout = httpx.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout), pool=None)
-        if _proxies():
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30)
-            # making the TLS context reads files: it takes tens of milliseconds
-            return await asyncio.to_thread(httpx.AsyncClient, timeout=timeout, limits=limits)
-        from nbagent.providers.connections import Connections
-        from nbagent.providers.http_client import Client
-
-        return Client(Connections(httpx, await asyncio.to_thread(httpx.create_ssl_context)), timeout)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30)
+        # making the TLS context reads files: it takes tens of milliseconds
+        return await asyncio.to_thread(httpx.AsyncClient, timeout=timeout, limits=limits)
 
     async def open(self, target: Target, body: bytes | None) -> Any:
         """See `Transport`."""
@@ -155,7 +148,6 @@ class SDKTransport(Transport):
     async def _make(self, target: Target) -> Any:
         sdk = await asyncio.to_thread(importlib.import_module, self._module)
         timeout = sdk.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout), pool=None)
-        http = importlib.import_module(sdk.Timeout.__init__.__module__.partition(".")[0])  # httpx2, or httpx
 
         def make() -> Any:
             return getattr(sdk, self._client_class)(
@@ -164,7 +156,6 @@ class SDKTransport(Transport):
                 timeout=timeout,
                 max_retries=0,
                 default_headers=dict(target.headers),
-                http_client=None if _proxies() else _client(http, timeout),
             )
 
         return await asyncio.to_thread(make)
@@ -186,19 +177,6 @@ class SDKTransport(Transport):
         return response
 
 
-def _client(http: ModuleType, timeout: Any) -> Any:
-    """A client of the SDK's HTTP library, over connections of ours."""
-    from nbagent.providers.connections import Connections
-
-    connections = Connections(http, http.create_ssl_context())
-    return http.AsyncClient(transport=connections, timeout=timeout, trust_env=False, follow_redirects=True)
-
-
-def _proxies() -> bool:
-    """Whether the environment names a proxy; the libraries' own connections know the way through it."""
-    return bool(getproxies().keys() & {"http", "https", "all"})
-
-
 def _warm(module: str) -> None:
     """Import ahead of need. If it can't be, the first request says so."""
     with contextlib.suppress(ImportError):
@@ -216,7 +194,7 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
             if sse.data:
                 yield _event(sse.data)
         return
-    chunks = _pieces(response)
+    chunks = response.aiter_bytes()
     head = b""
     async for chunk in chunks:
         head += chunk
@@ -236,13 +214,6 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
             yield _event(payload)
     for payload in splitter.flush():
         yield _event(payload)
-
-
-def _pieces(response: Any) -> AsyncIterator[bytes]:
-    """The body as it comes. One that is not compressed is read past the response, whose own ways cost each piece."""
-    if "content-encoding" in response.headers:
-        return response.aiter_bytes()  # type: ignore[no-any-return]
-    return response.stream.__aiter__()  # type: ignore[no-any-return]
 
 
 async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:

@@ -118,7 +118,7 @@ class WireProvider(StreamingProvider):
     async def prepare(self) -> None:
         """Awaited before each request. Nothing to do here; a subclass may start its server and set `base_url`."""
 
-    async def stream(
+    def stream(
         self,
         messages: list[LLMMessage],
         functions: Functions | None = None,
@@ -128,10 +128,7 @@ class WireProvider(StreamingProvider):
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
         encode = partial(self._encode, messages, functions, temperature, kwargs)
         path = self.codec.path(self.model_name, self.streaming)
-        attempt = partial(self._attempt, path, encode, self._read, functions)
-        async with aclosing(retrying(attempt, self.max_retries)) as items:
-            async for item in items:
-                yield item
+        return retrying(partial(self._attempt, path, encode, self._read, functions), self.max_retries)
 
     async def model_list(self) -> list[str]:
         """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""

@@ -111,9 +111,9 @@ def main():
             for adapter, rows in runs.items():
                 print(f"\rround {number + 1} of {options.rounds}: {adapter:20}", end="", file=sys.stderr, flush=True)
                 rows.append(measure(pythons[adapter], adapter, url, options.tests.split(",")))
+                if options.out:
+                    options.out.write_text(json.dumps(runs, indent=1), encoding="utf-8")
     print("\r" + " " * 50 + "\r", end="", file=sys.stderr)
-    if options.out:
-        options.out.write_text(json.dumps(runs, indent=1), encoding="utf-8")
     text, met = verdict(runs)
     print(f"Medians of {options.rounds} interleaved rounds; x: ratio to the raw client, round by round\n")
     print(text)

@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OLD    := .venv-old
+PEERS  := .venv-peers
 PIP    := -m pip install -qq --disable-pip-version-check
 
 # What the targets need, by the name of their stamp.
@@ -30,10 +31,10 @@ demo test test-all notebook bench: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-all lint types bench notebook format hooks clean
+.PHONY: help demo lab test test-all lint types bench bench-peers notebook format hooks clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.demo ## run the quickstart notebook in a real kernel, with the embedded model, and print its story
 	@$(PULL)
@@ -67,13 +68,18 @@ types: $(VENV)/.dev ## mypy, strict
 	@echo "Types (mypy --strict)"
 	@$(BIN)/mypy
 
-bench: $(VENV)/.dev ## measure import times, interrupts and the embedded model
+bench: $(VENV)/.dev ## measure imports, interrupts, the embedded model, and the agent against raw clients: fails on a miss
 	@$(PULL)
 	@$(BIN)/python tests/benchmarks/imports.py
 	@echo
 	@$(BIN)/python tests/benchmarks/interrupt.py
 	@echo
 	@$(BIN)/python tests/benchmarks/local_model.py
+	@echo
+	@$(BIN)/python tests/benchmarks/peers/run.py
+
+bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent libraries, which it installs (minutes)
+	@$(BIN)/python tests/benchmarks/peers/run.py --peers --rounds 3
 
 notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
 	@$(PULL)
@@ -87,7 +93,7 @@ hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install
 
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(OLD) $(PEERS) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -103,7 +109,13 @@ $(OLD)/.kernel: pyproject.toml | $(OLD)/.made
 	@$(OLD)/bin/python $(PIP) -e '.[local,plot]' 'ipykernel<7' 'ipython<9'
 	@touch $@
 
-$(VENV)/.made $(OLD)/.made:
+# Other agent libraries; what they need must not mix with what we need.
+$(PEERS)/.peers: tests/benchmarks/peers/requirements.txt | $(PEERS)/.made
+	@echo "Installing other agent libraries into $(PEERS) (once) …"
+	@$(PEERS)/bin/python $(PIP) -r $<
+	@touch $@
+
+$(VENV)/.made $(OLD)/.made $(PEERS)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "nbagent needs Python 3.11 or newer, and \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)." \
 	         "Name one: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12" >&2; exit 1; }

@@ -19,8 +19,8 @@ from nbagent.core.events import Event
 from nbagent.core.limits import Limits
 from nbagent.core.loop import run_loop
 from nbagent.core.messages import AgentResult, LLMMessage
+from nbagent.core.run import Run, Ticket
 from nbagent.core.stream import AgentStream, StreamingHandler
-from nbagent.core.turn import Run, Ticket
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry

@@ -7,11 +7,13 @@ nobody asks.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from nbagent.core.closing import closing
 
 T = TypeVar("T")
 
@@ -82,15 +84,15 @@ def collecting(collector: Collector) -> Iterator[None]:
         _collector.set(before)  # no token: an abandoned run may be closed in another context
 
 
-async def collected(stream: AsyncGenerator[T], collector: Collector) -> AsyncGenerator[T]:
+async def collected(stream: AsyncIterator[T], collector: Collector) -> AsyncGenerator[T]:
     """The items of `stream`; `collector` is told of the exchanges behind them.
 
     A generator runs in the context of whoever asks for the next item, so that it is set for each item anew.
     """
-    async with aclosing(stream):
+    async with closing(stream) as items:
         while True:
             with collecting(collector):
-                item = await anext(stream, None)
+                item = await anext(items, None)
             if item is None:
                 return
             yield item

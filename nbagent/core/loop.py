@@ -14,7 +14,8 @@ from typing import Any
 from nbagent.core import events
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage
-from nbagent.core.turn import Run, Ticket, Turn, inside
+from nbagent.core.run import Run, Ticket, inside
+from nbagent.core.turn import Turn
 from nbagent.errors import AgentBusyError
 
 
@@ -28,12 +29,13 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     try:
         yield run.emit(_started(run, run.context.take(message)))
         while (over := run.spent.over()) is None:
-            turn = Turn(run)
-            async with aclosing(turn.events()) as turn_events:
-                async for event in turn_events:
-                    while run.unread:
-                        yield run.unread.pop(0)
-                    yield event
+            with Turn(run) as turn:
+                for step in (turn.ask, turn.act):
+                    async with aclosing(step()) as turn_events:
+                        async for event in turn_events:
+                            while run.unread:
+                                yield run.unread.pop(0)
+                            yield event
             if not turn.calls:
                 break
         if over:

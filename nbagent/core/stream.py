@@ -13,7 +13,7 @@ from nbagent.core import events
 from nbagent.core.background import RunQueue, run_sync
 from nbagent.core.events import Event
 from nbagent.core.messages import AgentResult, FunctionCall
-from nbagent.core.turn import Ticket, inside
+from nbagent.core.run import Ticket, inside
 
 
 class StreamingHandler:

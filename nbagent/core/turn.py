@@ -1,153 +1,32 @@
-"""One turn of a run: ask the model, then run the tools it called. And what a whole run works with.
+"""One turn of a run: ask the model, then run the tools it called.
 
-The partial answer stands in the history from the first moment and is closed in a `finally`, so that the history is
-valid whatever happens in between: every call gets its result, an interrupted answer keeps its text.
+The partial answer stands in the history from the first moment and is closed in the end, whatever happens in between:
+every call gets its result, an interrupted answer keeps its text.
 """
 
 from __future__ import annotations
 
 import asyncio
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field
+from contextvars import copy_context
 from itertools import groupby
 from time import time
-from typing import Any, Protocol
-from uuid import uuid4
+from typing import Any
 
 from nbagent.core import events
-from nbagent.core.background import RunQueue
-from nbagent.core.context import ContextManager
+from nbagent.core.closing import closing
 from nbagent.core.events import Event
 from nbagent.core.http_log import Exchange, collected
 from nbagent.core.images import described, images_of
-from nbagent.core.limits import Limits, Spending
-from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
 from nbagent.core.repair import call_ids, no_result, with_ids
+from nbagent.core.run import Run, inside, new_id, working_for
 from nbagent.errors import NbagentError
 
 
-@dataclass(eq=False, slots=True)
-class Ticket:
-    """One run's place in its agent's queue, and who reads its events: that one may not start another run meanwhile."""
-
-    queue: RunQueue
-    alive: bool = False
-    #: The task that reads the events, where it is one task from the beginning to the end.
-    reader: asyncio.Task[Any] | None = None
-    #: The iterator that it reads them from; gone when it was dropped by a `break`.
-    iterator: weakref.ref[Any] | None = None
-
-    def is_read_here(self) -> bool:
-        """Whether the current task would wait for itself, if it waited for the end of this run."""
-        dropped = self.iterator is not None and self.iterator() is None
-        return self.alive and not dropped and self.reader is not None and self.reader is asyncio.current_task()
-
-
-#: The runs whose tools, or whose plain `for`, this context is inside of.
-inside: ContextVar[frozenset[Ticket]] = ContextVar("nbagent_inside", default=frozenset())
-
-
-class Provider(Protocol):
-    """What the loop needs of a provider; `nbagent.providers.base.LLMProvider` has it."""
-
-    vendor: str
-
-    @property
-    def model_name(self) -> str:
-        """The model's name."""
-        ...
-
-    def stream(
-        self, messages: list[LLMMessage], functions: Any = None, temperature: float | None = None, **kwargs: Any
-    ) -> AsyncIterator[Event | LLMResponse]:
-        """Events, and the whole answer last."""
-        ...
-
-    def request_facts(
-        self, messages: list[LLMMessage], functions: Any, temperature: float | None, options: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """What a request holds beside the conversation, for the trace."""
-        ...
-
-
-class Tools(Protocol):
-    """What the loop needs of a tool executor; `nbagent.functions.executor.ToolExecutor` has it."""
-
-    def list_functions(self) -> list[dict[str, Any]]:
-        """What is offered to the model now."""
-        ...
-
-    def is_parallel(self, name: str) -> bool:
-        """Whether the tool may run beside others."""
-        ...
-
-    async def run(self, call: FunctionCall) -> ToolOutcome:
-        """Run one call; failures are outcomes."""
-        ...
-
-
-@dataclass(slots=True)
-class Run:
-    """All that one run works with. Made by the agent, driven by `loop.run_loop`."""
-
-    ticket: Ticket
-    provider: Provider
-    tools: Tools
-    context: ContextManager
-    limits: Limits
-    price: Callable[[Usage, str, str, Any], float | None]
-    #: Sums up messages, by a run of its own.
-    summarise: Callable[[Sequence[LLMMessage]], Coroutine[Any, Any, str]]
-    observers: Sequence[Callable[[Event], None]] = ()
-    temperature: float | None = None
-    request_options: Mapping[str, Any] = field(default_factory=dict)
-    origin: Mapping[str, Any] = field(default_factory=dict)
-    #: Whether each HTTP exchange is to become an event.
-    record_http: bool = False
-    run_id: str = field(default_factory=lambda: new_id("run"))
-    #: The run whose tool asks for this one; what is spent here is spent there.
-    parent: Run | None = field(init=False)
-    spent: Spending = field(init=False)
-    result: AgentResult = field(init=False)
-    #: What closed the history after an interrupted or failed turn: the partial answer, results made up.
-    closing: list[LLMMessage] = field(default_factory=list)
-    #: Events that the observers have had, and the reader gets before the next one.
-    unread: list[Event] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        outer = working_for.get()
-        self.parent = outer if outer is not None and outer.ticket.alive else None
-        self.spent = Spending(self.limits, self.parent.spent if self.parent else None)
-        self.result = AgentResult(run_id=self.run_id)
-
-    def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
-        """Stamp an event and tell the observers; the caller yields it."""
-        if metadata is None:
-            metadata = {"run_id": self.run_id}
-        event.metadata = {**metadata, **event.metadata} if event.metadata else metadata
-        for observe in self.observers:
-            observe(event)
-        return event
-
-    def emit_at_once(self, event: Event, metadata: Mapping[str, Any]) -> None:
-        """`emit` for where nothing can be yielded; the loop hands the event on with its next one."""
-        self.unread.append(self.emit(event, metadata))
-
-
-#: The run whose tool is running here.
-working_for: ContextVar[Run | None] = ContextVar("nbagent_working_for", default=None)
-
-
-def new_id(kind: str) -> str:
-    """A short unique name: `run_5f0c6a…`."""
-    return f"{kind}_{uuid4().hex[:16]}"
-
-
 class Turn:
-    """One model request and the tool calls it led to."""
+    """One model request, `ask`, and the tool calls it led to, `act`. However its block ends, the history is valid."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -161,19 +40,13 @@ class Turn:
         self._exchanges = 0
         self._message = LLMMessage("assistant", "", interrupted=True)
 
-    async def events(self) -> AsyncGenerator[Event]:
-        """The whole turn. However it ends, the history is valid afterwards."""
-        try:
-            async with aclosing(self._ask()) as asking:
-                async for event in asking:
-                    yield event
-            async with aclosing(self._act()) as acting:
-                async for event in acting:
-                    yield event
-        finally:
-            self._settle()
+    def __enter__(self) -> Turn:
+        return self
 
-    async def _ask(self) -> AsyncGenerator[Event]:
+    def __exit__(self, *_: object) -> None:
+        self._settle()
+
+    async def ask(self) -> AsyncGenerator[Event]:
         """Send the history, pass on the answer as it comes."""
         run = self.run
         async with aclosing(self._sum_up()) as summing:
@@ -186,8 +59,8 @@ class Turn:
         run.spent.iterations = self.step
         functions = run.tools.list_functions() or None
         yield run.emit(events.TurnStarted(metadata=self._request_facts(messages, functions)), self.meta)
-        stream = _generator(run.provider.stream(messages, functions, run.temperature, **run.request_options))
-        async with aclosing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
+        stream = run.provider.stream(messages, functions, run.temperature, **run.request_options)
+        async with closing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
             async for item in answer:
                 if isinstance(item, LLMResponse):
                     self.response = item
@@ -276,7 +149,7 @@ class Turn:
             metadata.get("usage_raw"),
         )
 
-    async def _act(self) -> AsyncGenerator[Event]:
+    async def act(self) -> AsyncGenerator[Event]:
         """Run the calls: those that may, side by side. Results are announced as they come and kept in call order."""
         run = self.run
         allowed = self._allowed()
@@ -384,14 +257,3 @@ def _tool_message(call: FunctionCall, outcome: ToolOutcome) -> LLMMessage:
 
 def _refused(call: FunctionCall, why: str) -> ToolOutcome:
     return ToolOutcome(call, f"Not run: {why}.", is_error=True, started=time())
-
-
-async def _generator(stream: AsyncIterator[Event | LLMResponse]) -> AsyncGenerator[Event | LLMResponse]:
-    """Any async iterator as a generator that can be closed; closing it closes the connection behind it."""
-    try:
-        async for item in stream:
-            yield item
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()

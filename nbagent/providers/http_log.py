@@ -52,6 +52,11 @@ class RecordedResponse:
         self._chunks = self._response.aiter_bytes()
         return self
 
+    @property
+    def stream(self) -> RecordedResponse:
+        """The same: what is kept is never compressed."""
+        return self.aiter_bytes()
+
     def __aiter__(self) -> RecordedResponse:
         return self
 

@@ -254,7 +254,7 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
             if sse.data:
                 yield _event(sse.data)
         return
-    chunks = response.aiter_bytes()
+    chunks = _pieces(response)
     head = b""
     async for chunk in chunks:
         head += chunk
@@ -274,6 +274,13 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
             yield _event(payload)
     for payload in splitter.flush():
         yield _event(payload)
+
+
+def _pieces(response: Any) -> AsyncIterator[bytes]:
+    """The body as it comes. One that is not compressed is read past the response, whose own ways cost each piece."""
+    if "content-encoding" in response.headers:
+        return response.aiter_bytes()  # type: ignore[no-any-return]
+    return response.stream.__aiter__()  # type: ignore[no-any-return]
 
 
 async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
@@ -296,7 +303,8 @@ def _event(payload: bytes | str) -> dict[str, Any]:
     if payload == b"[DONE]":
         return DONE
     try:
-        event = json.loads(payload)
+        text = payload.decode("utf-8", "surrogatepass") if isinstance(payload, bytes) else payload
+        event = json.loads(text)  # given bytes, it would first look for their encoding
     except (ValueError, RecursionError):
         raise IncompleteStreamError("the stream holds a chunk that is no JSON") from None
     return event if isinstance(event, dict) else {"type": "unknown"}

@@ -136,7 +136,7 @@ class WireProvider(StreamingProvider):
     async def prepare(self) -> None:
         """Awaited before each request. Nothing to do here; a subclass may start its server and set `base_url`."""
 
-    async def stream(
+    def stream(
         self,
         messages: list[LLMMessage],
         functions: Functions | None = None,
@@ -145,15 +145,13 @@ class WireProvider(StreamingProvider):
     ) -> AsyncGenerator[Event | LLMResponse]:
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
         asked = self._asked(messages, functions, temperature, kwargs)
-        if asked.left_out and asked.left_out not in self._said:
-            self._said.add(asked.left_out)
-            yield Http(asked.left_out)
         encode = partial(self._encode, messages, asked)
         path = self.codec.path(self.model_name, asked.stream)
-        attempt = partial(self._attempt, path, encode, self._read, functions)
-        async with aclosing(retrying(attempt, self.max_retries)) as items:
-            async for item in items:
-                yield item
+        items = retrying(partial(self._attempt, path, encode, self._read, functions), self.max_retries)
+        if asked.left_out and asked.left_out not in self._said:
+            self._said.add(asked.left_out)
+            return _after(Http(asked.left_out), items)
+        return items
 
     async def model_list(self) -> list[str]:
         """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""
@@ -342,6 +340,13 @@ def _secret(value: str | SecretStr | None) -> SecretStr | None:
 
 def _undecodable(exc: Exception) -> IncompleteStreamError:
     return IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})")
+
+
+async def _after(first: Event, rest: AsyncGenerator[T]) -> AsyncGenerator[Event | T]:
+    yield first
+    async with aclosing(rest) as items:
+        async for item in items:
+            yield item
 
 
 def _without(refused: Changes) -> Retry:

@@ -15,7 +15,7 @@ from nbagent.core.context import estimate_tokens
 from nbagent.core.events import Event
 from nbagent.core.http_log import Exchange, collecting
 from nbagent.core.messages import LLMMessage
-from nbagent.core.turn import new_id
+from nbagent.core.run import new_id
 from nbagent.trace import http_log
 from nbagent.trace.rows import Row, about_exchange, about_outcome, as_json
 

@@ -65,4 +65,7 @@ def _repr(value: Any) -> str:
 
 def as_json(value: Any) -> str:
     """JSON text; what JSON does not know becomes its `str()`."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return _to_json(value)
+
+
+_to_json = json.JSONEncoder(ensure_ascii=False, default=str).encode  # json.dumps makes a new encoder each time

@@ -20,6 +20,10 @@ class Pieces:
         self.pieces = pieces
         self.headers = {}
 
+    @property
+    def stream(self):
+        return self.aiter_bytes()
+
     async def aiter_bytes(self):
         for piece in self.pieces:
             yield piece

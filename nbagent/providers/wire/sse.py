@@ -39,7 +39,8 @@ class SSESplitter:
             if self._size > LONGEST_LINE:
                 raise InvalidResponseError(f"the stream holds a line of more than {LONGEST_LINE} bytes")
             return []
-        chunk = b"".join(self._rest) + chunk
+        if self._rest:
+            chunk = b"".join([*self._rest, chunk])
         # a CR at the end may be the first half of a CRLF: leave it for the next chunk
         lines = chunk.splitlines(keepends=True)
         self._rest = [lines.pop()] if lines and not chunk.endswith(b"\n") else []

@@ -1,0 +1,134 @@
+"""What one run works with: its place in the agent's queue, its provider, tools, history, limits, and what it spent."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any, Protocol
+
+from nbagent.core.background import RunQueue
+from nbagent.core.context import ContextManager
+from nbagent.core.events import Event
+from nbagent.core.limits import Limits, Spending
+from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """One run's place in its agent's queue, and who reads its events: that one may not start another run meanwhile."""
+
+    queue: RunQueue
+    alive: bool = False
+    #: The task that reads the events, where it is one task from the beginning to the end.
+    reader: asyncio.Task[Any] | None = None
+    #: The iterator that it reads them from; gone when it was dropped by a `break`.
+    iterator: weakref.ref[Any] | None = None
+
+    def is_read_here(self) -> bool:
+        """Whether the current task would wait for itself, if it waited for the end of this run."""
+        dropped = self.iterator is not None and self.iterator() is None
+        return self.alive and not dropped and self.reader is not None and self.reader is asyncio.current_task()
+
+
+#: The runs whose tools, or whose plain `for`, this context is inside of.
+inside: ContextVar[frozenset[Ticket]] = ContextVar("nbagent_inside", default=frozenset())
+
+
+class Provider(Protocol):
+    """What the loop needs of a provider; `nbagent.providers.base.LLMProvider` has it."""
+
+    vendor: str
+
+    @property
+    def model_name(self) -> str:
+        """The model's name."""
+        ...
+
+    def stream(
+        self, messages: list[LLMMessage], functions: Any = None, temperature: float | None = None, **kwargs: Any
+    ) -> AsyncIterator[Event | LLMResponse]:
+        """Events, and the whole answer last."""
+        ...
+
+    def request_facts(
+        self, messages: list[LLMMessage], functions: Any, temperature: float | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """What a request holds beside the conversation, for the trace."""
+        ...
+
+
+class Tools(Protocol):
+    """What the loop needs of a tool executor; `nbagent.functions.executor.ToolExecutor` has it."""
+
+    def list_functions(self) -> list[dict[str, Any]]:
+        """What is offered to the model now."""
+        ...
+
+    def is_parallel(self, name: str) -> bool:
+        """Whether the tool may run beside others."""
+        ...
+
+    async def run(self, call: FunctionCall) -> ToolOutcome:
+        """Run one call; failures are outcomes."""
+        ...
+
+
+@dataclass(slots=True)
+class Run:
+    """All that one run works with. Made by the agent, driven by `loop.run_loop`."""
+
+    ticket: Ticket
+    provider: Provider
+    tools: Tools
+    context: ContextManager
+    limits: Limits
+    price: Callable[[Usage, str, str, Any], float | None]
+    #: Sums up messages, by a run of its own.
+    summarise: Callable[[Sequence[LLMMessage]], Coroutine[Any, Any, str]]
+    observers: Sequence[Callable[[Event], None]] = ()
+    temperature: float | None = None
+    request_options: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether each HTTP exchange is to become an event.
+    record_http: bool = False
+    run_id: str = field(default_factory=lambda: new_id("run"))
+    #: The run whose tool asks for this one; what is spent here is spent there.
+    parent: Run | None = field(init=False)
+    spent: Spending = field(init=False)
+    result: AgentResult = field(init=False)
+    #: What closed the history after an interrupted or failed turn: the partial answer, results made up.
+    closing: list[LLMMessage] = field(default_factory=list)
+    #: Events that the observers have had, and the reader gets before the next one.
+    unread: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        outer = working_for.get()
+        self.parent = outer if outer is not None and outer.ticket.alive else None
+        self.spent = Spending(self.limits, self.parent.spent if self.parent else None)
+        self.result = AgentResult(run_id=self.run_id)
+
+    def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
+        """Stamp an event and tell the observers; the caller yields it."""
+        if metadata is None:
+            metadata = {"run_id": self.run_id}
+        event.metadata = {**metadata, **event.metadata} if event.metadata else metadata
+        for observe in self.observers:
+            observe(event)
+        return event
+
+    def emit_at_once(self, event: Event, metadata: Mapping[str, Any]) -> None:
+        """`emit` for where nothing can be yielded; the loop hands the event on with its next one."""
+        self.unread.append(self.emit(event, metadata))
+
+
+#: The run whose tool is running here.
+working_for: ContextVar[Run | None] = ContextVar("nbagent_working_for", default=None)
+
+
+def new_id(kind: str) -> str:
+    """A short unique name: `run_5f0c6a…`."""
+    return f"{kind}_{token_hex(8)}"

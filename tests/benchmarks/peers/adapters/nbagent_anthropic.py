@@ -1,0 +1,12 @@
+"""nbagent's agent over the anthropic SDK's transport (messages)."""
+
+from nbagent import create_provider
+
+from . import nbagent_httpx
+
+
+class Peer(nbagent_httpx.Peer):
+    """See `nbagent_httpx`."""
+
+    def provider(self, streaming):
+        return create_provider("claude", api_key="x", model="bench", base_url=self.url, streaming=streaming)

@@ -68,9 +68,11 @@ types: $(VENV)/.dev ## mypy, strict
 	@echo "Types (mypy --strict)"
 	@$(BIN)/mypy
 
-bench: $(VENV)/.dev ## measure imports, interrupts, the embedded model, and the agent against raw clients: fails on a miss
+bench: $(VENV)/.dev ## measure imports, tools, interrupts, the embedded model, the agent against raw clients: fails on a miss
 	@$(PULL)
 	@$(BIN)/python tests/benchmarks/imports.py
+	@echo
+	@$(BIN)/python tests/benchmarks/tools.py
 	@echo
 	@$(BIN)/python tests/benchmarks/interrupt.py
 	@echo

@@ -292,7 +292,7 @@ def test_the_line_magic(kernel):
     assert "1 runs" in ok(kernel.run("%agent trace")).result
     ok(kernel.run("%agent undo"))
     assert ok(kernel.run("len(agent.conversation_history)")).result == "0"
-    assert "--max-iterations" in ok(kernel.run("%agent help")).stdout
+    assert "%agent fix" in ok(kernel.run("%agent help")).stdout
     assert "%agent wat" in str(kernel.run("%agent wat").messages)
 
 

@@ -108,8 +108,8 @@ class Talk:
             elif event.type == "text":
                 self.shown += event.content
             elif event.type == "retry":
-                self.shown = self.shown[: len(self.shown) - event.metadata["discard_chars"]]
-                assert self.shown == before
+                assert event.metadata["discard_chars"] == len(self.shown) - len(before)
+                self.shown = before
                 self.retried.append(event.metadata["error"])
         return stream.result()
 

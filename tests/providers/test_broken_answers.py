@@ -187,11 +187,16 @@ async def test_gemini_garbled_its_own_answer(loopback, talk_to, streaming, word,
 async def test_a_connection_that_does_not_come_about(talk_to, wire):
     """A server that takes the connection, and never answers its TLS greeting."""
 
+    greeted = []
+
     async def say_nothing(reader, writer):
-        await reader.read()
+        greeted.append(asyncio.current_task())
+        await reader.read()  # until the client goes
         writer.close()
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
         url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         error = await talk_to(wire, base_url=url, timeout=0.2, max_retries=1).fails(ProviderTimeoutError)
+        await asyncio.gather(*greeted)
+    assert len(greeted) == 2
     assert error.message == "no connection came about in time"

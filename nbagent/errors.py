@@ -11,7 +11,7 @@
     │   ├── BadRequestError               400, 422: the vendor refused the request
     │   │   ├── ContextLengthError        the conversation is longer than the model's window
     │   │   └── ImageInputError           the model takes no images, and the question holds one
-    │   ├── RateLimitError                429: wait
+    │   ├── RateLimitError                429, 402: wait, or pay
     │   ├── ServerError                   408, 409, 5xx, 529: the vendor is in trouble
     │   ├── ProviderConnectionError       no connection, no TLS, no such host
     │   ├── ProviderTimeoutError          no byte came within `timeout` seconds
@@ -126,10 +126,10 @@ class ImageInputError(BadRequestError):
 
 
 class RateLimitError(ProviderError):
-    """Too many requests or tokens, or no credit left (429)."""
+    """Too many requests or tokens (429), or no credit left (402, which is not sent again)."""
 
     retryable = True
-    remedy = "Wait, lower the concurrency, or raise the limit of the account."
+    remedy = "Wait, lower the concurrency, or raise the limit or the credit of the account."
 
 
 class ServerError(ProviderError):

@@ -6,7 +6,6 @@ import json
 import pytest
 
 from nbagent import Agent, LLMResponse, ScriptedProvider, create_provider
-from nbagent.core.repair import repair
 
 VENDORS = {
     "openai": ("openai", "gpt-5.6-luna"),
@@ -101,40 +100,6 @@ async def test_two_parallel_calls(agent, llmock):
     assert result.content == "Done."
     roles = [m.role for m in agent.conversation_history]
     assert roles == ["system", "user", "assistant", "tool", "tool", "assistant"]
-
-
-@pytest.mark.parametrize("fault", ["unknown_tool", "malformed_arguments"])
-async def test_a_broken_call_is_fed_back_and_corrected(agent, llmock, fault):
-    llmock.call_tool("get_weather", {"city": "Berlin"}).break_tool_call(fault)
-    llmock.call_tool("get_weather", {"city": "Berlin"}).reply("22 degrees.")
-    result = await agent.chat("How warm is it in Berlin?")
-    assert [c["is_error"] for c in result.function_calls] == [True, False]
-    assert agent.trace.tool_calls["args_valid"].tolist() == [False, True]
-    assert result.content == "22 degrees."
-    assert repair(agent.conversation_history) == agent.conversation_history
-
-
-async def test_a_rate_limit_is_waited_for(agent, llmock):
-    llmock.rate_limit(times=1, retry_after=0.1).reply("Now.")
-    assert (await agent.chat("x")).content == "Now."
-    assert agent.trace.calls["retries"].tolist() == [1]
-    llmock.assert_resilient(strict=True)
-
-
-async def test_a_cut_stream_is_asked_for_again_and_shown_once(agent, llmock):
-    if not agent.provider.streaming:
-        return  # a whole body has no stream to cut
-    llmock.truncate(after_chunks=3)
-    llmock.reply("one two three four five six seven eight", times=2)
-    text = ""
-    async for event in agent.chat_stream("count"):
-        if event.type == "text":
-            text += event.content
-        elif event.type == "retry":
-            text = text[: len(text) - event.metadata["discard_chars"]]
-    assert text == "one two three four five six seven eight"
-    assert agent.conversation_history[-1].content == text
-    llmock.assert_resilient()
 
 
 async def test_what_the_vendor_was_sent(agent, vendor, llmock):

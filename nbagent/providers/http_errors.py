@@ -39,6 +39,8 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes) -> Pro
         asked["retry_after"] = _retry_info(body) if asked["retry_after"] is None else asked["retry_after"]
     except (ValueError, RecursionError):
         body, message, words = None, readable(text), ()
+    if status == 402:  # no credit is left, and waiting brings none
+        asked["should_retry"] = False
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
     parameter = _refused_parameter(body)
     if parameter and parameter not in message:
@@ -105,10 +107,13 @@ _BY_NAME: dict[str, type[ProviderError]] = {
 }
 
 
-def provider_error(exc: Exception, streaming: bool) -> ProviderError | ConfigurationError | None:
+def provider_error(
+    exc: Exception, streaming: bool, timeout: float | None = None
+) -> ProviderError | ConfigurationError | None:
     """What an exception of an HTTP library or SDK means here; None for any other exception.
 
-    `streaming` tells that the answer had begun: a connection that breaks then has broken the stream.
+    `streaming` tells that the answer had begun: a connection that breaks then has broken the stream. `timeout` is how
+    many seconds without a byte were too many, where that is known.
     """
     names = [cls.__name__ for cls in type(exc).__mro__]
     cause = _innermost(exc)
@@ -126,12 +131,24 @@ def provider_error(exc: Exception, streaming: bool) -> ProviderError | Configura
         return IncompleteStreamError(f"the connection broke in the middle of the answer ({_cause(exc)})")
     if type(cause).__name__ == "ProxyError":
         return ProviderConnectionError(str(cause), should_retry=False if "407" in str(cause) else None)
+    if cls is ProviderTimeoutError:
+        return cls(_silence(exc, timeout))
     text = _cause(exc)
     if "CERTIFICATE_VERIFY_FAILED" in text:
         advice = "Behind a company's proxy, name its certificates in the environment variable SSL_CERT_FILE"
         text = f"the server's TLS certificate is not trusted ({text}). {advice}"
         return ProviderConnectionError(text, should_retry=False)
     return cls(text)
+
+
+def _silence(exc: BaseException, timeout: float | None) -> str:
+    """What was waited for in vain: the libraries' own texts are empty, or say "timed out"."""
+    link: BaseException | None = exc
+    while link is not None:
+        if type(link).__name__ == "ConnectTimeout":
+            return "no connection came about in time"
+        link = link.__cause__
+    return "nothing came in time" if timeout is None else f"nothing came for {timeout:g} s"
 
 
 def _cause(exc: Exception) -> str:

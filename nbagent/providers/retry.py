@@ -2,7 +2,8 @@
 
 Sent again are the errors that are `retryable` (408, 409, 429, 5xx, 529, connections, streams that broke), unless the
 vendor's `x-should-retry` says otherwise. The wait is the vendor's `retry-after(-ms)`, else 0.5 s doubling to 8 s,
-shortened by up to a quarter at random so that many clients don't come back at the same moment.
+shortened by up to a quarter at random so that many clients don't come back at the same moment. No time at all is no
+answer to when: a vendor that rounds down to it would see all attempts within milliseconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 def wait_s(error: ProviderError, attempt: int) -> float:
     """Seconds to wait before retry number `attempt` (from 1)."""
-    if error.retry_after is not None:
+    if error.retry_after:
         return error.retry_after
     wait = min(FIRST_WAIT_S * 2.0 ** (attempt - 1), LONGEST_WAIT_S)
     return wait * (1 - JITTER * random.random())  # noqa: S311 - no secret depends on it

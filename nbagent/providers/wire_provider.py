@@ -227,7 +227,8 @@ class WireProvider(StreamingProvider):
         except (ProviderError, ConfigurationError) as exc:
             failure: NbagentError = exc
         except Exception as exc:  # each HTTP library and SDK has a tree of its own
-            known = provider_error(exc, streaming=response is not None)
+            timeout = self.timeout if self._client is None else None
+            known = provider_error(exc, streaming=response is not None, timeout=timeout)
             if known is None:
                 raise
             failure = known

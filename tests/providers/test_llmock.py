@@ -1,10 +1,12 @@
-"""The official SDKs and httpx against llmock, a real server that answers, calls tools and fails like the vendors."""
+"""The official SDKs and httpx against llmock, a real server that answers and calls tools like the vendors.
+
+How it fails is in `test_agent_faults` and `test_agent_stream_faults`.
+"""
 
 import pytest
 
-from nbagent.core.events import Retry, Text
+from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.errors import RateLimitError
 from nbagent.providers import create_provider
 
 VENDORS = {
@@ -86,32 +88,6 @@ async def test_malformed_arguments_are_kept_as_text(provider, llmock):
     (call,) = response.function_calls
     assert call.arguments == {}
     assert call.raw or provider.vendor == "gemini"  # whose arguments never are text
-
-
-@pytest.mark.parametrize("fault", ["disconnect", "truncate", "corrupt"])
-async def test_broken_streams_are_sent_again(provider, llmock, fault):
-    text = " ".join(map(str, range(50)))
-    llmock.reply(text, times=2)
-    getattr(llmock, fault)(after_chunks=3)
-    if fault == "corrupt":  # a server that sent the rest before we hung up would think that we read on
-        llmock.pace(20)
-    items = [item async for item in provider.stream(HI)]
-    assert sum(isinstance(item, Retry) for item in items) == 1
-    assert items[-1].content == text
-    llmock.assert_resilient(strict=True)
-
-
-async def test_rate_limits_are_waited_for(provider, llmock):
-    llmock.rate_limit(times=2, retry_after=0.2)
-    assert (await provider.chat(HI)).content
-    llmock.assert_resilient(strict=True)
-
-
-async def test_an_outage_is_an_error(provider, llmock):
-    provider.max_retries = 1
-    llmock.rate_limit(times=None, retry_after=0.05)
-    with pytest.raises(RateLimitError):
-        await provider.chat(HI)
 
 
 async def test_models_are_listed(provider, llmock):

@@ -96,9 +96,19 @@ async def test_after_the_last_retry_the_error_is_raised(loopback, connect):
 
 @pytest.mark.parametrize("vendor", VENDORS)
 async def test_the_vendor_says_when(loopback, connect, vendor):
-    loopback.answers = [failed(429, retry_after_ms="30"), failed(429, retry_after="0"), good(vendor)]
+    loopback.answers = [failed(429, retry_after_ms="30"), failed(429, retry_after="0.02"), good(vendor)]
     items = await items_of(connect(vendor))
-    assert [item.metadata["wait_s"] for item in retries(items)] == [0.03, 0.0]
+    assert [item.metadata["wait_s"] for item in retries(items)] == [0.03, 0.02]
+
+
+async def test_no_time_at_all_is_no_wait_to_obey(loopback, connect, monkeypatch):
+    """A vendor that rounds down, or names a moment that has passed, is not asked three times in a row at once."""
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.02)
+    passed = formatdate(time.time() - 30, usegmt=True)
+    loopback.answers = [failed(429, retry_after="0"), failed(503, retry_after=passed), GOOD]
+    first, second = [item.metadata["wait_s"] for item in retries(await items_of(connect()))]
+    assert 0.015 <= first <= 0.02
+    assert 0.03 <= second <= 0.04
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

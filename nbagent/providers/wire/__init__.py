@@ -142,7 +142,8 @@ def error_class(message: str, words: Sequence[str], status: int | None = None) -
         return next((_BY_WORD[word] for word in words if word in _BY_WORD), ServerError)
     if status in (408, 409) or status >= 500:
         return ServerError
-    by_status = {401: AuthenticationError, 403: AuthenticationError, 404: ModelNotFoundError, 429: RateLimitError}
+    by_status = {401: AuthenticationError, 403: AuthenticationError, 404: ModelNotFoundError}
+    by_status |= {402: RateLimitError, 429: RateLimitError}
     return by_status.get(status, BadRequestError)
 
 

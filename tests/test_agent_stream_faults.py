@@ -1,0 +1,243 @@
+"""An agent against streams that break, and against silence: what was shown is taken back, and no half of a call runs.
+
+The broken attempts say something else than the one that comes through, so that nothing of them can be mistaken for it.
+By what clock llmock judges the waits: see `test_agent_faults`.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+import pytest_asyncio
+from faults import ANSWER, BROKEN, THANKS, VENDORS, WIRES, Clock, Providers, Talk
+from llmock import middleware
+from llmock.scenarios import Reply, ToolCall
+
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import IncompleteStreamError, ProviderTimeoutError
+from nbagent.providers import retry
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HI = [LLMMessage("user", "Hi")]
+BREAKS = ["disconnect", "truncate", "corrupt"]
+ERASE = ToolCall("erase", {"path": "/home/everything"})
+#: Far longer than a sound answer is silent over loopback.
+TIMEOUT_S = 0.4
+FOR_EVER_S = 60
+#: What a chat-completions stream sends after the finish reason: usage and [DONE]. Elsewhere the end is the last event.
+TAIL = {"openai chat": 2, "open_source": 2}
+#: Both SDKs and httpx.
+TRANSPORTS = ["openai chat", "claude", "gemini"]
+twice = pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
+streamed = pytest.mark.parametrize("streaming", [True], ids=["streaming"])
+transports = pytest.mark.parametrize("vendor", TRANSPORTS)
+every_vendor = pytest.mark.parametrize("vendor", VENDORS)
+
+
+@pytest.fixture(params=WIRES)
+def vendor(request):
+    return request.param
+
+
+@pytest.fixture(params=[True, False], ids=["streaming", "whole"])
+def streaming(request):
+    return request.param
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def providers(llmock_server):
+    made = Providers(llmock_server.base_url)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def talk(providers, vendor, llmock):
+    return Talk(providers.get(vendor, streaming=True))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hasty_providers(llmock_server):
+    """With a short timeout, once all is loaded and connected."""
+    made = Providers(llmock_server.base_url, timeout=TIMEOUT_S)
+    for vendor in TRANSPORTS:
+        await made.get(vendor, streaming=True).chat(HI)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def impatient(hasty_providers, vendor, streaming, llmock):
+    return Talk(hasty_providers.get(vendor, streaming))
+
+
+@pytest.fixture(autouse=True)
+def clock(llmock_server, monkeypatch):
+    made = Clock(llmock_server.state.journal)
+    monkeypatch.setattr(retry, "asyncio", made)
+    monkeypatch.setattr(middleware, "time", made)
+    return made
+
+
+async def length_of(talk, llmock, reply):
+    """How many events the vendor's stream of a reply has."""
+    llmock.add(reply)
+    await talk.agent.provider.chat(HI, talk.agent.function_registry.list_functions())
+    return llmock.requests[-1].chunks_sent
+
+
+@every_vendor
+@twice
+@pytest.mark.parametrize("fault", BREAKS)
+async def test_a_stream_that_breaks(talk, llmock, clock, fault, times):
+    """It breaks before the tool is called, and again when the tool has run, which does not run again."""
+
+    def break_next():
+        getattr(llmock, fault)(after_chunks=5, times=times)
+
+    llmock.pace(5)
+    llmock.add(Reply(BROKEN, (ERASE,), times=times))
+    break_next()
+    llmock.call_tool("get_weather", {"city": "Berlin"}).reply(BROKEN, times=times).reply(ANSWER)
+    talk.on_run = break_next
+    talk.is_answered(await talk.ask(), retries=["IncompleteStreamError"] * 2 * times)
+    assert [record.completed for record in llmock.requests] == ([False] * times + [True]) * 2
+    for waits in (clock.waits[:times], clock.waits[times:]):
+        assert all(0.375 * 2**number <= wait <= 0.5 * 2**number for number, wait in enumerate(waits))
+    llmock.reply(THANKS)
+    await talk.goes_on()
+    llmock.assert_resilient(strict=True)
+
+
+@pytest.mark.parametrize("fault", BREAKS)
+async def test_a_stream_that_breaks_anywhere(talk, vendor, llmock, fault):
+    """After each number of events, with text and a call that would erase everything.
+
+    llmock can't see that a garbled event near the end of a stream, all of which it has sent already, was not accepted:
+    so its verdict does not count there, the requests do.
+    """
+    reply = Reply("Let me look.", (ERASE,))
+    length = await length_of(talk, llmock, reply) - (0 if fault == "corrupt" else TAIL.get(vendor, 0))
+    for events in range(length):
+        talk.agent.clear_history()
+        talk.ran.clear()
+        llmock.reset().add(reply)
+        getattr(llmock, fault)(after_chunks=events)
+        llmock.call_tool("get_weather", {"city": "Berlin"}).reply(ANSWER)
+        result = await talk.ask()
+        assert (result.content, talk.shown, talk.ran) == (ANSWER, ANSWER, ["Berlin"])
+        assert talk.retried == ["IncompleteStreamError"]
+        assert len(llmock.requests) == 3
+        if fault != "corrupt":
+            llmock.assert_resilient(strict=True)
+    llmock.reset().reply(THANKS)
+    await talk.goes_on()
+
+
+@pytest.mark.parametrize("fault", ["disconnect", "truncate"])
+@pytest.mark.parametrize("vendor", TAIL)
+async def test_a_stream_that_breaks_when_all_is_said(talk, vendor, llmock, fault):
+    """The finish reason has come, usage or [DONE] has not: the answer is whole, though llmock's verdict is another."""
+    length = await length_of(talk, llmock, Reply(ANSWER))
+    for events in range(length - TAIL[vendor], length):
+        llmock.reset().reply(ANSWER)
+        getattr(llmock, fault)(after_chunks=events)
+        result = await talk.ask("Hi")
+        assert (result.content, talk.shown, talk.retried) == (ANSWER, ANSWER, [])
+        assert len(llmock.requests) == 1
+
+
+@pytest.mark.parametrize("fault", BREAKS)
+async def test_streams_that_stay_broken(talk, llmock, clock, fault):
+    """Four attempts, then the error; the last attempt's text stays, marked as unfinished.
+
+    llmock takes the last of them for accepted, since it was not asked again. So its verdict counts for lost connections
+    alone.
+    """
+    llmock.pace(5).add(Reply(BROKEN, (ERASE,), times=None))
+    getattr(llmock, fault)(after_chunks=5, times=None)
+    error = await talk.fails(IncompleteStreamError)
+    assert (error.status, error.retryable) == (None, True)
+    assert len(llmock.requests) == 4
+    assert talk.retried == ["IncompleteStreamError"] * 3
+    assert not talk.ran
+    assert BROKEN.startswith(talk.shown)
+    assert error.partial.content == talk.shown
+    last = talk.agent.conversation_history[-1]
+    assert (last.role, last.text, last.interrupted) == (("assistant", talk.shown, True))
+    assert all(later > 1.4 * before for before, later in zip(clock.waits, clock.waits[1:], strict=False))
+    if fault == "disconnect":
+        llmock.assert_resilient(strict=True)
+    llmock.reset().reply(THANKS)
+    await talk.goes_on()
+
+
+async def test_one_fault_after_another(talk, llmock, clock):
+    llmock.pace(5).reply(BROKEN, times=3).disconnect(after_chunks=4).corrupt(after_chunks=6).truncate(after_chunks=5)
+    talk.agent.provider.max_retries = 4
+    llmock.rate_limit(retry_after=3).reply(ANSWER)
+    result = await talk.ask("Hi")
+    assert (result.content, talk.shown) == (ANSWER, ANSWER)
+    assert talk.retried == ["RateLimitError", *["IncompleteStreamError"] * 3]
+    assert clock.waits[0] == 3
+    llmock.reply(THANKS)
+    await talk.goes_on()
+    llmock.assert_resilient(strict=True)
+
+
+@transports
+@twice
+@streamed
+@pytest.mark.parametrize("fault", ["stall", "slow_first_token"])
+async def test_a_stream_that_falls_silent(impatient, llmock, fault, times):
+    """The connection is given up after `timeout` seconds without a byte, and the server notices."""
+    llmock.add(Reply(BROKEN, (ERASE,), times=times)).call_tool("get_weather", {"city": "Berlin"}).reply(ANSWER)
+    if fault == "stall":
+        llmock.stall(after_chunks=5, seconds=FOR_EVER_S, times=times)
+    else:
+        llmock.slow_first_token(FOR_EVER_S, times=times)
+    impatient.is_answered(await impatient.ask(), retries=["ProviderTimeoutError"] * times)
+    records = llmock.requests
+    assert [record.completed for record in records] == [False] * times + [True, True]
+    assert [record.stall_waited is not None for record in records] == [fault == "stall"] * times + [False, False]
+    llmock.reply(THANKS)
+    await impatient.goes_on()
+    llmock.assert_resilient(strict=True)
+
+
+@transports
+@twice
+async def test_an_answer_that_does_not_come(impatient, llmock, clock, monkeypatch, times):
+    """It comes when the client has given up. llmock does not notice that, and would go on waiting."""
+    monkeypatch.setattr(middleware, "asyncio", SimpleNamespace(sleep=clock.silence))
+    llmock.delay(FOR_EVER_S, times=times).add(Reply(BROKEN, (ERASE,), times=times))
+    llmock.call_tool("get_weather", {"city": "Berlin"}).reply(ANSWER)
+    impatient.is_answered(await impatient.ask(), retries=["ProviderTimeoutError"] * times)
+    assert len(llmock.requests) == times + 2
+    llmock.reply(THANKS)
+    await impatient.goes_on()
+    llmock.assert_resilient(strict=True)
+
+
+@streamed
+@pytest.mark.parametrize("vendor", ["openai chat", "gemini"])
+async def test_silence_that_stays(impatient, llmock):
+    impatient.agent.provider.max_retries = 1
+    llmock.reply(BROKEN, times=None).stall(after_chunks=3, seconds=FOR_EVER_S, times=None)
+    error = await impatient.fails(ProviderTimeoutError)
+    assert (error.retryable, len(llmock.requests)) == (True, 2)
+    assert error.message == f"nothing came for {TIMEOUT_S} s"
+    llmock.assert_resilient(strict=True)
+    llmock.reset().reply(THANKS)
+    await impatient.goes_on()
+
+
+@streamed
+@pytest.mark.parametrize("vendor", ["claude", "gemini"])
+async def test_a_slow_answer_is_not_silence(impatient, llmock):
+    """`timeout` is for each gap, not for the whole."""
+    text = " ".join(map(str, range(25)))
+    llmock.pace(20).delay(0.05).slow_first_token(0.05).stall(after_chunks=3, seconds=0.05).reply(text)
+    result = await impatient.ask("Count.")
+    assert (result.content, impatient.shown, impatient.retried) == (text, text, [])
+    llmock.assert_resilient(strict=True)

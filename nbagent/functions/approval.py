@@ -20,17 +20,28 @@ Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
 def is_due(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
-    """Whether the tool wants approval for these arguments: `approve` says it for all, or is a policy that tells."""
+    """Whether the tool wants approval for these arguments: `approve` says it for all, or is a policy that tells.
+
+    A policy is called with those of the arguments, and of the tool's defaults, that it names.
+    """
     policy = definition.approve
     if not callable(policy):
         return bool(policy)
     try:
         parameters = signature_of(definition.func).parameters.values()
         defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-        return bool(policy(**{**defaults, **arguments}))
+        return bool(policy(**_named_by(policy, {**defaults, **arguments})))
     except Exception:
         logger.warning("the approve= policy of %s failed: approval is asked for", definition.name, exc_info=True)
         return True
+
+
+def _named_by(policy: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Of the arguments those that the policy takes: `lambda path: …` needs not name all the others of its tool."""
+    parameters = inspect.signature(policy).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return arguments
+    return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
 
 
 async def answer_of(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:

@@ -133,7 +133,7 @@ def tool(
     """Offer a function to the agents of this process; it is returned unchanged.
 
     `name` and `description` are the function's name and docstring unless given. `approve`: ask before each call,
-    or a function of the arguments that says whether to ask (`approve=lambda path: path.startswith("/")`).
+    or a function of some of the arguments that says whether to ask (`approve=lambda path: path.startswith("/")`).
     `parallel=False`: not beside other calls. `main_thread`: call it on the main thread. `timeout`: seconds.
     `retries`: how often to try again after it raised. `cache_ttl`: seconds for which a result is kept.
     Raises ConfigurationError for what can't be a tool's name, such as a lambda's.

@@ -168,7 +168,9 @@ async def test_approval(is_async, answer, approval, content):
     [
         (lambda key, count: count > 1, 1),
         (lambda key, **_: key != "all", 0),  # the default counts as given
-        (lambda: False, 2),  # a policy that can't be called
+        (lambda count: count > 1, 1),  # names one of two
+        (lambda: True, 2),
+        (lambda other: False, 2),  # a policy that can't be called
         (lambda key, count: count / 0, 2),
     ],
 )

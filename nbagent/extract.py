@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from nbagent.agent import Agent
+    from nbagent.providers.base import LLMProvider
 
 T = TypeVar("T")
 log = logging.getLogger("nbagent")
 
 #: How often the model may correct its answer.
 CORRECTIONS = 2
+#: The servers, models and schemas that did not go together: they are asked in words alone from then on.
+_REFUSED: set[str] = set()
 _ERRORS_SHOWN = 10
 _CODE_BLOCK = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _EXTRACT = """\
@@ -84,9 +87,8 @@ async def extract(agent: Agent, text: str, shape: Any, **options: Any) -> Any:
         except ValidationError as error:
             raise ValueError(_problems(error)) from None
 
-    name = re.sub(r"\W+", "_", getattr(shape, "__name__", str(shape))).strip("_")[:60] or "result"
     system = _EXTRACT.format(schema=json.dumps(schema, ensure_ascii=False))
-    held = agent.provider.output_options(name, schema)
+    held = _held(agent.provider, shape, schema)
     try:
         value = await _ask(agent, system, text, check, _spelled(shape), {**held, **options})
     except BadRequestError as error:
@@ -94,7 +96,20 @@ async def extract(agent: Agent, text: str, shape: Any, **options: Any) -> Any:
             raise
         log.info("%s takes no JSON Schema for its answer: asking without. %s", agent.provider.model_name, error)
         value = await _ask(agent, system, text, check, _spelled(shape), options)
+        _REFUSED.add(_about(agent.provider, schema))
     return Records(value, _fields(shape)) if isinstance(value, list) else value
+
+
+def _held(provider: LLMProvider, shape: Any, schema: dict[str, Any]) -> dict[str, Any]:
+    """The options that hold the answer to the schema; none where the vendor has none, or refused this one before."""
+    if _about(provider, schema) in _REFUSED:
+        return {}
+    name = re.sub(r"\W+", "_", getattr(shape, "__name__", str(shape))).strip("_")[:60] or "result"
+    return provider.output_options(name, schema)
+
+
+def _about(provider: LLMProvider, schema: dict[str, Any]) -> str:
+    return json.dumps([provider.vendor, getattr(provider, "base_url", ""), provider.model_name, schema])
 
 
 async def parse_message(agent: Agent, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
@@ -124,17 +139,21 @@ async def _ask(
             return check(json_in(result.content))
         except ValueError as error:
             problem = str(error)
-        if result.status != "ok":
+        if result.status != "ok" or result.finish_reason == "length":
             break
         message = _AGAIN.format(problem=problem)
-    ending = f"a limit ended the run ({result.limit_reason})" if result.limit_reason else "it did not correct itself"
+    ending = "it did not correct itself"
+    if result.limit_reason:
+        ending = f"a limit ended the run ({result.limit_reason})"
+    elif result.finish_reason == "length":
+        ending = "it was cut off: raise max_tokens, or extract from a shorter text"
     raise ExtractionError(f"no {output_type} in the model's answer: {problem}; {ending}", answer=result.content)
 
 
 def json_in(text: str) -> Any:
     """The JSON value in a model's answer, unwrapped from a Markdown code block or from prose around it.
 
-    Raises ValueError where there is none.
+    Raises ValueError where there is none, and where there is the beginning of one.
 
     >>> json_in('Here you are:\\n```json\\n[{"city": "Paris"}]\\n```')
     [{'city': 'Paris'}]
@@ -149,8 +168,11 @@ def json_in(text: str) -> Any:
         position = opening.end()
         try:
             found, position = json.JSONDecoder().raw_decode(text, opening.start())
-        except ValueError:
-            continue
+        except json.JSONDecodeError as error:
+            begun = text[opening.end() : error.pos].strip()
+            if len(begun) > longest:  # the values in it are but a part of what was asked for
+                raise ValueError(f"it is JSON no further than {begun[-40:]!r}: {error.msg}") from None
+            continue  # a bracket in prose
         except RecursionError:  # nested too deep, and so at each of the next brackets
             break
         if position - opening.start() > longest:  # a footnote's [1] is shorter than what was asked for

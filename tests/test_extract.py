@@ -6,8 +6,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from nbagent import Agent, ContextManager, Limits, LLMMessage, ScriptedProvider
-from nbagent.errors import ConfigurationError, ExtractionError
+from nbagent import Agent, ContextManager, Limits, LLMMessage, LLMResponse, ScriptedProvider
+from nbagent.errors import BadRequestError, ConfigurationError, ExtractionError
 from nbagent.extract import json_in
 
 
@@ -120,6 +120,44 @@ async def test_records_that_are_none():
         await scripted("3", "[1]", '"a"').parse_message("Ada", "now", "milk")
 
 
+@pytest.mark.parametrize("broken", ['[{"item": "milk"}, {"item": "te', '[{"item": "milk"} {"item": "tea"}]'])
+async def test_of_broken_records_none_is_taken_for_all(broken):
+    records = [{"item": "milk"}, {"item": "tea"}]
+    agent = scripted(broken, records)
+    assert await agent.parse_message("Ada", "now", "milk and tea") == records
+    assert '"milk"}' in agent.provider.requests[1][0][-1].text
+
+
+async def test_an_answer_that_is_cut_off_says_so_and_is_not_asked_for_again():
+    agent = Agent(ScriptedProvider([LLMResponse('[{"name": "Ada", "age": 36}, {"na', None, "length")]))
+    with pytest.raises(ExtractionError, match="cut off: raise max_tokens"):
+        await agent.extract("Ada is 36.", list[Person])
+    assert len(agent.provider.requests) == 1
+
+
+async def test_a_schema_that_is_refused_is_asked_for_in_words_from_then_on():
+    asked = []
+
+    class Loose(ScriptedProvider):
+        def output_options(self, name, schema):
+            return {"response_format": name}
+
+        async def stream(self, messages, functions=None, temperature=None, **kwargs):
+            asked.append(kwargs.get("response_format"))
+            if asked[-1]:
+                raise BadRequestError("response_format is not supported", status=400)
+            async for item in super().stream(messages, functions, temperature):
+                yield item
+
+    agent = Agent(Loose([json.dumps(ADA), json.dumps(BEN), "3"]))
+    for person in (ADA, BEN):
+        assert await agent.extract("a text", Person) == Person(**person)
+    assert asked == ["Person", None, None]
+    with pytest.raises(ConfigurationError):  # the script ends before the corrections do
+        await agent.extract("a text", list[Person])
+    assert asked[3:5] == ["list", None]
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -135,7 +173,7 @@ def test_json_is_found_in_answers(text, value):
     assert json_in(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "no", '{"a": 1', "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "no", '{"a": 1', '[{"a": 1}, {"a"', '[{"a": 1} {"a": 2}]', "[" * 100_000])
 def test_no_json_is_an_error(text):
     with pytest.raises(ValueError, match="it "):
         json_in(text)

@@ -34,9 +34,9 @@ class FunctionDefinition:
     `parameters` is a JSON Schema of type object; None takes it from the function's signature, and an empty
     `description` takes the docstring's. Options: `approve` waits for a person's yes, or is a function of some of the
     arguments that says whether to; `parallel=False` keeps the call apart from others of the same turn; `main_thread`
-    calls a sync function on the main thread; `timeout` in seconds (None: the executor's; `math.inf`: no limit); `retries` after the
-    function raised; `cache_ttl` keeps results for so many seconds. `schema` is set by the registry where parameters
-    come from the signature.
+    calls a sync function on the main thread; `timeout` in seconds (None: the executor's; `math.inf`: no limit);
+    `retries` after the function raised; `cache_ttl` keeps results for so many seconds. `schema` is set by the registry
+    where parameters come from the signature.
     """
 
     name: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from nbagent.core.messages import Content, LLMMessage, Usage, as_messages, is_message, listed
+from nbagent.core.images import content_parts
+from nbagent.core.messages import LLMMessage, Usage, as_messages, is_message, listed
 from nbagent.core.repair import repair
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
@@ -104,15 +105,21 @@ class ContextManager:
         index = self._index(message)
         self.messages[index] = self.messages[index].replace(pinned=pinned)
 
-    def edit(self, message: int | LLMMessage, content: Content) -> None:
-        """Give a message, named by itself or by its index in `messages`, another content; calls and results stay."""
+    def edit(self, message: int | LLMMessage, content: Any) -> None:
+        """Give a message, named by itself or by its index in `messages`, another content; calls and results stay.
+
+        `content` is a text, an image, or a list of texts, images and content parts, as for `chat`.
+        """
         index = self._index(message)
-        self.messages[index] = self.messages[index].replace(content=content)
+        new = content if isinstance(content, str) else content_parts(listed(content) or [content])
+        self.messages[index] = self.messages[index].replace(content=new)
         self._counted = (0, 0)
 
     def _index(self, message: int | LLMMessage) -> int:
         if isinstance(message, int):
-            return range(len(self.messages))[message]  # as a list takes it, negative ones too
+            if not -len(self.messages) <= message < len(self.messages):
+                raise IndexError(f"there is no message {message}: the history has {len(self.messages)}")
+            return message % len(self.messages)
         found = next((index for index, known in enumerate(self.messages) if known is message), None)
         if found is None:
             raise ValueError(f"this {message.role} message is not in the history: take it from `messages`")
@@ -171,14 +178,18 @@ class ContextManager:
         return going
 
     def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
-        """Take these messages out; a summary of them takes their place, as a user's message."""
+        """Take these messages out; a summary of them takes their place, as a user's message.
+
+        What stays is estimated in the vendor's measure, as far as it has counted.
+        """
+        scale = self.get_tokens() / (sum(map(estimate_tokens, self.messages)) or 1)
         going = set(map(id, messages))
         kept = [m for m in self.messages if id(m) not in going]
         if summary:
             after_system = sum(m.role == "system" for m in kept)
             kept.insert(after_system, LLMMessage("user", SUMMARY_INTRODUCTION + summary))
         self.messages[:] = kept
-        self._counted = (0, 0)
+        self._counted = (len(kept), round(sum(map(estimate_tokens, kept)) * scale))
 
     def _holds(self, messages: int, tokens: int, share: float) -> bool:
         return not (

@@ -3,6 +3,8 @@
 import pytest
 
 from nbagent import ContextManager, FunctionCall, LLMMessage, Usage
+from nbagent.core.images import Image
+from nbagent.errors import ConfigurationError
 
 
 def turn(number, with_tool=False):
@@ -71,12 +73,23 @@ def test_a_message_is_edited_in_place():
     assert context.messages[-1].text == "another answer"
 
 
+def test_a_message_is_edited_with_what_chat_takes():
+    context = filled(1)
+    context.edit(1, ["Look:", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
+    assert [part["type"] for part in context.messages[1].content] == ["text", "image"]
+    before = list(context.messages)
+    for content in (None, 3, ["Look:", None]):
+        with pytest.raises(ConfigurationError, match="A message can't hold"):
+            context.edit(1, content)
+    assert context.messages == before
+
+
 @pytest.mark.parametrize("change", [lambda c, m: c.edit(m, "x"), lambda c, m: c.pin(m)])
 def test_a_message_that_is_not_there_is_named(change):
     context = filled(2)
     with pytest.raises(ValueError, match="user message is not in the history"):
         change(context, LLMMessage("user", "question 0"))
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="no message 99: the history has 7"):
         change(context, 99)
 
 
@@ -98,6 +111,18 @@ def test_max_tokens_trims_by_the_vendors_count():
     context.count(Usage(input_tokens=2_000, output_tokens=0))
     context.prepare()
     assert context.get_tokens() <= 500
+
+
+def test_what_stays_is_measured_as_the_vendor_counts():
+    """An image is estimated at far more than some vendors count: what holds now must not be dropped next."""
+    context = ContextManager(max_tokens=500)
+    for number in range(4):
+        context.take([f"question {number}", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
+        context.add_message(LLMMessage("assistant", "answer"))
+    context.count(Usage(input_tokens=600))
+    assert context.prepare() == "trimmed 4 old messages"
+    assert context.get_tokens() == 300
+    assert context.prepare() == ""
 
 
 def test_undo_takes_back_the_last_turn():

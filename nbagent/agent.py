@@ -284,11 +284,16 @@ class Agent:
     def load(cls, path: str | os.PathLike[str], provider: Any = None, **options: Any) -> Agent:
         """An agent that goes on with a saved conversation, with any provider; `options` are those of `Agent`.
 
+        The saved system prompt stays, unless another is given.
+
         >>> agent = Agent.load("analysis.json", "claude:claude-sonnet-5", tools=[mean_by])      # doctest: +SKIP
         """
         messages, _ = saved.load(path)
         agent = cls(provider, **options)
+        given = agent.system_prompt
         agent.context.replace_history(messages)
+        if given:
+            agent.system_prompt = given
         return agent
 
     async def aclose(self) -> None:
@@ -301,10 +306,11 @@ class Agent:
         run_sync(self.aclose())
 
     def __repr__(self) -> str:
-        if self._provider is not None:
-            model = f"{self._provider.vendor}:{self._provider.model_name}"
+        provider: Any = self._provider or self._spec
+        if hasattr(provider, "model_name"):
+            model = f"{provider.vendor}:{provider.model_name}"
         else:
-            model = getattr(self._spec, "model", self._spec) or "model chosen at the first message"
+            model = getattr(provider, "model", provider) or "model chosen at the first message"
         counts = [(len(self.function_registry), "tool"), (len(self.context.messages), "message")]
         listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
         return f"<Agent {model}, {listed}>"

@@ -286,6 +286,11 @@ def test_the_repr_names_model_tools_and_messages_and_no_key():
     assert "sk-marker" not in repr(agent) + repr(agent.provider) + repr(agent.__dict__)
 
 
+def test_the_repr_of_an_agent_with_a_providers_instance_is_short():
+    assert repr(Agent(ScriptedProvider([]))) == "<Agent scripted:scripted, 0 tools, 0 messages>"
+    assert repr(Agent(ScriptedProvider([])).fork()) == "<Agent scripted:scripted, 0 tools, 0 messages>"
+
+
 async def test_approval_fails_closed_and_can_be_given():
     registry = FunctionRegistry()
     registry.register("add", "Add.", add, approve=True)

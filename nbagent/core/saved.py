@@ -30,7 +30,8 @@ def save(path: str | os.PathLike[str], messages: Sequence[LLMMessage], model: st
         raise ConfigurationError(
             f"the conversation can't be saved: it holds something that is no JSON ({error})"
         ) from None
-    target = Path(path)
+    target = Path(path).expanduser()
+    temporary = None
     try:
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
@@ -41,6 +42,8 @@ def save(path: str | os.PathLike[str], messages: Sequence[LLMMessage], model: st
             os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
         raise ConfigurationError(
             f"the conversation can't be saved to {str(target)!r}: {error.strerror or error}"
         ) from None
@@ -50,7 +53,7 @@ def load(path: str | os.PathLike[str]) -> tuple[list[LLMMessage], str]:
     """`(messages, model)` of a file, the messages repaired. Raises ConfigurationError for what is no such file."""
     source = str(path)
     try:
-        data: Any = json.loads(Path(path).read_text("utf-8"))
+        data: Any = json.loads(Path(path).expanduser().read_text("utf-8"))
     except OSError as error:
         raise ConfigurationError(f"no conversation can be loaded from {source!r}: {error.strerror or error}") from None
     except ValueError as error:

@@ -49,6 +49,20 @@ def test_the_system_prompt_can_be_another(agent, tmp_path):
     assert other.conversation_history[1:] == HISTORY[1:]
 
 
+def test_a_system_prompt_that_is_given_wins(agent, tmp_path):
+    agent.save(tmp_path / "talk.json")
+    other = Agent.load(tmp_path / "talk.json", "scripted", system_prompt="You are long.")
+    assert [m.text for m in other.conversation_history if m.role == "system"] == ["You are long."]
+    assert other.conversation_history[1:] == HISTORY[1:]
+
+
+def test_a_tilde_is_the_home_folder(agent, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    agent.save("~/talk.json")
+    assert Agent.load("~/talk.json", "scripted").conversation_history == HISTORY
+
+
 def test_what_was_cut_off_is_repaired(agent, tmp_path):
     del agent.conversation_history[3:]
     agent.save(tmp_path / "talk.json")
@@ -81,3 +95,7 @@ def test_a_failure_leaves_the_old_file(agent, tmp_path):
     agent.undo()
     with pytest.raises(ConfigurationError, match="No such file"):
         agent.save(tmp_path / "nowhere" / "talk.json")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ConfigurationError, match="directory"):
+        agent.save(tmp_path / "folder")
+    assert sorted(os.listdir(tmp_path)) == ["folder", "talk.json"]

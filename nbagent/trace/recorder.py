@@ -16,6 +16,7 @@ from nbagent.core.events import Event
 from nbagent.core.http_log import Exchange, collecting
 from nbagent.core.messages import LLMMessage
 from nbagent.core.run import new_id
+from nbagent.errors import ConfigurationError
 from nbagent.trace import http_log
 from nbagent.trace.rows import Row, about_exchange, about_outcome, as_json
 
@@ -100,7 +101,10 @@ class Trace:
         curl -sSN -X POST https://api.openai.com/v1/chat/completions \\
           -H "authorization: Bearer $OPENAI_API_KEY" ...
         """
-        return http_log.curl(self.rows("http")[index])
+        rows = self.rows("http")
+        if not rows:
+            raise ConfigurationError("no HTTP exchange is recorded: set record_http=True before the run")
+        return http_log.curl(rows[index])
 
     def save_har(self, path: str | Path) -> None:
         """Write the exchanges as an HTTP archive, which the network panel of a browser's developer tools opens."""

@@ -140,6 +140,8 @@ def test_the_command_without_a_body_and_of_any_exchange():
     assert trace.curl().endswith("--data-binary @- <<'BODY'\n{}\nBODY")
     with pytest.raises(IndexError):
         trace.curl(2)
+    with pytest.raises(ConfigurationError, match="record_http=True"):
+        Trace().curl()
     with pytest.raises(ConfigurationError, match="2,000 bytes"):
         trace_of(exchange(request_bytes=2_000, truncated=True)).curl()
 

@@ -81,6 +81,7 @@ class Chooser:
             raise ConfigurationError(f"tool_choice={choice!r} is neither a choice nor a tool: pass one of {known}.")
 
     def _forced(self, choice: str, functions: Functions | None, names: list[str]) -> Chosen:
+        asked = choice
         if choice == "required" and "required" not in self.takes and len(names) == 1:
             choice = names[0]
         if choice == "required" and "required" in self.takes:
@@ -91,7 +92,7 @@ class Chooser:
             alone = [item for item in functions or () if item["name"] == choice]
             return Chosen(alone, _REQUIRED[self.wire], choice)
         possible = "'auto', 'none' or a tool's name" if "named" in self.takes else "'auto' or 'none'"
-        raise ConfigurationError(f"tool_choice={choice!r} can't be asked of {self.model} here: pass {possible}.")
+        raise ConfigurationError(f"tool_choice={asked!r} can't be asked of {self.model} here: pass {possible}.")
 
 
 def _gemini(mode: str, **more: Any) -> dict[str, Any]:

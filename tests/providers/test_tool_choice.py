@@ -105,6 +105,12 @@ def test_forcing_a_call_from_a_model_that_thinks(spec, options, sent):
         assert body(spec, "add", **options)["tool_choice"] == sent
 
 
+def test_an_error_names_what_was_asked_for():
+    for choice in ("required", "add"):
+        with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}' can't be asked of glm-5.2"):
+            body("zhipu:glm-5.2", choice, [ADD])
+
+
 def test_an_error_names_the_cure_where_there_is_one():
     with pytest.raises(ConfigurationError, match="while it thinks: pass thinking=False with it"):
         body("deepseek:deepseek-v4-flash", "required")

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: What a provider is made with and no request has: in a body it would be refused, a key there would be told to others.
+_OF_THE_PROVIDER = frozenset(
+    str.split("api_key base_url client function_calling headers max_retries model streaming timeout vendor")
+)
 #: What decoding raises where an answer is not of the form that it should have.
 _UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 
@@ -181,6 +185,11 @@ class WireProvider(StreamingProvider):
         options: Mapping[str, Any],
     ) -> Asked:
         """A request's own options, and the provider's where it has none; its choice of tools where there are any."""
+        if misplaced := _OF_THE_PROVIDER.intersection(options):
+            raise ConfigurationError(
+                f"{', '.join(sorted(misplaced))} can't be given for one request: make a provider with it, "
+                f"create_provider({self.vendor!r}, …), and assign that to agent.provider."
+            )
         unsaid = {name for name in ("thinking", "tool_choice") if options.get(name) is None}
         own = {name: value for name, value in options.items() if name not in unsaid}
         both = {**self.options, **own}

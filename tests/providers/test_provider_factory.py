@@ -7,6 +7,7 @@ import traceback
 import pytest
 from loopback import Answer
 
+from nbagent import Agent
 from nbagent.config import AgentConfig
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import AuthenticationError, ConfigurationError, NbagentError
@@ -224,6 +225,15 @@ async def test_options_become_body_fields(loopback, connect):
     assert request.json["max_tokens"] == 9
     assert request.json["top_k"] == 3
     assert request.json["response_format"] == {"type": "json_object"}
+
+
+async def test_what_a_provider_is_made_with_is_no_option_of_a_request(loopback, connect):
+    """A key would go into the body, to the trace and to whoever reads it."""
+    agent = Agent(connect("open_source", model="m1"))
+    with pytest.raises(ConfigurationError, match="api_key, timeout can't be given for one request"):
+        await agent.chat("Hi", api_key="sk-marker", timeout=3)
+    assert not loopback.requests
+    assert "sk-marker" not in agent.trace.calls.to_string() + agent.trace.events.to_string()
 
 
 async def test_the_users_own_clients(loopback, connect):

@@ -179,7 +179,7 @@ def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 COMMANDS: dict[str, Command] = {
-    "status": Command(status, "", "the agent, its model and tools"),
+    "status": Command(status, "", "the agent: its model, how many tools and messages"),
     "tools": Command(tools, "[add NAME … | drop NAME …]", "its tools; kernel is the set that looks at variables"),
     "models": Command(models, "", "the models that its vendor offers"),
     "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),

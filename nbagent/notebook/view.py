@@ -89,7 +89,7 @@ class Transcript:
             case events.Retry():
                 del self.segments[self._turn_start :]
                 self.status = event.content or "trying again"
-            case events.Http():
+            case events.Http() | events.Context():
                 self.status = event.content or self.status
             case events.UsageReport():
                 self._count(event)

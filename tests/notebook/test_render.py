@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
+from nbagent.core import events
 from nbagent.notebook.render import preview, safe_html, signature
 from nbagent.notebook.view import CellView, TerminalView, Transcript
 
@@ -177,3 +178,9 @@ def test_in_a_terminal_text_comes_as_it_comes(capsys):
         "**Adelie** weigh 3700.7 g.",
     ]
     assert lines[3].startswith("[m · ")
+
+
+def test_the_cell_says_that_the_conversation_is_being_summed_up():
+    transcript = Transcript()
+    transcript.feed(events.Context("summarising 4 old messages"))
+    assert "summarising 4 old messages…" in transcript.plain()

@@ -1,10 +1,12 @@
-"""For all tests: how many examples property tests try, and where browser tests are collected."""
+"""For all tests: how many examples property tests try, fixtures, and where browser tests are collected."""
 
 import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+pytest_plugins = ["faults"]
 
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("full", max_examples=2_000, deadline=None)

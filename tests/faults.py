@@ -4,9 +4,11 @@ import asyncio
 import time
 
 import pytest
+import pytest_asyncio
 
 from nbagent import Agent, create_provider
 from nbagent.core.repair import repair
+from nbagent.providers import retry
 
 #: Each wire format, the first three over an SDK: the name to make it by, llmock's API, a model, further options.
 WIRES = {
@@ -24,6 +26,10 @@ ANSWER = "It is 22 degrees in Berlin, and it stays dry."
 #: What a broken attempt says. A server that paces it is still at it when the client hangs up.
 BROKEN = " ".join(f"wrong{number}" for number in range(2000))
 THANKS = "You are welcome."
+
+every_vendor = pytest.mark.parametrize("vendor", VENDORS)
+streamed = pytest.mark.parametrize("streaming", [True], ids=["streaming"])
+twice = pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
 
 
 class Providers:
@@ -150,3 +156,34 @@ class Talk:
         result = await self.ask("Thanks")
         assert (result.status, result.content, self.shown, self.retried) == ("ok", THANKS, THANKS, [])
         assert self.ran == ran
+
+
+# -- fixtures, for all tests (see `conftest`) -------------------------------------------------------------------------
+
+
+@pytest.fixture(params=WIRES)
+def vendor(request):
+    return request.param
+
+
+@pytest.fixture(params=[True, False], ids=["streaming", "whole"])
+def streaming(request):
+    return request.param
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def providers(llmock_server):
+    made = Providers(llmock_server.base_url)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def clock(llmock_server, monkeypatch):
+    from llmock import middleware, ratelimit
+
+    made = Clock(llmock_server.state.journal)
+    monkeypatch.setattr(retry, "asyncio", made)
+    for module in (middleware, ratelimit):
+        monkeypatch.setattr(module, "time", made)
+    return made

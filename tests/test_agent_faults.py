@@ -7,9 +7,8 @@ goes by the same clock as the client's waits, which therefore last as long as th
 import random
 
 import pytest
-import pytest_asyncio
-from faults import ANSWER, THANKS, VENDORS, WIRES, Clock, Providers, Talk
-from llmock import chaos, middleware, ratelimit
+from faults import ANSWER, THANKS, Talk, every_vendor, streamed, twice
+from llmock import chaos
 
 from nbagent.core.repair import repair
 from nbagent.errors import (
@@ -21,7 +20,6 @@ from nbagent.errors import (
     RateLimitError,
     ServerError,
 )
-from nbagent.providers import retry
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -37,40 +35,11 @@ LASTING = {
     413: BadRequestError,
     422: BadRequestError,
 }
-every_vendor = pytest.mark.parametrize("vendor", VENDORS)
-streamed = pytest.mark.parametrize("streaming", [True], ids=["streaming"])
-twice = pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
-
-
-@pytest.fixture(params=WIRES)
-def vendor(request):
-    return request.param
-
-
-@pytest.fixture(params=[True, False], ids=["streaming", "whole"])
-def streaming(request):
-    return request.param
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def providers(llmock_server):
-    made = Providers(llmock_server.base_url)
-    yield made
-    await made.aclose()
 
 
 @pytest.fixture
 def talk(providers, vendor, streaming, llmock):
     return Talk(providers.get(vendor, streaming))
-
-
-@pytest.fixture
-def clock(llmock_server, monkeypatch):
-    made = Clock(llmock_server.state.journal)
-    monkeypatch.setattr(retry, "asyncio", made)
-    for module in (middleware, ratelimit):
-        monkeypatch.setattr(module, "time", made)
-    return made
 
 
 def statuses(llmock):

@@ -8,15 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
-from faults import ANSWER, BROKEN, THANKS, VENDORS, WIRES, Clock, Providers, Talk
+from faults import ANSWER, BROKEN, THANKS, Providers, Talk, every_vendor, streamed, twice
 from llmock import middleware
 from llmock.scenarios import Reply, ToolCall
 
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import IncompleteStreamError, ProviderTimeoutError
-from nbagent.providers import retry
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("clock")]
 
 HI = [LLMMessage("user", "Hi")]
 BREAKS = ["disconnect", "truncate", "corrupt"]
@@ -28,27 +27,7 @@ FOR_EVER_S = 60
 TAIL = {"openai chat": 2, "open_source": 2}
 #: Both SDKs and httpx.
 TRANSPORTS = ["openai chat", "claude", "gemini"]
-twice = pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
-streamed = pytest.mark.parametrize("streaming", [True], ids=["streaming"])
 transports = pytest.mark.parametrize("vendor", TRANSPORTS)
-every_vendor = pytest.mark.parametrize("vendor", VENDORS)
-
-
-@pytest.fixture(params=WIRES)
-def vendor(request):
-    return request.param
-
-
-@pytest.fixture(params=[True, False], ids=["streaming", "whole"])
-def streaming(request):
-    return request.param
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def providers(llmock_server):
-    made = Providers(llmock_server.base_url)
-    yield made
-    await made.aclose()
 
 
 @pytest.fixture
@@ -69,14 +48,6 @@ async def hasty_providers(llmock_server):
 @pytest.fixture
 def impatient(hasty_providers, vendor, streaming, llmock):
     return Talk(hasty_providers.get(vendor, streaming))
-
-
-@pytest.fixture(autouse=True)
-def clock(llmock_server, monkeypatch):
-    made = Clock(llmock_server.state.journal)
-    monkeypatch.setattr(retry, "asyncio", made)
-    monkeypatch.setattr(middleware, "time", made)
-    return made
 
 
 async def length_of(talk, llmock, reply):

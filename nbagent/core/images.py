@@ -29,6 +29,7 @@ MAX_BYTES = 5 * 2**20 * 3 // 4
 MAX_FILE_SIDE = 8000
 
 _FORMATS = "PNG, JPEG, GIF or WebP"
+_KNOWN = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ACCEPTED = (
     "Give a text, a matplotlib figure or Axes, a PIL image, a pathlib.Path, the bytes of a PNG, JPEG, GIF or WebP "
     'file, a part such as {"type": "image", "url": "https://…"}, or a list of these'
@@ -183,10 +184,11 @@ def _known_part(part: Part) -> Part:
             raise ConfigurationError(f"{url!r} is no address of an image. For a file, give pathlib.Path({url!r}).")
         return part
     if isinstance(data, str) and data:
-        if "media_type" in part:
-            return part
         image = Image.from_part({"data": data})
-        return image.to_part() if image else _from_bytes(data.encode(), "The image part's data")
+        if image is None and part.get("media_type", _KNOWN[0]) in _KNOWN:
+            return _from_bytes(data.encode(), "The image part's data")
+        known = {"data": data, "media_type": image.media_type} if image else {}
+        return {key: value for key, value in part.items() if key != "url"} | known
     if isinstance(data, (bytes, bytearray, memoryview)):
         return _from_bytes(bytes(data), "The image part's data")
     raise unacceptable(part)

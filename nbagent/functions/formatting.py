@@ -43,7 +43,7 @@ def format_result(result: Any) -> Content:
     if isinstance(result, str):
         return str(result)
     if _are_parts(result):
-        return list(result)
+        return [image_part(part) for part in result]
     if is_picture(result):
         return [image_part(result)]
     if isinstance(result, (list, tuple)) and any(map(is_picture, result)):

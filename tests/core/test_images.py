@@ -126,6 +126,7 @@ def test_the_camera_s_orientation_is_kept_where_a_photo_is_scaled_down():
     ({"text": "no type"}, "Give a text, a matplotlib figure"),
     ({"type": "image", "url": "cat.png"}, r"no address of an image. For a file, give pathlib.Path\('cat.png'\)"),
     ({"type": "image", "data": "bm90aGluZw=="}, "no image that models take"),
+    ({"type": "image", "media_type": "image/png", "data": "bm90aGluZw=="}, "no image that models take"),
     ({"type": "image", "path": "/no/such/cat.png"}, "The image '/no/such/cat.png' can't be read: No such file"),
     ({"type": "image", "path": "."}, "can't be read: Is a directory.*The current folder is"),
 ])  # fmt: skip
@@ -147,6 +148,9 @@ def test_parts():
     ]  # fmt: skip
     assert image_part({"type": "image", "url": f"data:image/jpeg;base64,{png['data']}"}) == png, "by its first bytes"
     assert image_part({"type": "image", "data": png["data"]}) == png
+    assert image_part({"type": "image", "media_type": "image/jpeg", "data": png["data"]}) == png
+    heic = {"type": "image", "media_type": "image/heic", "data": "AAAA"}
+    assert image_part(heic) == heic, "some vendors take more formats"
     assert image_part({"type": "image", "data": file()}) == png
 
 

@@ -18,6 +18,7 @@ import PIL.Image
 import pydantic
 import pytest
 
+from nbagent.errors import ConfigurationError
 from nbagent.functions.formatting import NO_VALUE, format_error, format_result, shorten
 
 mpl.use("Agg")
@@ -151,8 +152,10 @@ def test_a_list_with_an_image_keeps_its_order():
 
 
 def test_message_parts_pass_through():
-    parts = [{"type": "text", "text": "a"}, {"type": "image", "media_type": "image/png", "data": "eA=="}]
+    parts = [{"type": "text", "text": "a"}, {"type": "image", "media_type": "image/gif", "data": "R0lGODlh"}]
     assert format_result(parts) == parts
+    with pytest.raises(ConfigurationError, match="no image that models take"):  # each later request would be refused
+        format_result([{"type": "image", "media_type": "image/png", "data": "eA=="}])
     assert format_result([{"type": "text", "text": "a", "more": 1}]) == '[{"type": "text", "text": "a", "more": 1}]'
 
 

@@ -8,7 +8,8 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What a provider is made with and no request has: in a body it would be refused, a key there would be told to others.
-_OF_THE_PROVIDER = frozenset(
-    str.split("api_key base_url client function_calling headers max_retries model streaming timeout vendor")
-)
 #: What decoding raises where an answer is not of the form that it should have.
 _UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 
@@ -185,7 +182,7 @@ class WireProvider(StreamingProvider):
         options: Mapping[str, Any],
     ) -> Asked:
         """A request's own options, and the provider's where it has none; its choice of tools where there are any."""
-        if misplaced := _OF_THE_PROVIDER.intersection(options):
+        if misplaced := _settings(type(self)).intersection(options):
             raise ConfigurationError(
                 f"{', '.join(sorted(misplaced))} can't be given for one request: make a provider with it, "
                 f"create_provider({self.vendor!r}, …), and assign that to agent.provider."
@@ -339,6 +336,14 @@ class WireProvider(StreamingProvider):
             error.__context__ = None  # what a parser choked on holds the whole answer
             error.vendor, error.model = self.vendor, self.model_name
         return error
+
+
+@cache
+def _settings(cls: type[WireProvider]) -> frozenset[str]:
+    """What a provider is made with, and no request has: a key in a request's body would be told to others."""
+    makers = [signature(vars(base)["__init__"]) for base in cls.__mro__[:-1] if "__init__" in vars(base)]
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return frozenset(name for maker in makers for name, each in maker.parameters.items() if each.kind in kinds)
 
 
 def _secret(value: str | SecretStr | None) -> SecretStr | None:

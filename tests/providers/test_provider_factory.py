@@ -227,11 +227,15 @@ async def test_options_become_body_fields(loopback, connect):
     assert request.json["response_format"] == {"type": "json_object"}
 
 
-async def test_what_a_provider_is_made_with_is_no_option_of_a_request(loopback, connect):
+@pytest.mark.parametrize(
+    ("vendor", "own"), [("open_source", {}), ("claude", {"cache": "1h"}), ("openai", {"api": "chat"})]
+)
+async def test_what_a_provider_is_made_with_is_no_option_of_a_request(loopback, connect, vendor, own):
     """A key would go into the body, to the trace and to whoever reads it."""
-    agent = Agent(connect("open_source", model="m1"))
-    with pytest.raises(ConfigurationError, match="api_key, timeout can't be given for one request"):
-        await agent.chat("Hi", api_key="sk-marker", timeout=3)
+    agent = Agent(connect(vendor, model="m1"))
+    named = ", ".join(sorted(["api_key", "timeout", *own]))
+    with pytest.raises(ConfigurationError, match=f"{named} can't be given for one request"):
+        await agent.chat("Hi", api_key="sk-marker", timeout=3, **own)
     assert not loopback.requests
     assert "sk-marker" not in agent.trace.calls.to_string() + agent.trace.events.to_string()
 

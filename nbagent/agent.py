@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
@@ -321,6 +321,5 @@ def _limits(given: Limits | None, config: AgentConfig | None) -> Limits:
     limits = (given or Limits()).or_else(Limits.from_environment())
     if config is None:
         return limits
-    names = ("max_tool_calls", "max_total_tokens", "max_cost", "max_seconds", "tool_seconds")
-    configured = {name: getattr(config, name) for name in names}
-    return limits.or_else(Limits(max_iterations=config.max_tool_iterations, **configured))
+    names = {each.name: each.name for each in fields(Limits)} | {"max_iterations": "max_tool_iterations"}
+    return limits.or_else(Limits(**{name: getattr(config, configured) for name, configured in names.items()}))

@@ -28,6 +28,8 @@ class AgentConfig:
     provider: str | None = None
     max_tool_calls: int | None = None
     max_total_tokens: int | None = None
+    max_input_tokens: int | None = None
+    max_output_tokens: int | None = None
     max_cost: float | None = None  # US dollars
     max_seconds: float | None = None
     tool_seconds: float | None = None

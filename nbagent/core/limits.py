@@ -22,13 +22,13 @@ VARIABLE_PREFIX = "NBAGENT_"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one run may spend. `None` is no limit; `max_iterations` counts model requests and is 10 if not given.
+    """How much one run may spend. `None` sets no limit; `max_iterations` counts model requests and is 10 if not given.
 
     Tokens, dollars and seconds include what agents spend that a tool of the run asks. `tool_seconds` is for one call of
     a tool that names no timeout of its own; 15 if not given.
 
     Each limit can also be set by an environment variable, `NBAGENT_MAX_COST` for `max_cost`; an argument wins over it,
-    and it wins over `AgentConfig`.
+    and it wins over `AgentConfig`. `math.inf` as an argument lifts a limit that they set.
 
     >>> Limits(max_cost=0.05, max_seconds=60).max_cost
     0.05

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import math
+from dataclasses import fields
 
 import pytest
 
@@ -21,6 +23,15 @@ def test_an_argument_beats_the_environment_and_that_the_configuration(monkeypatc
     assert Agent(config).limits == Limits(max_iterations=2, max_cost=0.2, max_seconds=3)
     given = Limits(max_iterations=1, tool_seconds=1)
     assert Agent(config, limits=given).limits == Limits(1, max_cost=0.2, max_seconds=3, tool_seconds=1)
+    lifted = Agent(config, limits=Limits(max_cost=math.inf)).limits
+    assert lifted.max_cost == math.inf
+
+
+def test_every_limit_can_be_configured():
+    values = {each.name: number for number, each in enumerate(fields(Limits), 1)}
+    configured = {**values, "max_tool_iterations": values["max_iterations"]}
+    del configured["max_iterations"]
+    assert Agent(AgentConfig(model="m", **configured)).limits == Limits(**values)
 
 
 @pytest.mark.parametrize("name", ["MAX_ITERATIONS", "MAX_TOOL_CALLS", "MAX_TOTAL_TOKENS", "MAX_COST", "TOOL_SECONDS"])

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nbagent.providers import register_provider as register_provider
     from nbagent.providers.base import LLMProvider as LLMProvider
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
-    from nbagent.trace.recorder import Trace as Trace
+    from nbagent.trace.trace import Trace as Trace
 
 __version__ = "0.1.0"
 
@@ -55,7 +55,7 @@ _WHERE = {
     "ScriptedProvider": "providers.scripted",
     "StreamingHandler": "core.stream",
     "ToolExecutor": "functions.executor",
-    "Trace": "trace.recorder",
+    "Trace": "trace.trace",
     "Usage": "core.messages",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",

@@ -26,7 +26,7 @@ from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry
 from nbagent.pricing import price
 from nbagent.providers import resolve
-from nbagent.trace.recorder import Trace
+from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -8,7 +8,7 @@ import sys
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
@@ -59,11 +59,23 @@ def test_an_empty_trace_keeps_its_columns(tmp_path, name):
     assert_same(Trace(), Trace.load(tmp_path / name))
 
 
-@given(ts=st.floats(0, 4e9), text=st.text(), number=st.integers(-(2**63), 2**63 - 1), real=st.floats(allow_nan=False))
-def test_any_values_survive(tmp_path_factory, ts, text, number, real):
+ROWS = st.fixed_dictionaries(
+    {
+        "run_id": st.text(),
+        "ts": st.floats(0, 4e9),
+        "n_calls": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "cost_usd": st.none() | st.floats(allow_nan=False),
+        "replayed": st.none() | st.booleans(),
+        "ended": st.none() | st.floats(0, 4e9),
+    }
+)
+
+
+@settings(max_examples=10)  # each is many rows
+@given(st.lists(ROWS, min_size=20, max_size=40))
+def test_any_values_survive(tmp_path_factory, rows):
     trace = Trace()
-    row = {"run_id": text, "ts": ts, "n_calls": number, "cost_usd": real, "replayed": True, "started": ts}
-    trace._rows["runs"].append(row)
+    trace._rows["runs"] += rows
     folder = tmp_path_factory.mktemp("any")
     for name in FORMATS:
         trace.save(folder / name)

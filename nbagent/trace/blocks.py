@@ -51,7 +51,9 @@ def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought:
     native = list(_native_blocks(items, message))
     said = "".join(block["text"] for block in native if block["type"] in ("text", "refusal"))
     called = sum(map(_is_call, items))
-    if said != message.text or called != len(message.tool_calls or ()):  # no list of blocks, or of another shape
+    if (
+        not items or said != message.text or called != len(message.tool_calls or ())
+    ):  # no list of blocks, or of another shape
         native = [block for block in native if block["type"] in ("thinking", "redacted")]
         native += _neutral_blocks(message.content, str(facts.get("refusal") or ""))
         native += [_call(call) for call in message.tool_calls or ()]
@@ -168,12 +170,9 @@ def _call(call: FunctionCall, item: Item | None = None) -> Row:
 
 
 def _block(kind: str, text: str | None, item: Item | None = None, name: str | None = None) -> Row:
-    kept = {key: value for key, value in (item or {}).items() if key not in _SAID}
-    return {
-        "type": kind,
-        "name": name,
-        "text": text,
-        "chars": None if text is None else len(text),
-        "signature": any(kept.get(key) for key in _SIGNATURES),
-        "provider_data": as_json(kept) if kept.keys() - {"type"} else None,
-    }
+    block = {"type": kind, "name": name, "text": text, "chars": None if text is None else len(text), "signature": False}
+    if item:
+        kept = {key: value for key, value in item.items() if key not in _SAID}
+        block["signature"] = any(kept.get(key) for key in _SIGNATURES)
+        block["provider_data"] = as_json(kept) if kept.keys() - {"type"} else None
+    return block

@@ -67,8 +67,8 @@ class Recorder:
         """Append a row with the columns that all tables share."""
         run_id = event.metadata["run_id"]
         open_run = self._open.get(run_id)
-        shared = {"run_id": run_id, "session_id": self.session_id, "ts": time.time()}
-        row = {**shared, "cell_id": open_run.row["cell_id"] if open_run else None, **values}
+        cell_id = open_run.row["cell_id"] if open_run else None
+        row = {"run_id": run_id, "session_id": self.session_id, "ts": time.time(), "cell_id": cell_id, **values}
         self._rows[table].append(row)
         return row
 
@@ -189,11 +189,11 @@ class Recorder:
 
     def _message(self, event: Event, message: LLMMessage, blocks: list[Row]) -> list[Row]:
         """A message's row and those of its blocks, which are returned."""
-        rows, message_id = self._rows["messages"], new_id("msg")
-        self._add(
+        rows = self._rows["messages"]
+        row = self._add(
             "messages",
             event,
-            message_id=message_id,
+            message_id=new_id("msg"),
             parent_id=rows[-1]["message_id"] if rows else None,
             turn=event.metadata.get("step"),
             index=len(rows),
@@ -203,11 +203,13 @@ class Recorder:
             call_id=event.metadata.get("call_id"),
             tokens_est=estimate_tokens(message),
         )
-        shared = {"message_id": message_id, **{key: event.metadata.get(key) for key in ("call_id", "tool_call_id")}}
-        return [
-            self._add("blocks", event, block_id=f"{message_id}_{index}", index=index, **shared, **block)
+        shared = {key: row[key] for key in _OF_MESSAGE} | {"tool_call_id": event.metadata.get("tool_call_id")}
+        made = [
+            {**shared, "block_id": f"{row['message_id']}_{index}", "index": index, **block}
             for index, block in enumerate(blocks)
         ]
+        self._rows["blocks"] += made
+        return made
 
     def _ended(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """The run's row is completed from its own calls; what was cut off says so."""
@@ -270,6 +272,8 @@ def _sum(numbers: list[int]) -> int | None:
 
 
 _NOTHING = LLMMessage("assistant")
+#: What a block has from its message.
+_OF_MESSAGE = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
 #: What is known of a run when it starts.
 _ORIGIN = ("parent_run_id", "agent", "source", "cell_id", "execution_count", "output_type")
 USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens")

@@ -11,6 +11,7 @@ from nbagent.core import events as kinds
 from nbagent.core.http_log import collecting
 from nbagent.errors import ConfigurationError
 from nbagent.trace import http_log
+from nbagent.trace.overview import as_html, overview
 from nbagent.trace.recorder import TABLES, Recorder
 from nbagent.trace.rows import as_json
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import os
 
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from nbagent.trace.frames import TraceFrame
 
@@ -133,6 +135,24 @@ class Trace(Recorder):
             tables = {name: frames.build(name, rows) for name, rows in kept.items()}
             return {**tables, "usage": frames.usage(kept["calls"])}
 
+    def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw when each model call and tool ran and how long it took; tools that ran side by side overlap.
+
+        Of one run, or of all, pauses between them left out. Needs matplotlib: `pip install 'nbagent[plot]'`.
+
+        >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
+        """
+        from nbagent.trace import timeline
+
+        of_run = {"calls": self.calls, "tool_calls": self.tool_calls} if run_id is None else self.run(run_id)
+        return timeline.draw(of_run["calls"], of_run["tool_calls"], ax)
+
+    def plot_usage(self, ax: Axes | None = None) -> Axes:
+        """Draw the tokens of each run, input and output, and above them the dollars, where they are known and not 0."""
+        from nbagent.trace import timeline
+
+        return timeline.plot_usage(self.usage, ax)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all tables to a file that `Trace.load`, or any other tool, reads; what the name ends with says which.
 
@@ -217,6 +237,10 @@ class Trace(Recorder):
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(self._rows[name])} {name}" for name in ("runs", "calls", "tool_calls", "events"))
         return f"<Trace: {counts.replace('_', ' ')}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of the trace itself: models, tools, tokens and cost, summed up."""
+        return as_html(overview({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))
 
     def _frame(self, name: str) -> TraceFrame:
         from nbagent.trace import frames

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,10 @@ from nbagent.core.images import described
 from nbagent.core.messages import LLMMessage
 from nbagent.core.turn import new_id
 from nbagent.trace.blocks import blocks_of, thinking_of
+from nbagent.trace.journal import Journal
 from nbagent.trace.rows import Row, about_exchange, about_outcome, as_json
+
+log = logging.getLogger("nbagent")
 
 #: The tables that are recorded; `usage` is summed up from `calls`.
 TABLES = ("runs", "calls", "messages", "blocks", "tool_calls", "thinking", "events", "http")
@@ -35,6 +39,7 @@ class Recorder:
         self._open: dict[str, _OpenRun] = {}
         self._system: str | None = None
         self._version = 0
+        self._journal: Journal | None = None
 
     def rows(self, table: str) -> list[Row]:
         """Copies of a table's rows as dicts, oldest first."""
@@ -62,6 +67,16 @@ class Recorder:
             self._note(event)
             if event.type in _ENDS:
                 self._open.pop(event.metadata["run_id"], None)
+            if self._journal is not None and (event.type == "turn_started" or event.type in _ENDS):
+                self._write(self._journal)
+
+    def _write(self, journal: Journal) -> None:
+        """A full disk ends the file, not the run."""
+        try:
+            journal.write(self._rows)
+        except OSError as error:
+            self._journal = None
+            log.warning("the trace is not written to %s any more: %s", journal.path, error)
 
     def _add(self, table: str, event: Event, **values: Any) -> Row:
         """Append a row with the columns that all tables share."""

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.whole_files import replacing, replacing_folder
 from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.trace import journal
+from nbagent.trace.journal import FORMAT, check
 from nbagent.trace.rows import Row
 
 if TYPE_CHECKING:
     from nbagent.trace.frames import TraceFrame
 
-FORMAT, VERSION = "nbagent trace", 1
 #: "nbag", in the head of a SQLite file: https://www.sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = int.from_bytes(b"nbag", "big")
 
@@ -55,16 +56,6 @@ def _by_suffix(path: Path) -> tuple[Callable[[Mapping[str, TraceFrame], Path], N
     if path.suffix not in _FORMATS:
         raise ConfigurationError(f"{path.name!r} says no format of traces: let its name end with {', '.join(_FORMATS)}")
     return _FORMATS[path.suffix]
-
-
-def _check(path: Path, form: Any, version: Any) -> None:
-    if form != FORMAT or not isinstance(version, int):
-        raise ConfigurationError(f"{str(path)!r} is no saved trace: trace.save(path) writes one")
-    if version > VERSION:
-        raise ConfigurationError(
-            f"{str(path)!r} has version {version} of the trace's schema, and this nbagent reads up to version "
-            f"{VERSION}: update nbagent"
-        )
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
@@ -108,7 +99,7 @@ def _save_sqlite(frames: Mapping[str, TraceFrame], path: Path) -> None:
     kinds = {COUNT: "INTEGER", FLAG: "INTEGER", REAL: "REAL"}
     with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as database, database:
         database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        database.execute(f"PRAGMA user_version = {VERSION}")
+        database.execute(f"PRAGMA user_version = {journal.VERSION}")
         for table, frame in frames.items():
             columns = ", ".join(f'"{name}" {kinds.get(str(dtype), "TEXT")}' for name, dtype in frame.dtypes.items())
             database.execute(f'CREATE TABLE "{table}" ({columns})')
@@ -123,7 +114,7 @@ def _load_sqlite(path: Path) -> Tables:
         database.row_factory = sqlite3.Row
         (application,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()
-        _check(path, FORMAT if application == APPLICATION_ID else None, version)
+        check(path, FORMAT if application == APPLICATION_ID else None, version)
         stored = {table: database.execute(f'SELECT * FROM "{table}" ORDER BY rowid') for table in TABLES}  # noqa: S608
         return {table: [_row(table, dict(row)) for row in rows] for table, rows in stored.items()}
 
@@ -136,7 +127,7 @@ def _save_parquet(frames: Mapping[str, TraceFrame], path: Path) -> None:
     with replacing_folder(path) as folder:
         for table, frame in frames.items():
             data = arrow.Table.from_pandas(frame, preserve_index=False)
-            about = {"format": FORMAT, "version": str(VERSION)}
+            about = {"format": FORMAT, "version": str(journal.VERSION)}
             data = data.replace_schema_metadata({**(data.schema.metadata or {}), **about})
             parquet.write_table(data, folder / f"{table}.parquet")
 
@@ -150,7 +141,7 @@ def _load_parquet(path: Path) -> Tables:
         data = parquet.ParquetFile(path / f"{table}.parquet").read()
         about = data.schema.metadata or {}
         version = about.get(b"version", b"").decode()
-        _check(path, about.get(b"format", b"").decode(), int(version) if version.isdigit() else None)
+        check(path, about.get(b"format", b"").decode(), int(version) if version.isdigit() else None)
         tables[table] = [_row(table, row) for row in data.to_pylist()]
     return tables
 
@@ -171,7 +162,7 @@ def _pyarrow() -> tuple[Any, Any]:
 
 def _save_jsonl(frames: Mapping[str, TraceFrame], path: Path) -> None:
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.write(json.dumps({"format": FORMAT, "version": VERSION}) + "\n")
+        file.write(json.dumps({"format": FORMAT, "version": journal.VERSION}) + "\n")
         for table, frame in frames.items():
             names = list(frame.columns)
             for values in _plain(frame):
@@ -180,10 +171,14 @@ def _save_jsonl(frames: Mapping[str, TraceFrame], path: Path) -> None:
 
 
 def _load_jsonl(path: Path) -> Tables:
-    """The whole lines; the last one may be torn, where a file was cut while it was copied or written."""
+    """The whole lines; the last one may be torn, where a file was cut while it was copied or written.
+
+    A line with a number stands for the row of that number in its session, the last one counts (see `journal`).
+    """
     from nbagent.trace.recorder import TABLES
 
     tables: Tables = {table: [] for table in TABLES}
+    places: dict[tuple[str, str | None, int], int] = {}
     with path.open("rb") as file:
         for number, line in enumerate(file):
             try:
@@ -193,9 +188,15 @@ def _load_jsonl(path: Path) -> Tables:
                     raise ConfigurationError(f"{str(path)!r} is no saved trace: line {number + 1} is no JSON") from None
                 break
             if number == 0:
-                _check(path, data.get("format"), data.get("version"))
+                check(path, data.get("format"), data.get("version"))
             elif data["table"] in tables:
-                tables[data["table"]].append(_row(data["table"], data["row"]))
+                rows, row = tables[data["table"]], _row(data["table"], data["row"])
+                place = (
+                    len(rows)
+                    if "n" not in data
+                    else places.setdefault((data["table"], row["session_id"], data["n"]), len(rows))
+                )
+                rows[place : place + 1] = [row]
     return tables
 
 

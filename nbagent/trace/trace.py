@@ -11,6 +11,7 @@ from nbagent.core import events as kinds
 from nbagent.core.http_log import collecting
 from nbagent.errors import ConfigurationError
 from nbagent.trace import http_log
+from nbagent.trace.journal import Journal
 from nbagent.trace.overview import as_html, overview
 from nbagent.trace.recorder import TABLES, Recorder
 from nbagent.trace.rows import as_json
@@ -166,6 +167,23 @@ class Trace(Recorder):
         from nbagent.trace import store
 
         store.save({name: self._frame(name) for name in TABLES}, Path(path))
+
+    def stream_to(self, path: str | os.PathLike[str] | None) -> None:
+        """Append to a `.jsonl` file from now on: what is there already, and what is new after each turn.
+
+        It can be read while it grows. A run that crashes is in it up to its last turn. None ends it.
+
+        >>> agent.trace.stream_to("monday.jsonl")                           # doctest: +SKIP
+        """
+        with self._lock:
+            self._journal = None
+            if path is None:
+                return
+            if Path(path).suffix != ".jsonl":
+                raise ConfigurationError(f"{str(path)!r} can't be appended to: let its name end with .jsonl")
+            journal = Journal(Path(path))
+            journal.write(self._rows)
+            self._journal = journal
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
 from nbagent.errors import ConfigurationError, MissingDependencyError
-from nbagent.trace import store
+from nbagent.trace import journal, store
 from nbagent.trace.frames import COLUMNS
 from nbagent.trace.recorder import TABLES
 
@@ -71,8 +71,8 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=10)  # each is many rows
-@given(st.lists(ROWS, min_size=20, max_size=40))
+@settings(max_examples=5)  # each is many rows
+@given(st.lists(ROWS, min_size=10, max_size=30))
 def test_any_values_survive(tmp_path_factory, rows):
     trace = Trace()
     trace._rows["runs"] += rows
@@ -123,7 +123,7 @@ async def test_other_tools_read_the_files(trace, tmp_path):
 
 
 async def test_a_newer_schema_is_an_error_that_says_so(trace, tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "VERSION", 2)
+    monkeypatch.setattr(journal, "VERSION", 2)
     for name in FORMATS:
         trace.save(tmp_path / name)
     monkeypatch.undo()

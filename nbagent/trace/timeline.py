@@ -34,19 +34,29 @@ def spans(calls: pd.DataFrame, tools: pd.DataFrame) -> list[Span]:
     """What happened, by time: each model call and each tool call on a lane of its own.
 
     From the request to the first token is `waiting`, where that is known. The time between two runs, in which nothing
-    happened, is left out, and so is what has no end.
+    happened, is left out, and so is what has no end. A replayed call takes its time of the recording, and what really
+    followed at once comes after it.
     """
     ended = [table[table["started"].notna() & table["duration_s"].notna()] for table in (calls, tools)]
     steps: list[Any] = [row for table in ended for row in table.to_dict("records")]
+    steps.sort(key=lambda row: row["started"].timestamp())
     found: list[Span] = []
-    idle, busy_until, seen = 0.0, None, set[str]()
-    for lane, row in enumerate(sorted(steps, key=lambda each: each["started"].timestamp())):
-        begin, seconds = row["started"].timestamp(), float(row["duration_s"])
-        if busy_until is None or (begin > busy_until and row["run_id"] not in seen):
-            idle += begin - (busy_until or 0.0)
-        seen.add(row["run_id"])
-        busy_until = max(busy_until or 0.0, begin + seconds)
-        found += _of(row, lane, begin - idle, seconds)
+    shift, busy, seen = 0.0, 0.0, set[str]()
+    after: dict[str, float] = {}  # by run: where its last replayed call ends
+    for lane, row in enumerate(steps):
+        run, seconds, start = row["run_id"], float(row["duration_s"]), row["started"].timestamp() + shift
+        least = after.get(run, 0.0)
+        if run not in seen:
+            seen.add(run)
+            least = busy if after else 0.0
+            start -= (pause := max(0.0, start - busy))
+            shift -= pause
+        shift += max(0.0, least - start)
+        start = max(least, start)
+        if _is(row.get("replayed")):
+            after[run] = start + seconds
+        busy = max(busy, start + seconds)
+        found += _of(row, lane, start, seconds)
     return found
 
 
@@ -142,8 +152,8 @@ def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
             ax.text(place, top, _dollars(cost), ha="center", va="bottom", fontsize=8)
     ax.set_xlabel("run")
     ax.set_ylabel("tokens")
-    ax.set_xlim(0.3, max(len(places), 1) + 0.7)
-    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    ax.set_xlim(0.3, max(len(places), 3) + 0.7)
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     _tidy(ax)
     if places:

@@ -7,6 +7,7 @@ import sys
 import pandas as pd
 import pytest
 
+import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace.timeline import MOST_STEPS, packed, spans
@@ -74,6 +75,24 @@ async def test_pauses_between_runs_are_left_out(trace):
     apart = calls.assign(started=calls["started"].where(~later, calls["started"] + pd.Timedelta(hours=3)))
     end = max(span.start + span.seconds for span in spans(apart, trace.tool_calls))
     assert end < 60
+
+
+async def test_what_follows_a_replayed_call_is_drawn_after_it(tmp_path):
+    path = tmp_path / "run.jsonl"
+    turns = [FunctionCall("double", {"x": 4}, "1"), "It is 8.", "Hi."]
+    with nbagent.record(path):
+        live = Agent(ScriptedProvider(turns), tools=[double])
+        await live.chat("Twice 4?")
+        await live.chat("Hello")
+    path.write_text(re.sub(r'"duration_s": [\d.e-]+', '"duration_s": 100.0', path.read_text()))
+    agent = Agent(ScriptedProvider([]), tools=[double])
+    with nbagent.replay(path):
+        await agent.chat("Twice 4?")
+        await agent.chat("Hello")
+    found = spans(agent.trace.calls, agent.trace.tool_calls)
+    starts = {span.lane: span.start for span in reversed(found)}
+    assert [round(start) for start in starts.values()] == [200, 100, 100, 0]
+    assert starts[1] >= 100
 
 
 async def test_the_timeline_names_models_and_tools(trace):

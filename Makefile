@@ -67,11 +67,13 @@ types: $(VENV)/.dev ## mypy, strict
 	@echo "Types (mypy --strict)"
 	@$(BIN)/mypy
 
-bench: $(VENV)/.dev ## measure import times, interrupts and the embedded model
+bench: $(VENV)/.dev ## measure import times, interrupts, traces and the embedded model
 	@$(PULL)
 	@$(BIN)/python tests/benchmarks/imports.py
 	@echo
 	@$(BIN)/python tests/benchmarks/interrupt.py
+	@echo
+	@$(BIN)/python tests/benchmarks/trace.py
 	@echo
 	@$(BIN)/python tests/benchmarks/local_model.py
 

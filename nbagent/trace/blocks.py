@@ -45,22 +45,34 @@ def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought:
     ['thinking', 'text']
     """
     if message.role == "tool":
-        return [_block("tool_result", described(message.content), name=message.name), *_pictures(message.content)]
-    facts = (response.metadata or {}) if response else {}
-    items = list(_items(response.raw_response)) if response else []
-    native = list(_native_blocks(items, message))
-    said = "".join(block["text"] for block in native if block["type"] in ("text", "refusal"))
-    called = sum(map(_is_call, items))
-    if (
-        not items or said != message.text or called != len(message.tool_calls or ())
-    ):  # no list of blocks, or of another shape
-        native = [block for block in native if block["type"] in ("thinking", "redacted")]
-        native += _neutral_blocks(message.content, str(facts.get("refusal") or ""))
-        native += [_call(call) for call in message.tool_calls or ()]
+        result = _block("tool_result", described(message.content), name=message.name)
+        return [result] if isinstance(message.content, str) else [result, *_pictures(message.content)]
+    facts = (response.metadata if response else None) or {}
+    blocks = _vendors_blocks(response.raw_response, message) if response and response.raw_response else []
+    if not _is_whole(blocks, message):  # no list of blocks, or of another shape
+        blocks = [block for block in blocks if block["type"] in ("thinking", "redacted")]
+        blocks += _neutral_blocks(message.content, str(facts.get("refusal") or ""))
+        blocks += [_call(call) for call in message.tool_calls or ()]
     thinking = facts.get("thinking") or thought
-    if thinking and not any(block["type"] == "thinking" and block["text"] for block in native):
-        native.insert(0, _block("thinking", str(thinking), _signed(response)))
-    return native
+    if thinking and not any(block["type"] == "thinking" and block["text"] for block in blocks):
+        blocks.insert(0, _block("thinking", str(thinking), _signed(response)))
+    return blocks
+
+
+def _vendors_blocks(native: Any, message: LLMMessage) -> list[Row]:
+    """The blocks in the vendor's own order; thinking alone where the calls are not those of the message."""
+    items = list(_items(native))
+    agrees = sum(map(_is_call, items)) == len(message.tool_calls or ())
+    return [block for block in _native_blocks(items, message) if agrees or block["type"] in ("thinking", "redacted")]
+
+
+def _is_whole(blocks: Sequence[Row], message: LLMMessage) -> bool:
+    """Whether the blocks say what the message says."""
+    if not blocks:
+        return False
+    said = "".join(block["text"] for block in blocks if block["type"] in ("text", "refusal"))
+    calls = any(block["type"] == "tool_call" for block in blocks)
+    return said == message.text and calls >= bool(message.tool_calls)
 
 
 def thinking_of(blocks: Sequence[Row]) -> list[Row]:

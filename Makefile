@@ -71,13 +71,15 @@ types: $(VENV)/.dev ## mypy, strict
 	@echo "Types (mypy --strict)"
 	@$(BIN)/mypy
 
-bench: $(VENV)/.dev ## measure imports, tools, interrupts, the embedded model, the agent against raw clients: fails on a miss
+bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, the agent against raw clients: fails on a miss
 	@$(PULL)
 	@$(BIN)/python tests/benchmarks/imports.py
 	@echo
 	@$(BIN)/python tests/benchmarks/tools.py
 	@echo
 	@$(BIN)/python tests/benchmarks/interrupt.py
+	@echo
+	@$(BIN)/python tests/benchmarks/trace.py
 	@echo
 	@$(BIN)/python tests/benchmarks/local_model.py
 	@echo

@@ -10,7 +10,6 @@ import asyncio
 from typing import Any
 
 import ipywidgets as widgets
-from IPython import get_ipython
 
 from nbagent.agent import Agent
 from nbagent.notebook import render
@@ -63,10 +62,8 @@ class ChatPanel(widgets.VBox):
         self._meter = widgets.HTML(self._conversation.meter.html())
         self._bar = widgets.HBox([self._tabs, self._setup.models, self._meter]).add_class("nbagent-top")
         self._notice = widgets.HTML()
-        self._retry_button = widgets.Button(description="Retry", tooltip="Ask the last question again", icon="refresh")
-        self._edit_button = widgets.Button(
-            description="Edit", tooltip="Change the last question and ask again", icon="pencil"
-        )
+        self._retry_button = widgets.Button(description="Retry", tooltip="Ask the last question again")
+        self._edit_button = widgets.Button(description="Edit", tooltip="Change the last question and ask again")
         self._actions = widgets.HBox([self._retry_button, self._edit_button]).add_class("nbagent-actions")
         inner = widgets.VBox([self._conversation.log, self._actions]).add_class("nbagent-inner")
         self._chat = widgets.VBox([inner], layout=widgets.Layout(height=height)).add_class("nbagent-chat")
@@ -93,8 +90,6 @@ class ChatPanel(widgets.VBox):
         self._tabs.observe(lambda change: call(self._show), "value")
         self._setup.listen()
         conversation.changed.append(self._changed)
-        if (shell := get_ipython()) is not None:
-            shell.events.register("post_run_cell", self._cell_ended)
         call(self._show)
         call(self._changed)
 
@@ -162,10 +157,6 @@ class ChatPanel(widgets.VBox):
         if self._tabs.value == TRACE and not conversation.busy:
             self._trace.refresh()
 
-    def _cell_ended(self, *_: Any) -> None:
-        """A cell may have changed everything: the history, the tools, the model."""
-        self._conversation.call(self._conversation.refresh)
-
     # -- as an output -------------------------------------------------------------------------------------------------
 
     def ask(self, question: str) -> None:
@@ -180,8 +171,6 @@ class ChatPanel(widgets.VBox):
         conversation = self._conversation
         if self._changed in conversation.changed:
             conversation.changed.remove(self._changed)
-            if (shell := get_ipython()) is not None:
-                shell.events.unregister("post_run_cell", self._cell_ended)
             if not conversation.changed:
                 let_go(conversation)
         super().close()

@@ -27,6 +27,7 @@ from nbagent.core.messages import Content, FunctionCall, LLMMessage
 from nbagent.notebook.approval import Answer, Approval, Question, asker
 from nbagent.notebook.figures import plots, show_figure, shown
 from nbagent.notebook.host import is_watched
+from nbagent.notebook.panel_cells import CellWatch
 from nbagent.notebook.panel_entry import Entry, transcript_of, turns
 from nbagent.notebook.panel_meter import Meter
 
@@ -69,6 +70,7 @@ class Conversation:
         if executor.around is None:
             executor.around, executor.alone = shown, plots
         agent.observers.append(self._observe)
+        self._cells = CellWatch(get_ipython(), self.refresh, self._change)
         self.call(self.refresh)
 
     # -- from other threads -------------------------------------------------------------------------------------------
@@ -105,6 +107,8 @@ class Conversation:
     @property
     def status(self) -> str:
         """One quiet line about what goes on."""
+        if self._cells.blocked:
+            return "The kernel is busy with a cell: what you click or send waits for its end."
         waiting = sum(not ask.started for ask in self._asks)
         mine = any(ask.started for ask in self._asks)
         if self.busy and not mine:
@@ -277,6 +281,7 @@ class Conversation:
     def close(self) -> None:
         """Stop listening and take the widgets away."""
         self.stop()
+        self._cells.close()
         if self._observe in self.agent.observers:
             self.agent.observers.remove(self._observe)
         for entry in self.entries:

@@ -43,7 +43,7 @@ class Meter:
             spent = "?" if self._run_cost is None else f"${self._run_cost:.3f}"
             shown.append(_bar(f"{spent} of ${limits.max_cost:g}", self._run_cost or 0.0, limits.max_cost))
         if limits.max_total_tokens is not None:
-            text = f"{self._run_tokens:,} of {limits.max_total_tokens:,} tokens"
+            text = f"{self._run_tokens:,} of {limits.max_total_tokens:,}"
             shown.append(_bar(text, self._run_tokens, limits.max_total_tokens))
         spans = "".join(f"<span>{part}</span>" for part in shown)
         return f'<div class="nbagent-meter" title="The bar: what the last question took of its limit">{spans}</div>'

@@ -19,19 +19,22 @@ font-size: var(--jp-content-font-size1, 14px)}}
 .nbagent-panel > .widget-html:first-child {{display: none}}
 .nbagent-panel .nbagent-top {{padding: 6px 10px; border-bottom: 1px solid {LINE}; background: {CARD}; gap: 10px; \
 align-items: center; overflow: visible; flex-wrap: wrap}}
-.nbagent-panel .nbagent-tabs .widget-toggle-button {{width: auto; margin: 0; padding: 0 10px; line-height: 26px; \
+.nbagent-panel .nbagent-tabs .widget-toggle-button {{width: auto; margin: 0; padding: 0 9px; line-height: 26px; \
 height: 28px; border: 1px solid transparent; border-radius: 6px; background: none; color: {MUTED}; box-shadow: none}}
 .nbagent-panel .nbagent-tabs .widget-toggle-button.mod-active {{background: {_PAGE}; color: {_TEXT}; \
 border-color: {LINE}}}
 .nbagent-panel select, .nbagent-panel textarea, .nbagent-panel input[type=text] {{border: 1px solid {LINE}; \
 border-radius: 6px; background: {_PAGE}; color: {_TEXT}; font-family: {_FONT}}}
+.nbagent-panel .nbagent-model {{margin: 0; flex: 0 1 190px; min-width: 90px}}
+.nbagent-panel .nbagent-model select {{font-size: 12px; text-overflow: ellipsis}}
 .nbagent-panel .nbagent-top > .widget-html {{margin-left: auto; flex: 0 1 auto; width: auto}}
 .nbagent-meter {{display: flex; flex-wrap: wrap; gap: 2px 12px; color: {MUTED}; font-size: 12px; white-space: nowrap}}
 .nbagent-bar {{display: inline-block; width: 64px; height: 5px; margin: 0 0 2px 8px; border-radius: 3px; \
 background: {LINE}; overflow: hidden}}
 .nbagent-bar b {{display: block; height: 100%; background: {_ACCENT}}}
 .nbagent-panel .nbagent-chat {{flex-direction: column-reverse; overflow-y: auto; padding: 12px}}
-.nbagent-panel .nbagent-chat.nbagent-jump > .nbagent-inner {{max-height: 100%; overflow: clip; justify-content: flex-end}}
+.nbagent-panel .nbagent-chat.nbagent-jump > .nbagent-inner {{max-height: 100%; overflow: clip; \
+justify-content: flex-end}}
 .nbagent-panel .nbagent-inner, .nbagent-panel .nbagent-log, .nbagent-panel .nbagent-entry {{overflow: visible; \
 flex: 0 0 auto; width: 100%}}
 .nbagent-panel .nbagent-inner {{margin-bottom: auto}}
@@ -82,6 +85,8 @@ border-color: {_ACCENT}}}
 .nbagent-head {{color: {MUTED}; font-size: 12px; margin: 8px 0 2px}}
 .nbagent-panel .nbagent-trace h4 {{margin: 10px 0 4px; font-size: 13px; font-weight: 600}}
 .nbagent-trace h4 small {{color: {MUTED}; font-weight: 400}}
+.nbagent-panel .nbagent-trace .widget-html, .nbagent-panel .nbagent-trace .widget-html-content {{display: block; \
+width: 100%; min-width: 0; overflow: visible}}
 .nbagent-table {{overflow-x: auto}}
 .nbagent-panel .nbagent-table table {{border-collapse: collapse; font-size: 12px; margin: 0}}
 .nbagent-panel .nbagent-table td, .nbagent-panel .nbagent-table th {{padding: 3px 14px 3px 0; text-align: left; \

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import time
 
 import pytest
 from kernels import Kernel
@@ -59,7 +60,16 @@ class Panel:
         return next((c for c, s in self.tree() if wanted.items() <= s.items()), None)
 
     def until(self, condition):
-        self.kernel.until(self.cell, condition)
+        looked = 0.0
+
+        def holds():  # looking takes longer than receiving a message
+            nonlocal looked
+            if time.monotonic() - looked < 0.1:
+                return False
+            looked = time.monotonic()
+            return condition()
+
+        self.kernel.until(self.cell, holds)
 
     def until_text(self, *texts):
         self.until(lambda: all(text in self.text for text in texts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from nbagent.core.images import Image, described, note
 from nbagent.core.messages import LLMMessage, LLMResponse, well_formed
 from nbagent.notebook import render
 from nbagent.notebook.view import Throttle, Transcript
+
+log = logging.getLogger("nbagent")
 
 
 class Entry:
@@ -80,7 +83,11 @@ class Entry:
 
     def _paint(self) -> int:
         """Send the pieces that changed."""
-        pieces = self.transcript.parts()
+        try:
+            pieces = list(self.transcript.parts())
+        except Exception:  # whatever is wrong with the picture, the conversation must go on
+            log.exception("the transcript can't be shown as HTML")
+            pieces = [f"<pre>{render.escape(self.transcript.plain())}</pre>"]
         if self.waiting:
             pieces.append(f'<div class="nbagent-quiet">{render.escape(self.waiting)}</div>')
         sent = 0

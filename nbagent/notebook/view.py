@@ -23,6 +23,8 @@ log = logging.getLogger("nbagent")
 
 #: Seconds between two updates of a display; grows with the size of what is shown.
 INTERVAL = 1 / 15
+#: Seconds without painting for each second of it: Markdown can be made to take long.
+PAUSE = 4
 #: Characters of HTML a second that a display may send while it streams.
 BYTES_PER_SECOND = 60_000
 
@@ -276,22 +278,21 @@ def _duration(seconds: float) -> str:
 
 
 class Throttle:
-    """Calls `paint` when there is something new, at most 15 times a second, and less often where much is painted.
+    """Calls `paint` when there is something new, at most 15 times a second, and less often where painting costs much.
 
     `paint()` returns the characters that it sent. All calls come from one event loop.
     """
 
     def __init__(self, paint: Callable[[], int]) -> None:
         self._paint = paint
-        self._last = 0.0
-        self._size = 0
+        self._next = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def touch(self) -> None:
         """Something is new: paint it, now or a little later."""
         if self._timer is not None:
             return
-        wait = self._last + max(INTERVAL, self._size / BYTES_PER_SECOND) - monotonic()
+        wait = self._next - monotonic()
         if wait <= 0:
             self.now()
         else:
@@ -302,7 +303,10 @@ class Throttle:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
-        self._size, self._last = self._paint(), monotonic()
+        began = monotonic()
+        size = self._paint()
+        ended = monotonic()
+        self._next = ended + max(INTERVAL, size / BYTES_PER_SECOND, PAUSE * (ended - began))
 
 
 class CellView:

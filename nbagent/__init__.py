@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nbagent.functions.live import tool as tool
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
+    from nbagent.notebook.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
     from nbagent.providers import register_provider as register_provider
     from nbagent.providers.base import LLMProvider as LLMProvider
@@ -47,6 +48,7 @@ _WHERE = {
     "Agent": "agent",
     "AgentConfig": "config",
     "AgentResult": "core.messages",
+    "ChatPanel": "notebook.panel",
     "ContextManager": "core.context",
     "FunctionCall": "core.messages",
     "FunctionDefinition": "functions.registry",

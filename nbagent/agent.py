@@ -81,6 +81,8 @@ class Agent:
         self.limits = _limits(limits, config)
         self.temperature = config.temperature if config else None
         self.trace = trace or Trace()
+        #: Called with each event of each run, on the run's own thread, before its reader has it. They must not raise.
+        self.observers: list[Callable[[Event], None]] = []
         self._queue = RunQueue()
         prompt = system_prompt or (config.system_prompt if config else None)
         if prompt:
@@ -178,7 +180,7 @@ class Agent:
                 limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
                 price=price,
                 summarise=self._summarise,
-                observers=(self.trace.record,),
+                observers=(self.trace.record, self._tell),
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
                 origin=origin or {"source": "python"},
@@ -187,6 +189,10 @@ class Agent:
             return run_loop(run, message)
 
         return AgentStream(start, self._queue)
+
+    def _tell(self, event: Event) -> None:
+        for observe in tuple(self.observers):
+            observe(event)
 
     async def extract(self, text: str, shape: Any, **options: Any) -> Any:
         """What a text says, as an object of the type `shape`: a pydantic model, `list[Model]`, or any type it knows.

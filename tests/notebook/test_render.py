@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
+from nbagent.core import events
 from nbagent.notebook.render import preview, safe_html, signature
 from nbagent.notebook.view import CellView, TerminalView, Transcript
 
@@ -177,3 +178,16 @@ def test_in_a_terminal_text_comes_as_it_comes(capsys):
         "**Adelie** weigh 3700.7 g.",
     ]
     assert lines[3].startswith("[m · ")
+
+
+def test_pieces_of_a_growing_answer_stay_as_they_are():
+    blocks = [f"Paragraph {i} of **many**.\n\n- one\n- two\n\n```python\nx = {i}\n```\n\n" for i in range(120)]
+    transcript, seen = Transcript(timings=False), {}
+    for block in blocks:
+        transcript.feed(events.Text(block))
+        pieces = transcript.parts()
+        assert all(seen.setdefault(index, piece) == piece for index, piece in enumerate(pieces[:-1]))
+        assert len(pieces[-1]) < 4_000
+    transcript.feed(events.Done())
+    assert "".join(transcript.parts()) == safe_html("".join(blocks))
+    assert len(seen) > 3

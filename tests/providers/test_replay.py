@@ -313,21 +313,25 @@ CODECS = {
 }
 
 
-@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.sse")), ids=lambda sample: sample.stem)
-async def test_answers_of_every_vendor_come_back_whole(path, sample):
-    try:
-        response, pieces = await decode(CODECS[sample.stem.split("_")[0]], [sample.read_bytes()])
-    except ProviderError:
-        pytest.skip("this sample holds no whole answer")
-    items = [recording.item_form(event, 0.0) for event in pieces]
-    recording.Writer(path, None, str).write(
-        recording.Recorded({}, "v", "m", 0.0, items, 1.0, recording.response_form(response))
-    )
-    ((exchange,), _) = recording.read(path)
-    again = exchange.outcome()
-    assert again.metadata.pop("replayed")["duration_s"] == 1.0
-    assert again == response
-    assert [recording.item_event(item) for item in exchange.items] == pieces
+async def test_answers_of_every_vendor_come_back_whole(tmp_path):
+    checked = 0
+    for sample in sorted(SAMPLES.glob("*.sse")):
+        try:
+            response, pieces = await decode(CODECS[sample.stem.split("_")[0]], [sample.read_bytes()])
+        except ProviderError:  # this one holds no whole answer
+            continue
+        path = tmp_path / f"{sample.stem}.jsonl"
+        items = [recording.item_form(event, 0.0) for event in pieces]
+        recording.Writer(path, None, str).write(
+            recording.Recorded({}, "v", "m", 0.0, items, 1.0, recording.response_form(response))
+        )
+        ((exchange,), _) = recording.read(path)
+        again = exchange.outcome()
+        assert again.metadata.pop("replayed")["duration_s"] == 1.0
+        assert again == response, sample.stem
+        assert [recording.item_event(item) for item in exchange.items] == pieces, sample.stem
+        checked += 1
+    assert checked > 30
 
 
 async def test_images_are_known_by_their_hash(path):

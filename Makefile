@@ -27,11 +27,11 @@ export JUPYTER_PREFER_ENV_PATH := 1
 PULL := $(BIN)/nbagent pull >/dev/null
 
 # Tests and the demo use the embedded model, never a key from the environment.
-demo test test-all notebook bench: export NBAGENT_MODEL := local
+demo test test-all coverage notebook bench: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-all lint types bench bench-peers notebook format hooks clean
+.PHONY: help demo lab test test-all coverage lint types bench bench-peers notebook format hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,9 +47,12 @@ test: $(VENV)/.dev lint types ## lint, types, tests and the notebooks: all that 
 	@$(PULL)
 	@echo "The notebooks, cell by cell against their saved outputs"
 	@$(BIN)/pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
-	@echo "Tests, with coverage"
-	@$(BIN)/pytest -q --cov --cov-report= tests
-	@echo "Covered: $$($(BIN)/coverage report --format=total) % ($(BIN)/coverage report tells what is not)"
+	@echo "Tests"
+	@$(BIN)/pytest -q tests
+
+coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they leave out
+	@$(PULL)
+	@$(BIN)/pytest -q --cov --cov-report=term-missing:skip-covered tests
 
 test-all: $(VENV)/.browser $(OLD)/.kernel ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel
 	@$(PULL)
@@ -68,13 +71,15 @@ types: $(VENV)/.dev ## mypy, strict
 	@echo "Types (mypy --strict)"
 	@$(BIN)/mypy
 
-bench: $(VENV)/.dev ## measure imports, tools, interrupts, the embedded model, the agent against raw clients: fails on a miss
+bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, the agent against raw clients: fails on a miss
 	@$(PULL)
 	@$(BIN)/python tests/benchmarks/imports.py
 	@echo
 	@$(BIN)/python tests/benchmarks/tools.py
 	@echo
 	@$(BIN)/python tests/benchmarks/interrupt.py
+	@echo
+	@$(BIN)/python tests/benchmarks/trace.py
 	@echo
 	@$(BIN)/python tests/benchmarks/local_model.py
 	@echo

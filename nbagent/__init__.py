@@ -32,11 +32,15 @@ if TYPE_CHECKING:
     from nbagent.functions.live import tool as tool
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
+    from nbagent.notebook.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
     from nbagent.providers import register_provider as register_provider
     from nbagent.providers.base import LLMProvider as LLMProvider
+    from nbagent.providers.replay import ReplayProvider as ReplayProvider
+    from nbagent.providers.replay import record as record
+    from nbagent.providers.replay import replay as replay
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
-    from nbagent.trace.recorder import Trace as Trace
+    from nbagent.trace.trace import Trace as Trace
 
 __version__ = "0.1.0"
 
@@ -44,6 +48,7 @@ _WHERE = {
     "Agent": "agent",
     "AgentConfig": "config",
     "AgentResult": "core.messages",
+    "ChatPanel": "notebook.panel",
     "ContextManager": "core.context",
     "FunctionCall": "core.messages",
     "FunctionDefinition": "functions.registry",
@@ -52,19 +57,22 @@ _WHERE = {
     "LLMProvider": "providers.base",
     "LLMResponse": "core.messages",
     "Limits": "core.limits",
+    "ReplayProvider": "providers.replay",
     "ScriptedProvider": "providers.scripted",
     "StreamingHandler": "core.stream",
     "ToolExecutor": "functions.executor",
-    "Trace": "trace.recorder",
+    "Trace": "trace.trace",
     "Usage": "core.messages",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",
     "create_provider": "providers",
     "live": "functions.live",
+    "record": "providers.replay",
     "register_class_methods": "functions.discovery",
     "register_instance_methods": "functions.discovery",
     "register_module_functions": "functions.discovery",
     "register_provider": "providers",
+    "replay": "providers.replay",
     "tool": "functions.live",
 }
 

@@ -12,21 +12,21 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
-from nbagent.core import saved, summary
+from nbagent.core import recording, saved, summary
 from nbagent.core.background import RunQueue, run_sync
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
 from nbagent.core.limits import Limits
 from nbagent.core.loop import run_loop
 from nbagent.core.messages import AgentResult, LLMMessage
-from nbagent.core.run import Run, Ticket
+from nbagent.core.run import Provider, Run, Ticket
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry
 from nbagent.pricing import price
 from nbagent.providers import resolve
-from nbagent.trace.recorder import Trace
+from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -81,6 +81,8 @@ class Agent:
         self.limits = _limits(limits, config)
         self.temperature = config.temperature if config else None
         self.trace = trace or Trace()
+        #: Called with each event of each run, on the run's own thread, before its reader has it. They must not raise.
+        self.observers: list[Callable[[Event], None]] = []
         self._queue = RunQueue()
         prompt = system_prompt or (config.system_prompt if config else None)
         if prompt:
@@ -99,13 +101,17 @@ class Agent:
     def provider(self, spec: LLMProvider | AgentConfig | str | None) -> None:
         made = None if spec is None else resolve(spec)
         if made is not None:
-            made.check()  # a wrong name or a missing key is an error now, and changes nothing
+            tape = recording.current()
+            if tape is None or not tape.plays_alone:
+                made.check()  # a wrong name or a missing key is an error now, and changes nothing
         self._spec, self._provider = spec, made
 
     @property
     def is_default_local(self) -> bool:
         """Whether the embedded model was chosen because nothing else was named and no key was found."""
-        return self._spec is None and self.provider.vendor == "local"
+        tape = recording.current()
+        another = tape is not None and tape.plays_alone and "local" not in tape.vendors
+        return self._spec is None and self.provider.vendor == "local" and not another
 
     @property
     def system_prompt(self) -> str | None:
@@ -174,7 +180,7 @@ class Agent:
                 limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
                 price=price,
                 summarise=self._summarise,
-                observers=(self.trace.record,),
+                observers=(self.trace.record, self._tell),
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
                 origin=origin or {"source": "python"},
@@ -183,6 +189,10 @@ class Agent:
             return run_loop(run, message)
 
         return AgentStream(start, self._queue)
+
+    def _tell(self, event: Event) -> None:
+        for observe in tuple(self.observers):
+            observe(event)
 
     async def extract(self, text: str, shape: Any, **options: Any) -> Any:
         """What a text says, as an object of the type `shape`: a pydantic model, `list[Model]`, or any type it knows.
@@ -212,13 +222,18 @@ class Agent:
             executor = executor.only(list(names or []) if use_tools else [])
         return executor.within(self.limits.tool_seconds)
 
-    def _adapted(self) -> LLMProvider:
-        """The provider, with tools described in the prompt where the model has no tool calling of its own."""
-        if self.provider.supports_function_calling():
-            return self.provider
-        from nbagent.providers.prompted import PromptedProvider
+    def _adapted(self) -> Provider:
+        """The provider, with tools described in the prompt where the model has no tool calling of its own.
 
-        return PromptedProvider(self.provider)
+        While a recording is made or played, that stands before it.
+        """
+        provider = self.provider
+        if not provider.supports_function_calling():
+            from nbagent.providers.prompted import PromptedProvider
+
+            provider = PromptedProvider(provider)
+        tape = recording.current()
+        return provider if tape is None else tape.taped(provider)
 
     def register_function(
         self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None

@@ -24,6 +24,7 @@
     │   ├── ToolTimeoutError
     │   ├── ToolDeniedError
     │   └── ToolExecutionError            the function raised; the original is `__cause__`
+    ├── ReplayError                       a replay has no answer to a request; `.difference` tells why
     ├── ExtractionError                   no answer of the model fitted the wanted type; `.answer` is the last one
     └── AgentBusyError                    a run was started from inside one of the agent's own tools
 
@@ -204,6 +205,14 @@ class ExtractionError(NbagentError):
     def __init__(self, message: str, *, answer: str = "") -> None:
         super().__init__(message)
         self.answer = answer
+
+
+class ReplayError(NbagentError):
+    """A recording has no answer to a request. `difference` is a diff from the nearest request that it has, if any."""
+
+    def __init__(self, message: str, *, difference: str = "") -> None:
+        super().__init__(message)
+        self.difference = difference
 
 
 class AgentBusyError(NbagentError):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from nbagent.core.messages import LLMMessage
 from nbagent.core.repair import repair
+from nbagent.core.whole_files import replacing
 from nbagent.errors import ConfigurationError
 
 FORMAT, VERSION = "nbagent conversation", 1
@@ -33,14 +33,8 @@ def save(path: str | os.PathLike[str], messages: Sequence[LLMMessage], model: st
     target = Path(path).expanduser()
     temporary = None
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
+        with replacing(target) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Asks the person at the notebook before a tool runs: by buttons in the cell, or by a typed question.
+"""Asks the person at the notebook before a tool runs: by buttons in the cell or the panel, or by a typed question.
 
 Buttons need a front end that shows widgets and a kernel that takes clicks while the cell runs. Both are known when the
 front end tells, before any click, that it shows the buttons; where it does not, the question is typed.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 from IPython.display import display
@@ -24,6 +25,9 @@ SHOWN_WITHIN_S = 2.0
 #: True, the edited arguments, or False.
 Answer = bool | dict[str, Any]
 
+#: Who asks in the runs of this context, in place of the cell: the panel that they were started from.
+asker: ContextVar[Callable[[FunctionCall], Awaitable[Answer]] | None] = ContextVar("nbagent_asker", default=None)
+
 
 class Approval:
     """An approver for a notebook. `is_live()` says whether a person may be there: if not, the answer is no."""
@@ -34,6 +38,8 @@ class Approval:
 
     async def __call__(self, call: FunctionCall, definition: Any) -> Answer:
         """Ask about one call. Interrupting the cell while it waits runs nothing."""
+        if (ask := asker.get()) is not None:
+            return await ask(call)
         if not self._is_live():
             return False
         if self._buttons and threading.current_thread() is threading.main_thread():  # a typed cell: its loop is free
@@ -51,9 +57,13 @@ class Approval:
 
 
 class Question:
-    """One question with its buttons. The arguments can be edited before they are approved."""
+    """One question with its buttons: `box` is the widget, `answer()` waits. The arguments can be edited first.
 
-    def __init__(self, call: FunctionCall) -> None:
+    Make it on the event loop that waits for the answer; clicks may come on any thread. `folded` shows the arguments
+    as text until they are to be edited.
+    """
+
+    def __init__(self, call: FunctionCall, *, folded: bool = False) -> None:
         import ipywidgets as widgets
 
         self._call = call
@@ -63,21 +73,29 @@ class Question:
         self._arguments = widgets.Textarea(
             json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str),
             rows=min(10, 2 + len(call.arguments)),
-            layout=widgets.Layout(width="auto"),
+            layout=widgets.Layout(width="auto", display="none" if folded else ""),
         )
         self._problem = widgets.Label(layout=widgets.Layout(display="none"))
         run = widgets.Button(description="Run", button_style="success", tooltip="Run it with these arguments")
         deny = widgets.Button(description="Deny", tooltip="Don't run it; the model is told so")
         run.on_click(lambda _: self._run())
         deny.on_click(lambda _: self._resolve(self._answer, False))
-        title = widgets.HTML(f"Run <code>{render.escape(call.name)}</code> with these arguments?")
-        self._box = widgets.VBox([title, self._arguments, self._problem, widgets.HBox([run, deny])])
-        self._box._view_count = 0  # asks the front end to count its views here
-        self._box.observe(self._viewed, "_view_count")
+        name = f"<code>{render.escape(call.name)}</code>"
+        if folded:
+            edit = widgets.Button(description="Edit", tooltip="Change the arguments first")
+            edit.on_click(lambda _: self._unfold(edit))
+            asks = f'<div class="nbagent"><strong>{name}</strong> asks to run{_as_text(call.arguments)}</div>'
+            self._title, buttons = widgets.HTML(asks), [run, edit, deny]
+        else:
+            self._title, buttons = widgets.HTML(f"Run {name} with these arguments?"), [run, deny]
+        self.box = widgets.VBox([self._title, self._arguments, self._problem, widgets.HBox(buttons)])
+        self.box.add_class("nbagent-ask")
+        self.box._view_count = 0  # asks the front end to count its views here
+        self.box.observe(self._viewed, "_view_count")
 
     async def ask(self) -> Answer | None:
-        """The answer; None where no front end shows the question."""
-        handle = display(self._box, display_id=True)
+        """Show it in the running cell. The answer; None where no front end shows the question."""
+        handle = display(self.box, display_id=True)
         answer: Answer | None = None
         said, arguments = "not answered", self._call.arguments
         try:
@@ -94,13 +112,25 @@ class Question:
             text = f"{said}: {render.signature(self._call.name, arguments)}" if said else ""
             page = render.page(f'<div class="nbagent-quiet">{render.escape(text)}</div>') if said else ""
             handle.update({"text/plain": text, "text/html": page}, raw=True)
-            for widget in (*self._box.children[-1].children, *self._box.children, self._box):
-                widget.close()
+            self.close()
         return answer
+
+    async def answer(self) -> Answer:
+        """What the person decides, where `box` is shown."""
+        return await self._answer
+
+    def close(self) -> None:
+        """Take the widgets away."""
+        for widget in (*self.box.children[-1].children, *self.box.children, self.box):
+            widget.close()
 
     def _viewed(self, change: dict[str, Any]) -> None:
         if change["new"]:
             self._resolve(self._shown, None)
+
+    def _unfold(self, edit: Any) -> None:
+        self._arguments.layout.display, edit.layout.display = "", "none"
+        self._title.value = f'<div class="nbagent"><strong>{render.escape(self._call.name)}</strong> asks to run</div>'
 
     def _run(self) -> None:
         """Take the arguments as they stand; what is no JSON object is said below them."""
@@ -125,3 +155,12 @@ class Question:
                 future.set_result(value)
 
         self._loop.call_soon_threadsafe(settle)
+
+
+def _as_text(arguments: dict[str, Any]) -> str:
+    """The arguments as HTML; those that are texts of several lines, such as code, as one would read them."""
+    shown = [
+        f"{name} =\n{value}" if isinstance(value, str) and "\n" in value else f"{name} = {render.as_json(value)}"
+        for name, value in arguments.items()
+    ]
+    return f"<pre>{render.escape(chr(10).join(shown))}</pre>" if shown else ""

@@ -136,6 +136,13 @@ def trace(shell: Any, agent: Agent, words: Sequence[str]) -> Any:
     return agent.trace
 
 
+def panel(shell: Any, agent: Agent, words: Sequence[str]) -> Any:
+    """The conversation in a panel."""
+    from nbagent.notebook.panel import ChatPanel
+
+    return ChatPanel(agent)
+
+
 def new(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Forget the conversation."""
     agent.clear_history()
@@ -185,6 +192,7 @@ COMMANDS: dict[str, Command] = {
     "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "VENDOR", "type a vendor's key, for this kernel only"),
     "trace": Command(trace, "", "what happened"),
+    "panel": Command(panel, "", "talk to it in a panel, beside the cells"),
     "new": Command(new, "", "forget the conversation"),
     "undo": Command(undo, "", "take back the last turn"),
     "save": Command(save, "FILE", "write the conversation to a file"),

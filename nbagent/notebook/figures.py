@@ -1,17 +1,21 @@
-"""Plots that a tool draws appear where the tool ran, and not at the end of the cell."""
+"""Plots that a tool draws appear where the tool ran, in the cell or the panel, and not at the end of the cell."""
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
 if TYPE_CHECKING:
     from nbagent.functions.registry import FunctionDefinition
+
+#: Shows a figure in the runs of this context.
+show_figure: ContextVar[Callable[[Any], Any]] = ContextVar("nbagent_show_figure", default=display)
 
 _PLOTTING = {"plt", "pyplot", "plot", "hist"}
 
@@ -40,7 +44,7 @@ def _show(numbers: Iterable[int]) -> None:
         import matplotlib.pyplot as plt
 
         figure = plt.figure(number)
-        display(figure)
+        show_figure.get()(figure)
         plt.close(figure)
 
 

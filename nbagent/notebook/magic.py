@@ -27,6 +27,7 @@ from nbagent.functions.live import live
 from nbagent.notebook.approval import Approval
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
+from nbagent.notebook.host import is_watched, request_of
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.runner import run_in_cell
 from nbagent.notebook.view import CellView, TerminalView, Transcript
@@ -209,19 +210,12 @@ class AgentMagics(Magics):
         same = cell_id is not None and cell_id == self._cell()["cell_id"] and history and history[-1] is last
         return question if same else None
 
-    def _request(self) -> dict[str, Any]:
-        """The execute request that this cell came with; empty outside a kernel."""
-        kernel = getattr(self.shell, "kernel", None)
-        parent = kernel.get_parent() if kernel is not None else None
-        return dict(parent or {})
-
     @property
     def _live(self) -> bool:
-        """Whether a person may be watching: nbclient and nbval can't answer questions, front ends can."""
-        return bool(self._request().get("content", {}).get("allow_stdin", True))
+        return is_watched(self.shell)
 
     def _cell(self) -> dict[str, Any]:
-        cell_id = self._request().get("metadata", {}).get("cellId")
+        cell_id = request_of(self.shell).get("metadata", {}).get("cellId")
         return {"cell_id": cell_id, "execution_count": self.shell.execution_count}
 
 

@@ -16,6 +16,8 @@ from nbagent.core.messages import well_formed
 
 #: Longer Markdown is shown as plain text: parsing time grows with hostile nesting.
 MAX_MARKDOWN = 200_000
+#: Characters of growing Markdown from which on its first blocks are kept as they are.
+SETTLE = 1_500
 #: Characters of a tool's result that a display shows; the trace has the whole.
 PREVIEW = 2_000
 
@@ -25,32 +27,33 @@ _TAGS = {
 }  # fmt: skip
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "code": {"class"}}
 
-_LINE = "var(--jp-border-color2, var(--vscode-panel-border, #e5e7eb))"
-_MUTED = "var(--jp-ui-font-color2, var(--vscode-descriptionForeground, #6b7280))"
-_CARD = "rgba(127, 127, 127, .06)"  # a breath of grey on any theme
-_GOOD = "var(--jp-success-color1, #15803d)"
-_BAD = "var(--jp-error-color1, #b91c1c)"
-_CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
+#: Colours and fonts: the host's, else ours.
+LINE = "var(--jp-border-color2, var(--vscode-panel-border, #e5e7eb))"
+MUTED = "var(--jp-ui-font-color2, var(--vscode-descriptionForeground, #6b7280))"
+CARD = "rgba(127, 127, 127, .06)"  # a breath of grey on any theme
+GOOD = "var(--jp-success-color1, #15803d)"
+BAD = "var(--jp-error-color1, #b91c1c)"
+CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
 
 # the class is doubled where a host's own rule for rendered HTML has to be outdone
 STYLE = f"""<style>
 .nbagent {{max-width: 60em; line-height: 1.5}}
-.nbagent details {{border: 1px solid {_LINE}; border-radius: 6px; background: {_CARD}; margin: 6px 0}}
+.nbagent details {{border: 1px solid {LINE}; border-radius: 6px; background: {CARD}; margin: 6px 0}}
 .nbagent summary {{padding: 4px 10px; cursor: pointer; display: flex; gap: 8px; align-items: baseline}}
-.nbagent summary::before {{content: "▸"; color: {_MUTED}; font-size: 10px}}
+.nbagent summary::before {{content: "▸"; color: {MUTED}; font-size: 10px}}
 .nbagent details[open] > summary::before {{content: "▾"}}
 .nbagent.nbagent summary > code {{background: none; padding: 0; overflow: hidden; text-overflow: ellipsis; \
 white-space: nowrap}}
-.nbagent.nbagent summary > code, .nbagent.nbagent div > pre {{font: 12px/1.5 {_CODE}; color: inherit}}
-.nbagent .nbagent-side {{margin-left: auto; color: {_MUTED}; font-size: 12px; white-space: nowrap}}
-.nbagent .nbagent-body {{padding: 4px 12px 10px 28px; border-top: 1px solid {_LINE}}}
-.nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {_MUTED}; font-size: 12px}}
+.nbagent.nbagent summary > code, .nbagent.nbagent div > pre {{font: 12px/1.5 {CODE}; color: inherit}}
+.nbagent .nbagent-side {{margin-left: auto; color: {MUTED}; font-size: 12px; white-space: nowrap}}
+.nbagent .nbagent-body {{padding: 4px 12px 10px 28px; border-top: 1px solid {LINE}}}
+.nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
 .nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
 max-height: 24em; overflow: auto}}
 .nbagent img {{max-width: 100%; height: auto}}
 .nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}}
-.nbagent .nbagent-ok {{color: {_GOOD}}} .nbagent .nbagent-bad {{color: {_BAD}}}
-.nbagent .nbagent-foot {{border-top: 1px solid {_LINE}; margin-top: 8px; padding-top: 4px; color: {_MUTED}; \
+.nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
+.nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
 </style>"""
 
@@ -83,6 +86,20 @@ def safe_html(text: str) -> str:
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )
+
+
+def settled(text: str) -> int:
+    """How many characters at the beginning of growing Markdown stay as they look now; 0 where that is not worth it.
+
+    Only the last block (a paragraph, a list, a table, code) can still change by what follows.
+
+    >>> settled("one paragraph\\n\\n" * 200 + "the last") == len("one paragraph\\n\\n" * 200)
+    True
+    """
+    if not SETTLE <= len(text) <= MAX_MARKDOWN or "\r" in text:
+        return 0
+    starts = [token.map[0] for token in _markdown().parse(text) if token.map and token.level == 0]
+    return sum(len(line) + 1 for line in text.split("\n")[: starts[-1]]) if starts else 0
 
 
 def escape(text: str) -> str:

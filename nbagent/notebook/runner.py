@@ -21,18 +21,29 @@ HEARTBEAT = 0.25
 
 
 async def run_in_cell(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine in an async cell. SIGINT cancels it at once and then raises KeyboardInterrupt."""
+    """Await a coroutine in an async cell. SIGINT cancels it and raises KeyboardInterrupt when it has cleaned up.
+
+    A second SIGINT does not wait for that.
+    """
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(coroutine)
     on_main = threading.current_thread() is threading.main_thread()
+    impatient = loop.create_future()
+
+    def stop() -> None:
+        if task.cancelling() and not impatient.done():
+            impatient.set_result(None)
+        task.cancel()
 
     def interrupt(*_: object) -> None:
-        loop.call_soon_threadsafe(task.cancel)  # writes to the loop's self-pipe, so that it wakes up
+        loop.call_soon_threadsafe(stop)  # writes to the loop's self-pipe, so that it wakes up
 
     before = signal.signal(signal.SIGINT, interrupt) if on_main else None
     try:
-        while not task.done():
-            await asyncio.wait({task}, timeout=HEARTBEAT)
+        while not task.done() and not impatient.done():
+            await asyncio.wait({task, impatient}, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise KeyboardInterrupt("the agent was interrupted and goes on ending by itself")
         return task.result()
     except asyncio.CancelledError:
         if not task.done():  # the cell itself was cancelled, by the host's own handler

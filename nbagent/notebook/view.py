@@ -23,6 +23,8 @@ log = logging.getLogger("nbagent")
 
 #: Seconds between two updates of a display; grows with the size of what is shown.
 INTERVAL = 1 / 15
+#: Seconds without painting for each second of it: Markdown can be made to take long.
+PAUSE = 4
 #: Characters of HTML a second that a display may send while it streams.
 BYTES_PER_SECOND = 60_000
 
@@ -43,6 +45,8 @@ class Segment:
     started: float = 0.0
     duration: float | None = None
     html: str | None = None  # kept once nothing can change any more
+    settled: list[str] = field(default_factory=list)  # HTML of the text's first blocks, which stay as they are
+    settled_chars: int = 0
 
     @property
     def text(self) -> str:
@@ -60,6 +64,7 @@ class Transcript:
         self.segments: list[Segment] = []
         self.status = ""
         self.note = ""
+        self.over = False
         self._turn_start = 0
         self._model = ""
         self._usage = Usage()
@@ -103,6 +108,11 @@ class Transcript:
         self._ending = "Interrupted."
         self._end()
 
+    def place(self, part: dict[str, Any]) -> None:
+        """An image that a tool drew, here."""
+        self._end_segment()
+        self.segments.append(Segment("image", [note(part)], image=Image.from_part(part), duration=0.0))
+
     def _grow(self, kind: str, text: str) -> None:
         self.status = ""
         if not self.segments or self.segments[-1].kind != kind or len(self.segments) <= self._turn_start:
@@ -138,7 +148,7 @@ class Transcript:
         self._cost = None if cost is None or self._cost is None else self._cost + cost
 
     def _end(self) -> None:
-        self.status = ""
+        self.status, self.over = "", True
         self._end_segment()
         usage = self._usage
         cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
@@ -155,7 +165,34 @@ class Transcript:
 
     def html(self) -> str:
         """The whole transcript as one safe HTML page fragment."""
-        parts = [self._segment_html(segment) for segment in self.segments]
+        return render.page("".join([*map(self._segment_html, self.segments), self._closing_html()]))
+
+    def parts(self) -> list[str]:
+        """The same in pieces, without the style: as the run goes on only the last ones change."""
+        pieces = [piece for segment in self.segments for piece in self._pieces(segment)]
+        return [*pieces, closing] if (closing := self._closing_html()) else pieces
+
+    def _pieces(self, segment: Segment) -> list[str]:
+        if segment.image is not None:
+            return [_picture(segment.image, segment.text)]
+        if segment.kind != "text":
+            return [self._segment_html(segment)]
+        while cut := render.settled(segment.text[segment.settled_chars :]):
+            self._settle(segment, cut)
+        rest = segment.text[segment.settled_chars :]
+        if self.over or segment is not self.segments[-1]:
+            self._settle(segment, len(rest))
+            rest = ""
+        return [*segment.settled, render.safe_html(rest)] if rest else segment.settled
+
+    @staticmethod
+    def _settle(segment: Segment, chars: int) -> None:
+        begin, segment.settled_chars = segment.settled_chars, segment.settled_chars + chars
+        if chars:
+            segment.settled.append(render.safe_html(segment.text[begin : segment.settled_chars]))
+
+    def _closing_html(self) -> str:
+        parts = []
         if self.status:
             parts.append(f'<div class="nbagent-quiet">{render.escape(self.status)}…</div>')
         if self._ending:
@@ -163,7 +200,7 @@ class Transcript:
         if self._footer:
             spans = "".join(f"<span>{render.escape(item)}</span>" for item in self._footer)
             parts.append(f'<div class="nbagent-foot">{spans}</div>')
-        return render.page("".join(parts))
+        return "".join(parts)
 
     def plain(self) -> str:
         """The same as readable text, for terminals and for hosts without HTML."""
@@ -191,7 +228,7 @@ class Transcript:
             return self._image_html(segment)
         else:
             made = self._tool_html(segment)
-        if segment is not self.segments[-1] or self._footer:
+        if segment is not self.segments[-1] or self.over:
             segment.html = made if segment.kind != "tool" or segment.result else None
         return made
 
@@ -203,8 +240,8 @@ class Transcript:
 
     def _image_html(self, segment: Segment) -> str:
         """The image itself once the run is over: until then everything is sent again with each update."""
-        if segment.image is not None and self._footer:
-            return render.picture(segment.image.media_type, segment.image.to_base64(), segment.text)
+        if segment.image is not None and self.over:
+            return _picture(segment.image, segment.text)
         return f'<div class="nbagent-quiet">{render.escape(segment.text)}</div>'
 
     def _tool_html(self, segment: Segment) -> str:
@@ -213,7 +250,7 @@ class Transcript:
             return ""
         arguments = call.tool_arguments or {}
         body = render.labelled("arguments", render.as_json(arguments))
-        side = "interrupted" if self._footer else "running…"
+        side = "interrupted" if self.over else "running…"
         if result is not None:
             body += render.labelled("error" if result.metadata["is_error"] else "result", result.content)
             side = self._tool_side(result)
@@ -232,8 +269,44 @@ class Transcript:
         return f'<span class="nbagent-ok">✓</span>{took}'
 
 
+def _picture(image: Image, caption: str) -> str:
+    return render.picture(image.media_type, image.to_base64(), caption)
+
+
 def _duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+class Throttle:
+    """Calls `paint` when there is something new, at most 15 times a second, and less often where painting costs much.
+
+    `paint()` returns the characters that it sent. All calls come from one event loop.
+    """
+
+    def __init__(self, paint: Callable[[], int]) -> None:
+        self._paint = paint
+        self._next = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def touch(self) -> None:
+        """Something is new: paint it, now or a little later."""
+        if self._timer is not None:
+            return
+        wait = self._next - monotonic()
+        if wait <= 0:
+            self.now()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(wait, self.now)
+
+    def now(self) -> None:
+        """Paint at once."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        began = monotonic()
+        size = self._paint()
+        ended = monotonic()
+        self._next = ended + max(INTERVAL, size / BYTES_PER_SECOND, PAUSE * (ended - began))
 
 
 class CellView:
@@ -247,30 +320,19 @@ class CellView:
         self.transcript = transcript
         self._show = show
         self._live = live
-        self._last = 0.0
-        self._size = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._throttle = Throttle(self._paint)
 
     def feed(self, event: Event) -> None:
         """Take one event, and repaint if it is time to."""
         self.transcript.feed(event)
-        if not self._live or self._timer is not None:
-            return
-        wait = self._last + max(INTERVAL, self._size / BYTES_PER_SECOND) - monotonic()
-        if wait <= 0:
-            self._paint()
-        else:
-            self._timer = asyncio.get_running_loop().call_later(wait, self._paint)
+        if self._live:
+            self._throttle.touch()
 
     def close(self) -> None:
         """The final state, always shown."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._live = True
-        self._paint()
+        self._throttle.now()
 
-    def _paint(self) -> None:
-        self._timer = None
+    def _paint(self) -> int:
         plain = self.transcript.plain()
         try:
             html = self.transcript.html()
@@ -278,7 +340,7 @@ class CellView:
             log.exception("the transcript can't be shown as HTML")
             html = f"<pre>{render.escape(plain)}</pre>"
         self._show({"text/html": html, "text/plain": plain})
-        self._last, self._size = monotonic(), len(html)
+        return len(html)
 
 
 class TerminalView:

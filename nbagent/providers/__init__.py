@@ -33,6 +33,7 @@ _CLASSES = {
     "GeminiProvider": "nbagent.providers.gemini",
     "OpenSourceProvider": "nbagent.providers.open_source",
     "LocalProvider": "nbagent.providers.local",
+    "ReplayProvider": "nbagent.providers.replay",
     "ScriptedProvider": "nbagent.providers.scripted",
 }
 

@@ -223,6 +223,7 @@ _ROWS = (
         families="open_source",
         tool_choices=("none", "required"),
     ),
+    Row("replay", "nbagent.providers.replay:ReplayProvider", "", keyless=True),
     Row("scripted", "nbagent.providers.scripted:ScriptedProvider", "", keyless=True),
 )
 

@@ -314,6 +314,13 @@ class WireProvider(StreamingProvider):
         return secret
 
     @property
+    def secrets(self) -> list[str]:
+        """What must not be shown or written: keys, and headers whose name tells that they hold one."""
+        told = [value for name, value in self._headers.items() if is_telling(name)]
+        known = (self._secret, *map(_secret, (self._row.api_key(), self._client_key, *told)))
+        return [secret.get_secret_value() for secret in known if secret]
+
+    @property
     def _client_key(self) -> str | None:
         """The key that the user's own client holds."""
         key = getattr(self._client, "api_key", None)
@@ -321,14 +328,12 @@ class WireProvider(StreamingProvider):
 
     def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
         """The error with who, what and which request; secrets that the vendor repeated blotted out."""
-        told = [value for name, value in self._headers.items() if is_telling(name)]
-        known = (self._secret, *map(_secret, (self._row.api_key(), self._client_key, *told)))
         if isinstance(error, ProviderError) and response is not None:
             error.request_id = error.request_id or request_id(response.headers)
-        for secret in filter(None, known):
-            error.args = tuple(blotted(str(arg), secret.get_secret_value()) for arg in error.args)
+        for secret in self.secrets:
+            error.args = tuple(blotted(str(arg), secret) for arg in error.args)
             if isinstance(error, ProviderError) and error.request_id:
-                error.request_id = blotted(error.request_id, secret.get_secret_value())
+                error.request_id = blotted(error.request_id, secret)
         if isinstance(error, ProviderError):
             text = shortened(str(error.args[0]))
             error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text

@@ -42,12 +42,19 @@ COLUMNS: dict[str, dict[str, str]] = {
         "thinking_level": TEXT, "tool_choice": TEXT, "finish_reason": TEXT, "finish_reason_raw": TEXT, **_USAGE,
         "usage_raw": TEXT, "usage_estimated": FLAG, "cost_usd": REAL, "started": TIME, "ttft_s": REAL,
         "duration_s": REAL, "retries": COUNT, "retry_wait_s": REAL, "http_status": COUNT, "error_type": TEXT,
-        "error_message": TEXT, "quoted": FLAG, "cache_hit": FLAG, "span_id": TEXT, "parent_span_id": TEXT,
+        "error_message": TEXT, "quoted": FLAG, "cache_hit": FLAG, "replayed": FLAG, "span_id": TEXT,
+        "parent_span_id": TEXT,
     },
     # one row per message that entered the conversation
     "messages": {
         "message_id": TEXT, "parent_id": TEXT, "branch": TEXT, "turn": COUNT, "index": COUNT, "role": TEXT,
         "text": TEXT, "n_blocks": COUNT, "call_id": TEXT, "tokens_est": COUNT, "pinned": FLAG, "trimmed": FLAG,
+    },
+    # one row per block of a message; `type` is text, thinking, redacted, tool_call, tool_result, image or refusal
+    "blocks": {
+        "block_id": TEXT, "message_id": TEXT, "index": COUNT, "type": TEXT, "name": TEXT, "text": TEXT, "chars": COUNT,
+        "signature": FLAG, "media_type": TEXT, "sha256": TEXT, "provider_data": TEXT, "call_id": TEXT,
+        "tool_call_id": TEXT,
     },
     # one row per tool call
     "tool_calls": {
@@ -90,6 +97,7 @@ DISPLAYED: dict[str, list[str]] = {
     "runs": ["prompt", "output", "status", "n_calls", "n_tool_calls", "input_tokens", "output_tokens", "cost_usd"],
     "calls": ["step", "provider", "model", "finish_reason", "input_tokens", "output_tokens", "cost_usd"],
     "messages": ["role", "text"],
+    "blocks": ["type", "name", "text", "signature", "media_type"],
     "tool_calls": ["name", "args", "result_text", "args_valid", "is_error"],
     "thinking": ["text", "chars"],
     "events": ["type", "name", "content"],
@@ -154,8 +162,9 @@ def usage(calls: Sequence[dict[str, Any]]) -> TraceFrame:
 
 
 def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
-    if dtype == TIME:
-        return _cast(pd.to_datetime(pd.Series(values, dtype="Float64"), unit="s", utc=True), dtype)
+    if dtype == TIME:  # by whole microseconds: what was rounded once stays as it is
+        whole = [None if value is None else round(value * 1e6) for value in values]
+        return _cast(pd.to_datetime(pd.Series(whole, dtype="Int64"), unit="us", utc=True), dtype)
     if dtype == TEXT:  # half a surrogate pair, from a file name or a model, could be neither stored nor saved
         values = [well_formed(value) if isinstance(value, str) and not value.isascii() else value for value in values]
     return pd.Series(values, dtype=dtype)

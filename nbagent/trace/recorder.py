@@ -1,145 +1,50 @@
-"""`Trace`: records a run's events as rows. It costs microseconds a row, and pandas is loaded when you look."""
+"""`Recorder`: the rows that a run's events make. It costs microseconds a row, and needs no pandas."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbagent.core import events as kinds
 from nbagent.core.context import estimate_tokens
 from nbagent.core.events import Event
-from nbagent.core.http_log import Exchange, collecting
+from nbagent.core.http_log import Exchange
+from nbagent.core.images import described
 from nbagent.core.messages import LLMMessage
 from nbagent.core.run import new_id
-from nbagent.errors import ConfigurationError
-from nbagent.trace import http_log
+from nbagent.trace.blocks import blocks_of, thinking_of
+from nbagent.trace.journal import Journal
 from nbagent.trace.rows import Row, about_exchange, about_outcome, as_json
 
-if TYPE_CHECKING:
-    from nbagent.trace.frames import TraceFrame
+log = logging.getLogger("nbagent")
+
+#: The tables that are recorded; `usage` is summed up from `calls`.
+TABLES = ("runs", "calls", "messages", "blocks", "tool_calls", "thinking", "events", "http")
 
 
-class Trace:
-    """Tables of what happened: `runs`, `calls`, `messages`, `tool_calls`, `thinking`, `usage`, `events`, `http`.
+class Recorder:
+    """Turns events into rows of tables. Rows are completed as more is known; none is ever taken back."""
 
-    Every table has `run_id`, `session_id` and `ts`; join them by `run_id`, `call_id` and `tool_call_id`. Tables exist
-    with all their columns before anything happened. Several agents may share one trace.
-
-    With `record_http=True` each HTTP request and response is kept too, secrets removed: in `http`, `curl()` and
-    `save_har()`. Switch it on or off at any time (`trace.record_http = True`); it holds for the runs that begin then.
-
-    >>> trace = Trace()
-    >>> list(trace.tool_calls.columns)[:3]
-    ['tool_call_id', 'wire_id', 'call_id']
-    """
-
-    def __init__(self, record_http: bool = False) -> None:
-        self.record_http = record_http
+    def __init__(self, keep_results: bool = True) -> None:
+        self.keep_results = keep_results
         self.session_id = new_id("session")
-        self._rows: dict[str, list[Row]] = {
-            name: [] for name in ("runs", "calls", "messages", "tool_calls", "thinking", "events", "http")
-        }
+        self._rows: dict[str, list[Row]] = {name: [] for name in TABLES}
+        #: What tools returned, by `tool_call_id`.
+        self._values: dict[str, Any] = {}
         self._lock = threading.RLock()
         self._open: dict[str, _OpenRun] = {}
         self._system: str | None = None
         self._version = 0
-        self._frames: dict[str, tuple[int, TraceFrame]] = {}
-
-    @property
-    def runs(self) -> TraceFrame:
-        """One row per question asked."""
-        return self._frame("runs")
-
-    @property
-    def calls(self) -> TraceFrame:
-        """One row per model request."""
-        return self._frame("calls")
-
-    @property
-    def messages(self) -> TraceFrame:
-        """One row per message that entered the conversation."""
-        return self._frame("messages")
-
-    @property
-    def tool_calls(self) -> TraceFrame:
-        """One row per tool call: arguments, result, validity, duration."""
-        return self._frame("tool_calls")
-
-    @property
-    def thinking(self) -> TraceFrame:
-        """One row per stretch of thinking."""
-        return self._frame("thinking")
-
-    @property
-    def usage(self) -> TraceFrame:
-        """Tokens and cost, summed by run and model."""
-        return self._frame("usage")
-
-    @property
-    def events(self) -> TraceFrame:
-        """One row per event that is not a piece of text."""
-        return self._frame("events")
-
-    @property
-    def http(self) -> TraceFrame:
-        """One row per HTTP exchange, failed ones too, where `record_http` is on. `attempt` counts them in each call.
-
-        Bodies are the text that was sent and received, of each at most its first 10 MB (`truncated`); where a secret
-        was stands a variable's name, such as `$OPENAI_API_KEY`. Times are in seconds.
-        """
-        return self._frame("http")
-
-    def curl(self, index: int = -1) -> str:
-        """An exchange, the last one if none is named, as a command for a shell; keys come from its environment.
-
-        >>> print(agent.trace.curl())                                       # doctest: +SKIP
-        curl -sSN -X POST https://api.openai.com/v1/chat/completions \\
-          -H "authorization: Bearer $OPENAI_API_KEY" ...
-        """
-        rows = self.rows("http")
-        if not rows:
-            raise ConfigurationError("no HTTP exchange is recorded: set record_http=True before the run")
-        return http_log.curl(rows[index])
-
-    def save_har(self, path: str | Path) -> None:
-        """Write the exchanges as an HTTP archive, which the network panel of a browser's developer tools opens."""
-        Path(path).write_text(as_json(http_log.har(self.rows("http"))), encoding="utf-8")
-
-    @contextmanager
-    def recording_http(self) -> Iterator[Trace]:
-        """Keep the exchanges of whatever is asked in this block, outside of a run too.
-
-        >>> with trace.recording_http():                                    # doctest: +SKIP
-        ...     await agent.provider.model_list()
-        """
-        outside = {"run_id": None}
-        with collecting(lambda each: self.record(kinds.Http(metadata={**outside, **each.facts()}, exchange=each))):
-            yield self
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{len(self._rows[name])} {name}" for name in ("runs", "calls", "tool_calls", "events"))
-        return f"<Trace: {counts.replace('_', ' ')}>"
+        self._journal: Journal | None = None
 
     def rows(self, table: str) -> list[Row]:
         """Copies of a table's rows as dicts, oldest first."""
         with self._lock:
             return [dict(row) for row in self._rows[table]]
-
-    def _frame(self, name: str) -> TraceFrame:
-        from nbagent.trace import frames
-
-        with self._lock:
-            version, frame = self._frames.get(name, (-1, None))
-            if frame is None or version != self._version:
-                source = self._rows["calls" if name == "usage" else name]
-                frame = frames.usage(source) if name == "usage" else frames.build(name, source)
-                self._frames[name] = (self._version, frame)
-            return frames.copy_of(frame)
 
     def record(self, event: Event) -> None:
         """Take one event of a run; the agent calls this."""
@@ -162,13 +67,23 @@ class Trace:
             self._note(event)
             if event.type in _ENDS:
                 self._open.pop(event.metadata["run_id"], None)
+            if self._journal is not None and (event.type == "turn_started" or event.type in _ENDS):
+                self._write(self._journal)
+
+    def _write(self, journal: Journal) -> None:
+        """A full disk ends the file, not the run."""
+        try:
+            journal.write(self._rows)
+        except OSError as error:
+            self._journal = None
+            log.warning("the trace is not written to %s any more: %s", journal.path, error)
 
     def _add(self, table: str, event: Event, **values: Any) -> Row:
         """Append a row with the columns that all tables share."""
         run_id = event.metadata["run_id"]
         open_run = self._open.get(run_id)
-        shared = {"run_id": run_id, "session_id": self.session_id, "ts": time.time()}
-        row = {**shared, "cell_id": open_run.row["cell_id"] if open_run else None, **values}
+        cell_id = open_run.row["cell_id"] if open_run else None
+        row = {"run_id": run_id, "session_id": self.session_id, "ts": time.time(), "cell_id": cell_id, **values}
         self._rows[table].append(row)
         return row
 
@@ -207,7 +122,7 @@ class Trace:
                 if message.text == self._system:
                     continue
                 self._system = message.text
-            self._message(event, message)
+            self._message(event, message, blocks_of(message))
 
     def _turn_started(self, run: _OpenRun, event: Event) -> None:
         facts = {key: value for key, value in event.metadata.items() if key not in ("run_id", "params")}
@@ -246,14 +161,18 @@ class Trace:
             **counted,
             duration_s=time.time() - call["started"],
         )
-        self._close_thinking(run, event, call["call_id"], usage.reasoning_tokens)
-        self._message(event, LLMMessage("assistant", response.message_content, tool_calls=response.function_calls))
+        _replayed(call, meta.get("replayed"))
+        message = LLMMessage("assistant", response.message_content, tool_calls=response.function_calls)
+        blocks = blocks_of(message, response, "".join(run.thinking.pop(call["call_id"], ())))
+        self._thought(event, call["call_id"], thinking_of(blocks), usage.reasoning_tokens)
+        run.called[call["call_id"]] = [
+            row for row in self._message(event, message, blocks) if row["type"] == "tool_call"
+        ]
 
-    def _close_thinking(self, run: _OpenRun, event: Event, call_id: str, tokens: int | None) -> None:
-        text = "".join(run.thinking.pop(call_id, []))
-        if text:
-            facts = {"call_id": call_id, "index": 0, "kind": "visible", "reasoning_tokens": tokens}
-            self._add("thinking", event, **facts, text=text, chars=len(text))
+    def _thought(self, event: Event, call_id: str, stretches: list[Row], tokens: int | None = None) -> None:
+        """The tokens of a call's thinking stand in the first of its rows."""
+        for row in stretches:
+            self._add("thinking", event, call_id=call_id, reasoning_tokens=tokens if row["index"] == 0 else None, **row)
 
     def _used(self, run: _OpenRun, event: Event) -> None:
         run.calls[event.metadata["call_id"]]["cost_usd"] = event.metadata.get("cost_usd")
@@ -261,6 +180,9 @@ class Trace:
     def _tool_called(self, run: _OpenRun, event: Event) -> None:
         """A row from the moment of the call, so that calls without a result are there too."""
         meta = event.metadata
+        own = [row for row in run.called.get(meta["call_id"], ()) if row["tool_call_id"] is None]
+        if own:
+            own[0]["tool_call_id"] = meta["tool_call_id"]
         run.tools[meta["tool_call_id"]] = self._add(
             "tool_calls",
             event,
@@ -275,12 +197,15 @@ class Trace:
         if outcome is None:
             return
         row.update(args=as_json(outcome.call.arguments), args_raw=outcome.call.raw, **about_outcome(outcome))
-        self._message(event, LLMMessage("tool", event.content, outcome.call.name, tool_call_id=outcome.call.id))
+        if self.keep_results and not outcome.is_error:
+            self._values[row["tool_call_id"]] = outcome.value
+        message = LLMMessage("tool", outcome.content, outcome.call.name, tool_call_id=outcome.call.id)
+        self._message(event, message, blocks_of(message))
 
-    def _message(self, event: Event, message: LLMMessage) -> None:
+    def _message(self, event: Event, message: LLMMessage, blocks: list[Row]) -> list[Row]:
+        """A message's row and those of its blocks, which are returned."""
         rows = self._rows["messages"]
-        parts = 1 if isinstance(message.content, str) else len(message.content)
-        self._add(
+        row = self._add(
             "messages",
             event,
             message_id=new_id("msg"),
@@ -288,11 +213,18 @@ class Trace:
             turn=event.metadata.get("step"),
             index=len(rows),
             role=message.role,
-            text=message.text,
-            n_blocks=parts + len(message.tool_calls or []),
+            text=described(message.content) if message.role == "tool" else message.text,
+            n_blocks=len(blocks),
             call_id=event.metadata.get("call_id"),
             tokens_est=estimate_tokens(message),
         )
+        shared = {key: row[key] for key in _OF_MESSAGE} | {"tool_call_id": event.metadata.get("tool_call_id")}
+        made = [
+            {**shared, "block_id": f"{row['message_id']}_{index}", "index": index, **block}
+            for index, block in enumerate(blocks)
+        ]
+        self._rows["blocks"] += made
+        return made
 
     def _ended(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """The run's row is completed from its own calls; what was cut off says so."""
@@ -304,12 +236,14 @@ class Trace:
         for call_id, call in run.calls.items():
             if "duration_s" not in call:  # no whole answer came
                 call.update(cut, duration_s=time.time() - call["started"], http_status=getattr(error, "status", None))
-            self._close_thinking(run, event, call_id, None)
+                _replayed(call, getattr(error, "replayed", None))
+            thought = "".join(run.thinking.pop(call_id, ()))
+            self._thought(event, call_id, thinking_of(blocks_of(_NOTHING, thought=thought)))
         for tool in run.tools.values():
             if "is_error" not in tool:
                 tool.update(cut, is_error=True)
         for message in () if isinstance(event, kinds.Done) else event.messages:
-            self._message(event, message)
+            self._message(event, message, blocks_of(message))
         calls = list(run.calls.values())
         costs = [call.get("cost_usd") for call in calls]
         known = bool(costs) and None not in costs
@@ -325,7 +259,7 @@ class Trace:
             cost_known=known,
             ended=time.time(),
             duration_s=time.time() - run.row["started"],
-            replayed=False,
+            replayed=bool(calls) and all(call.get("replayed") for call in calls),
         )
 
 
@@ -337,7 +271,14 @@ class _OpenRun:
     calls: dict[str, Row] = field(default_factory=dict)
     tools: dict[str, Row] = field(default_factory=dict)
     thinking: dict[str, list[str]] = field(default_factory=dict)
+    called: dict[str, list[Row]] = field(default_factory=dict)  # the blocks of each call's tool calls
     sent: dict[str, float] = field(default_factory=dict)  # when the call's current attempt went out
+
+
+def _replayed(call: Row, times: Mapping[str, Any] | None) -> None:
+    """An answer that came out of a recording has the times that were recorded."""
+    call["replayed"] = times is not None
+    call.update(times or {})
 
 
 def _sum(numbers: list[int]) -> int | None:
@@ -345,6 +286,9 @@ def _sum(numbers: list[int]) -> int | None:
     return sum(numbers) if numbers else None
 
 
+_NOTHING = LLMMessage("assistant")
+#: What a block has from its message.
+_OF_MESSAGE = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
 #: What is known of a run when it starts.
 _ORIGIN = ("parent_run_id", "agent", "source", "cell_id", "execution_count", "output_type")
 USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens")
@@ -361,14 +305,14 @@ _PIECES = frozenset({"text", "thinking", "tool_call_delta"})
 _ENDS = frozenset({"done", "error", "interrupted"})
 
 #: The events that fill tables; all but pieces are rows of `events` besides.
-_HANDLERS: dict[str, Callable[[Trace, _OpenRun, Any], None]] = {
-    "turn_started": Trace._turn_started,
-    "tool_call": Trace._tool_called,
-    "tool_result": Trace._tool_result,
-    "retry": Trace._retried,
-    "turn_done": Trace._turn_done,
-    "usage": Trace._used,
-    "done": Trace._ended,
-    "error": Trace._ended,
-    "interrupted": Trace._ended,
+_HANDLERS: dict[str, Callable[[Recorder, _OpenRun, Any], None]] = {
+    "turn_started": Recorder._turn_started,
+    "tool_call": Recorder._tool_called,
+    "tool_result": Recorder._tool_result,
+    "retry": Recorder._retried,
+    "turn_done": Recorder._turn_done,
+    "usage": Recorder._used,
+    "done": Recorder._ended,
+    "error": Recorder._ended,
+    "interrupted": Recorder._ended,
 }

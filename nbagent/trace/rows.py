@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -63,9 +64,5 @@ def _repr(value: Any) -> str:
     return text if len(text) <= REPR_CHARS else text[:REPR_CHARS] + "…"
 
 
-def as_json(value: Any) -> str:
-    """JSON text; what JSON does not know becomes its `str()`."""
-    return _to_json(value)
-
-
-_to_json = json.JSONEncoder(ensure_ascii=False, default=str).encode  # json.dumps makes a new encoder each time
+#: JSON text; what JSON does not know becomes its `str()`. Made once: `json.dumps` would make an encoder for each value.
+as_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, default=str).encode

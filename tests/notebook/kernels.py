@@ -162,16 +162,22 @@ class Kernel:
         return [c["execution_state"] for c in cell.of("status")]
 
     def _collect(self) -> None:
-        for get, is_reply in ((self.client.get_iopub_msg, False), (self.client.get_shell_msg, True)):
-            try:
-                message = get(timeout=0.02)
-            except queue.Empty:
-                continue
-            cell = self._cells.get(message["parent_header"].get("msg_id"))
-            if cell is None:
-                self.elsewhere.append(message)
-                continue
-            if is_reply:
-                cell.reply = message
-            else:
-                cell.messages.append(message)
+        """What has come: a handful of published messages, which come in crowds, and a reply."""
+        for _ in range(20):
+            if not self._take(self.client.get_iopub_msg):
+                break
+        self._take(self.client.get_shell_msg, is_reply=True)
+
+    def _take(self, get, is_reply: bool = False) -> bool:
+        try:
+            message = get(timeout=0.02)
+        except queue.Empty:
+            return False
+        cell = self._cells.get(message["parent_header"].get("msg_id"))
+        if cell is None:
+            self.elsewhere.append(message)
+        elif is_reply:
+            cell.reply = message
+        else:
+            cell.messages.append(message)
+        return True

@@ -310,3 +310,32 @@ def test_the_magic_can_be_loaded_twice_and_unloaded(kernel):
     ok(kernel.run("%unload_ext nbagent"))
     assert kernel.run("%%agent\nx").status == "error"
     ok(kernel.run("%load_ext nbagent"))
+
+
+STUBBORN = """
+class Stubborn(LLMProvider):
+    '''Does not give up when it is cancelled, for a while.'''
+    vendor, model_name = "scripted", "stubborn"
+    def supports_function_calling(self): return True
+    async def chat(self, messages, functions=None, **kwargs):
+        print("asked")
+        while True:
+            try:
+                await asyncio.sleep(600)
+            except asyncio.CancelledError:
+                print("cancelled")
+                await asyncio.sleep(60)
+                raise
+agent.provider = Stubborn()
+"""
+
+
+def test_a_second_interrupt_does_not_wait(kernel):
+    ok(kernel.run(STUBBORN))
+    cell = kernel.send("%%agent\ngo")
+    kernel.until(cell, lambda: "asked" in cell.stdout)
+    kernel.interrupt()
+    kernel.until(cell, lambda: "cancelled" in cell.stdout)
+    assert cell.reply is None
+    kernel.interrupt()
+    assert kernel.wait(cell).error == "KeyboardInterrupt"

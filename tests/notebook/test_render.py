@@ -184,3 +184,16 @@ def test_the_cell_says_that_the_conversation_is_being_summed_up():
     transcript = Transcript()
     transcript.feed(events.Context("summarising 4 old messages"))
     assert "summarising 4 old messages…" in transcript.plain()
+
+
+def test_pieces_of_a_growing_answer_stay_as_they_are():
+    blocks = [f"Paragraph {i} of **many**.\n\n- one\n- two\n\n```python\nx = {i}\n```\n\n" for i in range(120)]
+    transcript, seen = Transcript(timings=False), {}
+    for block in blocks:
+        transcript.feed(events.Text(block))
+        pieces = transcript.parts()
+        assert all(seen.setdefault(index, piece) == piece for index, piece in enumerate(pieces[:-1]))
+        assert len(pieces[-1]) < 4_000
+    transcript.feed(events.Done())
+    assert "".join(transcript.parts()) == safe_html("".join(blocks))
+    assert len(seen) > 3

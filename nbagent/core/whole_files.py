@@ -1,0 +1,52 @@
+"""Writing files and folders whole or not at all: what was there before goes only when the new one is safe on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """The path of a new, empty file in the same folder, which takes the target's place when the block ends well.
+
+    >>> with replacing(Path("result.txt")) as path:                        # doctest: +SKIP
+    ...     path.write_text("all of it")
+    """
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(target: Path) -> Iterator[Path]:
+    """As `replacing`, for a folder. One that is there is first moved aside: two steps, for want of a single one."""
+    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    aside = temporary.with_name(f"{temporary.name}.old")
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            _sync(file)
+        if target.exists():
+            target.rename(aside)
+        temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not target.exists() and aside.exists():
+            aside.rename(target)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())

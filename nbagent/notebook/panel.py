@@ -1,0 +1,187 @@
+"""`ChatPanel`: an agent's conversation as a widget, beside the cells and in step with them.
+
+It is made of ipywidgets' own parts, so that it works wherever these do. Clicks only hand over to the background loop
+(see `panel_conversation`), and everything that can go wrong is shown in the panel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import ipywidgets as widgets
+
+from nbagent.agent import Agent
+from nbagent.notebook import render
+from nbagent.notebook.panel_conversation import conversation_of, let_go
+from nbagent.notebook.panel_entry import static_html, static_text
+from nbagent.notebook.panel_setup import Setup
+from nbagent.notebook.panel_style import PANEL_STYLE
+from nbagent.notebook.panel_trace import TraceTab
+
+CHAT, TRACE, SETUP = "Chat", "Trace", "Setup"
+#: Characters that may arrive at once with a typed Enter; more of them were pasted.
+TYPED = 20
+HINT = "Ask. Enter sends; \\ and Enter breaks the line"
+#: Seconds for which the conversation can't be scrolled, so that it shows its end again when something is asked.
+JUMP = 0.15
+
+
+class ChatPanel(widgets.VBox):
+    """Talk to an agent in a panel: the same conversation as its `%%agent` cells, and the same trace.
+
+    Enter sends; a backslash before Enter breaks the line, and pasted text may have any number of lines. What cells ask
+    appears here, too; several panels on one agent stay in step. `Stop` ends what a panel asked, the text so far stays.
+    Tools marked `approve=True` ask here, if their run was started here. `height` is that of the conversation, in CSS.
+    `close()` takes the panel away.
+
+    Display it again before you save a notebook: the output keeps the conversation as it is then, for readers without
+    a kernel.
+
+    >>> ChatPanel(agent)                                                    # doctest: +SKIP
+    """
+
+    def __init__(self, agent: Agent, *, height: str = "420px") -> None:
+        self.agent = agent
+        self._conversation = conversation_of(agent)
+        self._replacing: Any = None
+        self._typed = ""
+        self._make(height)
+        super().__init__([widgets.HTML(PANEL_STYLE), self._bar, self._notice, self._chat, self._other, self._foot])
+        self.add_class("nbagent-panel")
+        self._listen()
+
+    # -- its parts ----------------------------------------------------------------------------------------------------
+
+    def _make(self, height: str) -> None:
+        tabs = widgets.ToggleButtons(
+            options=[CHAT, TRACE, SETUP], tooltips=["", "What happened", "Model, tools, prompt"]
+        )
+        self._tabs = tabs.add_class("nbagent-tabs")
+        self._setup = Setup(self._conversation)
+        self._meter = widgets.HTML(self._conversation.meter.html())
+        self._bar = widgets.HBox([self._tabs, self._setup.models, self._meter]).add_class("nbagent-top")
+        self._notice = widgets.HTML()
+        self._retry_button = widgets.Button(description="Retry", tooltip="Ask the last question again")
+        self._edit_button = widgets.Button(description="Edit", tooltip="Change the last question and ask again")
+        self._actions = widgets.HBox([self._retry_button, self._edit_button]).add_class("nbagent-actions")
+        inner = widgets.VBox([self._conversation.log, self._actions]).add_class("nbagent-inner")
+        self._chat = widgets.VBox([inner], layout=widgets.Layout(height=height)).add_class("nbagent-chat")
+        self._trace = TraceTab(self._conversation)
+        self._other = widgets.VBox([self._trace.box, self._setup.box], layout=widgets.Layout(height=height))
+        self._other.add_class("nbagent-other")
+        self._box = widgets.Textarea(placeholder=HINT, rows=1, tooltip="Your question").add_class("nbagent-input")
+        self._box.continuous_update = True
+        self._send_button = widgets.Button(description="Send", button_style="primary", tooltip="Ask the agent")
+        self._stop_button = widgets.Button(
+            description="Stop", tooltip="End the answer; what was said stays", disabled=True
+        )
+        self._status = widgets.HTML()
+        row = widgets.HBox([self._box, self._send_button, self._stop_button]).add_class("nbagent-row")
+        self._foot = widgets.VBox([row, self._status]).add_class("nbagent-input-area")
+
+    def _listen(self) -> None:
+        call, conversation = self._conversation.call, self._conversation
+        self._send_button.on_click(lambda _: call(self._ask_typed, self._box.value))
+        self._stop_button.on_click(lambda _: call(conversation.stop))
+        self._retry_button.on_click(lambda _: call(conversation.retry))
+        self._edit_button.on_click(lambda _: call(self._begin_edit))
+        self._box.observe(lambda change: call(self._take_typed, change["new"]), "value")
+        self._tabs.observe(lambda change: call(self._show), "value")
+        self._setup.listen()
+        conversation.changed.append(self._changed)
+        call(self._show)
+        call(self._changed)
+
+    # -- what a click does, on the background loop --------------------------------------------------------------------
+
+    def _take_typed(self, text: str) -> None:
+        """A text that has just got an Enter at its end is sent; one with a backslash before it goes on."""
+        grown = len(text) - len(self._typed)
+        self._typed = text
+        if not (text.endswith("\n") and text.strip() and 0 < grown <= TYPED):
+            return
+        if text.endswith("\\\n"):
+            self._put(text[:-2] + "\n")
+        else:
+            self._ask_typed(text)
+
+    def _ask_typed(self, text: str) -> None:
+        if text.strip():
+            replaced, self._replacing = self._replacing, None
+            self._put("")
+            self._conversation.ask(text.strip(), instead_of=replaced)
+            self._chat.add_class("nbagent-jump")
+            asyncio.get_running_loop().call_later(JUMP, self._chat.remove_class, "nbagent-jump")
+
+    def _begin_edit(self) -> None:
+        """The last question comes into the box; a second click leaves everything as it was."""
+        last = self._conversation.last
+        if self._replacing is None and last is not None:
+            self._replacing = last
+            self._put(last.message.text)
+        else:
+            self._replacing = None
+            self._put("")
+        self._changed()
+
+    def _put(self, text: str) -> None:
+        self._typed = self._box.value = text
+
+    def _show(self) -> None:
+        tab = self._tabs.value
+        self._chat.layout.display = "" if tab == CHAT else "none"
+        self._other.layout.display = "none" if tab == CHAT else ""
+        self._trace.box.layout.display = "" if tab == TRACE else "none"
+        self._setup.box.layout.display = "" if tab == SETUP else "none"
+        if tab == TRACE:
+            self._trace.refresh()
+
+    def _changed(self) -> None:
+        """Buttons, meter and messages as they must be now."""
+        conversation = self._conversation
+        if self._replacing is not conversation.last:
+            self._replacing = None
+        can_redo = conversation.last is not None
+        self._actions.layout.display = "" if can_redo else "none"
+        self._edit_button.description = "Edit" if self._replacing is None else "Keep as it is"
+        self._stop_button.disabled = not conversation.asking
+        self._meter.value = conversation.meter.html()
+        status = "Your last question, to be asked anew." if self._replacing is not None else conversation.status
+        self._status.value = (
+            f'<div class="nbagent-status" role="status">{render.escape(status)}</div>' if status else ""
+        )
+        text = render.escape(conversation.notice)
+        self._notice.value = f'<div class="nbagent nbagent-error" role="alert">{text}</div>' if text else ""
+        self._setup.update()
+        if self._tabs.value == TRACE and not conversation.busy:
+            self._trace.refresh()
+
+    # -- as an output -------------------------------------------------------------------------------------------------
+
+    def ask(self, question: str) -> None:
+        """Ask as if it had been typed. Returns at once.
+
+        >>> panel.ask("And by island?")                                     # doctest: +SKIP
+        """
+        self._conversation.call(self._conversation.ask, question)
+
+    def close(self) -> None:
+        """Take the panel away; the agent and its conversation stay."""
+        conversation = self._conversation
+        if self._changed in conversation.changed:
+            conversation.changed.remove(self._changed)
+            if not conversation.changed:
+                let_go(conversation)
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"ChatPanel({self.agent!r})"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        """The widget, and the conversation so far for readers without a kernel."""
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**options) or {}
+        history = list(self.agent.conversation_history)
+        said = static_html(history) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
+        text = static_text(history)
+        return {**bundle, "text/html": PANEL_STYLE + render.page(said), "text/plain": f"{self!r}\n\n{text}".strip()}

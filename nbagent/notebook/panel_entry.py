@@ -1,0 +1,194 @@
+"""One question and its answer in the panel, as widgets; and the conversation so far as the same pieces of HTML."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from nbagent.core import events
+from nbagent.core.events import Event
+from nbagent.core.images import Image, described, note
+from nbagent.core.messages import LLMMessage, LLMResponse, well_formed
+from nbagent.notebook import render
+from nbagent.notebook.view import Throttle, Transcript
+
+log = logging.getLogger("nbagent")
+
+
+class Entry:
+    """A turn in the panel: the question's bubble, the pieces of the transcript, then what stands below.
+
+    `message` is the history's message that the turn begins with. `below` are widgets, such as a question about a tool.
+    Everything is called on one event loop.
+    """
+
+    def __init__(self, message: LLMMessage, transcript: Transcript | None = None, caption: str = "") -> None:
+        self.message = message
+        self.transcript = transcript or Transcript()
+        self.sent = False  # whether a run has begun, so that the history has it
+        self.waiting = ""
+        self.below: list[Any] = []
+        self.box = widgets.VBox().add_class("nbagent-entry")
+        self._question = widgets.HTML(bubble(message, caption)) if message.role == "user" else None
+        self._pieces: list[Any] = []
+        self._throttle = Throttle(self._paint)
+
+    def feed(self, event: Event) -> None:
+        """Take an event of the turn's run."""
+        self.transcript.feed(event)
+        if isinstance(event, events.Interrupted):
+            self.transcript.interrupted()
+        if isinstance(event, events.Error) and event.exception is not None:
+            self.fail(event.exception)
+        else:
+            self._throttle.touch()
+
+    def fail(self, error: BaseException) -> None:
+        """Say what went wrong, below what is there."""
+        self.below.append(widgets.HTML(error_html(error)))
+        self._throttle.now()
+
+    def place(self, part: dict[str, Any]) -> None:
+        """Show an image that a tool drew."""
+        self.transcript.place(part)
+        self._throttle.touch()
+
+    def begin(self, caption: str = "") -> None:
+        """Its run begins, or begins anew: nothing is there yet."""
+        self.transcript, self.waiting = Transcript(), ""
+        self._close(self.below)
+        if self._question is not None:
+            self._question.value = bubble(self.message, caption)
+        self._throttle.now()
+
+    def refresh(self) -> None:
+        """Paint at once."""
+        self._throttle.now()
+
+    def close(self) -> None:
+        """Take the widgets away."""
+        self._close(self.below)
+        self._close(self._pieces)
+        for widget in (self._question, self.box):
+            if widget is not None:
+                widget.close()
+
+    @staticmethod
+    def _close(some: list[Any]) -> None:
+        while some:
+            some.pop().close()
+
+    def _paint(self) -> int:
+        """Send the pieces that changed."""
+        try:
+            pieces = list(self.transcript.parts())
+        except Exception:  # whatever is wrong with the picture, the conversation must go on
+            log.exception("the transcript can't be shown as HTML")
+            pieces = [f"<pre>{render.escape(self.transcript.plain())}</pre>"]
+        if self.waiting:
+            pieces.append(f'<div class="nbagent-quiet">{render.escape(self.waiting)}</div>')
+        sent = 0
+        for index, piece in enumerate(pieces):
+            html = f'<div class="nbagent">{piece}</div>'
+            if index == len(self._pieces):
+                self._pieces.append(widgets.HTML(html))
+            elif self._pieces[index].value == html:
+                continue
+            else:
+                self._pieces[index].value = html
+            sent += len(html)
+        gone, self._pieces = self._pieces[len(pieces) :], self._pieces[: len(pieces)]
+        children = (*([self._question] if self._question else []), *self._pieces, *self.below)
+        if self.box.children != children:
+            self.box.children = children
+        self._close(gone)
+        return sent
+
+
+def bubble(message: LLMMessage, caption: str = "") -> str:
+    """What the user said, as HTML; images that are in the message are shown."""
+    parts = [message.content] if isinstance(message.content, str) else message.content
+    shown = "".join(map(_part_html, parts))
+    head = f"<small>{render.escape(caption)}</small>" if caption else ""
+    return f'<div class="nbagent nbagent-said">{head}<div class="nbagent-you">{shown}</div></div>'
+
+
+def _part_html(part: Any) -> str:
+    if isinstance(part, str):
+        return render.escape(part)
+    if part.get("type") != "image":
+        return render.escape(str(part.get("text", "")))
+    image = Image.from_part(part)
+    shown = render.picture(image.media_type, image.to_base64(), note(part)) if image is not None else ""
+    return shown or render.escape(note(part))
+
+
+def error_html(error: BaseException) -> str:
+    """One readable block: which error, and what to do."""
+    name, text = render.escape(type(error).__name__), render.escape(render.preview(str(error)))
+    return f'<div class="nbagent nbagent-error" role="alert"><strong>{name}</strong><div>{text}</div></div>'
+
+
+# -- the conversation so far ------------------------------------------------------------------------------------------
+
+
+def turns(messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
+    """The history, cut where the user speaks; system messages are left out."""
+    groups: list[list[LLMMessage]] = []
+    for message in messages:
+        if message.role == "system":
+            continue
+        if message.role == "user" or not groups:
+            groups.append([])
+        groups[-1].append(message)
+    return groups
+
+
+def transcript_of(turn: Sequence[LLMMessage]) -> Transcript:
+    """The transcript of a turn that is over, made from its messages: no times and costs, which they don't hold."""
+    transcript = Transcript(timings=False)
+    calls = 0
+    for message in turn:
+        if message.role == "assistant":
+            for event in _said(message, calls):
+                transcript.feed(event)
+            calls += len(message.tool_calls or [])
+            if message.interrupted:
+                transcript.interrupted()
+        elif message.role == "tool":
+            about = {"tool_call_id": message.tool_call_id, "is_error": message.is_error, "duration_s": None}
+            transcript.feed(events.ToolResult(described(message.content), message.name, metadata=about))
+    transcript.feed(events.Done())
+    return transcript
+
+
+def _said(message: LLMMessage, index: int) -> Iterator[Event]:
+    yield events.TurnStarted()
+    if isinstance(message.content, str):
+        if message.content:
+            yield events.Text(message.content)
+    else:
+        yield events.TurnDone(response=LLMResponse("", None, None, {"parts": message.content}))
+    for number, call in enumerate(message.tool_calls or [], index):
+        about = {"tool_call_id": call.id or f"{number}"}
+        yield events.ToolCall("", call.name, call.arguments, about)
+
+
+def static_html(messages: Sequence[LLMMessage]) -> str:
+    """The conversation as HTML that needs no kernel and no scripts."""
+    return "".join(
+        (bubble(turn[0]) if turn[0].role == "user" else "") + "".join(transcript_of(turn).parts())
+        for turn in turns(messages)
+    )
+
+
+def static_text(messages: Sequence[LLMMessage]) -> str:
+    """The conversation as plain text."""
+    said = []
+    for turn in turns(messages):
+        asked = [f"> {turn[0].text}"] if turn[0].role == "user" else []
+        said.append("\n".join([*asked, transcript_of(turn).plain()]).rstrip())
+    return well_formed("\n\n".join(said))

@@ -1,0 +1,109 @@
+"""A trace in a file of JSON lines that grows with it: `Trace.stream_to`.
+
+Each line is `{"table": "calls", "n": 3, "row": {...}}`. A row that was written before it was complete is written again
+under the same table, session and number, and its last line counts. So nothing in the file is ever changed: it can be
+read at any time, and what crashed is there up to its last turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from nbagent.core.messages import well_formed
+from nbagent.errors import ConfigurationError
+from nbagent.trace.rows import Row, as_json
+
+FORMAT, VERSION = "nbagent trace", 1
+#: The columns that are times, which rows hold in Unix seconds.
+TIMES = ("ts", "started", "ended")
+#: The column that is set when a row of the table is complete; rows of other tables always are.
+_LAST = {"runs": "ended", "calls": "duration_s", "tool_calls": "is_error"}
+
+
+class Journal:
+    """Appends to a file what is new in the tables. Raises ConfigurationError where it can't, or is no such file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._written: dict[str, int] = {}
+        #: What may still change, by table and place: its number, and the line as it was written.
+        self._open: dict[tuple[str, int], tuple[int, str]] = {}
+        #: Rows are numbered in each session, so that a trace of several has the same numbers again.
+        self._numbers: defaultdict[tuple[str, str], count[int]] = defaultdict(count)
+        try:
+            whole = _whole(path.read_bytes()) if path.exists() else b""
+            if whole:
+                check(path, *_head(whole))
+            with path.open("ab") as file:
+                file.truncate(len(whole))
+                if not whole:
+                    file.write(as_json({"format": FORMAT, "version": VERSION}).encode() + b"\n")
+        except OSError as error:
+            raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
+
+    def write(self, tables: Mapping[str, Sequence[Row]]) -> None:
+        """Append new rows, and those that were not complete when they were last written."""
+        lines = []
+        again = {(table, place): tables[table][place] for table, place in self._open}
+        new = {
+            (table, place): rows[place]
+            for table, rows in tables.items()
+            for place in range(self._written.get(table, 0), len(rows))
+        }
+        for (table, place), row in (again | new).items():
+            number, before = self._open.pop((table, place), (None, ""))
+            if number is None:
+                number = next(self._numbers[table, row["session_id"]])
+            line = _line(table, number, row)
+            if line != before:
+                lines.append(line)
+            if table in _LAST and row.get(_LAST[table]) is None:
+                self._open[table, place] = number, line
+        self._written = {table: len(rows) for table, rows in tables.items()}
+        with self.path.open("ab") as file:
+            file.write("".join(lines).encode())
+
+
+def check(path: Path, form: Any, version: Any) -> None:
+    """Raise ConfigurationError for what is no trace, or of a newer schema."""
+    if form != FORMAT or not isinstance(version, int):
+        raise ConfigurationError(f"{str(path)!r} is no saved trace: trace.save(path) writes one")
+    if version > VERSION:
+        raise ConfigurationError(
+            f"{str(path)!r} has version {version} of the trace's schema, and this nbagent reads up to version "
+            f"{VERSION}: update nbagent"
+        )
+
+
+def _whole(content: bytes) -> bytes:
+    """All whole lines."""
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _head(content: bytes) -> tuple[Any, Any]:
+    try:
+        head = json.loads(content.partition(b"\n")[0])
+        return head["format"], head["version"]
+    except (ValueError, KeyError, TypeError):
+        return None, None
+
+
+def _line(table: str, number: int, row: Row) -> str:
+    plain = {name: value for name, value in row.items() if value is not None}
+    times = {name: iso(plain[name]) for name in TIMES if name in plain}
+    return well_formed(as_json({"table": table, "n": number, "row": plain | times})) + "\n"
+
+
+def iso(seconds: float) -> str:
+    """Unix seconds as text in whole microseconds.
+
+    >>> iso(0.0000015)
+    '1970-01-01T00:00:00.000002+00:00'
+    """
+    return datetime.fromtimestamp(round(seconds * 1e6) / 1e6, UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,67 @@
+"""A trace in a few lines: how many runs, of which models and tools, with how many tokens. No ids, no times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from nbagent.trace.rows import Row
+
+#: Models and tools that are named, the most used first.
+MOST_NAMES = 8
+
+
+def overview(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
+    """Lines of a label and a text each.
+
+    >>> overview({"runs": [], "calls": [], "tool_calls": []})
+    [('runs', '0')]
+    """
+    runs, calls, tools = tables["runs"], tables["calls"], tables["tool_calls"]
+    replayed = sum(bool(run.get("replayed")) for run in runs)
+    ends = Counter(run["status"] for run in runs)
+    notes = [f"{count} {status}" for status, count in ends.items() if status != "ok"]
+    notes += [f"{replayed} replayed"] if replayed else []
+    lines = [("runs", f"{len(runs):,}{_in_brackets(notes)}")]
+    if calls:
+        lines.append(("model calls", _counted(call["model"] for call in calls)))
+        lines.append(("tokens", _tokens(calls)))
+    if tools:
+        failed = sum(bool(call.get("is_error")) for call in tools)
+        note = _in_brackets([f"{failed} failed"] * bool(failed))
+        lines.append(("tool calls", _counted(call["name"] for call in tools) + note))
+    costs = [call.get("cost_usd") for call in calls]
+    known = [cost for cost in costs if cost is not None]
+    if any(known):
+        unknown = len(costs) - len(known)
+        lines.append(("cost", f"${sum(known):.4f}{_in_brackets([f'{unknown} calls not known'] * bool(unknown))}"))
+    return lines
+
+
+def as_html(lines: Iterable[tuple[str, str]]) -> str:
+    """The lines as a small table."""
+    cells = "".join(
+        f'<tr><th style="text-align:left">{escape(label)}</th><td style="text-align:left">{escape(text)}</td></tr>'
+        for label, text in lines
+    )
+    return f"<table><caption>Trace</caption>{cells}</table>"
+
+
+def _counted(names: Iterable[object]) -> str:
+    counts = Counter(map(str, names))
+    most = counts.most_common(MOST_NAMES)
+    more = [f"{len(counts) - len(most)} more"] if len(counts) > len(most) else []
+    return f"{counts.total():,}: " + ", ".join([f"{name} ×{count:,}" for name, count in most] + more)
+
+
+def _tokens(calls: Sequence[Row]) -> str:
+    kinds = ("input", "cache_read", "output", "reasoning")
+    sums = {kind: sum(call.get(f"{kind}_tokens") or 0 for call in calls) for kind in kinds}
+    cached = _in_brackets([f"{sums['cache_read']:,} from the cache"] * bool(sums["cache_read"]))
+    thought = _in_brackets([f"{sums['reasoning']:,} thinking"] * bool(sums["reasoning"]))
+    return f"{sums['input']:,} in{cached}, {sums['output']:,} out{thought}"
+
+
+def _in_brackets(notes: Sequence[str]) -> str:
+    return f" ({', '.join(notes)})" if notes else ""

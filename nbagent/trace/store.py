@@ -1,0 +1,207 @@
+"""Traces in files: SQLite, Parquet and JSON lines, all with the same columns, and with the version of their schema.
+
+Times are `timestamp[us, UTC]` in Parquet and ISO 8601 text in the others, flags 0 and 1 in SQLite, NA is null. A file
+of a newer schema is not read. The version rises when a column changes its meaning; a column that is not known is left
+alone, one that is not there is NA.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbagent.core.whole_files import replacing, replacing_folder
+from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.trace import journal
+from nbagent.trace.journal import FORMAT, check
+from nbagent.trace.rows import Row
+
+if TYPE_CHECKING:
+    from nbagent.trace.frames import TraceFrame
+
+#: "nbag", in the head of a SQLite file: https://www.sqlite.org/pragma.html#pragma_application_id
+APPLICATION_ID = int.from_bytes(b"nbag", "big")
+
+Tables = dict[str, list[Row]]
+
+
+def save(frames: Mapping[str, TraceFrame], path: Path) -> None:
+    """Write the tables. Raises ConfigurationError for another ending and where the file can't be written."""
+    write, _ = _by_suffix(path)
+    try:
+        write(frames, path)
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigurationError(f"the trace can't be saved to {str(path)!r}: {error}") from None
+
+
+def load(path: Path) -> Tables:
+    """The rows in a file. Raises ConfigurationError for what is no such file, or is of a newer version."""
+    _, read = _by_suffix(path)
+    if not path.exists():
+        raise ConfigurationError(f"no trace can be loaded from {str(path)!r}: there is no such file")
+    try:
+        return read(path)
+    except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        raise ConfigurationError(f"{str(path)!r} is no saved trace: {error}") from None
+
+
+def _by_suffix(path: Path) -> tuple[Callable[[Mapping[str, TraceFrame], Path], None], Callable[[Path], Tables]]:
+    if path.suffix not in _FORMATS:
+        raise ConfigurationError(f"{path.name!r} says no format of traces: let its name end with {', '.join(_FORMATS)}")
+    return _FORMATS[path.suffix]
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def _plain(frame: TraceFrame) -> Iterator[tuple[Any, ...]]:
+    """The rows as tuples of text, numbers, flags and None."""
+    from nbagent.trace.frames import TIME
+
+    columns = []
+    for name in frame.columns:
+        column = frame[name]
+        values = column.astype(object).where(column.notna(), None).tolist()
+        if str(column.dtype) == TIME:
+            values = [None if value is None else value.isoformat(timespec="microseconds") for value in values]
+        columns.append(values)
+    return zip(*columns, strict=True)
+
+
+def _row(table: str, values: Mapping[str, Any]) -> Row:
+    """A stored row as the recorder keeps it: known columns, times in seconds, flags as flags."""
+    from nbagent.trace.frames import COLUMNS, FLAG, TIME
+
+    row: Row = {}
+    for name, dtype in COLUMNS[table].items():
+        value = values.get(name)
+        if value is not None and dtype == TIME:
+            value = (datetime.fromisoformat(value) if isinstance(value, str) else value).timestamp()
+        elif value is not None and dtype == FLAG:
+            value = bool(value)
+        row[name] = value
+    return row
+
+
+# -- SQLite -----------------------------------------------------------------------------------------------------------
+
+
+def _save_sqlite(frames: Mapping[str, TraceFrame], path: Path) -> None:
+    from nbagent.trace.frames import COUNT, FLAG, REAL
+
+    kinds = {COUNT: "INTEGER", FLAG: "INTEGER", REAL: "REAL"}
+    with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as database, database:
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {journal.VERSION}")
+        for table, frame in frames.items():
+            columns = ", ".join(f'"{name}" {kinds.get(str(dtype), "TEXT")}' for name, dtype in frame.dtypes.items())
+            database.execute(f'CREATE TABLE "{table}" ({columns})')
+            marks = ", ".join("?" * len(frame.columns))
+            database.executemany(f'INSERT INTO "{table}" VALUES ({marks})', _plain(frame))  # noqa: S608  our own names
+
+
+def _load_sqlite(path: Path) -> Tables:
+    from nbagent.trace.recorder import TABLES
+
+    with closing(sqlite3.connect(f"file:{path.resolve().as_posix()}?mode=ro", uri=True)) as database:
+        database.row_factory = sqlite3.Row
+        (application,) = database.execute("PRAGMA application_id").fetchone()
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        check(path, FORMAT if application == APPLICATION_ID else None, version)
+        stored = {table: database.execute(f'SELECT * FROM "{table}" ORDER BY rowid') for table in TABLES}  # noqa: S608
+        return {table: [_row(table, dict(row)) for row in rows] for table, rows in stored.items()}
+
+
+# -- Parquet ----------------------------------------------------------------------------------------------------------
+
+
+def _save_parquet(frames: Mapping[str, TraceFrame], path: Path) -> None:
+    arrow, parquet = _pyarrow()
+    with replacing_folder(path) as folder:
+        for table, frame in frames.items():
+            data = arrow.Table.from_pandas(frame, preserve_index=False)
+            about = {"format": FORMAT, "version": str(journal.VERSION)}
+            data = data.replace_schema_metadata({**(data.schema.metadata or {}), **about})
+            parquet.write_table(data, folder / f"{table}.parquet")
+
+
+def _load_parquet(path: Path) -> Tables:
+    from nbagent.trace.recorder import TABLES
+
+    _, parquet = _pyarrow()
+    tables: Tables = {}
+    for table in TABLES:
+        data = parquet.ParquetFile(path / f"{table}.parquet").read()
+        about = data.schema.metadata or {}
+        version = about.get(b"version", b"").decode()
+        check(path, about.get(b"format", b"").decode(), int(version) if version.isdigit() else None)
+        tables[table] = [_row(table, row) for row in data.to_pylist()]
+    return tables
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingDependencyError(
+            "Parquet files need pyarrow: pip install 'nbagent[parquet]', or save to .sqlite or .jsonl"
+        ) from None
+    return pa, pq
+
+
+# -- JSON lines -------------------------------------------------------------------------------------------------------
+
+
+def _save_jsonl(frames: Mapping[str, TraceFrame], path: Path) -> None:
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write(json.dumps({"format": FORMAT, "version": journal.VERSION}) + "\n")
+        for table, frame in frames.items():
+            names = list(frame.columns)
+            for values in _plain(frame):
+                row = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+                file.write(json.dumps({"table": table, "row": row}, ensure_ascii=False) + "\n")
+
+
+def _load_jsonl(path: Path) -> Tables:
+    """The whole lines; the last one may be torn, where a file was cut while it was copied or written.
+
+    A line with a number stands for the row of that number in its session, the last one counts (see `journal`).
+    """
+    from nbagent.trace.recorder import TABLES
+
+    tables: Tables = {table: [] for table in TABLES}
+    places: dict[tuple[str, str | None, int], int] = {}
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            try:
+                data = json.loads(line)
+            except ValueError:
+                if line.endswith(b"\n"):
+                    raise ConfigurationError(f"{str(path)!r} is no saved trace: line {number + 1} is no JSON") from None
+                break
+            if number == 0:
+                check(path, data.get("format"), data.get("version"))
+            elif data["table"] in tables:
+                rows, row = tables[data["table"]], _row(data["table"], data["row"])
+                place = (
+                    len(rows)
+                    if "n" not in data
+                    else places.setdefault((data["table"], row["session_id"], data["n"]), len(rows))
+                )
+                rows[place : place + 1] = [row]
+    return tables
+
+
+_FORMATS = {
+    ".sqlite": (_save_sqlite, _load_sqlite),
+    ".parquet": (_save_parquet, _load_parquet),
+    ".jsonl": (_save_jsonl, _load_jsonl),
+}

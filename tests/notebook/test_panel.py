@@ -1,0 +1,375 @@
+"""The chat panel in a real kernel, driven by the messages that a front end sends."""
+
+import html
+import json
+import re
+import time
+
+import pytest
+from kernels import Kernel
+
+pytestmark = pytest.mark.kernel
+
+
+class Panel:
+    """What a front end knows of a panel: the widgets' states, from the messages in the order they were sent."""
+
+    def __init__(self, kernel, code="nbagent.ChatPanel(agent)"):
+        self.kernel = kernel
+        self.cell = kernel.run(code)
+        assert self.cell.status == "ok", self.cell.traceback
+        self.bundle = self.cell.of("execute_result")[-1]["data"]
+        self.root = self.bundle["application/vnd.jupyter.widget-view+json"]["model_id"]
+
+    def states(self):
+        messages = [m for cell in self.kernel._cells.values() for m in cell.messages] + self.kernel.elsewhere
+        states = {}
+        for message in sorted(messages, key=lambda message: message["header"]["date"]):
+            content = message["content"]
+            data = content.get("data", {})
+            if message["msg_type"] == "comm_open" and content["target_name"] == "jupyter.widget":
+                states[content["comm_id"]] = dict(data["state"])
+            elif message["msg_type"] == "comm_msg" and data.get("method") in ("update", "echo_update"):
+                states.setdefault(content["comm_id"], {}).update(data["state"])
+        return states
+
+    def tree(self):
+        """`(comm_id, state)` of all that the panel shows, top down; what is not displayed is left out."""
+        states = self.states()
+
+        def walk(comm_id):
+            state = states.get(comm_id, {})
+            layout = states.get(str(state.get("layout", "")).removeprefix("IPY_MODEL_"), {})
+            if layout.get("display") == "none":
+                return
+            yield comm_id, state
+            for child in state.get("children", ()):
+                yield from walk(child.removeprefix("IPY_MODEL_"))
+
+        return list(walk(self.root))
+
+    def html(self):
+        return "\n".join(str(s["value"]) for _, s in self.tree() if s.get("_model_name") == "HTMLModel" and s["value"])
+
+    @property
+    def text(self):
+        page = re.sub(r"<style>.*?</style>", "", self.html(), flags=re.S)
+        return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+    def find(self, **wanted):
+        return next((c for c, s in self.tree() if wanted.items() <= s.items()), None)
+
+    def until(self, condition):
+        looked = 0.0
+
+        def holds():  # looking takes longer than receiving a message
+            nonlocal looked
+            if time.monotonic() - looked < 0.1:
+                return False
+            looked = time.monotonic()
+            return condition()
+
+        self.kernel.until(self.cell, holds)
+
+    def until_text(self, *texts):
+        self.until(lambda: all(text in self.text for text in texts))
+
+    def click(self, button):
+        self.until(lambda: (comm := self.find(description=button)) and not self.states()[comm].get("disabled"))
+        self.kernel.tell(self.find(description=button), method="custom", content={"event": "click"})
+
+    def set(self, value, **wanted):
+        self.until(lambda: self.find(**wanted))
+        self.kernel.tell(self.find(**wanted), method="update", state=value, buffer_paths=[])
+
+    def type(self, text):
+        self.set({"value": text}, tooltip="Your question")
+
+    def ask(self, text):
+        self.type(text)
+        self.click("Send")
+
+    def tab(self, name):
+        index = ["Chat", "Trace", "Setup"].index(name)
+        self.set({"index": index}, _model_name="ToggleButtonsModel")
+
+
+@pytest.fixture(scope="module")
+def one_kernel(tmp_path_factory):
+    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def kernel(one_kernel):
+    """The same kernel for all; no tools, no messages of the test before."""
+    one_kernel._cells.clear()
+    one_kernel.elsewhere.clear()
+    assert one_kernel.run("for name in nbagent.live.names(): nbagent.live.unregister(name)").status == "ok"
+    return one_kernel
+
+
+def script(kernel, *turns, options=""):
+    code = f"agent = Agent(ScriptedProvider([{', '.join(turns)}], model='m'), tools=nbagent.live{options})"
+    assert kernel.run(code).status == "ok"
+
+
+def history(kernel):
+    return kernel.run("[(m.role, m.text) for m in agent.conversation_history]").result
+
+
+def test_cells_and_panels_are_one_conversation(kernel):
+    script(kernel, "'from a cell'", "'from the panel'", "'again a cell'")
+    assert kernel.run("%%agent\nfirst").status == "ok"
+    panel = Panel(kernel)
+    other = Panel(kernel, "%agent panel")
+    panel.until_text("first", "from a cell")
+    panel.ask("second")
+    panel.until_text("second", "from the panel")
+    assert kernel.run("%%agent\nthird").status == "ok"
+    for each in (panel, other):
+        each.until_text("first", "from a cell", "second", "from the panel", "third", "again a cell")
+        assert re.search(r"cell \[\d+\]third", each.text)
+    assert history(kernel).count("'user'") == 3
+    kernel.run("agent.undo()")
+    panel.until(lambda: "third" not in panel.text and "second" in panel.text)
+    kernel.run("agent.clear_history()")
+    other.until(lambda: "second" not in other.text)
+
+
+def test_enter_sends_and_a_backslash_breaks_the_line(kernel):
+    script(kernel)
+    kernel.run("agent.provider = ScriptedProvider(lambda m, f: repr(m[-1].text.upper()))")
+    panel = Panel(kernel)
+    panel.type("one")
+    panel.type("one\\\n")
+    panel.until(lambda: panel.find(value="one\n"))
+    panel.type("one\ntwo\n")
+    panel.until_text("'ONE\\nTWO'")
+    assert panel.find(tooltip="Your question", value="")
+    panel.type("a pasted text that is longer than what one types\n")  # waits for a person
+    panel.type("")
+    panel.ask("three")
+    panel.until_text("'THREE'")
+    assert history(kernel).count("'user'") == 2
+
+
+def test_stop_keeps_the_text_so_far(kernel, tmp_path):
+    kernel.run("agent = Agent(Gated('begun ', 'ended'))")
+    panel = Panel(kernel)
+    assert panel.states()[panel.find(description="Stop")]["disabled"]
+    panel.ask("go")
+    panel.until_text("begun")
+    panel.click("Stop")
+    panel.until_text("Interrupted.")
+    assert history(kernel) == "[('user', 'go'), ('assistant', 'begun ')]"
+    kernel.run("agent.provider = ScriptedProvider(['fine'])")
+    panel.ask("next")
+    panel.until_text("fine")
+    assert kernel.run("agent.trace.runs['status'].tolist()").result == "['interrupted', 'ok']"
+
+
+def test_a_question_waits_for_the_run_of_a_cell(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
+    panel = Panel(kernel)
+    cell = kernel.send("%%agent\nfrom the cell")
+    panel.until_text("begun", "A cell is asking")
+    panel.ask("from the panel")
+    panel.until_text("Waits for the run that goes on in a cell.", "1 more after it")
+    gate.touch()
+    kernel.wait(cell)
+    panel.until(lambda: panel.text.count("begun ended") == 2)
+    assert "Waits" not in panel.text
+    sources = "agent.trace.runs[['source', 'status']].values.tolist()"
+    assert kernel.run(sources).result == "[['magic', 'ok'], ['panel', 'ok']]"
+
+
+def test_a_cell_that_blocks_the_kernel_is_explained(kernel, tmp_path):
+    script(kernel, "'a'")
+    panel = Panel(kernel)
+    gate = tmp_path / "gate"
+    cell = kernel.send(f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)")
+    panel.until_text("The kernel is busy with a cell")
+    gate.touch()
+    kernel.wait(cell)
+    panel.until(lambda: "busy" not in panel.text)
+    cell = kernel.send("await asyncio.sleep(2.5)")
+    kernel.wait(cell)
+    kernel.run("1")
+    told = [
+        m["content"]["data"].get("state", {}).get("value", "") for m in cell.messages if m["msg_type"] == "comm_msg"
+    ]
+    assert not any("busy" in str(value) for value in told)
+
+
+def test_errors_are_shown_and_retried(kernel):
+    script(kernel, "RuntimeError('it <b>broke</b>')", "'works'")
+    panel = Panel(kernel)
+    panel.ask("try")
+    panel.until_text("RuntimeErrorit <b>broke</b>")
+    panel.click("Retry")
+    panel.until_text("works")
+    assert "broke" not in panel.text
+    assert history(kernel) == "[('user', 'try'), ('assistant', 'works')]"
+    assert not [m for m in kernel.elsewhere if m["msg_type"] in ("stream", "error")]
+
+
+def test_a_wrong_tool_choice_fails_before_any_run_and_can_be_retried(kernel):
+    script(kernel, "'works'")
+    kernel.run("class Broken(ScriptedProvider):\n  def supports_function_calling(self): raise ValueError('not ready')")
+    kernel.run("agent.provider = Broken([])")
+    panel = Panel(kernel)
+    panel.ask("try")
+    panel.until_text("ValueErrornot ready")
+    kernel.run("agent.provider = ScriptedProvider(['works'])")
+    panel.click("Retry")
+    panel.until_text("works")
+    assert "not ready" not in panel.text
+    assert panel.text.count("try") == 1
+
+
+def test_the_last_question_can_be_edited(kernel):
+    script(kernel, "'a'", "'b'", "'c'")
+    panel = Panel(kernel)
+    for question in ("one", "two"):
+        panel.ask(question)
+        panel.until(lambda: panel.find(description="Edit"))
+    panel.until_text("two", "b")
+    panel.click("Edit")
+    panel.until(lambda: panel.find(tooltip="Your question", value="two"))
+    panel.until_text("to be asked anew")
+    panel.ask("three")
+    panel.until_text("three", "c")
+    expected = "[('user', 'one'), ('assistant', 'a'), ('user', 'three'), ('assistant', 'c')]"
+    assert history(kernel) == expected
+
+
+WIPE = """
+wiped = []
+@tool(approve=True)
+def wipe(table: str, rows: int = 1) -> str:
+    '''Delete rows.'''
+    wiped.append((table, rows))
+    return f'{rows} gone'
+call = FunctionCall('wipe', {'table': 'cities', 'rows': 3}, 'c')
+"""
+
+
+@pytest.mark.parametrize(
+    ("button", "wiped", "approval"),
+    [
+        ("Run", "[('cities', 3)]", "approved"),
+        ("Deny", "[]", "denied"),
+        ("Edit", "[('rivers', 1)]", "edited"),
+        ("Stop", "[]", "interrupted"),
+    ],
+)
+def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
+    kernel.run(WIPE)
+    script(kernel, "call", "'done'")
+    panel = Panel(kernel)
+    panel.ask("wipe it")
+    panel.until_text("wipe asks to run", 'table = "cities"')
+    panel.click(button)
+    if button == "Edit":
+        panel.until(lambda: panel.find(_model_name="TextareaModel", description="", rows=4))
+        panel.set({"value": json.dumps({"table": "rivers", "rows": 1})}, _model_name="TextareaModel", rows=4)
+        panel.click("Run")
+    panel.until_text("Interrupted." if button == "Stop" else "done")
+    assert "asks to run" not in panel.text
+    assert kernel.run("wiped").result == wiped
+    column = "error_type" if button == "Stop" else "approval"
+    assert kernel.run(f"agent.trace.tool_calls[{column!r}].tolist()").result == f"[{approval!r}]"
+
+
+def test_model_tools_and_prompt(kernel):
+    kernel.run(WIPE)
+    kernel.run("provider = ScriptedProvider(lambda m, f: str((m[0].text, [t['name'] for t in f or []])))")
+    kernel.run("@tool\ndef add(a: int) -> int:\n    'Add.'\n    return a")
+    script(kernel, "'x'")
+    kernel.run("agent.provider = provider")
+    panel = Panel(kernel)
+    panel.tab("Setup")
+    panel.set({"value": False}, description="wipe")
+    panel.set({"value": "Be brief."}, tooltip="System prompt")
+    panel.tab("Chat")
+    panel.ask("who")
+    panel.until_text("('Be brief.', ['add'])")
+    panel.tab("Setup")
+    panel.set({"value": "nobody:knows"}, placeholder="vendor:model")
+    panel.until_text("nobody:knows: Unknown provider 'nobody'")
+    assert kernel.run("agent.provider is provider").result == "True"
+    panel.set({"value": "open_source:qwen"}, placeholder="vendor:model")
+    panel.until(lambda: "Unknown provider" not in panel.text)
+    assert kernel.run("agent.provider.model_name").result == "'qwen'"
+    picker = panel.states()[panel.find(_model_name="DropdownModel")]
+    assert picker["_options_labels"][picker["index"]] == "open_source:qwen"
+    panel.set({"index": 0}, _model_name="DropdownModel")
+    panel.until(lambda: kernel.run("agent.provider is provider").result == "True")
+
+
+def test_meter_and_trace(kernel):
+    usage = "LLMResponse('hi', None, 'stop', {'usage': nbagent.Usage(1000, 200)})"
+    script(kernel, usage, "'<b>bold</b>'", options=", limits=nbagent.Limits(max_total_tokens=5000)")
+    panel = Panel(kernel)
+    panel.ask("<i>tell</i>")
+    panel.until_text("1,200 tokens", "1,200 of 5,000")
+    assert 'width:24%"' in panel.html()
+    panel.tab("Trace")
+    panel.until_text("agent.trace.runs", "<i>tell</i>", "Nothing yet.")
+    assert "<i>" not in panel.html()
+    kernel.run("%%agent\nmore")
+    panel.until_text("<b>bold</b>")
+    assert "<b>bold" not in panel.html()
+
+
+def test_the_output_reads_well_without_a_kernel(kernel):
+    kernel.run(WIPE)
+    script(kernel, "FunctionCall('wipe', {}, 'c')", "'**Nothing** <script>alert(1)</script>'", options=", approve=None")
+    kernel.run("%%agent\nWhat is <left>?")
+    bundle = Panel(kernel).bundle
+    assert "> What is <left>?" in bundle["text/plain"]
+    assert "▸ wipe()" in bundle["text/plain"]
+    assert "**Nothing**" in bundle["text/plain"]
+    assert "What is &lt;left&gt;?" in bundle["text/html"]
+    assert "<strong>Nothing</strong>" in bundle["text/html"]
+    assert "<script" not in bundle["text/html"]
+    assert "running…" not in bundle["text/html"]
+    assert "text/markdown" not in bundle
+
+
+def test_a_long_answer_sends_little(kernel):
+    kernel.run("answer = '\\n\\n'.join('word ' * 20 + str(i) for i in range(115))")
+    script(kernel, "answer", options="")
+    kernel.run("agent.provider = ScriptedProvider([answer], delay=0.003)")
+    panel = Panel(kernel)
+    panel.ask("go")
+    panel.until_text(" 114", " s")
+    sent = [m for m in kernel.elsewhere if m["msg_type"].startswith("comm_")]
+    sent += [m for cell in kernel._cells.values() for m in cell.messages if m["msg_type"].startswith("comm_")]
+    assert sum(len(json.dumps(m["content"])) for m in sent) < 400_000
+
+
+def test_a_figure_of_a_tool_is_shown_in_its_place(kernel):
+    pytest.importorskip("matplotlib")
+    kernel.run("import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt")
+    kernel.run("@tool\ndef draw() -> str:\n    'Draw.'\n    plt.plot([1, 2])\n    return 'drawn'")
+    script(kernel, "FunctionCall('draw', {}, 'c')", "'There.'")
+    panel = Panel(kernel)
+    panel.ask("draw")
+    panel.until_text("There.")
+    page = panel.html()
+    assert page.index("draw()") < page.index("data:image/png;base64,") < page.index("There.")
+
+
+def test_a_closed_panel_listens_no_more(kernel):
+    script(kernel, "'a'", "'b'")
+    panel = Panel(kernel, "panel = nbagent.ChatPanel(agent); panel")
+    panel.ask("one")
+    panel.until_text("a")
+    kernel.run("panel.close()")
+    kernel.run("%%agent\ntwo")
+    assert kernel.run("import time; time.sleep(0.1); len(agent.observers)").result == "0"
+    again = Panel(kernel)
+    again.until_text("one", "a", "two", "b")

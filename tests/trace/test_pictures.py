@@ -1,0 +1,158 @@
+"""The timeline's spans are what the tables say; pictures show names and numbers; the trace's own display sums up."""
+
+import itertools
+import re
+import sys
+
+import pandas as pd
+import pytest
+
+import nbagent
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.trace.timeline import MOST_STEPS, packed, spans
+
+pytest.importorskip("matplotlib").use("agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def double(x: int) -> int:
+    """Twice x."""
+    if x < 0:
+        raise ValueError("negative")
+    return 2 * x
+
+
+@pytest.fixture
+async def trace():
+    facts = {"usage": Usage(100, 20, 40, 0, 5), "model": "claude-sonnet-5"}
+    calls = [FunctionCall("double", {"x": 4}, "1"), FunctionCall("double", {"x": -1}, "2")]
+    turns = [LLMResponse("", calls, None, facts), LLMResponse("It is 8.", None, "stop", facts), "Hi.", ValueError("no")]
+    provider = ScriptedProvider(turns, delay=0.01, model="claude-sonnet-5")
+    provider.vendor = "claude"
+    agent = Agent(provider, tools=[double])
+    await agent.chat("Twice 4?")
+    await agent.chat("Hello")
+    with pytest.raises(ValueError, match="no"):
+        await agent.chat("again")
+    return agent.trace
+
+
+def texts(ax) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+async def test_spans_are_what_the_tables_say(trace):
+    found = spans(trace.calls, trace.tool_calls)
+    assert [span.label for span in found if span.kind in ("tool", "error") and "(" in span.label] == ["  double()"] * 2
+    assert sorted(span.kind for span in found) == [
+        "error",
+        "error",
+        "model",
+        "model",
+        "model",
+        "tool",
+        "waiting",
+        "waiting",
+    ]
+    seconds = sum(span.seconds for span in found)
+    assert seconds == pytest.approx(trace.calls["duration_s"].sum() + trace.tool_calls["duration_s"].sum())
+    assert min(span.start for span in found) == 0
+    second = [span for span in found if span.kind == "waiting"][1]
+    assert second.seconds == pytest.approx(trace.calls["ttft_s"].iloc[2])
+
+
+async def test_pauses_between_runs_are_left_out(trace):
+    calls = pd.DataFrame(trace.calls)
+    later = calls["run_id"] != calls["run_id"].iloc[0]
+    apart = calls.assign(started=calls["started"].where(~later, calls["started"] + pd.Timedelta(hours=3)))
+    end = max(span.start + span.seconds for span in spans(apart, trace.tool_calls))
+    assert end < 60
+
+
+async def test_what_follows_a_replayed_call_is_drawn_after_it(tmp_path):
+    path = tmp_path / "run.jsonl"
+    turns = [FunctionCall("double", {"x": 4}, "1"), "It is 8.", "Hi."]
+    with nbagent.record(path):
+        live = Agent(ScriptedProvider(turns), tools=[double])
+        await live.chat("Twice 4?")
+        await live.chat("Hello")
+    path.write_text(re.sub(r'"duration_s": [\d.e-]+', '"duration_s": 100.0', path.read_text()))
+    agent = Agent(ScriptedProvider([]), tools=[double])
+    with nbagent.replay(path):
+        await agent.chat("Twice 4?")
+        await agent.chat("Hello")
+    found = spans(agent.trace.calls, agent.trace.tool_calls)
+    starts = {span.lane: span.start for span in reversed(found)}
+    assert [round(start) for start in starts.values()] == [200, 100, 100, 0]
+    assert starts[1] >= 100
+
+
+async def test_the_timeline_names_models_and_tools(trace):
+    ax = trace.timeline()
+    assert texts(ax).count("claude-sonnet-5") == 4
+    assert texts(ax).count("  double()") == 2
+    one = trace.timeline(trace.runs["run_id"].iloc[1])
+    assert texts(one) == ["claude-sonnet-5"]
+    assert "pauses" not in one.get_xlabel()
+    with pytest.raises(ConfigurationError, match="no run 'x'"):
+        trace.timeline("x")
+
+
+async def test_many_steps_share_few_lanes():
+    calls = [FunctionCall("double", {"x": n}, str(n)) for n in range(3)]
+    agent = Agent(ScriptedProvider(lambda messages, functions: calls if messages[-1].role == "user" else "ok"))
+    agent.register_function("double", "Twice", double)
+    while len(agent.trace.rows("calls")) <= MOST_STEPS:
+        await agent.chat("x")
+        agent.clear_history()
+    every = spans(agent.trace.calls, agent.trace.tool_calls)
+    few = packed(every)
+    assert len(few) == len(every)
+    assert len(texts(agent.trace.timeline())) <= 6
+    for lane in {span.lane for span in few}:
+        own = sorted((span for span in few if span.lane == lane), key=lambda span: span.start)
+        assert len({span.label for span in own}) == 1
+        assert all(one.start + one.seconds <= two.start + 1e-9 for one, two in itertools.pairwise(own))
+
+
+async def test_usage_is_drawn_by_run(trace):
+    ax = trace.plot_usage()
+    heights = [bar.get_height() for container in ax.containers for bar in container]
+    assert sum(heights) == trace.runs["total_tokens"].sum()
+    costs = [text.get_text() for text in ax.texts]
+    assert costs[0] == f"${trace.runs['cost_usd'].iloc[0]:.2g}"
+
+
+def test_empty_traces_draw_empty_pictures():
+    Trace().timeline().figure.canvas.draw()
+    Trace().plot_usage().figure.canvas.draw()
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[plot\]'"):
+        Trace().timeline()
+
+
+async def test_the_trace_displays_a_summary(trace):
+    text = re.sub(r"<[^>]+>", " ", trace._repr_html_())
+    assert "3 (1 error)" in text
+    assert "4: claude-sonnet-5 ×4" in text
+    assert "double ×2 (1 failed)" in text
+    assert "(80 from the cache)" in text
+    assert "run_" not in text
+
+
+async def test_names_in_the_summary_are_escaped():
+    agent = Agent(ScriptedProvider(["x"], model="<img src=x>"))
+    await agent.chat("x")
+    assert "<img" not in agent.trace._repr_html_()
+    assert "&lt;img" in agent.trace._repr_html_()

@@ -19,6 +19,15 @@ logger = logging.getLogger("nbagent")
 Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
+_default: Approver | None = None
+
+
+def ask_by_default(approver: Approver | None) -> None:
+    """Who is asked where an agent has no approver of its own; None for nobody. A notebook asks the person at it."""
+    global _default  # noqa: PLW0603  there is one person in front of a process
+    _default = approver
+
+
 def is_due(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
     """Whether the tool wants approval for these arguments: `approve` says it for all, or is a policy that tells.
 
@@ -45,7 +54,8 @@ def _named_by(policy: Callable[..., Any], arguments: dict[str, Any]) -> dict[str
 
 
 async def answer_of(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """What the approver says; None, which is no yes, where there is none or it fails."""
+    """What the approver, or the default one, says; None, which is no yes, where there is none or it fails."""
+    approver = approver or _default
     if approver is None:
         return None
     try:

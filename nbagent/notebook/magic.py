@@ -23,6 +23,7 @@ from nbagent.core.background import run_sync
 from nbagent.core.limits import Limits
 from nbagent.core.messages import AgentResult, LLMMessage
 from nbagent.errors import NbagentError
+from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
 from nbagent.notebook.approval import Approval
 from nbagent.notebook.commands import COMMANDS
@@ -50,7 +51,6 @@ class AgentMagics(Magics):
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self._noted = False
-        self._approval = Approval(lambda: self._live)
         #: The cell that each agent answered last, its question, and the history's last message then.
         self._last: WeakKeyDictionary[Agent, tuple[str, LLMMessage, LLMMessage]] = WeakKeyDictionary()
 
@@ -138,7 +138,6 @@ class AgentMagics(Magics):
         elif not options.keep and (question := self._answered_before(agent)):
             agent.context.undo(to=question)
         executor = agent.tool_executor
-        executor.approver = executor.approver or self._approval
         if executor.around is None:
             executor.around, executor.alone = shown, plots
 
@@ -258,10 +257,12 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", _cell_begins)
     shell.events.register("post_run_cell", _cell_ends)
     shell.user_ns.setdefault("agent", Agent(tools=live))
+    ask_by_default(Approval(lambda: is_watched(shell)))
 
 
 def unload(shell: Any) -> None:
     """Take back what `load` registered; agents and tools stay."""
+    ask_by_default(None)
     transformers = shell.input_transformers_post
     transformers[:] = [transform for transform in transformers if not hasattr(transform, "nbagent")]
     for name, callback in (("pre_run_cell", _cell_begins), ("post_run_cell", _cell_ends)):

@@ -110,6 +110,15 @@ def test_a_front_end_without_widgets_gets_a_typed_question_and_from_then_on_at_o
     assert values(kernel) == "[]"
 
 
+@pytest.mark.parametrize("code", ["await agent.chat('wipe')", "agent.chat_sync('wipe')"])
+def test_plain_python_asks_too(kernel, code):
+    cell = kernel.send(f"result = {code}")
+    assert "wipe(" in kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"]
+    kernel.client.input("y")
+    kernel.wait(cell)
+    assert values(kernel) == "[('cities', 3)]"
+
+
 def test_under_time_the_question_is_typed(kernel):
     cell = kernel.send("%%time\n%%agent\nwipe")
     assert "wipe(" in kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"]

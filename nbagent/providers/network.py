@@ -1,7 +1,7 @@
 """The bytes under an HTTP connection: a network stream of httpcore's, on asyncio's own transports.
 
 The one that httpcore brings along runs on any kind of event loop, by way of anyio. It starts and stops to listen, makes
-a timer and gives way to other tasks for each piece that it reads, which is a third of what a streamed answer costs.
+a timer and gives way to other tasks for each piece that it reads, which is a third of what a paced answer costs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Bytes that came and that nobody has read yet; at more the server has to wait.
 MOST_UNREAD = 2**18
+#: Bytes that wait for more of a request; they go out together.
 MOST_UNSENT = 2**16
 #: Where a name stands for several addresses, the next one is tried after so long, beside the first.
 _NEXT_ADDRESS_S = 0.25

@@ -2,7 +2,8 @@
 
 `Connections` is a transport for the clients of httpx, and of httpx2, which the SDKs use. The pool that these libraries
 bring along looks at every connection whenever a request comes or goes; here a kept connection is taken and put back.
-A connection that the server closed while it was idle costs nothing but the time to make another.
+HTTP itself is spoken by httpcore, the library below them. Only behind a proxy are their own transports used. A
+connection that the server closed while it was idle costs nothing but the time to make another.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
 import socket
 import ssl
 import time
@@ -21,10 +23,12 @@ from typing import Any
 
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.providers.environment import proxy_for, tls_context, without_password
+from nbagent.providers.network import NetworkStream, connect
 
 #: How long an idle connection is kept. Servers close them after 5 s (uvicorn, llama.cpp) to some minutes.
 KEPT_S = 30.0
 MOST_KEPT = 100
+_LAST_PORT = 65535
 #: Probes on a silent connection (after a minute, each minute, five): routers on the way forget it otherwise while a
 #: model thinks. By the names that the platform has.
 _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
@@ -62,6 +66,10 @@ class Connections:
         """A client of the library on these connections."""
         return self._http.AsyncClient(transport=self, timeout=timeout, trust_env=False, **options)
 
+    def plain_client(self, timeout: Any) -> PlainClient:
+        """What sends on these connections without a client's cookies, redirects and authentication."""
+        return PlainClient(self, self._http, timeout)
+
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request (a body of bytes, which can be sent again) -> the response, still to be read."""
         url = request.url
@@ -82,25 +90,27 @@ class Connections:
         return self._lend(Connection(origin, transport, response.extensions["network_stream"]), response)
 
     def _transport(self, scheme: str, proxy: str | None) -> Any:
-        """The library's transport for one connection."""
+        """A transport for one connection: behind a proxy, the library's own."""
         http = self._http
-        by_tls = (proxy or "").startswith("https:")
+        if not proxy:
+            return _Direct(http)
+        by_tls = proxy.startswith("https:")
         context = tls_context() if by_tls or scheme == "https" else _trusts_nobody()
         limits = http.Limits(max_connections=1, max_keepalive_connections=1)
         try:
             return http.AsyncHTTPTransport(
                 verify=context,
                 limits=limits,
-                proxy=proxy and http.Proxy(proxy, ssl_context=context if by_tls else None),
+                proxy=http.Proxy(proxy, ssl_context=context if by_tls else None),
                 socket_options=_socket_options(),
             )
         except ImportError:
             raise MissingDependencyError(
-                f"The proxy {without_password(proxy or '')} needs the package socksio: pip install socksio"
+                f"The proxy {without_password(proxy)} needs the package socksio: pip install socksio"
             ) from None
         except (ValueError, http.InvalidURL):
             raise ConfigurationError(
-                f"{without_password(proxy or '')!r} is no address of a proxy: correct HTTPS_PROXY, HTTP_PROXY or "
+                f"{without_password(proxy)!r} is no address of a proxy: correct HTTPS_PROXY, HTTP_PROXY or "
                 "ALL_PROXY, such as http://user:password@proxy.example:3128."
             ) from None
 
@@ -152,19 +162,96 @@ class Connections:
                 yield idle.pop()
 
 
+class PlainClient:
+    """The two methods of a library's client that a request needs, without cookies, redirects and authentication.
+
+    >>> client = Connections(httpx).plain_client(httpx.Timeout(60))
+    >>> response = await client.send(client.build_request("GET", "http://127.0.0.1/", None, {}), stream=True)
+    """
+
+    def __init__(self, connections: Connections, http: ModuleType, timeout: Any) -> None:
+        self._connections = connections
+        self._http = http
+        self._url = functools.lru_cache(maxsize=16)(http.URL)
+        self._headers = dict(connections.client(timeout).headers)
+        self._extensions = {"timeout": timeout.as_dict()}
+
+    def build_request(self, method: str, url: str, content: bytes | None, headers: dict[str, str]) -> Any:
+        """The library's request."""
+        headers = {**self._headers, **headers}
+        return self._http.Request(method, self._url(url), headers=headers, content=content, extensions=self._extensions)
+
+    async def send(self, request: Any, stream: bool) -> Any:
+        """The library's response, still to be read."""
+        response = await self._connections.handle_async_request(request)
+        response.request = request
+        return response
+
+
+class _Direct:
+    """A library's transport for one connection to a server, without its pool."""
+
+    def __init__(self, http: ModuleType) -> None:
+        self._http = http
+        self._core = importlib.import_module(http.__name__.replace("httpx", "httpcore"))
+        self._connection: Any = None
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """See `httpx.AsyncBaseTransport`."""
+        http, core, url = self._http, self._core, request.url
+        if url.scheme not in ("http", "https"):
+            raise http.UnsupportedProtocol(f"{url.scheme!r} is neither http nor https", request=request)
+        if (url.port or 0) > _LAST_PORT:
+            raise http.InvalidURL(f"there is no port {url.port}")
+        target = core.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        headers, extensions = request.headers.raw, request.extensions
+        with _renamed(http, request):
+            if self._connection is None:
+                stream = await self._connect(target.origin, extensions.get("timeout", {}).get("connect"))
+                self._connection = core.AsyncHTTP11Connection(target.origin, stream)
+            got = await self._connection.handle_async_request(
+                core.Request(request.method, target, headers=headers, content=request.stream, extensions=extensions)
+            )
+        return http.Response(got.status, headers=got.headers, stream=got.stream, extensions=got.extensions)
+
+    async def _connect(self, origin: Any, timeout: float | None) -> NetworkStream:
+        context = tls_context() if origin.scheme == b"https" else None
+        host = origin.host.decode("ascii")
+        return await connect(self._core, host, origin.port, context, timeout, _socket_options())
+
+    async def aclose(self) -> None:
+        """Close the connection, if there is one."""
+        if self._connection is not None:
+            await self._connection.aclose()
+
+
+@contextlib.contextmanager
+def _renamed(http: ModuleType, request: Any = None) -> Iterator[None]:
+    """Exceptions of httpcore leave as those of httpx, which have the same names."""
+    try:
+        yield
+    except Exception as exc:
+        theirs = getattr(http, type(exc).__name__, None)
+        if theirs is None or isinstance(exc, theirs):
+            raise
+        raise theirs(str(exc), request=request) from exc
+
+
 def _end(stream: Any) -> None:
     """Close the socket under a network stream whose event loop is closed.
 
     The public ways all end in a call to the loop. What asyncio itself would do in that call is done by hand, through
-    the layers of httpcore and anyio; should they be others one day, the socket is closed when it is collected.
+    the layers of asyncio's TLS, or of httpcore and anyio; should they be others one day, the socket is closed when it
+    is collected.
     """
-    inner = getattr(stream, "_stream", None)
+    inner = getattr(stream, "_stream", stream)
     transport = getattr(getattr(inner, "transport_stream", inner), "_transport", None)
+    below = getattr(getattr(transport, "_ssl_protocol", None), "_transport", transport)
     with contextlib.suppress(RuntimeError):  # the loop is closed
         if transport is not None:
             transport.abort()
-    with contextlib.suppress(AttributeError):
-        transport._call_connection_lost(None)  # type: ignore[union-attr]
+    with contextlib.suppress(AttributeError, RuntimeError):
+        below._call_connection_lost(None)  # type: ignore[union-attr]
 
 
 @functools.cache
@@ -177,8 +264,10 @@ def _lent_stream(http: ModuleType) -> Any:
             self._put_back = put_back
             self._closed = False
 
-        def __aiter__(self) -> AsyncIterator[bytes]:
-            return self._stream.__aiter__()  # type: ignore[no-any-return]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            with _renamed(http):
+                async for part in self._stream:
+                    yield part
 
         async def aclose(self) -> None:
             if self._closed:

@@ -198,7 +198,7 @@ class _LoopbackTransport(HttpxTransport):
     async def _make(self, target: Target) -> tuple[Any, Connections]:
         connections = Connections(httpx, most_kept=0)
         timeout = httpx.Timeout(target.timeout, connect=CONNECT_TIMEOUT_S)
-        return connections.client(timeout), connections
+        return connections.plain_client(timeout), connections
 
 
 # ------------------------------------------------------------------ the model's process

@@ -155,7 +155,7 @@ class HttpxTransport(Transport):
 
         timeout = httpx.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout))
         connections = await _connections(httpx, target)
-        return connections.client(timeout), connections
+        return connections.plain_client(timeout), connections
 
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         url = target.base_url.rstrip("/") + target.path

@@ -333,3 +333,25 @@ async def test_half_a_surrogate_pair_breaks_nothing():
     assert agent.conversation_history[0].content == "x \U0001f600"
     for table in (agent.trace.runs, agent.trace.messages, agent.trace.tool_calls, agent.trace.events):
         table.to_csv().encode()
+
+
+async def test_an_answer_that_is_cancelled_while_its_stream_is_closed_keeps_its_text():
+    closing = asyncio.Event()
+
+    class SlowToClose(ScriptedProvider):
+        async def stream(self, messages, functions=None, temperature=None, **kwargs):
+            try:
+                yield Text("Nearly done.")
+                yield LLMResponse("Nearly done.")
+            finally:
+                closing.set()
+                await asyncio.sleep(60)
+
+    agent = Agent(SlowToClose([]))
+    task = asyncio.create_task(agent.chat("x"))
+    await closing.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    last = agent.conversation_history[-1]
+    assert (last.content, last.interrupted) == ("Nearly done.", True)

@@ -214,9 +214,7 @@ def without_whole(blocks: Sequence[Any], issued: Sequence[Any]) -> list[Any]:
     Answers follow each other where the user said nothing in between; they are one message then.
     """
     rest = list(blocks)
-    for mine in issued:
-        starts = range(len(rest) - len(mine) + 1) if mine else ()
-        at = next((start for start in starts if rest[start : start + len(mine)] == mine), None)
-        if at is not None:
+    for mine in filter(None, issued):
+        while (at := next((n for n in range(len(rest)) if rest[n : n + len(mine)] == mine), None)) is not None:
             rest[at : at + len(mine)] = []
     return rest

@@ -188,6 +188,23 @@ async def test_asking_inside_an_async_for_over_the_same_agent_is_an_error():
     assert (await agent.chat("z")).content == "c"
 
 
+@pytest.mark.parametrize("leaves", [False, True], ids=["inside", "after a break"])
+async def test_a_blocking_call_that_holds_up_the_run_it_waits_for_is_an_error(leaves):
+    agent = Agent(ScriptedProvider(["a b c", "fine"]))
+    async for event in agent.chat_stream("x"):
+        if event.type == "text":
+            if leaves:
+                break
+            with pytest.raises(AgentBusyError):
+                agent.chat_sync("y")
+    if leaves:
+        with pytest.raises(AgentBusyError):  # the stream is closed as soon as the event loop runs
+            agent.chat_sync("y")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+    assert agent.chat_sync("z").content == "fine"
+
+
 async def test_asking_from_a_callback_is_an_error():
     agent = Agent(ScriptedProvider(["a", "b"]))
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from conformance_case import Case, catalog_cases
 from dialects.anthropic_messages import MessagesDialect
-from dialects.base import Asked, RefusedError
+from dialects.base import Asked, Dialect, RefusedError
 from dialects.gemini import GeminiDialect
 from dialects.openai_chat import ChatDialect
 from dialects.script import Call, Counts, Failure, Reply, call, reply, said, thought
@@ -137,7 +137,11 @@ class Vendors:
             return reply(f"Summary {self._serial}.")
         number = number_of(asked.raw)
         plan = self.plans.get(number)
-        answer = fitted(plan.popleft(), case, self._serial) if plan else reply(f"Answer {self._serial} to {number}.")
+        answer = (
+            fitted(plan.popleft(), case.dialect, self._serial, asked.stream)
+            if plan
+            else reply(f"Answer {self._serial} to {number}.")
+        )
         if isinstance(answer, Reply) and not answer.calls:
             self.finals[number] = answer.text
         return answer
@@ -175,14 +179,15 @@ def number_of(body: bytes) -> float:
     return max(map(int, _QUESTION.findall(body)), default=inf)
 
 
-def fitted(step: Step, case: Case, serial: int) -> Reply | Failure:
+def fitted(step: Step, dialect: Dialect, serial: int, stream: bool) -> Reply | Failure:
     """A step as this vendor may answer it: what vendors never do is left out."""
     if step.trouble in ("overloaded", "rate_limit"):
         return Failure(step.trouble, _SHORT_WAIT)
     if step.trouble == "context":
         return Failure(step.trouble)
-    dialect = case.dialect
-    calls = [_call(wish, case, f"{serial}x{n}") for n, wish in enumerate(step.calls)]
+    calls = [_call(wish, dialect, f"{serial}x{n}") for n, wish in enumerate(step.calls)]
+    if step.cut and isinstance(dialect, GeminiDialect) and not stream:
+        calls = []  # a call comes whole there, or not at all
     parts: list[Any] = [said("Text ", f"{serial}.")] if step.text or not calls else []
     # who gives ids twice, or none, can't tell which thinking belongs to them
     if step.thinks and dialect.thinks and not any(wish.id in ("same", "none") for wish in step.calls):
@@ -193,8 +198,7 @@ def fitted(step: Step, case: Case, serial: int) -> Reply | Failure:
     return reply(*parts, *calls, fault=step.trouble, counts=Counts(step.tokens, 8), **finish)
 
 
-def _call(wish: Wish, case: Case, serial: str) -> Call:
-    dialect = case.dialect
+def _call(wish: Wish, dialect: Dialect, serial: str) -> Call:
     name = wish.name if dialect.careless else wish.name.replace(".", "_")
     arguments = wish.arguments
     if isinstance(dialect, GeminiDialect | MessagesDialect) and not arguments.startswith('{"'):

@@ -83,6 +83,8 @@ bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, th
 	@echo
 	@$(BIN)/python tests/benchmarks/local_model.py
 	@echo
+	@$(BIN)/python tests/benchmarks/long_conversation.py
+	@echo
 	@$(BIN)/python tests/benchmarks/peers/run.py
 
 bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent libraries, which it installs (minutes)

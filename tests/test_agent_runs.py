@@ -188,6 +188,23 @@ async def test_asking_inside_an_async_for_over_the_same_agent_is_an_error():
     assert (await agent.chat("z")).content == "c"
 
 
+@pytest.mark.parametrize("leaves", [False, True], ids=["inside", "after a break"])
+async def test_a_blocking_call_that_holds_up_the_run_it_waits_for_is_an_error(leaves):
+    agent = Agent(ScriptedProvider(["a b c", "fine"]))
+    async for event in agent.chat_stream("x"):
+        if event.type == "text":
+            if leaves:
+                break
+            with pytest.raises(AgentBusyError):
+                agent.chat_sync("y")
+    if leaves:
+        with pytest.raises(AgentBusyError):  # the stream is closed as soon as the event loop runs
+            agent.chat_sync("y")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+    assert agent.chat_sync("z").content == "fine"
+
+
 async def test_asking_from_a_callback_is_an_error():
     agent = Agent(ScriptedProvider(["a", "b"]))
 
@@ -333,3 +350,25 @@ async def test_half_a_surrogate_pair_breaks_nothing():
     assert agent.conversation_history[0].content == "x \U0001f600"
     for table in (agent.trace.runs, agent.trace.messages, agent.trace.tool_calls, agent.trace.events):
         table.to_csv().encode()
+
+
+async def test_an_answer_that_is_cancelled_while_its_stream_is_closed_keeps_its_text():
+    closing = asyncio.Event()
+
+    class SlowToClose(ScriptedProvider):
+        async def stream(self, messages, functions=None, temperature=None, **kwargs):
+            try:
+                yield Text("Nearly done.")
+                yield LLMResponse("Nearly done.")
+            finally:
+                closing.set()
+                await asyncio.sleep(60)
+
+    agent = Agent(SlowToClose([]))
+    task = asyncio.create_task(agent.chat("x"))
+    await closing.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    last = agent.conversation_history[-1]
+    assert (last.content, last.interrupted) == ("Nearly done.", True)

@@ -36,6 +36,9 @@ _main_calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQ
 #: Whether the current run is driven by a main thread that waits for it, now and then or all the time.
 _main_waits: ContextVar[bool] = ContextVar("nbagent_main_waits", default=False)
 
+#: Event loops whose threads wait in `run_sync` for what is running here: nothing else happens on them meanwhile.
+held_up: ContextVar[frozenset[asyncio.AbstractEventLoop]] = ContextVar("nbagent_held_up", default=frozenset())
+
 
 def background_loop() -> asyncio.AbstractEventLoop:
     """The running background loop, started at first use (and anew in a forked child) in a daemon thread."""
@@ -70,11 +73,13 @@ def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop and wait for it. Ctrl-C cancels it, then raises KeyboardInterrupt."""
-    loop = background_loop()
-    if _running_loop() is loop:
+    loop, here = background_loop(), _running_loop()
+    if here is loop:
         coroutine.close()
         raise RuntimeError("a blocking call from inside the background loop would wait for itself: use `await` here")
     context = copy_context()
+    if here is not None:
+        context.run(held_up.set, held_up.get() | {here})
     on_main = threading.current_thread() is threading.main_thread()
     if on_main:
         context.run(_main_waits.set, True)

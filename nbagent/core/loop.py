@@ -64,7 +64,7 @@ async def _take_place(ticket: Ticket) -> None:
     """Wait until the agent's earlier runs are over, unless they wait for this one."""
     queue = ticket.queue
     held = queue.holder
-    if any(outer.alive and outer.queue is queue for outer in inside.get()) or (held and held.is_read_here()):
+    if any(outer.alive and outer.queue is queue for outer in inside.get()) or (held and held.waits_for_us()):
         raise AgentBusyError(
             "this agent is in the middle of a run that waits for this call, which would wait for that run. Finish or "
             "close its stream first; inside a tool or a handler, ask another agent (agent.fork() makes one)"

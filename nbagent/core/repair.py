@@ -32,7 +32,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         if message.role == "tool":
             continue  # an orphan: results that belong to a call are taken below, with their call
         if message.role != "assistant" or not message.tool_calls:
-            if message.role != "assistant" or message.content or message.provider_extras:
+            if message.provider_extras or not is_blank(message):
                 repaired.append(message)
             continue
         results = []
@@ -44,6 +44,13 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         after_system = sum(m.role == "system" for m in repaired)
         repaired.insert(after_system, LLMMessage("user", "Continue."))
     return repaired
+
+
+def is_blank(message: LLMMessage) -> bool:
+    """Whether the content is nothing but white space, which some vendors refuse and others leave out."""
+    if isinstance(message.content, str):
+        return not message.content or message.content.isspace()
+    return all(part.get("type") == "text" and not part.get("text", "").strip() for part in message.content)
 
 
 def _with_results(

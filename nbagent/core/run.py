@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Protocol
 
-from nbagent.core.background import RunQueue
+from nbagent.core.background import RunQueue, held_up
 from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
 from nbagent.core.limits import Limits, Spending
@@ -28,10 +28,15 @@ class Ticket:
     #: The iterator that it reads them from; gone when it was dropped by a `break`.
     iterator: weakref.ref[Any] | None = None
 
-    def is_read_here(self) -> bool:
-        """Whether the current task would wait for itself, if it waited for the end of this run."""
+    def waits_for_us(self) -> bool:
+        """Whether this run can't end before the current task does, which would wait for itself.
+
+        It is read by the same task; or on an event loop that stands still, for a blocking call waits there for us.
+        """
+        if not self.alive or self.reader is None:
+            return False
         dropped = self.iterator is not None and self.iterator() is None
-        return self.alive and not dropped and self.reader is not None and self.reader is asyncio.current_task()
+        return self.reader.get_loop() in held_up.get() or (not dropped and self.reader is asyncio.current_task())
 
 
 #: The runs whose tools, or whose plain `for`, this context is inside of.

@@ -59,11 +59,12 @@ class Turn:
         run.spent.iterations = self.step
         functions = run.tools.list_functions() or None
         yield run.emit(events.TurnStarted(metadata=self._request_facts(messages, functions)), self.meta)
+        response: LLMResponse | None = None  # counts when the stream is closed: that can be cancelled
         stream = run.provider.stream(messages, functions, run.temperature, **run.request_options)
         async with closing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
             async for item in answer:
                 if isinstance(item, LLMResponse):
-                    self.response = item
+                    response = item
                     break
                 if isinstance(item, events.Text):
                     self.text.append(item.content)
@@ -71,9 +72,9 @@ class Turn:
                     item.metadata = {**item.metadata, "discard_chars": sum(map(len, self.text))}
                     self.text.clear()
                 yield run.emit(item, self.meta)
-        if self.response is None:
+        if response is None:
             raise RuntimeError(f"{type(run.provider).__name__}.stream() must end with an LLMResponse")
-        for event in self._complete(self.response):
+        for event in self._complete(response):
             yield event
 
     async def _sum_up(self) -> AsyncGenerator[Event]:
@@ -114,7 +115,7 @@ class Turn:
 
     def _complete(self, response: LLMResponse) -> Iterator[Event]:
         """Take a whole answer into the history, count it, and announce its calls."""
-        run = self.run
+        run, self.response = self.run, response
         made = response.function_calls or []
         self.calls = with_ids(made, self.meta["call_id"], call_ids(run.context.messages)) if made else []
         self._ids = [new_id("tool") for _ in self.calls]

@@ -67,9 +67,22 @@ def test_a_missing_result_is_made_up_as_an_error():
         ([USER, LLMMessage("system", "s")], ["system", "user"]),
         ([LLMMessage("system", "s")], ["system", "user"]),
         ([USER, asks("a"), USER, gives("a")], ["user", "assistant", "tool", "user"]),
+        ([USER, LLMMessage("user", " \n"), LLMMessage("system", ""), LLMMessage("assistant", " ")], ["user"]),
+        ([LLMMessage("user", [{"type": "text", "text": ""}]), USER], ["user"]),
         ([], []),
     ],
-    ids=["orphan", "duplicate", "stranger", "empty answer", "late system", "no user", "late result", "nothing"],
+    ids=[
+        "orphan",
+        "duplicate",
+        "stranger",
+        "empty answer",
+        "late system",
+        "no user",
+        "late result",
+        "blanks",
+        "blank part",
+        "nothing",
+    ],
 )
 def test_what_does_not_belong_goes(history, roles):
     assert [m.role for m in repair(history)] == roles

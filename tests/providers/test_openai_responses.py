@@ -361,3 +361,10 @@ def test_ids_that_are_too_long_have_stand_ins():
         _, made, output = body([USER, turn, result(long, "2")])["input"]
         assert made["call_id"] == output["call_id"] == f"call_{made['call_id'][5:]}" != long
         assert len(made["call_id"]) <= 64
+
+
+def test_an_answer_that_stands_there_again_brings_no_item_twice():
+    sent = body([USER, MESSAGE, USER, MESSAGE.replace(tool_calls=None), USER])["input"]
+    ids = [item["id"] for item in sent if "id" in item]
+    assert ids
+    assert len(set(ids)) == len(ids)

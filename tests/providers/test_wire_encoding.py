@@ -257,3 +257,11 @@ def test_native_blocks_with_ids_that_claude_would_refuse():
 def test_the_user_begins():
     sent = body(messages(), [assistant("How can I help?"), USER])["messages"]
     assert [message["role"] for message in sent] == ["user", "assistant", "user"]
+
+
+def test_an_answer_that_says_nothing_to_another_vendor_is_left_out():
+    thought = assistant(
+        extras={"vendor": "claude", "blocks": [{"type": "thinking", "thinking": "…", "signature": "s"}]}
+    )
+    sent = body(chat("deepseek"), [USER, thought, USER])["messages"]
+    assert [message["role"] for message in sent] == ["user", "user"]

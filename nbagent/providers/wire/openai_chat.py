@@ -73,7 +73,8 @@ class ChatCodec(Codec):
             if images and message.role != "tool":
                 fragments.append(_image_message(images))
                 images = []
-            fragments.append(self.encode_message(message))
+            if fragment := self.encode_message(message):
+                fragments.append(fragment)
             if message.role == "tool" and not isinstance(message.content, str):
                 images += [part for part in message.content if part.get("type") == "image"]
         if images:
@@ -81,8 +82,13 @@ class ChatCodec(Codec):
         return fragments
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """One message; images of a tool's result come in a message of their own, which `_fragments` places."""
-        return [self._message(message)]
+        """One message; images of a tool's result come in a message of their own, which `_fragments` places.
+
+        An answer of another vendor, or an edited one, may say nothing here: some refuse it.
+        """
+        data = self._message(message)
+        says_nothing = message.role == "assistant" and not any(data[key] for key in data if key != "role")
+        return [] if says_nothing else [data]
 
     def _message(self, message: LLMMessage) -> dict[str, Any]:
         if message.role == "assistant":

@@ -7,7 +7,7 @@ Format: https://platform.openai.com/docs/api-reference/responses
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.messages import LLMMessage, LLMResponse
@@ -65,7 +65,7 @@ class ResponsesCodec(Codec):
         return head | _options(wanted.extra)
 
     def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
-        return [items for message in messages if (items := self.encode_message(message))]
+        return [items for message in _each_once(messages) if (items := self.encode_message(message))]
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "assistant":
@@ -115,6 +115,17 @@ def _agree(items: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
     made = [(item.get("call_id"), item.get("name"), arguments_of(item)[0]) for item in uses]
     calls = [(call.id, call.name, call.arguments) for call in message.tool_calls or []]
     return text_of(items) == message.text and made == calls
+
+
+def _each_once(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
+    """The messages; an answer that stands there again is told in other words, for no item may come twice."""
+    seen: set[Any] = set()
+    for message in messages:
+        extras = message.provider_extras
+        ids = {item.get("id") for item in extras.get("items") or ()} if isinstance(extras, dict) else ()
+        yield message if seen.isdisjoint(ids) else message.replace(provider_extras=None)
+        seen.update(ids)
+        seen.discard(None)
 
 
 def _without_loose_reasoning(items: list[dict[str, Any]]) -> list[dict[str, Any]]:

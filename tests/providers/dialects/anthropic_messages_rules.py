@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dialects.base import Asked, answered_once, known_fields, require, schema_is_plain
+from dialects.base import Asked, answered_once, known_fields, require, schema_is_plain, without_whole
 
 if TYPE_CHECKING:
     from dialects.anthropic_messages import MessagesDialect
@@ -132,7 +132,7 @@ def _check_thinking(blocks: Sequence[Mapping[str, Any]], issued: Sequence[Any], 
     if mine is not None:
         require(bare == mine, f"{where}: `thinking` blocks in the latest assistant message cannot be modified.")
     else:
-        thinking = [block for block in bare if "thinking" in block["type"]]
+        thinking = [block for block in without_whole(bare, issued) if "thinking" in block["type"]]
         require(not thinking, f"{where}: Invalid `signature` in `thinking` block")
 
 

@@ -206,3 +206,15 @@ def answered_once(called: Sequence[str], results: Sequence[str], what: str) -> N
         require(results.count(call_id) == 1, f"{what}: call {call_id!r} has {results.count(call_id)} results")
     for call_id in results:
         require(call_id in called, f"{what}: result of {call_id!r}, which nobody called")
+
+
+def without_whole(blocks: Sequence[Any], issued: Sequence[Any]) -> list[Any]:
+    """What is left of one side's words without the answers that stand in them as they were given.
+
+    Answers follow each other where the user said nothing in between; they are one message then.
+    """
+    rest = list(blocks)
+    for mine in filter(None, issued):
+        while (at := next((n for n in range(len(rest)) if rest[n : n + len(mine)] == mine), None)) is not None:
+            rest[at : at + len(mine)] = []
+    return rest

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dialects.base import known_fields, require
+from dialects.base import known_fields, require, without_whole
 
 _UNKNOWN = 'Invalid JSON payload received. Unknown name "{}": Cannot find field.'
 _FIELDS = str.split("contents systemInstruction generationConfig tools toolConfig safetySettings cachedContent labels")
@@ -99,7 +99,8 @@ def _check_mine(parts: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> No
     if mine is not None:
         require(list(parts) == mine, "Thought signature is not valid: parts were modified")
     else:
-        strange = [part for part in parts if part.get("thoughtSignature", "") not in {"", *_SKIP}]
+        rest = without_whole(parts, issued)
+        strange = [part for part in rest if part.get("thoughtSignature", "") not in {"", *_SKIP}]
         require(not strange, "Thought signature is not valid.")
 
 

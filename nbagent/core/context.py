@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from nbagent.core.messages import Content, LLMMessage, Usage, as_messages, is_message, listed
-from nbagent.core.repair import repair
+from nbagent.core.repair import GO_ON, repair
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
 TRIM_TO = 0.75
@@ -142,7 +142,7 @@ class ContextManager:
         known = len(self._valid)
         if self.messages[:known] != self._valid:  # identical objects compare at once
             known = 0
-        repaired = repair(self.messages, valid=known)
+        repaired = repair(self.messages, valid=known) or [GO_ON]  # a tool may have cleared it
         if repaired != self.messages:
             done.append("repaired the history")
             self.messages[:] = repaired

@@ -105,9 +105,12 @@ class ContextManager:
         self.messages[index] = self.messages[index].replace(pinned=pinned)
 
     def edit(self, message: int | LLMMessage, content: Content) -> None:
-        """Give a message, named by itself or by its index in `messages`, another content; calls and results stay."""
+        """Give a message, named by itself or by its index in `messages`, another content; calls and results stay.
+
+        What its vendor wanted back, such as thinking, goes: it belongs to other words.
+        """
         index = self._index(message)
-        self.messages[index] = self.messages[index].replace(content=content)
+        self.messages[index] = self.messages[index].replace(content=content, provider_extras=None)
         self._counted = (0, 0)
 
     def _index(self, message: int | LLMMessage) -> int:

@@ -372,3 +372,20 @@ async def test_an_answer_that_is_cancelled_while_its_stream_is_closed_keeps_its_
         await task
     last = agent.conversation_history[-1]
     assert (last.content, last.interrupted) == ("Nearly done.", True)
+
+
+async def test_a_tool_may_clear_the_conversation_that_it_is_called_in():
+    def forget() -> str:
+        """Forget everything."""
+        agent.clear_history()
+        return "done"
+
+    asked = []
+
+    def answer(messages, functions):
+        asked.append([message.role for message in messages])
+        return [call("forget")] if len(asked) == 1 else "fine"
+
+    agent = Agent(ScriptedProvider(answer), tools=[forget])
+    assert (await agent.chat("x")).content == "fine"
+    assert asked == [["user"], ["user"]], "no vendor takes a conversation without a message"

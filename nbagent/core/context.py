@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nbagent.core.images import content_parts
 from nbagent.core.messages import LLMMessage, Usage, as_messages, is_message, listed
-from nbagent.core.repair import repair
+from nbagent.core.repair import GO_ON, repair
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
 TRIM_TO = 0.75
@@ -108,11 +108,12 @@ class ContextManager:
     def edit(self, message: int | LLMMessage, content: Any) -> None:
         """Give a message, named by itself or by its index in `messages`, another content; calls and results stay.
 
-        `content` is a text, an image, or a list of texts, images and content parts, as for `chat`.
+        `content` is a text, an image, or a list of texts, images and content parts, as for `chat`. What the message's
+        vendor wanted back, such as thinking, goes: it belongs to other words.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(listed(content) or [content])
-        self.messages[index] = self.messages[index].replace(content=new)
+        self.messages[index] = self.messages[index].replace(content=new, provider_extras=None)
         self._counted = (0, 0)
 
     def _index(self, message: int | LLMMessage) -> int:
@@ -149,7 +150,7 @@ class ContextManager:
         known = len(self._valid)
         if self.messages[:known] != self._valid:  # identical objects compare at once
             known = 0
-        repaired = repair(self.messages, valid=known)
+        repaired = repair(self.messages, valid=known) or [GO_ON]  # a tool may have cleared it
         if repaired != self.messages:
             done.append("repaired the history")
             self.messages[:] = repaired

@@ -13,6 +13,9 @@ from nbagent.core.messages import FunctionCall, LLMMessage
 #: What the model reads where a call has no result, because the run was interrupted before it.
 NO_RESULT = "No result: the call was interrupted before it finished."
 
+#: What a user says where nobody said anything yet.
+GO_ON = LLMMessage("user", "Continue.")
+
 
 def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
     """The same conversation, made valid. `valid` is how many leading messages are known to be so already.
@@ -42,7 +45,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         repaired.extend(_with_results(message, results, len(repaired), call_ids(repaired)))
     if repaired and not any(m.role == "user" for m in repaired):
         after_system = sum(m.role == "system" for m in repaired)
-        repaired.insert(after_system, LLMMessage("user", "Continue."))
+        repaired.insert(after_system, GO_ON)
     return repaired
 
 
@@ -68,7 +71,8 @@ def _with_results(
             paired.append(no_result(call))
             continue
         results = [r for r in results if r is not result]
-        paired.append(result if result.tool_call_id == call.id else result.replace(tool_call_id=call.id))
+        fits = result.tool_call_id == call.id and result.name in (None, call.name)
+        paired.append(result if fits else result.replace(tool_call_id=call.id, name=call.name))
     return paired
 
 

@@ -174,3 +174,10 @@ def test_a_generator_of_messages_replaces_the_history_too():
 def test_a_senseless_limit_is_named(limits):
     with pytest.raises(ValueError, match=next(iter(limits))):
         ContextManager(**limits)
+
+
+def test_an_edited_answer_does_not_take_along_what_its_vendor_thought():
+    context = ContextManager()
+    context.add_message(LLMMessage("assistant", "one", provider_extras={"vendor": "zhipu", "reasoning_content": "1?"}))
+    context.edit(0, "two")
+    assert context.messages == [LLMMessage("assistant", "two")]

@@ -146,3 +146,8 @@ def test_an_id_that_came_in_an_earlier_answer_is_changed_with_its_result():
     assert (first, second == first) == ("call_0", False)
     assert [message.tool_call_id for message in repaired if message.role == "tool"] == [first, second]
     assert repair(repaired) == repaired
+
+
+def test_a_result_has_the_name_of_its_call():
+    repaired = repair([USER, LLMMessage("assistant", "", tool_calls=[call("a", "g")]), gives("a")])
+    assert (repaired[2].name, repaired[2].content) == ("g", "ok")

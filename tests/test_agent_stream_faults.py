@@ -4,6 +4,7 @@ The broken attempts say something else than the one that comes through, so that 
 By what clock llmock judges the waits: see `test_agent_faults`.
 """
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,7 @@ HI = [LLMMessage("user", "Hi")]
 BREAKS = ["disconnect", "truncate", "corrupt"]
 ERASE = ToolCall("erase", {"path": "/home/everything"})
 #: Far longer than a sound answer is silent over loopback.
-TIMEOUT_S = 0.4
+TIMEOUT_S = 0.8
 FOR_EVER_S = 60
 #: What a chat-completions stream sends after the finish reason: usage and [DONE]. Elsewhere the end is the last event.
 TAIL = {"openai chat": 2, "open_source": 2}
@@ -55,6 +56,15 @@ async def length_of(talk, llmock, reply):
     llmock.add(reply)
     await talk.agent.provider.chat(HI, talk.agent.function_registry.list_functions())
     return llmock.requests[-1].chunks_sent
+
+
+async def noticed(llmock, count):
+    """Whether the server has seen the end of so many requests. It sees a broken connection when it writes again."""
+    for _ in range(500):
+        if len(llmock.requests) >= count:
+            break
+        await asyncio.sleep(0.01)
+    return len(llmock.requests) == count
 
 
 @every_vendor
@@ -129,7 +139,7 @@ async def test_streams_that_stay_broken(talk, llmock, clock, fault):
     getattr(llmock, fault)(after_chunks=5, times=None)
     error = await talk.fails(IncompleteStreamError)
     assert (error.status, error.retryable) == (None, True)
-    assert len(llmock.requests) == 4
+    assert await noticed(llmock, 4)
     assert talk.retried == ["IncompleteStreamError"] * 3
     assert not talk.ran
     assert BROKEN.startswith(talk.shown)
@@ -196,7 +206,8 @@ async def test_silence_that_stays(impatient, llmock):
     impatient.agent.provider.max_retries = 1
     llmock.reply(BROKEN, times=None).stall(after_chunks=3, seconds=FOR_EVER_S, times=None)
     error = await impatient.fails(ProviderTimeoutError)
-    assert (error.retryable, len(llmock.requests)) == (True, 2)
+    assert error.retryable
+    assert await noticed(llmock, 2)
     assert error.message == f"nothing came for {TIMEOUT_S} s"
     llmock.assert_resilient(strict=True)
     llmock.reset().reply(THANKS)

@@ -192,7 +192,7 @@ async def test_images_of_answers_reach_the_user(tmp_path):
     assert result["images"] is result.images
     assert result.images[0].save(tmp_path / "dot.gif").read_bytes() == GIF
     assert agent.conversation_history[1].content == parts
-    assert agent.trace.messages["n_blocks"].tolist() == [1, 4, 1, 2]
+    assert agent.trace.messages["n_blocks"].tolist() == [1, 4, 2, 2]
     assert (await agent.chat(["Bluer, please.", result.images[0]])).content == "Bluer now."
     assert agent.conversation_history[-2].content[1] == image
 

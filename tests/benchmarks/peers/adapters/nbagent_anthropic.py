@@ -8,5 +8,5 @@ from . import nbagent_httpx
 class Peer(nbagent_httpx.Peer):
     """See `nbagent_httpx`."""
 
-    def provider(self, streaming):
-        return create_provider("claude", api_key="x", model="bench", base_url=self.url, streaming=streaming)
+    def provider(self, model, streaming):
+        return create_provider("claude", api_key="x", model=model, base_url=self.url, streaming=streaming)

@@ -6,15 +6,16 @@ from .base import PROMPT, Base, Stream, Ticks
 
 
 class Peer(Base):
-    """A new agent for each conversation; the providers, and so the connections, are kept."""
+    """A new agent for each conversation; the providers, one for each script, and so the connections are kept."""
 
     imports = "nbagent.agent"
 
-    def provider(self, streaming):
-        return create_provider("open_source", model="bench", base_url=self.v1, streaming=streaming)
+    def provider(self, model, streaming):
+        return create_provider("open_source", model=model, base_url=self.v1, streaming=streaming)
 
-    def agent(self, *tools, streaming=True):
-        return Agent(self.kept(streaming, lambda: self.provider(streaming)), tools=list(tools))
+    def agent(self, model, *tools, streaming=True):
+        provider = self.kept((model, streaming), lambda: self.provider(model, streaming))
+        return Agent(provider, tools=list(tools))
 
     def close(self):
         for provider in self.cache.values():
@@ -24,7 +25,7 @@ class Peer(Base):
     def stream_text(self, model):
         async def main():
             got = Stream()
-            async for event in self.agent().chat_stream(PROMPT, model=model):  # the script's name, as a body field
+            async for event in self.agent(model).chat_stream(PROMPT):
                 if event.type == "text":
                     got.add(event.content)
             return got
@@ -33,10 +34,10 @@ class Peer(Base):
 
     def tool_loop(self, model):
         ticks = Ticks()
-        agent = self.agent(ticks.tool(), streaming=False)
-        ticks.final = self.run(agent.chat(PROMPT, max_iterations=1_000_000, model=model)).content
+        agent = self.agent(model, ticks.tool(), streaming=False)
+        ticks.final = self.run(agent.chat(PROMPT, max_iterations=1_000_000)).content
         return ticks
 
     def parallel_tools(self, model, sleeper, kind):
-        agent = self.agent(sleeper.tool(kind), streaming=False)
-        return self.run(agent.chat(PROMPT, model=model)).content
+        agent = self.agent(model, sleeper.tool(kind), streaming=False)
+        return self.run(agent.chat(PROMPT)).content

@@ -76,7 +76,7 @@ _WHERE = {
     "tool": "functions.live",
 }
 
-__all__ = sorted(_WHERE)  # noqa: PLE0605  a list, made from the table above
+__all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

@@ -28,8 +28,8 @@ SLICE = 0.1
 GRACE = 2.0
 
 _lock = threading.Lock()
-_loop: asyncio.AbstractEventLoop | None = None
-_thread: threading.Thread | None = None
+#: The one background loop of the process and its thread, once there is one.
+_running: list[tuple[asyncio.AbstractEventLoop, threading.Thread]] = []
 
 #: What the main thread is to run while it waits; None only wakes it up.
 _main_calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
@@ -42,14 +42,14 @@ held_up: ContextVar[frozenset[asyncio.AbstractEventLoop]] = ContextVar("nbagent_
 
 def background_loop() -> asyncio.AbstractEventLoop:
     """The running background loop, started at first use (and anew in a forked child) in a daemon thread."""
-    global _loop, _thread  # noqa: PLW0603  one loop a process is the point
     with _lock:
-        if _loop is None or _thread is None or not _thread.is_alive():
-            _loop = asyncio.new_event_loop()
-            _thread = threading.Thread(target=_loop.run_forever, name="nbagent-loop", daemon=True)
-            _thread.start()
-            atexit.register(_end, _loop, _thread)
-        return _loop
+        if not _running or not _running[0][1].is_alive():
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=loop.run_forever, name="nbagent-loop", daemon=True)
+            thread.start()
+            atexit.register(_end, loop, thread)
+            _running[:] = [(loop, thread)]
+        return _running[0][0]
 
 
 def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
@@ -105,7 +105,7 @@ async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:
     except asyncio.CancelledError:
         done.cancel()
         done.set_running_or_notify_cancel()
-    except BaseException as error:  # noqa: BLE001  raised again in the waiting thread
+    except BaseException as error:  # noqa: BLE001  SystemExit too would end the loop of all runs: `run_sync` raises it
         done.set_exception(error)
     else:
         done.set_result(result)
@@ -136,7 +136,7 @@ def _serve(done: Future[Any]) -> None:
         except KeyboardInterrupt:
             answer.set_exception(asyncio.CancelledError())
             raise
-        except BaseException as error:  # noqa: BLE001  the caller on the other side gets it
+        except BaseException as error:  # noqa: BLE001  `call_on_main` raises it; this thread still waits for its own
             answer.set_exception(error)
 
 

@@ -19,13 +19,13 @@ logger = logging.getLogger("nbagent")
 Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
-_default: Approver | None = None
+#: Who is asked where an agent has no approver of its own: nobody, or one.
+_default: list[Approver] = []
 
 
 def ask_by_default(approver: Approver | None) -> None:
     """Who is asked where an agent has no approver of its own; None for nobody. A notebook asks the person at it."""
-    global _default  # noqa: PLW0603  there is one person in front of a process
-    _default = approver
+    _default[:] = [approver] if approver else []
 
 
 def is_due(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
@@ -55,7 +55,7 @@ def _named_by(policy: Callable[..., Any], arguments: dict[str, Any]) -> dict[str
 
 async def answer_of(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
     """What the approver, or the default one, says; None, which is no yes, where there is none or it fails."""
-    approver = approver or _default
+    approver = approver or next(iter(_default), None)
     if approver is None:
         return None
     try:

@@ -143,7 +143,7 @@ class ToolExecutor:
             outcome = await self._success(run, value)
         except ToolExecutionError as error:
             outcome = self._failure(run, error.__cause__ or error)
-        except Exception as error:  # noqa: BLE001 - hooks of a registry and broken schemas: the model gets an answer
+        except Exception as error:  # noqa: BLE001  hooks are users' code: each call has a result, whatever they raise
             outcome = self._failure(run, error)
         await self._after(run, outcome)
         return outcome
@@ -217,7 +217,7 @@ class ToolExecutor:
         is_small = value is None or isinstance(value, (str, bool, int, float))
         try:
             content = self.format_result(value) if is_small else await in_thread(self.format_result, value)
-        except Exception as error:  # noqa: BLE001 - the function did its work: that its value can't be shown is no failure
+        except Exception as error:  # noqa: BLE001  a repr is users' code, and the function has done its work
             content = f"<{type(value).__name__}, which can't be shown: {type(error).__name__}: {error}>"
         if run.facts.get("approval") == "edited":
             content = _with_note(content, run.call.arguments)

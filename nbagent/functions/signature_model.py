@@ -98,7 +98,7 @@ def _resolve(parameter: inspect.Parameter, target: Any) -> tuple[Any, bool]:
     try:
         hints = typing.get_type_hints(holder, namespace, _locals(target), include_extras=True)
         return _describable(hints["value"]), True
-    except Exception as error:  # noqa: BLE001 - an annotation is any expression; what it raises makes it "anything"
+    except Exception as error:  # noqa: BLE001  evaluates users' code, an annotation: the tool is offered all the same
         logger.debug("parameter %s of %s takes anything: %s", parameter.name, target, error)
         return Any, False
 
@@ -120,7 +120,7 @@ def _describable(annotation: Any) -> Any:
     annotation = _with_new_typed_dicts(annotation)
     try:
         TypeAdapter(annotation)
-    except Exception as error:  # noqa: BLE001 - pydantic, and hooks of users' classes, raise many kinds
+    except Exception as error:  # noqa: BLE001  runs users' code, hooks of their classes: the tool is offered all the same
         logger.debug("no schema for %r: %s", annotation, error)
         return Any
     return annotation
@@ -176,7 +176,7 @@ def _nullable(annotation: Any) -> Any:
     if typing.get_origin(annotation) is typing.Annotated:
         inner, *metadata = typing.get_args(annotation)
         return typing.Annotated[(_nullable(inner), *metadata)]
-    return annotation if annotation is Any else typing.Optional[annotation]  # noqa: UP045 - the operand may be a string
+    return annotation if annotation is Any else annotation | None
 
 
 def _annotated_description(annotation: Any) -> str | None:

@@ -70,7 +70,7 @@ def _run(future: Future[Any], function: Callable[[], Any]) -> None:
         return
     try:
         result = function()
-    except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the future
+    except BaseException as error:  # noqa: BLE001  whoever waits for the future raises it; the thread serves other tools
         future.set_exception(error)
     else:
         future.set_result(result)

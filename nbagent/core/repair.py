@@ -28,6 +28,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         valid = 0
         messages = sorted(messages, key=lambda m: m.role != "system")  # a stable sort
     repaired, rest = list(messages[:valid]), messages[valid:]
+    taken = call_ids(repaired) if any(m.tool_calls for m in rest) else set()
     index = 0
     while index < len(rest):
         message = rest[index]
@@ -42,7 +43,9 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         while index < len(rest) and rest[index].role == "tool":
             results.append(rest[index])
             index += 1
-        repaired.extend(_with_results(message, results, len(repaired), call_ids(repaired)))
+        paired = _with_results(message, results, len(repaired), taken)
+        taken |= call_ids(paired)
+        repaired.extend(paired)
     if repaired and not any(m.role == "user" for m in repaired):
         after_system = sum(m.role == "system" for m in repaired)
         repaired.insert(after_system, GO_ON)
@@ -57,7 +60,7 @@ def is_blank(message: LLMMessage) -> bool:
 
 
 def _with_results(
-    message: LLMMessage, results: list[LLMMessage], position: int, taken: set[str | None]
+    message: LLMMessage, results: list[LLMMessage], position: int, taken: Set[str | None]
 ) -> list[LLMMessage]:
     """An assistant message with calls, and one result for each of its calls; same ids are paired in order."""
     sent = message.tool_calls or []
@@ -86,10 +89,10 @@ def with_ids(calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] 
 
     Some servers count from `call_0` in each answer, and some vendors refuse a conversation with the same id twice.
     """
-    seen = set(taken)
+    seen: set[str | None] = set()
     named = []
     for number, call in enumerate(calls):
-        if call.id and call.id not in seen:
+        if call.id and call.id not in seen and call.id not in taken:
             named.append(call)
         else:
             named.append(FunctionCall(call.name, call.arguments, f"{prefix}_{number}", call.raw))

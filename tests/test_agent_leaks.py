@@ -88,9 +88,7 @@ def until(holds):
     return holds()
 
 
-# anyio loses a connection that is cancelled in the moment in which it stands: closed, with a warning, when collected
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("runs", [70])
+@pytest.mark.parametrize("runs", [70, pytest.param(1_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("way", WAYS)
 def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, way, runs):
     monkeypatch.setattr("nbagent.providers.retry.FIRST_WAIT_S", 0.001)

@@ -329,8 +329,6 @@ class Conversation(RuleBasedStateMachine):
         return answer
 
 
-# anyio loses a connection that is cancelled in the moment in which it stands: closed, with a warning, when collected
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.hypothesis
 def test_any_conversation_goes_on_with_any_vendor(vendors, monkeypatch, tmp_path, caplog):
     monkeypatch.setattr("nbagent.providers.retry.FIRST_WAIT_S", 0.001)

@@ -113,8 +113,9 @@ class ContextManager:
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(listed(content) or [content])
-        self.messages[index] = self.messages[index].replace(content=new, provider_extras=None)
-        self._counted = (0, 0)
+        if new != self.messages[index].content:
+            self.messages[index] = self.messages[index].replace(content=new, provider_extras=None)
+            self._counted = (0, 0)
 
     def _index(self, message: int | LLMMessage) -> int:
         if isinstance(message, int):

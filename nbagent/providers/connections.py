@@ -77,13 +77,13 @@ class Connections:
         kept = await self._take(origin)
         if kept is not None:
             try:
-                return self._lend(kept, await kept.transport.handle_async_request(request))
+                return self._lend(kept, await _answer(kept.transport, request))
             except (self._http.RemoteProtocolError, self._http.ReadError, self._http.WriteError):
                 pass  # closed by the server in this moment: nothing has come of an answer
         proxy = proxy_for(*origin)
         transport = self._transport(url.scheme, proxy)
         with _proxy_named(self._http, request, proxy):
-            response = await transport.handle_async_request(request)
+            response = await _answer(transport, request)
             if proxy and response.status_code == 407:
                 await response.aclose()
                 raise self._http.ProxyError("407 Proxy Authentication Required")
@@ -160,6 +160,15 @@ class Connections:
         for idle in self._idle.values():
             while idle:
                 yield idle.pop()
+
+
+async def _answer(transport: Any, request: Any) -> Any:
+    """The transport's response, or its connection closed: the library leaves it open where it is cancelled early."""
+    try:
+        return await transport.handle_async_request(request)
+    except BaseException:
+        await transport.aclose()
+        raise
 
 
 class PlainClient:

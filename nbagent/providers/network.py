@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import selectors
 from collections.abc import Iterable
 from functools import partial
@@ -41,8 +42,9 @@ async def connect(
     """
     loop = asyncio.get_running_loop()
     made = partial(NetworkStream, core, loop)
-    # uvloop can't hurry
-    hurry: dict[str, Any] = {"happy_eyeballs_delay": _NEXT_ADDRESS_S} if isinstance(loop, asyncio.BaseEventLoop) else {}
+    # uvloop can't hurry, and asyncio's hurry may lose a connection that is cancelled in the moment in which it stands
+    in_a_hurry = isinstance(loop, asyncio.BaseEventLoop) and _may_have_several_addresses(host)
+    hurry: dict[str, Any] = {"happy_eyeballs_delay": _NEXT_ADDRESS_S} if in_a_hurry else {}
     if context is not None:
         context.set_alpn_protocols(["http/1.1"])
     try:
@@ -56,6 +58,14 @@ async def connect(
         for option in options:
             stream.get_extra_info("socket").setsockopt(*option)
     return stream
+
+
+def _may_have_several_addresses(host: str) -> bool:
+    """Whether it is the name of another machine."""
+    with contextlib.suppress(ValueError):
+        ipaddress.ip_address(host)
+        return False
+    return host != "localhost"
 
 
 class NetworkStream(asyncio.Protocol):

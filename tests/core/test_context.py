@@ -84,6 +84,16 @@ def test_a_message_is_edited_with_what_chat_takes():
     assert context.messages == before
 
 
+def test_the_same_words_again_change_nothing():
+    context = ContextManager()
+    context.add_message(LLMMessage("assistant", "hm", provider_extras={"vendor": "claude"}))
+    before = context.messages[0]
+    context.edit(0, "hm")
+    assert context.messages[0] is before
+    context.edit(0, "aha")
+    assert context.messages[0].provider_extras is None
+
+
 @pytest.mark.parametrize("change", [lambda c, m: c.edit(m, "x"), lambda c, m: c.pin(m)])
 def test_a_message_that_is_not_there_is_named(change):
     context = filled(2)

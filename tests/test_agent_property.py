@@ -125,7 +125,7 @@ class Conversation(RuleBasedStateMachine):
                 with suppress(ProviderError, *INTERRUPTED):
                     other.result()
 
-        self.turn(second, lambda text: self.run(both(text)))
+        self.turn(second, lambda text: self.run(both(text)), beside=first)
 
     @rule()
     def show_an_image(self):
@@ -245,10 +245,10 @@ class Conversation(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ how
 
-    def turn(self, plan, ask):
-        """One question, whatever comes of it; what was valid stays so."""
+    def turn(self, plan, ask, beside=()):
+        """One question, whatever comes of it; what was valid stays so, unless a tool of it clears the history."""
         history = self.agent.conversation_history
-        clears = any(wish.name == "clear" for step in plan for wish in step.calls)
+        clears = any(wish.name == "clear" for step in [*plan, *beside] for wish in step.calls)
         valid = repair(history) == history and not clears
         number, text = self.vendors.question(plan)
         result = None

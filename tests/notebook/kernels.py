@@ -96,7 +96,8 @@ class Kernel:
         argv = [python, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
         specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
-        self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs)
+        # not TCP: before the kernel takes its ports, another process of the tests may have them
+        self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs, transport="ipc")
         self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}
         self._cells: dict[str, Cell] = {}
         #: What was published in answer to something else than a cell, such as a click.

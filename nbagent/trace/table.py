@@ -24,17 +24,16 @@ class SpillFile:
         weakref.finalize(self, self._file.close)
 
     def write(self, columns: Columns) -> Callable[[], Columns]:
-        """Append the columns; what is returned reads them back. Raises OSError."""
-        text = json.dumps(columns, default=str).encode()
+        """Append the columns, a line each; what is returned reads them back. Raises OSError."""
         start = self._file.seek(0, 2)
-        self._file.write(text)
+        for column in columns.items():
+            self._file.write(json.dumps(column, default=str).encode() + b"\n")
         self._file.flush()
-        return partial(self._read, start, len(text))
+        return partial(self._read, start, self._file.tell() - start)
 
     def _read(self, start: int, size: int) -> Columns:
         self._file.seek(start)
-        columns: Columns = json.loads(self._file.read(size))
-        return columns
+        return dict(map(json.loads, self._file.read(size).splitlines()))
 
 
 class Table:

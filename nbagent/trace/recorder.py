@@ -142,10 +142,12 @@ class Recorder:
         }
         self._add("events", event, row)
 
-    def _exchanged(self, _run: _OpenRun | None, event: kinds.Http) -> None:
+    def _exchanged(self, run: _OpenRun | None, event: kinds.Http) -> None:
         exchange = event.exchange
         if exchange is None:
             return
+        if run is not None and (call := run.calls.get(event.metadata.get("call_id", ""))) is not None:
+            call["http_status"] = exchange.status
         about = {key: event.metadata.get(key) for key in ("call_id", "attempt")}
         self._add("http", event, about | about_exchange(exchange))
         self._bytes += exchange.request_bytes + (exchange.response_bytes or 0)
@@ -154,7 +156,9 @@ class Recorder:
         meta = event.metadata
         row: Row = {key: meta.get(key) for key in _ORIGIN}
         row.update(prompt=event.content, status="running", started=time.time())
-        self._open[meta["run_id"]] = _OpenRun(row, {"runs": len(self._tables["runs"])})
+        # a run inside another one is a conversation of its own
+        before = self._last_message if meta.get("parent_run_id") is None else None
+        self._open[meta["run_id"]] = _OpenRun(row, {"runs": len(self._tables["runs"])}, before)
         self._add("runs", event, row)
         for message in event.messages:
             if message.role == "system":
@@ -242,11 +246,11 @@ class Recorder:
 
     def _message(self, event: Event, message: LLMMessage, blocks: list[Row]) -> list[Row]:
         """A message's row and those of its blocks, which are returned."""
-        number, message_id = len(self._tables["messages"]), new_id("msg")
+        run, number, message_id = self._open[event.metadata["run_id"]], len(self._tables["messages"]), new_id("msg")
         text = described(message.content) if message.role == "tool" else message.text
         row: Row = {
             "message_id": message_id,
-            "parent_id": self._last_message,
+            "parent_id": run.last_message,
             "turn": event.metadata.get("step"),
             "index": number,
             "role": message.role,
@@ -257,7 +261,7 @@ class Recorder:
             "pinned": message.pinned,
         }
         self._add("messages", event, row)
-        self._last_message = message_id
+        run.last_message = message_id
         self._bytes += len(text)
         shared = {key: row[key] for key in _OF_MESSAGE} | {"tool_call_id": event.metadata.get("tool_call_id")}
         made = [
@@ -286,6 +290,8 @@ class Recorder:
         for message in () if isinstance(event, kinds.Done) else event.messages:
             self._message(event, message, blocks_of(message))
         run.turn_over()
+        if run.row["parent_run_id"] is None:
+            self._last_message = run.last_message
         spent = dict(zip(_SPENT, zip(*run.spent, strict=True), strict=False))
         costs = [cost for cost in spent.get("cost_usd", ()) if cost is not None]
         known = len(costs) == len(run.spent) > 0
@@ -311,6 +317,7 @@ class _OpenRun:
 
     row: Row
     since: dict[str, int]  # of each table the first row that may still change
+    last_message: str | None  # of the conversation
     calls: dict[str, Row] = field(default_factory=dict)
     tools: dict[str, Row] = field(default_factory=dict)
     thinking: dict[str, list[str]] = field(default_factory=dict)

@@ -30,8 +30,10 @@ class Trace(Recorder):
     """What happened, as tables.
 
     They are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `thinking`, `usage`, `events` and `http`. All
-    have `run_id`, `session_id` and `ts`; join them by `run_id`, `call_id` and `tool_call_id`. Tables exist with all
-    their columns before anything happened. Several agents may share one trace.
+    have `run_id`, `session_id` and `ts`. Join them by `run_id`, `call_id`, `tool_call_id` and `message_id`, of which
+    `runs`, `calls`, `tool_calls` and `messages` have each once; `parent_run_id` and `parent_id` are `run_id` of the run
+    that asked and `message_id` of the message before. Tables exist with all their columns before anything happened.
+    Several agents may share one trace, in several threads too.
 
     With `record_http=True` each HTTP request and response is kept too, secrets removed: in `http`, `curl()` and
     `save_har()`. Switch it on or off at any time (`trace.record_http = True`); it holds for the runs that begin then.

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from nbagent.core.messages import well_formed
-from nbagent.trace.rows import Columns
+from nbagent.trace.rows import Columns, Row
+from nbagent.trace.table import by_column
 
 try:
     import pyarrow as pa
@@ -135,8 +136,13 @@ class TraceFrame(pd.DataFrame):
         return self.shown().to_html(notebook=True, max_rows=ROWS)
 
 
-def build(table: str, columns: Columns) -> TraceFrame:
-    """Rows by column -> the table with the declared dtypes. A column that is not there is NA."""
+def build(table: str, rows: Sequence[Row]) -> TraceFrame:
+    """Rows -> the table, with the declared dtypes."""
+    return from_columns(table, by_column(rows))
+
+
+def from_columns(table: str, columns: Columns) -> TraceFrame:
+    """Rows by column -> the table, with the declared dtypes. A column that is not there is NA."""
     count = len(next(iter(columns.values()), ()))
     made = {name: _array(columns.get(name), count, dtype) for name, dtype in COLUMNS[table].items()}
     return named(pd.DataFrame(made, copy=False), table)

@@ -6,8 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 from nbagent.core import events as kinds
@@ -18,6 +16,7 @@ from nbagent.core.messages import LLMMessage
 from nbagent.core.run import new_id
 from nbagent.trace.blocks import blocks_of, thinking_of
 from nbagent.trace.journal import Journal
+from nbagent.trace.open_run import USAGE, OpenRun, counts
 from nbagent.trace.rows import Row, about_exchange, about_outcome, as_json
 from nbagent.trace.table import SpillFile, Table
 
@@ -43,7 +42,7 @@ class Recorder:
         #: What tools returned, by `tool_call_id`.
         self._values: dict[str, Any] = {}
         self._lock = threading.RLock()
-        self._open: dict[str, _OpenRun] = {}
+        self._open: dict[str, OpenRun] = {}
         self._system: str | None = None
         self._last_message: str | None = None
         self._journal: Journal | None = None
@@ -61,7 +60,7 @@ class Recorder:
         kind, meta = event.type, event.metadata
         run = self._open.get(meta["run_id"])
         if kind in _PIECES:
-            if run is not None and (run.sent or kind == "thinking"):
+            if run is not None and (run.waiting or kind == "thinking"):
                 run.piece(event)
             return
         with self._lock:
@@ -142,7 +141,7 @@ class Recorder:
         }
         self._add("events", event, row)
 
-    def _exchanged(self, run: _OpenRun | None, event: kinds.Http) -> None:
+    def _exchanged(self, run: OpenRun | None, event: kinds.Http) -> None:
         exchange = event.exchange
         if exchange is None:
             return
@@ -152,13 +151,13 @@ class Recorder:
         self._add("http", event, about | about_exchange(exchange))
         self._bytes += exchange.request_bytes + (exchange.response_bytes or 0)
 
-    def _run_started(self, _run: _OpenRun | None, event: kinds.RunStarted) -> None:
+    def _run_started(self, _run: OpenRun | None, event: kinds.RunStarted) -> None:
         meta = event.metadata
         row: Row = {key: meta.get(key) for key in _ORIGIN}
         row.update(prompt=event.content, status="running", started=time.time())
         # a run inside another one is a conversation of its own
         before = self._last_message if meta.get("parent_run_id") is None else None
-        self._open[meta["run_id"]] = _OpenRun(row, {"runs": len(self._tables["runs"])}, before)
+        self._open[meta["run_id"]] = OpenRun(row, {"runs": len(self._tables["runs"])}, before)
         self._add("runs", event, row)
         for message in event.messages:
             if message.role == "system":
@@ -167,7 +166,7 @@ class Recorder:
                 self._system = message.text
             self._message(event, message, blocks_of(message))
 
-    def _turn_started(self, run: _OpenRun, event: Event) -> None:
+    def _turn_started(self, run: OpenRun, event: Event) -> None:
         run.turn_over()
         run.since.update({name: len(self._tables[name]) for name in ("calls", "blocks", "tool_calls")})
         row = dict(event.metadata)
@@ -176,8 +175,9 @@ class Recorder:
         row["started"] = row["ts"]
         run.calls[row["call_id"]] = row
         run.sent[row["call_id"]] = row["ts"]
+        run.waiting.add(row["call_id"])
 
-    def _retried(self, run: _OpenRun, event: Event) -> None:
+    def _retried(self, run: OpenRun, event: Event) -> None:
         """What the broken attempt said does not count; the first token is measured anew."""
         call_id = event.metadata["call_id"]
         run.thinking.pop(call_id, None)
@@ -186,8 +186,9 @@ class Recorder:
         call.update(ttft_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
         call["retry_wait_s"] += wait
         run.sent[call_id] = time.time() + wait
+        run.waiting.add(call_id)
 
-    def _turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
+    def _turn_done(self, run: OpenRun, event: kinds.TurnDone) -> None:
         response, call = event.response, run.calls[event.metadata["call_id"]]
         if response is None:
             return
@@ -195,7 +196,7 @@ class Recorder:
         usage = response.usage
         counted: Row = {}
         if response.is_counted:
-            counted = dict(zip(USAGE, _counts(usage), strict=True), cache_hit=usage.cache_read_tokens > 0)
+            counted = dict(zip(USAGE, counts(usage), strict=True), cache_hit=usage.cache_read_tokens > 0)
         call.update(
             response_model=meta.get("model"),
             response_id=meta.get("response_id"),
@@ -221,10 +222,10 @@ class Recorder:
             row.update(call_id=call_id, reasoning_tokens=tokens if row["index"] == 0 else None)
             self._add("thinking", event, row)
 
-    def _used(self, run: _OpenRun, event: Event) -> None:
+    def _used(self, run: OpenRun, event: Event) -> None:
         run.calls[event.metadata["call_id"]]["cost_usd"] = event.metadata.get("cost_usd")
 
-    def _tool_called(self, run: _OpenRun, event: Event) -> None:
+    def _tool_called(self, run: OpenRun, event: Event) -> None:
         """A row from the moment of the call, so that calls without a result are there too."""
         meta = event.metadata
         own = [row for row in run.called.get(meta["call_id"], ()) if row["tool_call_id"] is None]
@@ -234,7 +235,7 @@ class Recorder:
         row.update(name=event.tool_name, args=as_json(event.tool_arguments), parallel_group=row["call_id"])
         run.tools[meta["tool_call_id"]] = self._add("tool_calls", event, row)
 
-    def _tool_result(self, run: _OpenRun, event: kinds.ToolResult) -> None:
+    def _tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
         row, outcome = run.tools[event.metadata["tool_call_id"]], event.outcome
         if outcome is None:
             return
@@ -271,7 +272,7 @@ class Recorder:
         self._tables["blocks"].rows += made
         return made
 
-    def _ended(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
+    def _ended(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """The run's row is completed from its own calls; what was cut off says so."""
         error = event.exception if isinstance(event, kinds.Error) else None
         cut = {
@@ -280,7 +281,8 @@ class Recorder:
         }
         for call_id, call in run.calls.items():
             if "duration_s" not in call:  # no whole answer came
-                call.update(cut, duration_s=time.time() - call["started"], http_status=getattr(error, "status", None))
+                call.update(cut, duration_s=time.time() - call["started"])
+                call["http_status"] = getattr(error, "status", None) or call.get("http_status")
                 _replayed(call, getattr(error, "replayed", None))
             thought = "".join(run.thinking.pop(call_id, ()))
             self._thought(event, call_id, thinking_of(blocks_of(_NOTHING, thought=thought)))
@@ -292,54 +294,15 @@ class Recorder:
         run.turn_over()
         if run.row["parent_run_id"] is None:
             self._last_message = run.last_message
-        spent = dict(zip(_SPENT, zip(*run.spent, strict=True), strict=False))
-        costs = [cost for cost in spent.get("cost_usd", ()) if cost is not None]
-        known = len(costs) == len(run.spent) > 0
         run.row.update(
             output=None if error else event.content,
             status=_status(event),
             error_type=type(error).__name__ if error else None,
             error_message=str(error) if error else None,
-            n_calls=len(run.spent),
-            n_tool_calls=run.n_tools,
-            **{key: _sum([count for count in spent.get(key, ()) if count is not None]) for key in USAGE},
-            cost_usd=sum(costs) if known else None,
-            cost_known=known,
+            **run.sums(),
             ended=time.time(),
             duration_s=time.time() - run.row["started"],
-            replayed=bool(run.spent) and all(spent["replayed"]),
         )
-
-
-@dataclass(slots=True)
-class _OpenRun:
-    """A run that goes on: its row, and the rows of its current turn by their ids."""
-
-    row: Row
-    since: dict[str, int]  # of each table the first row that may still change
-    last_message: str | None  # of the conversation
-    calls: dict[str, Row] = field(default_factory=dict)
-    tools: dict[str, Row] = field(default_factory=dict)
-    thinking: dict[str, list[str]] = field(default_factory=dict)
-    called: dict[str, list[Row]] = field(default_factory=dict)  # the blocks of each call's tool calls
-    sent: dict[str, float] = field(default_factory=dict)  # when the call went out whose first token has not come
-    spent: list[tuple[Any, ...]] = field(default_factory=list)  # of each call that is over what the run sums up
-    n_tools: int = 0
-
-    def piece(self, event: Event) -> None:
-        """The first piece of an answer tells how long it took; those of thinking are kept until it is whole."""
-        call_id = event.metadata.get("call_id", "")
-        if (sent := self.sent.pop(call_id, None)) is not None:
-            self.calls[call_id]["ttft_s"] = time.time() - sent
-        if event.type == "thinking":
-            self.thinking.setdefault(call_id, []).append(event.content)
-
-    def turn_over(self) -> None:
-        """Keep of the turn what the run's own row needs."""
-        self.spent += [tuple(map(call.get, _SPENT)) for call in self.calls.values()]
-        self.n_tools += len(self.tools)
-        for rows in (self.calls, self.tools, self.called, self.sent):
-            rows.clear()
 
 
 def _replayed(call: Row, times: Mapping[str, Any] | None) -> None:
@@ -348,20 +311,11 @@ def _replayed(call: Row, times: Mapping[str, Any] | None) -> None:
     call.update(times or {})
 
 
-def _sum(numbers: list[int]) -> int | None:
-    """None where nothing is known."""
-    return sum(numbers) if numbers else None
-
-
 _NOTHING = LLMMessage("assistant")
 #: What a block has from its message.
 _OF_MESSAGE = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
 #: What is known of a run when it starts.
 _ORIGIN = ("parent_run_id", "agent", "source", "cell_id", "execution_count", "output_type")
-USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens")
-_counts = attrgetter(*USAGE)
-#: What a run sums up of its calls.
-_SPENT = (*USAGE, "cost_usd", "replayed")
 
 
 def _status(event: Event) -> str:

@@ -15,7 +15,7 @@ from nbagent.trace.journal import Journal
 from nbagent.trace.overview import as_html, overview
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
 from nbagent.trace.rows import as_json
-from nbagent.trace.table import Table, by_column
+from nbagent.trace.table import Table
 
 if TYPE_CHECKING:
     import os
@@ -286,11 +286,11 @@ class Trace(Recorder):
             table = self._tables[name]
             made = self._frames.get(name)
             if made is None:
-                made = frames.build(name, {})
+                made = frames.build(name, [])
             if len(made) < table.settled:
-                parts = [frames.build(name, columns) for columns in table.parts(len(made))]
+                parts = [frames.from_columns(name, columns) for columns in table.parts(len(made))]
                 made = self._frames[name] = frames.joined([made, *parts])
-            return frames.joined([made, frames.build(name, by_column(table.rows))])
+            return frames.joined([made, frames.build(name, table.rows)])
 
     def _spill(self) -> None:
         """What was looked at is let go too."""

@@ -50,6 +50,7 @@ white-space: nowrap}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
 .nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
 max-height: 24em; overflow: auto}}
+.nbagent .nbagent-plain {{white-space: pre-wrap; overflow-wrap: anywhere}}
 .nbagent img {{max-width: 100%; height: auto}}
 .nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
@@ -88,6 +89,26 @@ def safe_html(text: str) -> str:
     )
 
 
+def parsed(text: str) -> list[Any]:
+    """The blocks of Markdown, as markdown-it's tokens; none where it is too long."""
+    return [] if len(text) > MAX_MARKDOWN else list(_markdown().parse(well_formed(text)))
+
+
+def plain_text(text: str) -> str:
+    """A line of Markdown without its marks.
+
+    >>> plain_text("**5** `mm` [here](https://example.org)")
+    '5 mm here'
+    """
+    tokens = _markdown().parseInline(well_formed(text))
+    return "".join(child.content for token in tokens for child in token.children or ())
+
+
+def as_typed(text: str) -> str:
+    """Text as HTML with its own line breaks, and nothing else made of it."""
+    return f'<div class="nbagent-plain">{escape(text)}</div>'
+
+
 def settled(text: str) -> int:
     """How many characters at the beginning of growing Markdown stay as they look now; 0 where that is not worth it.
 
@@ -123,11 +144,11 @@ def labelled(label: str, text: str) -> str:
     return f"<small>{escape(label)}</small><pre>{escape(preview(text))}</pre>"
 
 
-def preview(text: str, limit: int = PREVIEW) -> str:
-    """The text, or its beginning and how much was left out."""
+def preview(text: str, limit: int = PREVIEW, see: str = ": see agent.trace.tool_calls") -> str:
+    """The text, or its beginning, how much was left out, and where that is to `see`."""
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}… ({len(text) - limit:,} more characters: see agent.trace.tool_calls)"
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters{see})"
 
 
 def as_json(value: Any) -> str:

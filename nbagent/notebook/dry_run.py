@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from nbagent.pricing import price
 TITLE = "Dry run: nothing was sent, nothing has changed."
 #: Characters of a message in its own line.
 LINE = 100
+#: US dollars below which a cost is not worth a word.
+LEAST_COST = 0.0001
 
 
 def bundle(preview: Preview) -> dict[str, str]:
@@ -26,6 +29,9 @@ def as_html(preview: Preview) -> str:
     """Messages and tools collapsed, each with its tokens; a footer with the sum."""
     notes = "".join(f'<div class="nbagent-quiet">{render.escape(text)}</div>' for text in [TITLE, *_notes(preview)])
     blocks = [*map(_message_html, preview.messages), *map(_function_html, preview.functions)]
+    if preview.options:
+        options = f"<pre>{render.escape(json.dumps(preview.options, indent=2, default=str))}</pre>"
+        blocks.append(render.details('<span class="nbagent-quiet">Options</span>', "", options))
     spans = "".join(f"<span>{render.escape(item)}</span>" for item in _facts(preview))
     return render.page(f'{notes}{"".join(blocks)}<div class="nbagent-foot">{spans}</div>')
 
@@ -81,12 +87,9 @@ def _about(tokens: int) -> str:
 
 def _facts(preview: Preview) -> list[str]:
     """The footer: model, options, how much, and what that much costs before the answer."""
-    options = [f"{name.replace('_', ' ')} {_spelled(value)}" for name, value in preview.options.items()]
+    plain = {name: value for name, value in preview.options.items() if isinstance(value, str | int | float)}
+    options = [f"{name.replace('_', ' ')} {value}" for name, value in plain.items()]
     counts = [(len(preview.messages), "message"), (len(preview.functions), "tool")]
     facts = [preview.model, *options, *(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)]
     cost = price(Usage(preview.tokens), preview.model, preview.vendor)
-    return [*facts, _about(preview.tokens), *([f"≈ ${cost:.4f} to read them"] if cost else [])]
-
-
-def _spelled(value: Any) -> str:
-    return value if isinstance(value, str) else render.as_json(value)
+    return [*facts, _about(preview.tokens), *([f"≈ ${cost:.4f} to read them"] if (cost or 0) >= LEAST_COST else [])]

@@ -107,10 +107,10 @@ def frame_in(text: str) -> pd.DataFrame:
         columns = zip(*rows, strict=True) if rows else ([] for _ in header)
         return pd.DataFrame({name: _typed(cells) for name, cells in zip(header, columns, strict=True)})
     try:
-        records = _records(json_in(text))
+        return pd.DataFrame(_records(json_in(text)))
     except ValueError as error:
-        raise ValueError(f"there is no table in the answer, and as JSON {error}") from None
-    return pd.DataFrame(records)
+        problem = f"; read as JSON, {error}" if re.search(r"[\[{]", text) else ""
+        raise ValueError(f"there is no table in the answer{problem}") from None
 
 
 def _records(value: Any) -> list[Any]:

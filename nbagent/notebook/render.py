@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from nbagent.core.messages import well_formed
+from nbagent.notebook import highlight
 
 #: Longer Markdown is shown as plain text: parsing time grows with hostile nesting.
 MAX_MARKDOWN = 200_000
@@ -56,6 +57,7 @@ max-height: 24em; overflow: auto}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
+{highlight.STYLE}
 </style>"""
 
 
@@ -63,7 +65,9 @@ font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
 def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "highlight": highlight.highlighted}).enable(
+        ["table", "strikethrough"]
+    )
     parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {escape(tokens[i].content)}]")
     return parser
 
@@ -83,6 +87,7 @@ def safe_html(text: str) -> str:
         _markdown().render(text),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
+        allowed_classes={"span": highlight.CLASSES},
         filter_style_properties={"text-align"},  # how Markdown tables align their columns
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",

@@ -14,8 +14,8 @@ from nbagent.notebook import render
 from nbagent.pricing import price
 
 TITLE = "Dry run: nothing was sent, nothing has changed."
-#: Characters of a message in its own line.
-LINE = 100
+#: Characters of a message beside its role.
+LINE = 200
 #: US dollars below which a cost is not worth a word.
 LEAST_COST = 0.0001
 
@@ -50,8 +50,8 @@ def _notes(preview: Preview) -> list[str]:
 
 def _message_html(message: LLMMessage) -> str:
     text = _said(message)
-    line = render.preview(" ".join(text.split()), LINE, "")
-    summary = f"<code>{render.escape(_who(message))}</code> <span>{render.escape(line)}</span>"
+    line = " ".join(text.split())[:LINE]
+    summary = f'<span class="nbagent-quiet">{render.escape(_who(message))}</span><code>{render.escape(line)}</code>'
     body = f"<pre>{render.escape(_cut(text))}</pre>"
     return render.details(summary, _about(estimate_tokens(message)), body)
 

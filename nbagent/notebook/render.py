@@ -51,6 +51,7 @@ white-space: nowrap}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
 .nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
 max-height: 24em; overflow: auto}}
+.nbagent summary > .nbagent-quiet {{flex: none}}
 .nbagent .nbagent-plain {{white-space: pre-wrap; overflow-wrap: anywhere}}
 .nbagent img {{max-width: 100%; height: auto}}
 .nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}}

@@ -50,18 +50,19 @@ def _notes(preview: Preview) -> list[str]:
 
 def _message_html(message: LLMMessage) -> str:
     text = _said(message)
-    line = " ".join(text.split())[:LINE]
-    summary = f'<span class="nbagent-quiet">{render.escape(_who(message))}</span><code>{render.escape(line)}</code>'
     body = f"<pre>{render.escape(_cut(text))}</pre>"
-    return render.details(summary, _about(estimate_tokens(message)), body)
+    return render.details(_summary(_who(message), text), _about(estimate_tokens(message)), body)
 
 
 def _function_html(function: Mapping[str, Any]) -> str:
     body = f"<pre>{render.escape(_cut(function['description']))}</pre>"
     body += render.labelled("parameters", render.as_json(function["parameters"]))
-    return render.details(
-        f"<code>{render.escape(_signature(function))}</code>", _about(function_tokens(function)), body
-    )
+    return render.details(_summary("tool", _signature(function)), _about(function_tokens(function)), body)
+
+
+def _summary(what: str, text: str) -> str:
+    line = " ".join(text.split())[:LINE]
+    return f'<span class="nbagent-quiet">{render.escape(what)}</span><code>{render.escape(line)}</code>'
 
 
 def _who(message: LLMMessage) -> str:

@@ -75,7 +75,7 @@ class AgentMagics(Magics):
         "--as",
         dest="form",
         default="markdown",
-        metavar="FORM",
+        metavar="|".join(FORMS),
         type=options.one_of(*FORMS),
         help="the answer's form: markdown; text, as typed; json or df, data that the cell returns; code, a cell below",
     )

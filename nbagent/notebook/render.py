@@ -49,8 +49,8 @@ white-space: nowrap}}
 .nbagent .nbagent-side {{margin-left: auto; color: {MUTED}; font-size: 12px; white-space: nowrap}}
 .nbagent .nbagent-body {{padding: 4px 12px 10px 28px; border-top: 1px solid {LINE}}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
-.nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
-max-height: 24em; overflow: auto}}
+.nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; \
+word-break: normal; background: none; max-height: 24em; overflow: auto}}
 .nbagent summary > .nbagent-quiet {{flex: none}}
 .nbagent .nbagent-plain {{white-space: pre-wrap; overflow-wrap: anywhere}}
 .nbagent img {{max-width: 100%; height: auto}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -15,7 +16,7 @@ LANGUAGES = {
     **{name: name for name in ("json", "sql", "toml", "yaml", "r")},
 }
 #: Longer code stays plain: it is read anew whenever it grows.
-MOST_CHARS = 50_000
+MOST_CHARS = 20_000
 
 #: A token of this type, or of one below it, has this class; the first that fits counts.
 _CLASSES = {
@@ -44,6 +45,7 @@ STYLE = "\n".join(
 )
 
 
+@lru_cache(maxsize=32)  # the blocks of an answer that goes on
 def highlighted(code: str, language: str, _: Any = None) -> str:
     """The code as HTML with classes; `""` where the language is not known.
 

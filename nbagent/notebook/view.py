@@ -58,7 +58,10 @@ class Segment:
 
 
 class Transcript:
-    """The state of one run's display. Feed it events; ask it for `html()` and `plain()`."""
+    """The state of one run's display. Feed it events; ask it for `html()` and `plain()`.
+
+    `as_html` makes safe HTML of the answer's text.
+    """
 
     def __init__(self, *, timings: bool = True, as_html: Callable[[str], str] = render.safe_html) -> None:
         self.timings = timings

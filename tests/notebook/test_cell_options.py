@@ -96,10 +96,12 @@ def test_the_form_is_asked_for_in_the_request_and_not_kept_in_the_conversation(k
     assert texts == ["Be brief.", "x", "[1]", "y", "fine"]
 
 
-@pytest.mark.parametrize("way", ["%%agent", "%%time\n%%agent"])
-def test_an_answer_of_another_form_fails_the_cell_and_is_not_lost(kernel, way):
+@pytest.mark.parametrize(
+    "code", ["%%agent --as df -o kept\nx", "get_ipython().run_cell_magic('agent', '--as df -o kept', 'x')"]
+)
+def test_an_answer_of_another_form_fails_the_cell_and_is_not_lost(kernel, code):
     script(kernel, "'There are **none**.'")
-    cell = kernel.run(f"{way} --as df -o kept\nx")
+    cell = kernel.run(code)
     assert (cell.status, cell.error) == ("error", "ExtractionError")
     assert "--as df: there is no table in the answer. The answer is in _agent.content" in cell.traceback
     assert "File " not in cell.traceback

@@ -28,7 +28,7 @@ ANSWERS = {
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     with Kernel(tmp_path_factory.mktemp("kernel"), env={"ANTHROPIC_API_KEY": "sk-never-sent"}) as kernel:
-        kernel.ok(TOOLS)
+        kernel.ok(TOOLS + "import nbagent.notebook.approval\nnbagent.notebook.approval.SHOWN_WITHIN_S = 0.05")
         yield kernel
 
 
@@ -63,8 +63,8 @@ def test_each_form_is_kept_returned_and_shown(kernel, form, way):
     answer, value = ANSWERS[form]
     bundle, returned = answered(kernel, way, f"--as {form} -o kept", repr(answer))
     assert answer.splitlines()[0] in bundle["text/plain"]
-    assert kernel.value("kept.to_dict('list')" if form == "df" else "kept") == value
-    assert kernel.value("_agent.content") == answer
+    kept = "kept.to_dict('list')" if form == "df" else "kept"
+    assert kernel.value(f"{kept}, _agent.content") == (value, answer)
     assert bool(returned) == (form in ("json", "df"))
     assert ("<summary>" in bundle["text/html"]) == (form in ("json", "df")), "the text of data is folded away"
     if form == "df":
@@ -122,9 +122,7 @@ agent = Agent('local', tools=[mean_mass])
     cell = kernel.ok("%%agent --as df -o kept\nmean mass by group species")
     assert kernel.value("kept.to_dict('records')") == [{"Adelie": 3700.7, "Gentoo": 5076.0}]
     assert "3700.7" in cell.result
-    wrong = kernel.run("%%agent --as json\nHello!", allow_stdin=False)
-    assert wrong.error == "ExtractionError"
-    assert kernel.value("bool(_agent.content)")
+    assert "gives **Adelie** 3700.7" in cell.text
 
 
 # -- what would be sent -----------------------------------------------------------------------------------------------
@@ -258,33 +256,11 @@ def test_an_agent_of_another_name(kernel):
     assert kernel.value("len(analyst.conversation_history), len(agent.conversation_history)") == (2, 0)
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("--thinkin low --what", "there is no option --what"),
-        ("--dryrun", "there is no option --dryrun, did you mean --dry-run?"),
-        ("--aproove=1", "there is no option --aproove, did you mean --approve?"),
-        ("--as dataframe", "--as: 'dataframe' is none of markdown, text, json, code, df"),
-        ("--as jsn", "'jsn' is none of markdown, text, json, code, df, did you mean json?"),
-        ("--thinking hihg", "is none of off, on, minimal, low, medium, high, xhigh, max, did you mean high?"),
-        ("--max-iterations many", "--max-iterations: 'many' is no whole number"),
-        ("--temperature hot", "--temperature: 'hot' is no temperature: give a number from 0 up"),
-        ("--temperature -1", "'-1' is no temperature"),
-        ("-t size, name", "write the names without spaces"),
-        ("-t size --no-tools", "give -t or --no-tools, not both"),
-        ("-o class", "-o/--output: 'class' is not a variable name"),
-        ("my-agent", "'my-agent' is not a variable name"),
-        ("agent and more", "'and' is one word too many"),
-        ("-s 'open", "a quotation mark is not closed"),
-        ("-o", "-o/--output: expected one argument"),
-        ("--n", "ambiguous option: --n could match --no-tools, --new"),
-    ],
-)
-def test_a_wrong_line_is_answered_with_what_was_meant(kernel, line, says):
+@pytest.mark.parametrize("prefix", ["", "%%time\n"])
+def test_a_wrong_line_is_answered_with_what_was_meant(kernel, prefix):
     script(kernel, "'x'")
-    cell = kernel.run(f"%%agent {line}\nx")
-    assert cell.status == "error"
-    assert says in cell.stderr + cell.traceback
+    cell = kernel.run(f"{prefix}%%agent --as jsn\nx")
+    assert "'jsn' is none of markdown, text, json, code, df, did you mean json?" in cell.stderr + cell.traceback
     assert kernel.value("agent.conversation_history, len(agent.provider.requests)") == ([], 0)
 
 

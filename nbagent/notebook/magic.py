@@ -124,8 +124,9 @@ class AgentMagics(Magics):
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
             raise UsageError(f"%agent {name}: not a command; there are {', '.join(COMMANDS)}")
+        agent = self.shell.user_ns["agent"] = self._find("agent")
         try:
-            return COMMANDS[name].run(self.shell, self._find("agent"), words)
+            return COMMANDS[name].run(self.shell, agent, words)
         except NbagentError as error:
             raise _readable(error) from None
 
@@ -133,7 +134,7 @@ class AgentMagics(Magics):
         """Everything that can be wrong with a cell is found here, before any request and before anything changes."""
         given = options.parse(AgentMagics.agent, line)
         message = self._question(given, cell)
-        agent = self._find(given.name, bind=not given.dry_run)
+        agent = self._find(given.name)
         question = None if given.keep else self._answered_before(agent)
         rehearsal = agent.fork()
         try:
@@ -144,6 +145,7 @@ class AgentMagics(Magics):
             raise _readable(error) from None
         if given.dry_run:
             return given, rehearsal, message
+        self.shell.user_ns[given.name] = agent
         if given.model:
             agent.provider = rehearsal.provider
         self._set_up(given, agent, question)
@@ -167,13 +169,11 @@ class AgentMagics(Magics):
         elif question is not None:
             agent.context.undo(to=question)
 
-    def _find(self, name: str, *, bind: bool = True) -> Agent:
+    def _find(self, name: str) -> Agent:
         """The agent in the user's variable `name`; where there is none a new one, which has the live tools."""
         found = self.shell.user_ns.get(name)
         if found is None:
             found = Agent(tools=live)
-            if bind:
-                self.shell.user_ns[name] = found
         if not isinstance(found, Agent):
             raise UsageError(f"{name} is a {type(found).__name__}, not an Agent: del {name}, or use another name")
         return found

@@ -5,6 +5,9 @@ from kernels import Kernel
 
 pytestmark = pytest.mark.kernel
 
+ECHO = """
+nbagent.register_provider('echo', lambda **options: ScriptedProvider(lambda m, f: m[0].text, model='echo-1'))
+"""
 TOOLS = """
 @tool
 def size(n: int) -> int:
@@ -28,7 +31,7 @@ ANSWERS = {
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     with Kernel(tmp_path_factory.mktemp("kernel"), env={"ANTHROPIC_API_KEY": "sk-never-sent"}) as kernel:
-        kernel.ok(TOOLS + "import nbagent.notebook.approval\nnbagent.notebook.approval.SHOWN_WITHIN_S = 0.05")
+        kernel.ok(ECHO + TOOLS + "import nbagent.notebook.approval\nnbagent.notebook.approval.SHOWN_WITHIN_S = 0.05")
         yield kernel
 
 
@@ -205,7 +208,6 @@ def test_approve_is_no_where_nobody_can_answer(kernel):
 
 def test_the_model_is_switched_for_good_and_the_conversation_stays(kernel):
     script(kernel, "'one'")
-    kernel.ok("nbagent.register_provider('echo', lambda **o: ScriptedProvider(lambda m, f: m[0].text, model='echo-1'))")
     kernel.ok("%%agent\nfirst")
     assert "echo-1" in kernel.ok("%%agent -m echo\nsecond").text
     assert "first" in kernel.ok("%%agent\nthird").text
@@ -254,6 +256,10 @@ def test_an_agent_of_another_name(kernel):
     kernel.ok("analyst = Agent(ScriptedProvider(['mine']))")
     kernel.ok("%%agent analyst\nx")
     assert kernel.value("len(analyst.conversation_history), len(agent.conversation_history)") == (2, 0)
+    assert kernel.run("%%agent newcomer -t missing\nx").error == "ConfigurationError"
+    assert kernel.value("'newcomer' in globals()") is False
+    kernel.ok("%%agent newcomer -m echo\nx")
+    assert kernel.value("newcomer.provider.model_name, len(newcomer.conversation_history)") == ("echo-1", 2)
 
 
 @pytest.mark.parametrize("prefix", ["", "%%time\n"])

@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
@@ -180,7 +181,7 @@ class Agent:
                 limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
                 price=price,
                 summarise=self._summarise,
-                observers=(self.trace.record, self._tell),
+                observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
                 origin=origin or {"source": "python"},
@@ -267,6 +268,7 @@ class Agent:
     def fork(self) -> Agent:
         """Another agent that goes on from this conversation: same provider and tools, its own history and trace."""
         trace = Trace(record_http=self.trace.record_http)
+        trace.observers += self.trace.observers
         other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy(), trace=trace)
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor = self.tool_executor

@@ -49,9 +49,10 @@ class Turn:
     async def ask(self) -> AsyncGenerator[Event]:
         """Send the history, pass on the answer as it comes."""
         run = self.run
-        async with aclosing(self._sum_up()) as summing:
-            async for event in summing:
-                yield event
+        if run.context.strategy == "summarise" and (oldest := run.context.oldest()):
+            async with aclosing(self._sum_up(oldest)) as summing:
+                async for event in summing:
+                    yield event
         if done := run.context.prepare():
             yield run.emit(events.Context(done))
         messages = list(run.context.messages)
@@ -78,14 +79,12 @@ class Turn:
         for event in self._complete(response):
             yield event
 
-    async def _sum_up(self) -> AsyncGenerator[Event]:
-        """Let the model sum up the oldest turns of a history over its limits, where that is the strategy.
+    async def _sum_up(self, oldest: list[LLMMessage]) -> AsyncGenerator[Event]:
+        """Let the model sum up the oldest turns of a history over its limits.
 
         A summary that can't be had is no reason to stop: then the turns are dropped without one.
         """
         run = self.run
-        if run.context.strategy != "summarise" or not (oldest := run.context.oldest()):
-            return
         yield run.emit(events.Context(f"summarising {len(oldest)} old messages"))
         context = copy_context()
         context.run(working_for.set, run)

@@ -218,6 +218,8 @@ class _Direct:
             if self._connection is None:
                 stream = await self._connect(target.origin, extensions.get("timeout", {}).get("connect"))
                 self._connection = core.AsyncHTTP11Connection(target.origin, stream)
+                # its own lock gives way to the event loop at each entry, twice a request
+                self._connection._state_lock = asyncio.Lock()
             got = await self._connection.handle_async_request(
                 core.Request(request.method, target, headers=headers, content=request.stream, extensions=extensions)
             )

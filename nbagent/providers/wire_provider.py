@@ -90,6 +90,7 @@ class WireProvider(StreamingProvider):
         self.streaming = streaming
         self.options = options
         self._secret = _secret(api_key)
+        self._key_variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
         self._function_calling = function_calling
         self._headers = headers or {}
         self._ask = Asking(self._row, self.codec.wire, self._model)
@@ -298,8 +299,7 @@ class WireProvider(StreamingProvider):
         yield response
 
     def _target(self, path: str) -> Target:
-        variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
-        return Target(self.base_url, path, self._key(), self.timeout, self._headers, variable)
+        return Target(self.base_url, path, self._key(), self.timeout, self._headers, self._key_variable)
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises where there must be one and there is none."""

@@ -20,7 +20,7 @@ from nbagent.core.events import Event
 from nbagent.core.limits import Limits
 from nbagent.core.loop import run_loop
 from nbagent.core.messages import AgentResult, LLMMessage
-from nbagent.core.run import Provider, Run, Ticket
+from nbagent.core.run import Provider, Run, Ticket, Tools
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
@@ -172,10 +172,10 @@ class Agent:
         """
 
         def start(ticket: Ticket) -> AsyncGenerator[Event]:
-            executor = self._executor(use_tools, tools)
+            provider, executor = self._taped(self._adapted(), self._executor(use_tools, tools))
             run = Run(
                 ticket=ticket,
-                provider=self._adapted(),
+                provider=provider,
                 tools=executor,
                 context=self.context,
                 limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
@@ -224,17 +224,18 @@ class Agent:
         return executor.within(self.limits.tool_seconds)
 
     def _adapted(self) -> Provider:
-        """The provider, with tools described in the prompt where the model has no tool calling of its own.
-
-        While a recording is made or played, that stands before it.
-        """
+        """The provider, with tools described in the prompt where the model has no tool calling of its own."""
         provider = self.provider
         if not provider.supports_function_calling():
             from nbagent.providers.prompted import PromptedProvider
 
             provider = PromptedProvider(provider)
+        return provider
+
+    def _taped(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
+        """The same; while a recording is made or played, that stands before them."""
         tape = recording.current()
-        return provider if tape is None else tape.taped(provider)
+        return (provider, tools) if tape is None else tape.taped(provider, tools)
 
     def register_function(
         self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None

@@ -24,15 +24,9 @@ REQUEST = {
     "nbagent.thinking_level": "thinking_level",
 }
 #: Of a request: the attribute, and the option in `params`.
-OPTIONS = {
-    "gen_ai.request.temperature": "temperature",
-    "gen_ai.request.max_tokens": "max_tokens",
-    "gen_ai.request.top_p": "top_p",
-    "gen_ai.request.top_k": "top_k",
-    "gen_ai.request.seed": "seed",
-    "gen_ai.request.stop_sequences": "stop",
-    "gen_ai.request.frequency_penalty": "frequency_penalty",
-    "gen_ai.request.presence_penalty": "presence_penalty",
+OPTIONS = {"gen_ai.request.stop_sequences": "stop"} | {
+    f"gen_ai.request.{name}": name
+    for name in ("temperature", "max_tokens", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
 }
 #: Of an answer: the attribute, and where it is in the response's metadata.
 RESPONSE = {"gen_ai.response.id": "response_id", "gen_ai.response.model": "model"}

@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
@@ -20,7 +21,7 @@ from nbagent.core.limits import Limits
 from nbagent.core.loop import run_loop
 from nbagent.core.messages import AgentResult, LLMMessage
 from nbagent.core.preview import Preview, preview
-from nbagent.core.run import Provider, Run, Ticket
+from nbagent.core.run import Provider, Run, Ticket, Tools
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
@@ -175,15 +176,16 @@ class Agent:
         """
 
         def run(ticket: Ticket, context: ContextManager) -> Run:
+            provider, executor = self._taped(self._adapted(), self._executor(use_tools, tools, approve_all))
             return Run(
                 ticket=ticket,
-                provider=self._adapted(),
-                tools=self._executor(use_tools, tools, approve_all),
+                provider=provider,
+                tools=executor,
                 context=context,
                 limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
                 price=price,
                 summarise=self._summarise,
-                observers=(self.trace.record, self._tell),
+                observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
                 origin=origin or {"source": "python"},
@@ -232,17 +234,18 @@ class Agent:
         return executor.within(self.limits.tool_seconds)
 
     def _adapted(self) -> Provider:
-        """The provider, with tools described in the prompt where the model has no tool calling of its own.
-
-        While a recording is made or played, that stands before it.
-        """
+        """The provider, with tools described in the prompt where the model has no tool calling of its own."""
         provider = self.provider
         if not provider.supports_function_calling():
             from nbagent.providers.prompted import PromptedProvider
 
             provider = PromptedProvider(provider)
+        return provider
+
+    def _taped(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
+        """The same; while a recording is made or played, that stands before them."""
         tape = recording.current()
-        return provider if tape is None else tape.taped(provider)
+        return (provider, tools) if tape is None else tape.taped(provider, tools)
 
     def register_function(
         self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None
@@ -276,6 +279,7 @@ class Agent:
     def fork(self) -> Agent:
         """Another agent that goes on from this conversation: same provider and tools, its own history and trace."""
         trace = Trace(record_http=self.trace.record_http)
+        trace.observers += self.trace.observers
         other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy(), trace=trace)
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor = self.tool_executor

@@ -58,7 +58,8 @@ class Turn:
             yield run.emit(events.Context(request.done))
         run.context.add_message(self._message)
         run.spent.iterations = self.step
-        yield run.emit(events.TurnStarted(metadata=self._request_facts(request)), self.meta)
+        facts = self._request_facts(request)
+        yield run.emit(events.TurnStarted(metadata=facts, messages=request.messages), self.meta)
         response: LLMResponse | None = None  # counts when the stream is closed: that can be cancelled
         stream = run.provider.stream(request.messages, request.functions, run.temperature, **run.request_options)
         async with closing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
@@ -173,9 +174,10 @@ class Turn:
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
         try:
             for index in group:
-                call = self.calls[index]
-                yield self.run.emit(events.ToolStarted("", call.name, call.arguments, self._about(index)), self.meta)
-                tasks[asyncio.create_task(self.run.tools.run(call), context=context.copy())] = index
+                call, own = self.calls[index], context.copy()
+                started = events.ToolStarted("", call.name, call.arguments, self._about(index))
+                yield own.run(self.run.emit, started, self.meta)  # the tool sees what observers set in the context
+                tasks[asyncio.create_task(self.run.tools.run(call), context=own)] = index
             pending = set(tasks)
             while pending:
                 finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core import events as kinds
+from nbagent.core.events import Event
 from nbagent.core.http_log import collecting
-from nbagent.errors import ConfigurationError
+from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace import http_log
 from nbagent.trace.journal import Journal
 from nbagent.trace.overview import as_html, overview
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from matplotlib.axes import Axes
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
 
     from nbagent.trace.frames import TraceFrame
+    from nbagent.trace.otel import Telemetry
 
 
 class Trace(Recorder):
@@ -54,6 +58,9 @@ class Trace(Recorder):
         self.record_http = record_http
         #: The tables as far as they change no more.
         self._frames: dict[str, TraceFrame] = {}
+        #: Called with this trace and each event of the runs that begin from now on, once it is recorded. They must
+        #: not raise.
+        self.observers: list[Callable[[Recorder, Event], None]] = []
 
     @property
     def runs(self) -> TraceFrame:
@@ -195,6 +202,30 @@ class Trace(Recorder):
             journal = Journal(Path(path))
             journal.write(self._tables, self._settled())
             self._journal = journal
+
+    def to_otel(
+        self,
+        endpoint: str | None = None,
+        *,
+        capture_content: bool | None = None,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+    ) -> Telemetry:
+        """Send the runs that begin from now on to OpenTelemetry too: spans `invoke_agent`, `chat`, `execute_tool`,
+        metrics of tokens and seconds, named by the conventions for generative AI. Agents made by `fork` do the same.
+
+        `endpoint` is the address of a collector that takes OTLP over HTTP: needs `pip install 'nbagent[otel]'`. Without
+        it, the providers given, else those that the process has set up, else what OTEL_EXPORTER_OTLP_ENDPOINT names.
+        What is said is left out, unless `capture_content`, or the environment variable
+        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. `stop()` of what is returned ends it.
+
+        >>> agent.trace.to_otel("http://localhost:4318")                    # doctest: +SKIP
+        """
+        try:
+            from nbagent.trace import otel_export
+        except ImportError:
+            raise MissingDependencyError("OpenTelemetry is not installed: pip install 'nbagent[otel]'") from None
+        return otel_export.begin(self.observers, endpoint, capture_content, tracer_provider, meter_provider)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:

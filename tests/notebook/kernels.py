@@ -92,15 +92,20 @@ class Cell:
         return "\n".join(self.reply["content"].get("traceback", []))
 
 
+def specify(folder: Path) -> None:
+    """Write the specification of the kernel that is to be tested, `tested`, below the folder."""
+    spec = folder / "kernels" / "tested"
+    spec.mkdir(parents=True)
+    python = os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
+    argv = [python, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
+
+
 class Kernel:
     """Starts with `with Kernel(tmp_path) as kernel:`; the extension is loaded and PRELUDE has run."""
 
     def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
-        spec = folder / "kernels" / "tested"
-        spec.mkdir(parents=True)
-        python = os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
-        argv = [python, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
+        specify(folder)
         specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
         # not TCP: before the kernel takes its ports, another process of the tests may have them
         self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs, transport="ipc")

@@ -14,7 +14,7 @@ from nbagent.trace import http_log
 from nbagent.trace.journal import Journal
 from nbagent.trace.overview import as_html, overview
 from nbagent.trace.recorder import TABLES, Recorder
-from nbagent.trace.rows import as_json
+from nbagent.trace.rows import Row, as_json
 
 if TYPE_CHECKING:
     import os
@@ -129,12 +129,31 @@ class Trace(Recorder):
         """
         from nbagent.trace import frames
 
+        kept = self._rows_of(run_id)
+        tables = {name: frames.build(name, rows) for name, rows in kept.items()}
+        return {**tables, "usage": frames.usage(kept["calls"])}
+
+    def _rows_of(self, run_id: str) -> dict[str, list[Row]]:
+        """Copies of all rows of one run, by table."""
         with self._lock:
             if not any(row["run_id"] == run_id for row in self._rows["runs"]):
                 raise ConfigurationError(f"this trace has no run {run_id!r}: see trace.runs['run_id']")
-            kept = {name: [row for row in self._rows[name] if row["run_id"] == run_id] for name in TABLES}
-            tables = {name: frames.build(name, rows) for name, rows in kept.items()}
-            return {**tables, "usage": frames.usage(kept["calls"])}
+            return {name: [dict(row) for row in self._rows[name] if row["run_id"] == run_id] for name in TABLES}
+
+    def diff(self, run_a: str, run_b: str) -> pd.DataFrame:
+        """What differed between two runs: messages, tool calls, models, tokens, cost, seconds, status.
+
+        One row for each value that differs: its `table` and `column`, the `place` of its row in the run (from 0) and
+        the `name` of the tool or role, the values `a` and `b` (None where one run has no such row), and of numbers the
+        `change`. A call or message that only one run has stands for itself and shifts no others. Ids and moments are
+        left out. Runs of two traces are compared in `Trace.concat` of them. Raises ConfigurationError where there is
+        no such run.
+
+        >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
+        """
+        from nbagent.trace.diff import diff
+
+        return diff(self._rows_of(run_a), self._rows_of(run_b))
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw when each model call and tool ran and how long it took; tools that ran side by side overlap.

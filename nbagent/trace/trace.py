@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.core import events as kinds
 from nbagent.core.http_log import collecting
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nbagent.trace.frames import TraceFrame
+    from nbagent.trace.transcript import TraceTranscript
 
 
 class Trace(Recorder):
@@ -41,6 +42,9 @@ class Trace(Recorder):
     >>> list(trace.tool_calls.columns)[:3]
     ['tool_call_id', 'wire_id', 'call_id']
     """
+
+    #: Makes the widget of `explore()`. The notebook's side of nbagent, on which nothing here depends, puts it here.
+    explorer: ClassVar[Callable[[Trace], Any] | None] = None
 
     def __init__(self, record_http: bool = False, keep_results: bool = True) -> None:
         super().__init__(keep_results)
@@ -133,9 +137,11 @@ class Trace(Recorder):
         tables = {name: frames.build(name, rows) for name, rows in kept.items()}
         return {**tables, "usage": frames.usage(kept["calls"])}
 
-    def _rows_of(self, run_id: str) -> dict[str, list[Row]]:
-        """Copies of all rows of one run, by table."""
+    def _rows_of(self, run_id: str | None) -> dict[str, list[Row]]:
+        """Copies of all rows of one run, or of all runs, by table."""
         with self._lock:
+            if run_id is None:
+                return {name: self.rows(name) for name in TABLES}
             if not any(row["run_id"] == run_id for row in self._rows["runs"]):
                 raise ConfigurationError(f"this trace has no run {run_id!r}: see trace.runs['run_id']")
             return {name: [dict(row) for row in self._rows[name] if row["run_id"] == run_id] for name in TABLES}
@@ -169,9 +175,55 @@ class Trace(Recorder):
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
         """Draw the tokens of each run, input and output, and above them the dollars, where they are known and not 0."""
-        from nbagent.trace import timeline
+        from nbagent.trace import plots
 
-        return timeline.plot_usage(self.usage, ax)
+        return plots.plot_usage(self.usage, ax)
+
+    def plot_tools(self, axes: Sequence[Axes] | None = None) -> list[Axes]:
+        """Draw how often each tool was called and how often it failed, and beside that how long its calls took.
+
+        Two axes side by side; `axes` are two to draw on. Calls that never ran, of invalid arguments or denied, count as
+        failed and took no time.
+        """
+        from nbagent.trace import plots, stats
+
+        calls = self.tool_calls
+        tools = stats.tool_stats(calls).sort_values("calls", ascending=False, kind="stable")
+        return plots.plot_tools(tools, stats.seconds_of(calls), axes)
+
+    def transcript(self, run_id: str | None = None) -> TraceTranscript:
+        """What was said in one run, or in all, message by message, with thinking, tool calls and what each cost.
+
+        A notebook displays it as cleaned HTML; `print` gives plain text.
+
+        >>> agent.trace.transcript(result.run_id)                           # doctest: +SKIP
+        """
+        from nbagent.trace.transcript import TraceTranscript
+
+        return TraceTranscript(self._rows_of(run_id))
+
+    def to_text(self, view: str = "summary", run_id: str | None = None) -> str:
+        """A view of one run, or of all, as plain text: summary, timeline, usage, tools or transcript.
+
+        Needs no matplotlib. Raises ConfigurationError for another view, and where there is no such run.
+
+        >>> print(agent.trace.to_text("timeline"))                          # doctest: +SKIP
+        claude-sonnet-5  ····████████████                                             1.1 s
+          mean_by()                      ████                                         304 ms
+        """
+        from nbagent.trace.texts import to_text
+
+        return to_text(view, self._rows_of(run_id))
+
+    def explore(self) -> Any:
+        """A browser of runs, calls, tool calls, messages and blocks, with filters: a widget, for notebooks.
+
+        The same as `nbagent.TraceExplorer(trace)`. Raises ConfigurationError outside of a notebook that has loaded
+        nbagent.
+        """
+        if Trace.explorer is None:
+            raise ConfigurationError("explore() is for notebooks: run %load_ext nbagent before it")
+        return Trace.explorer(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all tables to a file that `Trace.load`, or any other tool, reads; what the name ends with says which.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nbagent.functions.live import tool as tool
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
+    from nbagent.notebook.explore import TraceExplorer as TraceExplorer
     from nbagent.notebook.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
     from nbagent.providers import register_provider as register_provider
@@ -62,6 +63,7 @@ _WHERE = {
     "StreamingHandler": "core.stream",
     "ToolExecutor": "functions.executor",
     "Trace": "trace.trace",
+    "TraceExplorer": "notebook.explore",
     "Usage": "core.messages",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",

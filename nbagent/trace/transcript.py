@@ -34,9 +34,12 @@ class TraceTranscript:
 
     __repr__ = __str__
 
+    def html(self) -> str:
+        """The conversation as safe HTML, without the style that `render.page` brings."""
+        return "".join(self._pieces()) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
+
     def _repr_html_(self) -> str:
-        said = "".join(self._pieces()) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
-        return render.page(said)
+        return render.page(self.html())
 
     def _shown(self) -> Iterator[tuple[Row, list[Row]]]:
         """Messages with their blocks; results of tools stand with their calls instead."""

@@ -138,7 +138,7 @@ class Kernel:
         return found[-1]
 
     def widgets(self) -> dict[str, dict]:
-        """What a front end knows of all widgets: their states by comm, from the messages in the order they were sent."""
+        """The states of all widgets by comm, as a front end knows them: from the messages in the order of sending."""
         states: dict[str, dict] = {}
         messages = [m for cell in self._cells.values() for m in cell.messages] + self.elsewhere
         for message in sorted(messages, key=lambda message: message["header"]["date"]):

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Colours that stay apart for colour-blind readers, on light and dark: https://jfly.uni-koeln.de/color/
-COLOURS = {"waiting": "#B8C9D9", "model": "#0072B2", "tool": "#009E73", "approval": "#E69F00", "error": "#D55E00"}
+COLOURS = {
+    "waiting": "#B8C9D9", "thinking": "#56B4E9", "model": "#0072B2", "tool": "#009E73", "approval": "#E69F00",
+    "error": "#D55E00",
+}  # fmt: skip
 #: More runs than these have no costs above them.
 MOST_COSTS = 20
 #: Seconds; shorter calls are drawn as if they were so long, since a logarithmic axis has no 0.

@@ -55,6 +55,8 @@ class Recorder:
                 call["ttft_s"] = time.time() - run.sent[call["call_id"]] if run else None
             if run and isinstance(event, kinds.Thinking):
                 run.thinking.setdefault(event.metadata["call_id"], []).append(event.content)
+            elif run and call is not None and call["thinking_s"] is None and call["call_id"] in run.thinking:
+                call["thinking_s"] = _thought_for(run, call)
             return
         with self._lock:
             self._version += 1
@@ -126,8 +128,8 @@ class Recorder:
 
     def _turn_started(self, run: _OpenRun, event: Event) -> None:
         facts = {key: value for key, value in event.metadata.items() if key not in ("run_id", "params")}
-        row = self._add("calls", event, **facts, params=as_json(event.metadata.get("params")), ttft_s=None)
-        row.update(attempt=1, retries=0, retry_wait_s=0.0, started=row["ts"])
+        row = self._add("calls", event, **facts, params=as_json(event.metadata.get("params")))
+        row.update(attempt=1, retries=0, retry_wait_s=0.0, started=row["ts"], ttft_s=None, thinking_s=None)
         run.calls[row["call_id"]] = row
         run.sent[row["call_id"]] = row["ts"]
 
@@ -137,7 +139,7 @@ class Recorder:
         run.thinking.pop(call_id, None)
         call = run.calls[call_id]
         wait = event.metadata.get("wait_s") or 0.0
-        call.update(ttft_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
+        call.update(ttft_s=None, thinking_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
         call["retry_wait_s"] += wait
         run.sent[call_id] = time.time() + wait
 
@@ -145,6 +147,8 @@ class Recorder:
         response, call = event.response, run.calls[event.metadata["call_id"]]
         if response is None:
             return
+        if call["thinking_s"] is None and call["call_id"] in run.thinking:  # nothing came after it piece by piece
+            call["thinking_s"] = _thought_for(run, call)
         meta = response.metadata or {}
         usage = response.usage
         counted: Row = {}
@@ -275,10 +279,16 @@ class _OpenRun:
     sent: dict[str, float] = field(default_factory=dict)  # when the call's current attempt went out
 
 
+def _thought_for(run: _OpenRun, call: Row) -> float:
+    """Seconds from the first token, which was one of thinking, until now."""
+    return float(time.time() - run.sent[call["call_id"]] - call["ttft_s"])
+
+
 def _replayed(call: Row, times: Mapping[str, Any] | None) -> None:
-    """An answer that came out of a recording has the times that were recorded."""
+    """An answer that came out of a recording has the times that were recorded, and none that were not."""
     call["replayed"] = times is not None
-    call.update(times or {})
+    if times is not None:
+        call.update({"thinking_s": None, **times})
 
 
 def _sum(numbers: list[int]) -> int | None:

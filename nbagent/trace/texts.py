@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Characters for the time of a timeline.
 WIDTH = 60
-_SIGNS = {"waiting": "·", "model": "█", "tool": "█", "approval": "?", "error": "×"}
+_SIGNS = {"waiting": "·", "thinking": "░", "model": "█", "tool": "█", "approval": "?", "error": "×"}
 _NOTHING = "Nothing yet."
 
 Rows = Mapping[str, list[Row]]
@@ -54,7 +54,7 @@ def _timeline(rows: Rows) -> str:
     width = max(map(len, names.values()))
     took = {lane: f" {duration(until - start)}" if apart else "" for lane, (start, until) in lanes.items()}
     lines = [f"{names[lane]:<{width}}  {''.join(bars[lane])[:WIDTH]}{took[lane]}" for lane in sorted(lanes)]
-    legend = f"0 to {duration(end)}; · until the first token, ? waiting for approval, × failed"
+    legend = f"0 to {duration(end)}; · until the first token, ░ thinking, ? waiting for approval, × failed"
     return "\n".join([line.rstrip() for line in lines] + [f"{'':<{width}}  {legend}"])
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SAID = {
     "waiting": "until the first token",
+    "thinking": "thinking",
     "model": "model",
     "tool": "tool",
     "approval": "waiting for approval",
@@ -38,9 +39,9 @@ class Span:
 def spans(calls: pd.DataFrame, tools: pd.DataFrame) -> list[Span]:
     """What happened, by time: each model call and each tool call on a lane of its own.
 
-    From the request to the first token is `waiting`, where that is known. The time between two runs, in which nothing
-    happened, is left out, and so is what has no end. A replayed call takes its time of the recording, and what really
-    followed at once comes after it.
+    From the request to the first token is `waiting`, then the model may be `thinking`, where that is known. The time
+    between two runs, in which nothing happened, is left out, and so is what has no end. A replayed call takes its time
+    of the recording, and what really followed at once comes after it.
     """
     ended = [table[table["started"].notna() & table["duration_s"].notna()] for table in (calls, tools)]
     steps: list[Any] = [row for table in ended for row in table.to_dict("records")]
@@ -66,14 +67,16 @@ def spans(calls: pd.DataFrame, tools: pd.DataFrame) -> list[Span]:
 
 
 def _of(row: dict[str, Any], lane: int, start: float, seconds: float) -> list[Span]:
-    """The one or two spans of a step."""
+    """The spans of a step, one after the other."""
     if "ttft_s" not in row:
         return _of_tool(row, lane, start, seconds)
     kind = "error" if isinstance(row["error_type"], str) else "model"
-    waited = float(row["ttft_s"]) if _is(row["ttft_s"]) else 0.0
-    waited = min(seconds, max(0.0, waited))
-    spans = [Span(lane, "waiting", start, waited, str(row["model"]))] if waited else []
-    return [*spans, Span(lane, kind, start + waited, seconds - waited, str(row["model"]))]
+    spans, left = [], seconds
+    for part, column in (("waiting", "ttft_s"), ("thinking", "thinking_s")):
+        if took := min(left, max(0.0, float(row[column]) if _is(row[column]) else 0.0)):
+            spans.append(Span(lane, part, start + seconds - left, took, str(row["model"])))
+            left -= took
+    return [*spans, Span(lane, kind, start + seconds - left, left, str(row["model"]))]
 
 
 def _of_tool(row: dict[str, Any], lane: int, start: float, seconds: float) -> list[Span]:
@@ -145,5 +148,5 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
         ax.text(until + 0.006 * end, lane, duration(until - start), va="center", fontsize=8.5)
     tidy(ax, "left")
     if found:
-        ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False)
+        ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=6, frameon=False)
     return ax

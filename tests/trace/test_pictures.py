@@ -69,6 +69,29 @@ async def test_spans_are_what_the_tables_say(trace):
     assert second.seconds == pytest.approx(trace.calls["ttft_s"].iloc[2])
 
 
+async def test_thinking_has_its_own_stretch_until_the_first_other_piece(tmp_path):
+    think = {"thinking": "Twice four.", "usage": Usage(10, 5)}
+    call = [FunctionCall("double", {"x": 4}, "1")]
+    turns = [LLMResponse("", call, None, think), LLMResponse("It is 8.", None, "stop", think), "Hi."]
+    agent = Agent(ScriptedProvider(turns, delay=0.05), tools=[double])
+    with nbagent.record(tmp_path / "run.jsonl"):
+        await agent.chat("Twice 4?")
+        await agent.chat("Hello")
+    calls = agent.trace.calls
+    assert calls["thinking_s"].isna().tolist() == [False, False, True]
+    assert calls["thinking_s"][1] >= 0.05
+    assert (calls["ttft_s"] + calls["thinking_s"].fillna(0) <= calls["duration_s"]).all()
+    found = [span for span in spans(calls, agent.trace.tool_calls) if span.lane == 2]
+    assert [span.kind for span in found] == ["waiting", "thinking", "model"]
+    assert found[1].seconds == pytest.approx(calls["thinking_s"][1])
+    assert sum(span.seconds for span in found) == pytest.approx(calls["duration_s"][1])
+    assert "░" in agent.trace.to_text("timeline")
+    again = Agent(ScriptedProvider([]), tools=[double])
+    with nbagent.replay(tmp_path / "run.jsonl"):
+        await again.chat("Twice 4?")
+    assert again.trace.calls["thinking_s"].isna().all()  # a recording does not hold it
+
+
 async def test_pauses_between_runs_are_left_out(trace):
     calls = pd.DataFrame(trace.calls)
     later = calls["run_id"] != calls["run_id"].iloc[0]

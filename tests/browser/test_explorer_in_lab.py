@@ -2,6 +2,7 @@
 
 import pytest
 from lab import Lab
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -53,14 +54,12 @@ def opened(lab, name, theme):
 
 
 def until_rows(page, number):
-    shown = ".nbagent-explore tbody tr:not(:has(.dt-empty))"
-    page.wait_for_function(f"document.querySelectorAll({shown!r}).length == {number}", timeout=30_000)
+    rows = page.locator(".nbagent-explore tbody tr:not(:has(.dt-empty))")
+    expect(rows).to_have_count(number, timeout=30_000)
 
 
 def until_detail(page, text):
-    page.wait_for_function(
-        "text => document.querySelector('.nbagent-detail').innerText.includes(text)", arg=text, timeout=30_000
-    )
+    expect(page.locator(".nbagent-detail")).to_contain_text(text, timeout=30_000)
 
 
 def see_run(page, request, name):

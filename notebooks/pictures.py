@@ -8,14 +8,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import matplotlib.pyplot as plt
-
 from nbagent import Agent, FunctionCall, FunctionRegistry, LLMResponse, Trace, Usage
 from nbagent.core.events import Text, Thinking
 from nbagent.providers.base import StreamingProvider
 
 IMAGES = Path(__file__).with_name("images")
-DARK = {"figure.facecolor": "#111418", "axes.facecolor": "#111418", "savefig.facecolor": "#111418"}
 
 
 class Paced(StreamingProvider):
@@ -43,14 +40,14 @@ class Paced(StreamingProvider):
 
 async def mean_by(column: str, group: str) -> dict:
     """Mean of a column for each value of a group."""
-    await asyncio.sleep(0.3 + 0.1 * len(group) / 7)
+    await asyncio.sleep(0.4 if group == "species" else 0.3)
     return {"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}
 
 
 async def count_by(group: str) -> dict:
     """Rows for each value of a group."""
     await asyncio.sleep(0.55)
-    return {"Adelie": 152, "Chinstrap": 68, "Gentoo": 124}[group] if group == "colour" else {"Biscoe": 168}
+    return {"island": {"Biscoe": 168, "Dream": 124, "Torgersen": 52}}[group]
 
 
 async def drop_rows(condition: str) -> str:
@@ -94,20 +91,11 @@ async def traced() -> Trace:
     return agent.trace
 
 
-def draw(trace: Trace, ending: str = "") -> None:
-    """The timeline of the first two questions, the usage, and the tools."""
-    usage, _ = trace.plot_usage(), trace.timeline().figure.savefig(IMAGES / f"trace-timeline{ending}.png", dpi=90)
-    usage.figure.savefig(IMAGES / f"trace-usage{ending}.png", dpi=90)
-    trace.plot_tools()[0].figure.savefig(IMAGES / f"trace-tools{ending}.png", dpi=90)
-    plt.close("all")
-
-
 def main() -> None:
-    """Draw on light and on dark."""
+    """Draw when it happened and what it used."""
     trace = asyncio.run(traced())
-    draw(trace)
-    with plt.style.context(["dark_background", DARK]):
-        draw(trace, "-dark")
+    for name, ax in (("trace-timeline", trace.timeline()), ("trace-usage", trace.plot_usage())):
+        ax.figure.savefig(IMAGES / f"{name}.png", dpi=90)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,14 @@
 """The trace's explorer in real JupyterLab: filters, rows in full, both themes; no request leaves, nothing runs."""
 
 import pytest
-from lab import Lab
+from lab import BEGIN, Lab
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
-SETUP = '''%load_ext nbagent
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, tool
-@tool
-def mean_by(column: str, group: str) -> dict:
-    """Mean of a column for each value of a group."""
-    return {"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}
-@tool
+SETUP = (
+    BEGIN
+    + '''@tool
 def count_by(group: str) -> dict:
     """Rows for each value of a group."""
     return {"Biscoe": 168, "Dream": 124, "Torgersen": 52} if group == "island" else 1 / 0
@@ -31,6 +27,7 @@ agent.provider.vendor = "claude"
 for question in ("Which species is heaviest, and by how much?", "How many on each island?", "Who has longer flippers?"):
     agent.chat_sync(question)
 '''
+)
 HOSTILE = """
 call = FunctionCall(hostile, {hostile: hostile}, "h")
 agent.provider = ScriptedProvider(asked([call], hostile, hostile), model=hostile)

@@ -94,12 +94,17 @@ def _messages_usage(usage, found):
     found.reasoning = _at(counts, "output_tokens_details", "thinking_tokens")
 
 
+def _openai_usage(usage, found, sent, received):
+    """What came from the cache and went into it is part of what was sent, thinking of what was received."""
+    found.input, found.output = usage[sent], usage[received]
+    found.cache_read = _at(usage, f"{sent}_details", "cached_tokens")
+    found.cache_write = _at(usage, f"{sent}_details", "cache_write_tokens")
+    found.reasoning = _at(usage, f"{received}_details", "reasoning_tokens")
+
+
 def _chat(event, found):
     if usage := event.get("usage"):
-        found.input, found.output = usage["prompt_tokens"], usage["completion_tokens"]
-        found.cache_read = _at(usage, "prompt_tokens_details", "cached_tokens")
-        found.cache_write = _at(usage, "prompt_tokens_details", "cache_write_tokens")
-        found.reasoning = _at(usage, "completion_tokens_details", "reasoning_tokens")
+        _openai_usage(usage, found, "prompt_tokens", "completion_tokens")
     for choice in event.get("choices", []):
         if choice.get("index"):  # of several answers the first counts
             continue
@@ -118,10 +123,7 @@ def _responses(event, found):
         return
     answer = event.get("response", event)
     if usage := answer.get("usage"):
-        found.input, found.output = usage["input_tokens"], usage["output_tokens"]
-        found.cache_read = _at(usage, "input_tokens_details", "cached_tokens")
-        found.cache_write = _at(usage, "input_tokens_details", "cache_write_tokens")
-        found.reasoning = _at(usage, "output_tokens_details", "reasoning_tokens")
+        _openai_usage(usage, found, "input_tokens", "output_tokens")
     for item in answer.get("output", []):
         if item["type"] == "message":
             found.text += "".join(part.get("text") or part.get("refusal") or "" for part in item["content"])

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nbagent.functions.live import tool as tool
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
+    from nbagent.notebook.explore import TraceExplorer as TraceExplorer
     from nbagent.notebook.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
     from nbagent.providers import register_provider as register_provider
@@ -66,6 +67,7 @@ _WHERE = {
     "StreamingHandler": "core.stream",
     "ToolExecutor": "functions.executor",
     "Trace": "trace.trace",
+    "TraceExplorer": "notebook.explore",
     "Usage": "core.messages",
     "acompare": "batch",
     "agent_callable": "functions.discovery",

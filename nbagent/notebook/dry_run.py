@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from nbagent.core import render
 from nbagent.core.context import estimate_tokens
 from nbagent.core.images import described
 from nbagent.core.messages import LLMMessage, Usage, well_formed
 from nbagent.core.preview import Preview, function_tokens
-from nbagent.notebook import render
 from nbagent.pricing import price
 
 TITLE = "Dry run: nothing was sent, nothing has changed."

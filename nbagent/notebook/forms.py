@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core import render
 from nbagent.core.messages import AgentResult
 from nbagent.errors import ExtractionError
 from nbagent.extract import json_in
-from nbagent.notebook import render
 
 if TYPE_CHECKING:
     import pandas as pd

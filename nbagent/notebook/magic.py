@@ -18,14 +18,14 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
 from nbagent.agent import Agent
-from nbagent.core import events
+from nbagent.core import events, render
 from nbagent.core.background import run_sync
 from nbagent.core.messages import LLMMessage
 from nbagent.core.stream import AgentStream
 from nbagent.errors import NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
-from nbagent.notebook import dry_run, options, render
+from nbagent.notebook import dry_run, options
 from nbagent.notebook.approval import Approval
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
@@ -34,6 +34,7 @@ from nbagent.notebook.host import is_watched, request_of
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.runner import run_in_cell
 from nbagent.notebook.view import CellView, TerminalView, Transcript
+from nbagent.trace.trace import Trace
 
 E = TypeVar("E", bound=BaseException)
 
@@ -300,6 +301,12 @@ def _cell_ends(result: Any) -> None:
     live.names()  # the live set takes notice of what this cell defined and deleted
 
 
+def _explore(trace: Trace) -> Any:
+    from nbagent.notebook.explore import TraceExplorer  # loads ipywidgets, which few cells need
+
+    return TraceExplorer(trace)
+
+
 def load(shell: Any) -> None:
     """Register everything with a shell; loading twice changes nothing."""
     unload(shell)
@@ -310,11 +317,13 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", _cell_ends)
     shell.user_ns.setdefault("agent", Agent(tools=live))
     ask_by_default(Approval(lambda: is_watched(shell)))
+    Trace.explorer = _explore
 
 
 def unload(shell: Any) -> None:
     """Take back what `load` registered; agents and tools stay."""
     ask_by_default(None)
+    Trace.explorer = None
     transformers = shell.input_transformers_post
     transformers[:] = [transform for transform in transformers if not hasattr(transform, "nbagent")]
     for name, callback in (("pre_run_cell", _cell_begins), ("post_run_cell", _cell_ends)):

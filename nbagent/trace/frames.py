@@ -49,8 +49,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "response_model": TEXT, "response_id": TEXT, "stream": FLAG, "n_messages_in": COUNT, "params": TEXT,
         "thinking_level": TEXT, "tool_choice": TEXT, "finish_reason": TEXT, "finish_reason_raw": TEXT, **_USAGE,
         "usage_raw": TEXT, "usage_estimated": FLAG, "cost_usd": REAL, "started": TIME, "ttft_s": REAL,
-        "duration_s": REAL, "retries": COUNT, "retry_wait_s": REAL, "http_status": COUNT, "error_type": TEXT,
-        "error_message": TEXT, "quoted": FLAG, "cache_hit": FLAG, "replayed": FLAG, "span_id": TEXT,
+        "thinking_s": REAL, "duration_s": REAL, "retries": COUNT, "retry_wait_s": REAL, "http_status": COUNT,
+        "error_type": TEXT, "error_message": TEXT, "quoted": FLAG, "cache_hit": FLAG, "replayed": FLAG, "span_id": TEXT,
         "parent_span_id": TEXT,
     },
     # one row per message that entered the conversation

@@ -36,13 +36,24 @@ class OpenRun:
     _n_tools: int = 0
 
     def piece(self, event: Event) -> None:
-        """The first piece of an answer tells how long it took; those of thinking are kept until it is whole."""
+        """The first piece of an answer tells how long it took, the first after thinking how long that took.
+
+        The pieces of thinking are kept until it is whole.
+        """
         call_id = event.metadata.get("call_id", "")
         if call_id in self.waiting:
             self.waiting.remove(call_id)
             self.calls[call_id]["ttft_s"] = time.time() - self.sent[call_id]
         if event.type == "thinking":
             self.thinking.setdefault(call_id, []).append(event.content)
+        else:
+            self.thought(call_id)
+
+    def thought(self, call_id: str) -> None:
+        """The thinking of a call, if there was any, is over, if it was not yet."""
+        call = self.calls.get(call_id)
+        if call is not None and call_id in self.thinking and call["thinking_s"] is None:
+            call["thinking_s"] = time.time() - self.sent[call_id] - call["ttft_s"]
 
     def turn_over(self) -> None:
         """The rows of the turn change no more: only what the run's own row needs of them is kept."""

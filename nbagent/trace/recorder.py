@@ -60,7 +60,7 @@ class Recorder:
         kind, meta = event.type, event.metadata
         run = self._open.get(meta["run_id"])
         if kind in _PIECES:
-            if run is not None and (run.waiting or kind == "thinking"):
+            if run is not None and (kind == "thinking" or run.waiting or run.thinking):
                 run.piece(event)
             return
         with self._lock:
@@ -170,7 +170,9 @@ class Recorder:
         run.turn_over()
         run.since.update({name: len(self._tables[name]) for name in ("calls", "blocks", "tool_calls")})
         row = dict(event.metadata)
-        row.update(params=as_json(row.get("params")), ttft_s=None, attempt=1, retries=0, retry_wait_s=0.0)
+        row.update(
+            params=as_json(row.get("params")), ttft_s=None, thinking_s=None, attempt=1, retries=0, retry_wait_s=0.0
+        )
         self._add("calls", event, row)
         row["started"] = row["ts"]
         run.calls[row["call_id"]] = row
@@ -183,7 +185,7 @@ class Recorder:
         run.thinking.pop(call_id, None)
         call = run.calls[call_id]
         wait = event.metadata.get("wait_s") or 0.0
-        call.update(ttft_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
+        call.update(ttft_s=None, thinking_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
         call["retry_wait_s"] += wait
         run.sent[call_id] = time.time() + wait
         run.waiting.add(call_id)
@@ -192,6 +194,7 @@ class Recorder:
         response, call = event.response, run.calls[event.metadata["call_id"]]
         if response is None:
             return
+        run.thought(call["call_id"])  # where nothing came after it piece by piece
         meta = response.metadata or {}
         usage = response.usage
         counted: Row = {}
@@ -306,9 +309,10 @@ class Recorder:
 
 
 def _replayed(call: Row, times: Mapping[str, Any] | None) -> None:
-    """An answer that came out of a recording has the times that were recorded."""
+    """An answer that came out of a recording has the times that were recorded, and none that were not."""
     call["replayed"] = times is not None
-    call.update(times or {})
+    if times is not None:
+        call.update({"thinking_s": None, **times})
 
 
 _NOTHING = LLMMessage("assistant")

@@ -1,17 +1,13 @@
 """`%%agent` in real JupyterLab: the answer streams, tools are shown collapsed, Run All runs all, nothing executes."""
 
 import pytest
-from lab import Lab
+from lab import BEGIN, Lab
 
 pytestmark = pytest.mark.browser
 
-SETUP = '''%load_ext nbagent
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, tool
-@tool
-def mean_by(column: str, group: str) -> dict:
-    """Mean of a column for each value of a group."""
-    return {"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}
-@tool
+SETUP = (
+    BEGIN
+    + '''@tool
 def count_by(group: str) -> dict:
     """Rows for each value of a group."""
     return {"Adelie": 152}
@@ -29,6 +25,7 @@ turns = [LLMResponse("", calls, "tool_calls", {"thinking": "The heaviest: group 
 hostile = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>"
 turns += ["second", "third", hostile]
 agent.provider = ScriptedProvider(turns, delay=0.02, model="claude-sonnet-5")'''
+)
 
 
 @pytest.fixture(scope="module")

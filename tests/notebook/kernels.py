@@ -163,6 +163,19 @@ class Kernel:
         self.until(cell, is_there)
         return found[-1]
 
+    def widgets(self) -> dict[str, dict]:
+        """The states of all widgets by comm, as a front end knows them: from the messages in the order of sending."""
+        states: dict[str, dict] = {}
+        messages = [m for cell in self._cells.values() for m in cell.messages] + self.elsewhere
+        for message in sorted(messages, key=lambda message: message["header"]["date"]):
+            content = message["content"]
+            data = content.get("data", {})
+            if message["msg_type"] == "comm_open" and content["target_name"] == "jupyter.widget":
+                states[content["comm_id"]] = dict(data["state"])
+            elif message["msg_type"] == "comm_msg" and data.get("method") in ("update", "echo_update"):
+                states.setdefault(content["comm_id"], {}).update(data["state"])
+        return states
+
     def tell(self, comm_id: str, **data: object) -> None:
         """What a front end sends for a widget: `method="update", state={…}` or `method="custom", content={…}`."""
         message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})

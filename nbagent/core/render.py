@@ -12,8 +12,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from nbagent.core import highlight
 from nbagent.core.messages import well_formed
-from nbagent.notebook import highlight
 
 #: Longer Markdown is shown as plain text: parsing time grows with hostile nesting.
 MAX_MARKDOWN = 200_000
@@ -171,6 +171,15 @@ def signature(name: str, arguments: dict[str, Any] | None) -> str:
 def _short(value: Any, limit: int = 60) -> str:
     text = as_json(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> duration(0.0142), duration(3.21)
+    ('14 ms', '3.2 s')
+    """
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def page(body: str) -> str:

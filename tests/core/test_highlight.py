@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from nbagent.notebook import render
-from nbagent.notebook.highlight import CLASSES, LANGUAGES, MOST_CHARS, highlighted
+from nbagent.core import render
+from nbagent.core.highlight import CLASSES, LANGUAGES, MOST_CHARS, highlighted
 
 CODE = '@dec\ndef f(x: int) -> str:\n    # c < d\n    return "a & b" if x > 1 else None\n'
 

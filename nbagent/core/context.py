@@ -134,14 +134,18 @@ class ContextManager:
         """An independent history with the same messages and limits."""
         other = ContextManager(self.max_messages, self.max_tokens, self.strategy)
         other.messages = list(self.messages)
+        other._counted = self._counted
         return other
 
     def get_tokens(self) -> int:
         """Tokens of the history: the vendor's last count, plus an estimate of what came since."""
-        counted, tokens = self._counted
-        if counted > len(self.messages):
-            counted, tokens = 0, 0
+        counted, tokens = self._counted if self.is_counted else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the vendor's count, in which its tools are included, says something of this history."""
+        return 0 < self._counted[0] <= len(self.messages)
 
     def count(self, usage: Usage) -> None:
         """Take over what the vendor counted for the history as it stands (its answer included)."""

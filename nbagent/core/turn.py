@@ -21,7 +21,7 @@ from nbagent.core.http_log import Exchange, collected
 from nbagent.core.images import described, images_of
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
 from nbagent.core.repair import call_ids, no_result, with_ids
-from nbagent.core.run import Run, inside, new_id, working_for
+from nbagent.core.run import Request, Run, inside, new_id, working_for
 from nbagent.errors import NbagentError
 
 
@@ -53,16 +53,15 @@ class Turn:
             async with aclosing(self._sum_up(oldest)) as summing:
                 async for event in summing:
                     yield event
-        if done := run.context.prepare():
-            yield run.emit(events.Context(done))
-        messages = list(run.context.messages)
+        request = run.request()
+        if request.done:
+            yield run.emit(events.Context(request.done))
         run.context.add_message(self._message)
         run.spent.iterations = self.step
-        functions = run.tools.list_functions() or None
-        facts = self._request_facts(messages, functions)
-        yield run.emit(events.TurnStarted(metadata=facts, messages=messages), self.meta)
+        facts = self._request_facts(request)
+        yield run.emit(events.TurnStarted(metadata=facts, messages=request.messages), self.meta)
         response: LLMResponse | None = None  # counts when the stream is closed: that can be cancelled
-        stream = run.provider.stream(messages, functions, run.temperature, **run.request_options)
+        stream = run.provider.stream(request.messages, request.functions, run.temperature, **run.request_options)
         async with closing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
             async for item in answer:
                 if isinstance(item, LLMResponse):
@@ -101,16 +100,16 @@ class Turn:
         facts = {"attempt": self._exchanges, **exchange.facts()}
         self.run.emit_at_once(events.Http(metadata=facts, exchange=exchange), self.meta)
 
-    def _request_facts(self, messages: list[LLMMessage], functions: Any) -> dict[str, Any]:
-        run, provider = self.run, self.run.provider
+    def _request_facts(self, request: Request) -> dict[str, Any]:
+        provider = self.run.provider
         return {
             "step": self.step,
             "provider": provider.vendor,
             "model": provider.model_name,
             "base_url_host": getattr(provider, "base_url_host", None),
             "stream": getattr(provider, "streaming", None),
-            "n_messages_in": len(messages),
-            **provider.request_facts(messages, functions, run.temperature, run.request_options),
+            "n_messages_in": len(request.messages),
+            **self.run.facts(request),
         }
 
     def _complete(self, response: LLMResponse) -> Iterator[Event]:

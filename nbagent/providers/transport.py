@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError, ProviderError
-from nbagent.providers.connections import Connections, closing
+from nbagent.providers.connections import Connections, closed_with_loop
 from nbagent.providers.environment import tls_context
 from nbagent.providers.http_errors import readable, request_id, status_error
 from nbagent.providers.http_log import recorded
@@ -88,7 +88,7 @@ class Transport(ABC):
             client, connections = await self._make(target)
             opened = self._open_here()  # a request at the same time may have been faster
             if opened is None:
-                opened = _Opened(client, closing(connections), connections)
+                opened = _Opened(client, closed_with_loop(connections), connections)
                 self._opened[asyncio.get_running_loop()] = opened
                 await anext(opened.closing)
         return opened.client

@@ -14,8 +14,9 @@ from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace import http_log
 from nbagent.trace.journal import Journal
 from nbagent.trace.overview import as_html, overview
-from nbagent.trace.recorder import TABLES, Recorder
+from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
 from nbagent.trace.rows import as_json
+from nbagent.trace.table import Table
 
 if TYPE_CHECKING:
     import os
@@ -33,26 +34,33 @@ class Trace(Recorder):
     """What happened, as tables.
 
     They are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `thinking`, `usage`, `events` and `http`. All
-    have `run_id`, `session_id` and `ts`; join them by `run_id`, `call_id` and `tool_call_id`. Tables exist with all
-    their columns before anything happened. Several agents may share one trace.
+    have `run_id`, `session_id` and `ts`. Join them by `run_id`, `call_id`, `tool_call_id` and `message_id`, of which
+    `runs`, `calls`, `tool_calls` and `messages` have each once; `parent_run_id` and `parent_id` are `run_id` of the run
+    that asked and `message_id` of the message before. Tables exist with all their columns before anything happened.
+    Several agents may share one trace, in several threads too.
 
     With `record_http=True` each HTTP request and response is kept too, secrets removed: in `http`, `curl()` and
     `save_har()`. Switch it on or off at any time (`trace.record_http = True`); it holds for the runs that begin then.
 
     What tools returned is kept for `results()`, unless `keep_results=False`.
 
+    The rows take about `max_bytes` of memory. When they are more, the older ones move to a temporary file at the end of
+    a turn, and what their tools returned is let go; tables are whole nevertheless. The file has no name and goes with
+    the process; it lies where `tempfile` puts files (`TMPDIR` says where). None keeps everything in memory.
+
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]
     ['tool_call_id', 'wire_id', 'call_id']
     """
 
-    def __init__(self, record_http: bool = False, keep_results: bool = True) -> None:
-        super().__init__(keep_results)
+    def __init__(self, record_http: bool = False, keep_results: bool = True, max_bytes: int | None = MAX_BYTES) -> None:
+        super().__init__(keep_results, max_bytes)
         self.record_http = record_http
+        #: The tables as far as they change no more.
+        self._frames: dict[str, TraceFrame] = {}
         #: Called with this trace and each event of the runs that begin from now on, once it is recorded. They must
         #: not raise.
         self.observers: list[Callable[[Recorder, Event], None]] = []
-        self._frames: dict[str, tuple[int, TraceFrame]] = {}
 
     @property
     def runs(self) -> TraceFrame:
@@ -137,11 +145,14 @@ class Trace(Recorder):
         from nbagent.trace import frames
 
         with self._lock:
-            if not any(row["run_id"] == run_id for row in self._rows["runs"]):
-                raise ConfigurationError(f"this trace has no run {run_id!r}: see trace.runs['run_id']")
-            kept = {name: [row for row in self._rows[name] if row["run_id"] == run_id] for name in TABLES}
-            tables = {name: frames.build(name, rows) for name, rows in kept.items()}
-            return {**tables, "usage": frames.usage(kept["calls"])}
+            whole = {name: self._frame(name) for name in (*TABLES, "usage")}
+        tables = {
+            name: frames.named(frame[frame["run_id"] == run_id].reset_index(drop=True), name)
+            for name, frame in whole.items()
+        }
+        if tables["runs"].empty:
+            raise ConfigurationError(f"this trace has no run {run_id!r}: see trace.runs['run_id']")
+        return tables
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw when each model call and tool ran and how long it took; tools that ran side by side overlap.
@@ -189,7 +200,7 @@ class Trace(Recorder):
             if Path(path).suffix != ".jsonl":
                 raise ConfigurationError(f"{str(path)!r} can't be appended to: let its name end with .jsonl")
             journal = Journal(Path(path))
-            journal.write(self._rows)
+            journal.write(self._tables, self._settled())
             self._journal = journal
 
     def to_otel(
@@ -252,11 +263,13 @@ class Trace(Recorder):
     @classmethod
     def _of(cls, rows: dict[str, list[dict[str, Any]]]) -> Trace:
         trace = cls()
-        trace._rows.update(rows)
-        for number, row in enumerate(rows["events"]):
-            row["event_id"] = number
-        for number, row in enumerate(rows["messages"]):
-            row["index"] = number
+        for name, column in (("events", "event_id"), ("messages", "index")):
+            for number, row in enumerate(rows[name]):
+                row[column] = number
+        for name, table_rows in rows.items():
+            table = trace._tables[name] = Table(table_rows)
+            table.settle(len(table))
+        trace._last_message = rows["messages"][-1]["message_id"] if rows["messages"] else None
         return trace
 
     def curl(self, index: int = -1) -> str:
@@ -287,7 +300,7 @@ class Trace(Recorder):
             yield self
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{len(self._rows[name])} {name}" for name in ("runs", "calls", "tool_calls", "events"))
+        counts = ", ".join(f"{len(self._tables[name])} {name}" for name in ("runs", "calls", "tool_calls", "events"))
         return f"<Trace: {counts.replace('_', ' ')}>"
 
     def _repr_html_(self) -> str:
@@ -295,12 +308,22 @@ class Trace(Recorder):
         return as_html(overview({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))
 
     def _frame(self, name: str) -> TraceFrame:
+        """A table as a DataFrame. Of rows that change no more it is made once, and grows with them."""
         from nbagent.trace import frames
 
+        if name == "usage":
+            return frames.usage(self._frame("calls"))
         with self._lock:
-            version, frame = self._frames.get(name, (-1, None))
-            if frame is None or version != self._version:
-                source = self._rows["calls" if name == "usage" else name]
-                frame = frames.usage(source) if name == "usage" else frames.build(name, source)
-                self._frames[name] = (self._version, frame)
-            return frames.copy_of(frame)
+            table = self._tables[name]
+            made = self._frames.get(name)
+            if made is None:
+                made = frames.build(name, [])
+            if len(made) < table.settled:
+                parts = [frames.from_columns(name, columns) for columns in table.parts(len(made))]
+                made = self._frames[name] = frames.joined([made, *parts])
+            return frames.joined([made, frames.build(name, table.rows)])
+
+    def _spill(self) -> None:
+        """What was looked at is let go too."""
+        super()._spill()
+        self._frames.clear()

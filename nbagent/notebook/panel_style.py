@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbagent.notebook.render import BAD, CARD, CODE, LINE, MUTED, STYLE
+from nbagent.core.render import BAD, CARD, CODE, LINE, MUTED, STYLE
 
 _PAGE = "var(--jp-layout-color1, var(--vscode-editor-background, #fff))"
 _TEXT = "var(--jp-content-font-color1, var(--vscode-foreground, #1f2328))"

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from nbagent.core import events
+from nbagent.core import events, render
 from nbagent.core.events import Event
 from nbagent.core.images import Image, note
 from nbagent.core.messages import LLMResponse, Usage, well_formed
-from nbagent.notebook import render
 
 log = logging.getLogger("nbagent")
 
@@ -259,7 +258,7 @@ class Transcript:
 
     def _tool_side(self, result: events.ToolResult) -> str:
         outcome = result.outcome
-        took = f" {_duration(result.metadata['duration_s'])}" if self.timings else ""
+        took = f" {render.duration(result.metadata['duration_s'])}" if self.timings else ""
         if outcome is not None and not outcome.args_valid:
             return '<span class="nbagent-bad">arguments invalid, sent back</span>'
         if outcome is not None and outcome.denied:
@@ -271,10 +270,6 @@ class Transcript:
 
 def _picture(image: Image, caption: str) -> str:
     return render.picture(image.media_type, image.to_base64(), caption)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 class Throttle:

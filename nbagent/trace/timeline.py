@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.render import duration
 from nbagent.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
     if steps <= MOST_STEPS:
         starts = {span.lane: span.start for span in reversed(found)}
         for lane, until in {span.lane: span.start + span.seconds for span in found}.items():
-            ax.text(until + 0.006 * end, lane, _seconds(until - starts[lane]), va="center", fontsize=8.5)
+            ax.text(until + 0.006 * end, lane, duration(until - starts[lane]), va="center", fontsize=8.5)
     _tidy(ax, "left")
     if found:
         ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
@@ -169,10 +170,6 @@ def _axes(width: float, height: float) -> Axes:
         raise MissingDependencyError("pictures need matplotlib: pip install 'nbagent[plot]'") from None
     _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     return ax
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _dollars(cost: Any) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events
-from nbagent.notebook.render import preview, safe_html, signature
+from nbagent.core.render import preview, safe_html, signature
 from nbagent.notebook.view import CellView, TerminalView, Transcript
 
 HOSTILE = [

@@ -146,6 +146,15 @@ def _short(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def duration(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> duration(0.0142), duration(3.21)
+    ('14 ms', '3.2 s')
+    """
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
 def page(body: str) -> str:
     """One output: the style, and a container that it applies to."""
     return f'{STYLE}<div class="nbagent">{body}</div>'

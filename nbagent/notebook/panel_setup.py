@@ -33,6 +33,14 @@ class Setup:
             [_head("Another model"), self._other, _head("Tools"), self._tools, _head("System prompt"), self._prompt]
         ).add_class("nbagent-setup")
 
+    @property
+    def tools(self) -> str:
+        """How many tools are offered."""
+        known = self._agent.function_registry.names()
+        offered = [name for name in known if name not in self._conversation.off]
+        count = f"{len(offered)} of {len(known)}" if len(offered) < len(known) else f"{len(known)}"
+        return f"{count} tool{'s' * (len(known) != 1)}"
+
     def listen(self) -> None:
         """Begin to take changes."""
         self.models.observe(lambda change: self._hand_over(self._switch, change["new"]), "value")

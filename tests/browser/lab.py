@@ -52,6 +52,7 @@ class Lab:
         self.url = self._address()
         self._playwright = sync_playwright().start()
         self._browser = self._playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        self._context = self._browser.new_context(viewport={"width": 1100, "height": 1200})
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,11 +74,13 @@ class Lab:
         raise TimeoutError((self.folder / ".lab.log").read_text())
 
     def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light") -> Page:
-        """A page with a new notebook of these code cells; none has run."""
+        """A page with a new notebook of these code cells; none has run. The page before is closed."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
-        page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
+        for page in self._context.pages:
+            page.close()
+        page = self._context.new_page()
         page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
         page.wait_for_function(

@@ -1,7 +1,6 @@
 """`%%agent` in real JupyterLab: the answer streams, tools are shown collapsed, Run All runs all, nothing executes."""
 
 import pytest
-from lab import Lab
 
 pytestmark = pytest.mark.browser
 
@@ -29,12 +28,6 @@ turns = [LLMResponse("", calls, "tool_calls", {"thinking": "The heaviest: group 
 hostile = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>"
 turns += ["second", "third", hostile]
 agent.provider = ScriptedProvider(turns, delay=0.02, model="claude-sonnet-5")'''
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    with Lab(tmp_path_factory.mktemp("lab")) as lab:
-        yield lab
 
 
 def outputs(page):
@@ -91,19 +84,21 @@ def wipe(table: str, rows: int = 1) -> str:
     '''Delete rows.'''
     wiped.append((table, rows))
     return f"{rows} rows of {table} are gone."
-agent.provider = ScriptedProvider([FunctionCall("wipe", {"table": "cities", "rows": 3}, "c"), "Done."])"""
+agent.provider = ScriptedProvider([FunctionCall("wipe", {"table": "cities", "rows": 3}, "c"), "Done."] * 2)"""
+LAST = "print(wiped, agent.trace.tool_calls['approval'].tolist())"
 
 
-def test_approval_by_a_click_while_the_cell_runs(lab, request):
-    page = lab.open("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "print(wiped)"])
+def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab, picture):
+    page = lab.open("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "%%agent\nAgain", LAST])
     lab.command(page, "notebook:run-all-cells")
-    area = page.locator(".jp-OutputArea-output textarea")
-    area.wait_for(timeout=30_000)
-    if folder := request.config.getoption("--screenshots"):
-        page.screenshot(path=f"{folder}/approval.png")
-    area.fill('{"table": "cities", "rows": 2}')
-    page.get_by_role("button", name="Run", exact=True).click()
-    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)]\")", timeout=30_000)
-    assert area.count() == 0
-    said = 'approved as edited: wipe(table="cities", rows=2)'
-    assert said in " ".join(page.locator(".jp-OutputArea-output").all_inner_texts())
+    page.get_by_role("button", name="Edit", exact=True).click(timeout=30_000)
+    picture(page, "approval")
+    page.locator(".nbagent-ask textarea").fill('{"table": "cities", "rows": 2}')
+    page.get_by_role("button", name="Approve", exact=True).click()
+    page.wait_for_function("document.body.innerText.includes('approved as edited: wipe(')", timeout=30_000)
+    page.get_by_role("button", name="Deny", exact=True).click(timeout=30_000)
+    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)] ['edited', 'denied']\")", timeout=30_000)
+    assert page.locator(".nbagent-ask").count() == 0
+    said = " ".join(page.locator(".jp-OutputArea-output").all_inner_texts())
+    assert 'approved as edited: wipe(table="cities", rows=2)' in said
+    assert 'denied: wipe(table="cities", rows=3)' in said

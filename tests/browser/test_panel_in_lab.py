@@ -4,7 +4,6 @@ import json
 
 import nbformat
 import pytest
-from lab import Lab
 
 pytestmark = pytest.mark.browser
 
@@ -37,12 +36,6 @@ def script(*turns, delay=0.01):
 '''
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    with Lab(tmp_path_factory.mktemp("lab")) as lab:
-        yield lab
-
-
 def opened(lab, name, *cells, theme="JupyterLab Light"):
     page = lab.open(name, [SETUP, *cells], theme)
     lab.command(page, "notebook:run-all-cells")
@@ -71,7 +64,7 @@ def run_cell(page, index):
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_a_conversation(lab, request, theme):
+def test_a_conversation(lab, picture, theme):
     name = theme.split()[-1].lower()
     page = opened(lab, f"talk-{name}.ipynb", "agent = script(*turns)\nChatPanel(agent, height='400px')", theme=theme)
     asks(page, "Which species is heaviest, and by how much?")
@@ -83,21 +76,16 @@ def test_a_conversation(lab, request, theme):
     assert panel.locator("table tbody tr").count() == 3
     panel.locator("summary").nth(1).click()
     assert "3733.1" in panel.locator("details[open]").inner_text()
-    picture(request, panel, f"panel-open-{name}")
+    picture(panel, f"panel-open-{name}")
     asks(page, "Drop the rows without a sex.")
     until_text(page, "asks to run")
     assert panel.locator("details[open]").count() == 1  # what the reader opened stays open
-    picture(request, panel, f"panel-{name}")
-    page.get_by_role("button", name="Run", exact=True).click()
+    picture(panel, f"panel-{name}")
+    page.get_by_role("button", name="Approve", exact=True).click()
     until_text(page, "Dropped 11 of 344 rows.")
-    page.get_by_role("button", name="Trace", exact=True).click()
+    page.get_by_role("tab", name="Trace").click()
     until_text(page, "agent.trace.tool_calls")
-    picture(request, panel, f"panel-trace-{name}")
-
-
-def picture(request, locator, name):
-    if folder := request.config.getoption("--screenshots"):
-        locator.screenshot(path=f"{folder}/{name}.png")
+    picture(panel, f"panel-trace-{name}")
 
 
 def test_stop_retry_and_the_reader_s_place(lab):
@@ -228,9 +216,9 @@ panel'''
     page.get_by_role("button", name="Edit", exact=True).first.click()
     page.get_by_role("button", name="Deny", exact=True).first.click()
     until_text(page, "RuntimeError")
-    page.get_by_role("button", name="Trace", exact=True).first.click()
+    page.get_by_role("tab", name="Trace").first.click()
     until_text(page, "agent.trace.tool_calls")
-    page.get_by_role("button", name="Setup", exact=True).first.click()
+    page.get_by_role("tab", name="Setup").first.click()
     other = page.get_by_placeholder("vendor:model").first
     other.fill("<img src=x onerror=window.hacked=1>:m")
     other.press("Enter")

@@ -259,7 +259,7 @@ call = FunctionCall('wipe', {'table': 'cities', 'rows': 3}, 'c')
 @pytest.mark.parametrize(
     ("button", "wiped", "approval"),
     [
-        ("Run", "[('cities', 3)]", "approved"),
+        ("Approve", "[('cities', 3)]", "approved"),
         ("Deny", "[]", "denied"),
         ("Edit", "[('rivers', 1)]", "edited"),
         ("Stop", "[]", "interrupted"),
@@ -275,7 +275,7 @@ def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
     if button == "Edit":
         panel.until(lambda: panel.find(_model_name="TextareaModel", description="", rows=4))
         panel.set({"value": json.dumps({"table": "rivers", "rows": 1})}, _model_name="TextareaModel", rows=4)
-        panel.click("Run")
+        panel.click("Approve")
     panel.until_text("Interrupted." if button == "Stop" else "done")
     assert "asks to run" not in panel.text
     assert kernel.run("wiped").result == wiped

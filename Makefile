@@ -31,7 +31,7 @@ demo test test-all coverage notebook bench: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-all coverage lint types bench bench-peers notebook format hooks clean
+.PHONY: help demo lab test test-all coverage lint types bench bench-peers screenshots notebook format hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -90,6 +90,9 @@ bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, th
 
 bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent libraries, which it installs (minutes)
 	@$(BIN)/python tests/benchmarks/peers/run.py --peers --rounds 3
+
+screenshots: $(VENV)/.browser ## take the README's pictures again, in JupyterLab in Chromium
+	@$(BIN)/pytest -q -m browser tests/browser/test_screenshots.py --screenshots notebooks/images
 
 notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
 	@$(PULL)

@@ -51,7 +51,11 @@ white-space: nowrap}}
 .nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
 max-height: 24em; overflow: auto}}
 .nbagent img {{max-width: 100%; height: auto}}
-.nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}}
+.nbagent.nbagent > table {{border-collapse: collapse; margin: 8px 0; font-size: 13px}}
+.nbagent.nbagent > table :is(tr, td, th) {{background: none; border: 0; text-align: left}}
+.nbagent.nbagent > table :is(td, th) {{padding: 4px 18px 4px 0; border-bottom: 1px solid {LINE}; \
+font-variant-numeric: tabular-nums}}
+.nbagent.nbagent > table th {{color: {MUTED}; font-weight: 500}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}

@@ -75,7 +75,7 @@ class Question:
             json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str),
             rows=min(10, 2 + len(call.arguments)),
             layout=widgets.Layout(width="auto", display="none"),
-            tooltip="Arguments, as JSON",
+            description="Arguments, as JSON",
         )
         self._problem = widgets.HTML()
         approve = widgets.Button(description="Approve", button_style="success", tooltip="Run it with these arguments")
@@ -161,9 +161,13 @@ class Question:
 
 
 def _as_text(arguments: dict[str, Any]) -> str:
-    """The arguments as HTML; those that are texts of several lines, such as code, as one would read them."""
+    """The arguments as HTML; texts that JSON would spell with backslashes, such as code, as one would read them."""
     shown = [
-        f"{name} =\n{value}" if isinstance(value, str) and "\n" in value else f"{name} = {render.as_json(value)}"
+        f"{name} = {render.as_json(value)}" if _is_plain(value) else f"{name} =\n{value}"
         for name, value in arguments.items()
     ]
     return f"<pre>{render.escape(chr(10).join(shown))}</pre>" if shown else ""
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, str) or "\\" not in render.as_json(value)

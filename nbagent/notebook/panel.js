@@ -1,5 +1,5 @@
-// What ipywidgets can't do for the chat panel: Shift-Enter, names and roles for screen readers, and where the focus goes.
-// The panel works without it, too. Text is only ever set as text: nothing here makes HTML of it.
+// What ipywidgets can't do for the chat panel: Shift-Enter, names and roles for screen readers, where the focus goes, what
+// stays unfolded. The panel works without it, too. Text is only ever set as text: nothing here makes HTML of it.
 
 const ROLES = {
   ".nbagent-chat": { role: "tabpanel", "aria-label": "Chat", tabindex: "0" },
@@ -7,9 +7,9 @@ const ROLES = {
   ".nbagent-trace": { role: "tabpanel", "aria-label": "Trace", tabindex: "0" },
   ".nbagent-setup": { role: "tabpanel", "aria-label": "Setup" },
   ".nbagent-actions": { role: "group", "aria-label": "The last question" },
-  ".nbagent-model select": { "aria-label": "Model" },
-  ".nbagent-input textarea": { "aria-label": "Your question", enterkeyhint: "send" },
+  ".nbagent-input textarea": { enterkeyhint: "send" },
 };
+const FOCUSABLE = "a, button, input, select, summary, textarea, [tabindex]";
 const BOX = ".nbagent-input textarea";
 
 function mark(element, attributes) {
@@ -22,6 +22,7 @@ function render({ model, el }) {
   const ended = new AbortController();
   let panel = null;
   let last = null; // where the focus was last, in the panel
+  const opened = new WeakSet(); // the pieces that the reader has unfolded
 
   function dress() {
     for (const [selector, attributes] of Object.entries(ROLES)) mark(panel.querySelector(selector), attributes);
@@ -31,6 +32,19 @@ function render({ model, el }) {
       const selected = index === model.get("tab");
       mark(tab, { role: "tab", "aria-selected": selected, tabindex: selected ? 0 : -1 });
     });
+    // the host's shortcuts, such as D D, which deletes a cell, are not for what has the focus in the panel
+    for (const element of panel.querySelectorAll(FOCUSABLE)) mark(element, { "data-lm-suppress-shortcuts": "true" });
+  }
+
+  // What the reader has unfolded stays so when it is painted anew, such as a tool call that gets its result.
+  function keepOpen() {
+    for (const details of panel.querySelectorAll("details:not([open])")) {
+      details.open = opened.has(details.closest(".widget-html"));
+    }
+  }
+
+  function onToggle({ target }) {
+    opened[target.open ? "add" : "delete"](target.closest(".widget-html"));
   }
 
   // A button that was pressed and is gone leaves the focus to what comes next: the arguments to edit, or the box.
@@ -66,9 +80,9 @@ function render({ model, el }) {
     if (!found || found === panel) return;
     panel = found;
     const options = { signal: ended.signal, capture: true };
-    // the host's shortcuts, such as Enter for a cell or D D to delete it, are not for the panel's buttons
-    mark(panel, { role: "region", "aria-label": "Chat with an agent", "data-lm-suppress-shortcuts": "true" });
+    mark(panel, { role: "region", "aria-label": "Chat with an agent" });
     panel.addEventListener("keydown", onKey, options);
+    panel.addEventListener("toggle", onToggle, options);
     panel.addEventListener("focusin", (event) => (last = event.target), options);
     panel.addEventListener("focusout", (event) => event.relatedTarget && (last = null), options);
     changes.observe(panel, { childList: true, subtree: true, attributes: true, attributeFilter: ["style", "disabled"] });
@@ -76,7 +90,7 @@ function render({ model, el }) {
     model.send({ ready: true });
   }
 
-  const changes = new MutationObserver(() => (dress(), keepFocus()));
+  const changes = new MutationObserver(() => (dress(), keepOpen(), keepFocus()));
   const arrival = new ResizeObserver(enter); // called when `el` has got its place in the page
   const say = () => (el.textContent = model.get("said"));
   const show = () => panel && dress();

@@ -72,8 +72,8 @@ class ChatPanel(widgets.VBox):
         self._trace = TraceTab(self._conversation)
         self._other = widgets.VBox([self._trace.box, self._setup.box], layout=widgets.Layout(height=height))
         self._other.add_class("nbagent-other")
-        self._box = widgets.Textarea(placeholder=HINT_PLAIN, rows=1, tooltip="Your question").add_class("nbagent-input")
-        self._box.continuous_update = True
+        self._box = widgets.Textarea(description="Your question", placeholder=HINT_PLAIN, rows=1)
+        self._box.add_class("nbagent-input")
         self._send_button = widgets.Button(description="Send", button_style="primary", tooltip="Ask the agent")
         self._stop_button = widgets.Button(
             description="Stop", tooltip="End the answer; what was said stays", disabled=True

@@ -16,8 +16,9 @@ _VARIABLES = {
     "code": CODE,
     "bad": BAD,
 }
+ACCENT = "#4f46e5"
 #: Colours that hosts have no names for, in their light and their dark themes.
-_LIGHT = {"accent": "#4f46e5", "on-accent": "#fff", "you": "#eef2ff"}
+_LIGHT = {"accent": ACCENT, "on-accent": "#fff", "you": "#eef2ff"}
 _DARK = {"accent": "#a5b4fc", "on-accent": "#111418", "you": "#272c44"}
 _IS_DARK = ':is([data-jp-theme-light="false"], .vscode-dark, html[theme="dark"])'
 

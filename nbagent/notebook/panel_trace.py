@@ -68,7 +68,7 @@ def timeline_html(trace: Any) -> str:
 def _lane(spans: list[timeline.Span], end: float) -> str:
     """The name of a step, its bars, and how long it took."""
     bars = "".join(
-        f'<b class="nbagent-{span.kind}" title="{timeline.SAID[span.kind]}: {render.duration(span.seconds)}" '
+        f'<b class="nbagent-span-{span.kind}" title="{span.kind}: {render.duration(span.seconds)}" '
         f'style="left:{100 * span.start / end:.2f}%;width:{100 * span.seconds / end:.2f}%"></b>'
         for span in spans
     )

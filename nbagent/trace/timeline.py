@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 #: Colours that stay apart for colour-blind readers: https://jfly.uni-koeln.de/color/
 COLOURS = {"waiting": "#B8C9D9", "model": "#0072B2", "tool": "#009E73", "error": "#D55E00"}
-#: What they stand for.
-SAID = {"waiting": "until the first token", "model": "model", "tool": "tool", "error": "failed"}
+_SAID = {"waiting": "until the first token", "model": "model", "tool": "tool", "error": "failed"}
 #: More steps than these share lanes; more runs than half of these have no costs above them.
 MOST_STEPS = 40
 
@@ -109,7 +108,7 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
     for kind, colour in COLOURS.items():
         if own := [span for span in found if span.kind == kind]:
             left, width = [span.start for span in own], [span.seconds for span in own]
-            ax.barh([span.lane for span in own], width, left=left, height=0.72, color=colour, label=SAID[kind])
+            ax.barh([span.lane for span in own], width, left=left, height=0.72, color=colour, label=_SAID[kind])
     ax.set_xlim(0, end * 1.1 if steps <= MOST_STEPS else end)
     ax.set_ylim(max(len(labels), 1) - 0.4, -0.6)
     ax.set_xlabel("seconds (pauses between questions left out)" if calls["run_id"].nunique() > 1 else "seconds")

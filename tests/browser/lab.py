@@ -52,7 +52,7 @@ class Lab:
         self.url = self._address()
         self._playwright = sync_playwright().start()
         self._browser = self._playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        self._context = self._browser.new_context(viewport={"width": 1100, "height": 1200})
+        self._context = self._browser.new_context(viewport={"width": 1280, "height": 1200})
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,21 +73,27 @@ class Lab:
             time.sleep(0.1)
         raise TimeoutError((self.folder / ".lab.log").read_text())
 
-    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light") -> Page:
-        """A page with a new notebook of these code cells; none has run. The page before is closed."""
+    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light", blocked: str = "") -> Page:
+        """A page with a new notebook of these code cells; none has run. The page before is closed.
+
+        Addresses that match the pattern `blocked` can't be loaded.
+        """
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
         for page in self._context.pages:
             page.close()
         page = self._context.new_page()
+        if blocked:
+            page.route(blocked, lambda route: route.abort())
         page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
         page.wait_for_function(
             "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
         )
-        if theme != "JupyterLab Light":
+        if page.locator("body").get_attribute("data-jp-theme-name") != theme:
             page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+            page.wait_for_selector(f'body[data-jp-theme-name="{theme}"]', state="attached")
         return page
 
     @staticmethod

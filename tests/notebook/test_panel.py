@@ -154,6 +154,21 @@ def test_enter_sends_and_a_backslash_breaks_the_line(kernel):
     assert history(kernel).count("'user'") == 2
 
 
+def test_the_script_in_the_page_tells_what_to_send(kernel):
+    script(kernel, "'a'", "'b'")
+    panel = Panel(kernel)
+    page = panel.find(_model_name="AnyModel")
+    kernel.tell(page, method="custom", content={"ready": True})
+    panel.until(lambda: panel.find(placeholder="Ask, or Shift-Enter for a new line"))
+    panel.type("one")
+    panel.type("one\n")  # by Shift-Enter: nothing is sent
+    panel.type("one\ntwo")
+    kernel.tell(page, method="custom", content={"ask": "one\ntwo"})
+    panel.type("")
+    panel.until(lambda: panel.states()[page]["said"] == "a")
+    assert history(kernel) == "[('user', 'one\\ntwo'), ('assistant', 'a')]"
+
+
 def test_stop_keeps_the_text_so_far(kernel, tmp_path):
     kernel.run("agent = Agent(Gated('begun ', 'ended'))")
     panel = Panel(kernel)

@@ -95,9 +95,10 @@ notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
 	@$(PULL)
 	@$(BIN)/python notebooks/demo.py --save
 
-pictures: $(VENV)/.browser ## draw the README's pictures of a trace again
+pictures: $(VENV)/.browser ## make the README's pictures again: plots, and screenshots of JupyterLab in Chromium
 	@MPLBACKEND=agg $(BIN)/python notebooks/pictures.py
-	@$(BIN)/pytest -q -m browser tests/browser/test_explorer_in_lab.py --screenshots notebooks/images
+	@$(BIN)/pytest -q -m browser tests/browser/test_screenshots.py tests/browser/test_explorer_in_lab.py \
+	  --screenshots notebooks/images
 
 format: $(VENV)/.dev ## format the code and apply ruff's safe corrections
 	@$(BIN)/ruff check --fix .

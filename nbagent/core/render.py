@@ -54,7 +54,11 @@ word-break: normal; background: none; max-height: 24em; overflow: auto}}
 .nbagent summary > .nbagent-quiet {{flex: none}}
 .nbagent .nbagent-plain {{white-space: pre-wrap; overflow-wrap: anywhere}}
 .nbagent img {{max-width: 100%; height: auto}}
-.nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}}
+.nbagent.nbagent > table {{border-collapse: collapse; margin: 8px 0; font-size: 13px}}
+.nbagent.nbagent > table :is(tr, td, th) {{background: none; border: 0; text-align: left}}
+.nbagent.nbagent > table :is(td, th) {{padding: 4px 18px 4px 0; border-bottom: 1px solid {LINE}; \
+font-variant-numeric: tabular-nums}}
+.nbagent.nbagent > table th {{color: {MUTED}; font-weight: 500}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}

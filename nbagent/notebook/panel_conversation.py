@@ -61,6 +61,8 @@ class Conversation:
         self.off: set[str] = set()
         #: What went wrong beside the runs.
         self.notice = ""
+        #: The last answer, for those who hear it.
+        self.said = ""
         self._asks: list[Ask] = []
         self._open: dict[str, Entry | None] = {}
         self._news: deque[Event] = deque()
@@ -143,7 +145,7 @@ class Conversation:
             self._drop(instead_of)
         if self.entries and not self.entries[-1].sent and not self._asks:
             self._drop(self.entries[-1])
-        self.notice = ""
+        self.notice = self.said = ""
         entry = Entry(LLMMessage("user", content))
         entry.waiting = QUEUED if self.busy else "Waiting…"
         entry.refresh()
@@ -186,7 +188,8 @@ class Conversation:
         self._change()
 
     async def _approve(self, ask: Ask, call: FunctionCall) -> Answer:
-        question = Question(call, folded=True)
+        question = Question(call)
+        ask.entry.transcript.status = "waiting for you"
         ask.entry.below.append(question.box)
         ask.entry.refresh()
         try:
@@ -194,6 +197,7 @@ class Conversation:
         finally:
             if question.box in ask.entry.below:
                 ask.entry.below.remove(question.box)
+            ask.entry.transcript.status = ""
             ask.entry.refresh()
             question.close()
 
@@ -242,6 +246,8 @@ class Conversation:
     def _ended(self, entry: Entry | None) -> None:
         if entry is None and self.entries:  # seen in part only: shown as the history has it
             self._drop(self.entries[-1])
+        if entry is not None:
+            self.said = entry.spoken()
         self.refresh()
 
     def refresh(self) -> None:

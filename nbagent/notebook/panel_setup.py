@@ -23,15 +23,23 @@ class Setup:
         self._task: asyncio.Task[None] | None = None
         self._quiet = False
         layout = widgets.Layout(width="auto")
-        self.models = widgets.Dropdown(options=[], layout=layout, tooltip="Model").add_class("nbagent-model")
-        self._other = widgets.Text(placeholder="vendor:model", continuous_update=False, layout=layout)
-        self._other.tooltip = "Another model: Enter switches to it"
-        self._prompt = widgets.Textarea(continuous_update=False, rows=3, layout=layout, tooltip="System prompt")
+        self.models = widgets.Dropdown(options=[], layout=layout, description="Model").add_class("nbagent-model")
+        self._other = widgets.Text(description="Another model: Enter switches to it", continuous_update=False)
+        self._other.layout, self._other.placeholder = layout, "vendor:model"
+        self._prompt = widgets.Textarea(description="System prompt", continuous_update=False, rows=3, layout=layout)
         self._prompt.placeholder = "Who the agent is, what it should know"
         self._tools = widgets.VBox()
         self.box = widgets.VBox(
             [_head("Another model"), self._other, _head("Tools"), self._tools, _head("System prompt"), self._prompt]
         ).add_class("nbagent-setup")
+
+    @property
+    def tools(self) -> str:
+        """How many tools are offered."""
+        known = self._agent.function_registry.names()
+        offered = [name for name in known if name not in self._conversation.off]
+        count = f"{len(offered)} of {len(known)}" if len(offered) < len(known) else f"{len(known)}"
+        return f"{count} tool{'s' * (len(known) != 1)}"
 
     def listen(self) -> None:
         """Begin to take changes."""
@@ -65,7 +73,10 @@ class Setup:
         except (NbagentError, ImportError) as error:
             current, self._conversation.notice = "", str(error)
         for spec in _known():
-            self._specs.setdefault(spec, spec)
+            if not any(each.startswith(f"{spec}:") for each in self._specs):
+                self._specs.setdefault(spec, spec)
+            elif current.startswith(f"{spec}:"):
+                self._specs.pop(spec, None)
         options = tuple(self._specs) if current else ("", *self._specs)
         if self.models.options != options:
             self.models.options = options

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import nbformat
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, Playwright, sync_playwright
 
 TOKEN = "tests-only"
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+#: No news, and every cell is in the page, whether it is in sight or not.
+SETTINGS = {
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    "notebook-extension/tracker": {"windowingMode": "none"},
+}
+#: Opens a notebook in a page that is there, which is faster than to load Lab again.
+REPLACE = """async name => {
+    for (const old of [...window.jupyterapp.shell.widgets('main')]) old.dispose();
+    await window.jupyterapp.commands.execute('docmanager:open', {path: name});
+}"""
+
+
+@cache
+def playwright() -> Playwright:
+    """One for all, since a thread can have one alone; it ends with the process."""
+    started = sync_playwright().start()
+    atexit.register(started.stop)
+    return started
+
 
 #: The beginning of a notebook: the extension, what most cells need, and a tool.
 BEGIN = '''%load_ext nbagent
@@ -46,9 +67,10 @@ class Lab:
         self._runtime.mkdir()
         self._env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(self._runtime), "IPYTHONDIR": str(folder / ".ipython")}
         self._env |= {"JUPYTER_CONFIG_DIR": str(folder / ".config"), "JUPYTERLAB_SETTINGS_DIR": str(folder / ".s")}
-        quiet = folder / ".s" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
-        quiet.parent.mkdir(parents=True)
-        quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
+        for path, settings in SETTINGS.items():
+            file = folder / ".s" / "@jupyterlab" / f"{path}.jupyterlab-settings"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(settings))
 
     def __enter__(self) -> Lab:
         command = [
@@ -59,13 +81,13 @@ class Lab:
         self._log = (self.folder / ".lab.log").open("w")
         self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)
         self.url = self._address()
-        self._playwright = sync_playwright().start()
-        self._browser = self._playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        self._browser = playwright().chromium.launch(executable_path=chromium(), args=FLAGS)
+        self._context = self._browser.new_context(viewport={"width": 1280, "height": 1200})
+        self._page: Page | None = None
         return self
 
     def __exit__(self, *_: object) -> None:
         self._browser.close()
-        self._playwright.stop()
         self._server.terminate()
         self._server.wait(timeout=30)
         self._log.close()
@@ -81,20 +103,41 @@ class Lab:
             time.sleep(0.1)
         raise TimeoutError((self.folder / ".lab.log").read_text())
 
-    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light") -> Page:
-        """A page with a new notebook of these code cells; none has run."""
+    def write(self, name: str, cells: list[str]) -> None:
+        """A new notebook of these code cells."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
-        page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
-        page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
+
+    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light", blocked: str = "") -> Page:
+        """The page with a new notebook of these code cells, in place of the one before; none has run.
+
+        Where addresses are `blocked`, a pattern, it is a page of its own.
+        """
+        self.write(name, cells)
+        page = None if blocked else self._page
+        if page is None:
+            page = self._context.new_page()
+            if blocked:
+                page.route(blocked, lambda route: route.abort())
+            page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
+        else:
+            page.evaluate(REPLACE, name)
+        if not blocked:
+            self._page = page
+        self.wait_for_kernel(page)
+        if page.locator("body").get_attribute("data-jp-theme-name") != theme:
+            page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+            page.wait_for_selector(f'body[data-jp-theme-name="{theme}"]', state="attached")
+        return page
+
+    @staticmethod
+    def wait_for_kernel(page: Page) -> None:
+        """Until the page's notebook is there and can be run."""
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
         page.wait_for_function(
             "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
         )
-        if theme != "JupyterLab Light":
-            page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-        return page
 
     @staticmethod
     def command(page: Page, name: str) -> None:

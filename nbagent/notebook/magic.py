@@ -25,13 +25,16 @@ from nbagent.core.messages import AgentResult, LLMMessage
 from nbagent.errors import NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
+from nbagent.notebook import completion
 from nbagent.notebook.approval import Approval
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
 from nbagent.notebook.host import is_watched, request_of
 from nbagent.notebook.interpolate import interpolate
+from nbagent.notebook.last_error import last_error
 from nbagent.notebook.runner import run_in_cell
 from nbagent.notebook.view import CellView, TerminalView, Transcript
+from nbagent.providers.catalog import first_with_key
 
 E = TypeVar("E", bound=BaseException)
 
@@ -246,6 +249,7 @@ def _cell_begins(info: Any) -> None:
 def _cell_ends(result: Any) -> None:
     _depth.set(max(0, _depth.get() - 1))
     live.names()  # the live set takes notice of what this cell defined and deleted
+    last_error.note(result)
 
 
 def load(shell: Any) -> None:
@@ -256,15 +260,17 @@ def load(shell: Any) -> None:
     shell.input_transformers_post.append(_to_async_cell(shell))
     shell.events.register("pre_run_cell", _cell_begins)
     shell.events.register("post_run_cell", _cell_ends)
+    shell.Completer.custom_matchers.append(completion.matcher(shell, AgentMagics.agent.parser))
     shell.user_ns.setdefault("agent", Agent(tools=live))
+    first_with_key()  # Colab answers on the main thread only: the panel gets to know what it said
     ask_by_default(Approval(lambda: is_watched(shell)))
 
 
 def unload(shell: Any) -> None:
     """Take back what `load` registered; agents and tools stay."""
     ask_by_default(None)
-    transformers = shell.input_transformers_post
-    transformers[:] = [transform for transform in transformers if not hasattr(transform, "nbagent")]
+    for hooks in (shell.input_transformers_post, shell.Completer.custom_matchers):
+        hooks[:] = [hook for hook in hooks if not hasattr(hook, "nbagent")]
     for name, callback in (("pre_run_cell", _cell_begins), ("post_run_cell", _cell_ends)):
         if callback in shell.events.callbacks[name]:
             shell.events.unregister(name, callback)

@@ -235,3 +235,8 @@ CATALOG: Mapping[str, Row] = {row.name: row for row in _ROWS}
 def first_with_key() -> Row | None:
     """The first row, in the order above, whose key is found."""
     return next((row for row in CATALOG.values() if not row.keyless and row.api_key()), None)
+
+
+def with_keys() -> dict[str, Row]:
+    """The vendors that take a key, by name."""
+    return {name: row for name, row in CATALOG.items() if row.key_vars}

@@ -89,6 +89,8 @@ class AgentStream:
         self._result: AgentResult | None = None
         self._error: BaseException | None = None
         self._over = False
+        #: The task that closes the run from elsewhere.
+        self._closer: asyncio.Task[None] | None = None
         queue.members[id(self)] = self
 
     def __aiter__(self) -> AsyncGenerator[Event]:
@@ -110,6 +112,9 @@ class AgentStream:
                         self._error = event.exception
                     yield event
                     self._ticket.reader = asyncio.current_task()
+                    if self._closer is not None:
+                        await asyncio.wait({self._closer})
+                        break
         finally:
             self._over = True
 
@@ -148,6 +153,7 @@ class AgentStream:
         return True
 
     async def _stopped(self) -> None:
+        self._closer = asyncio.current_task()
         await self.aclose()
         if self._result is None and self._error is None:
             self._error = asyncio.CancelledError("the run was stopped")

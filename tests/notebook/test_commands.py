@@ -171,7 +171,6 @@ def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kern
         ("def f():\n    return [][1]\nf()", ["in f\n    return [][1]", "IndexError"]),
         ("x = (1 +", ["The cell:\nx = (1 +\n", "SyntaxError"]),
         ("for x in y\n    pass", ["expected ':'"]),
-        ("%%time\nint('x')", ["%%time", "invalid literal for int()"]),
         ("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('outer') from e", ["KeyError: 'a'", "outer"]),
         ("await asyncio.wait_for(asyncio.sleep(9), 0.01)", ["TimeoutError"]),
     ],

@@ -40,6 +40,19 @@ class Gated(LLMProvider):
 '''
 
 
+def python() -> str:
+    """The Python of the kernels that are tested."""
+    return os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
+
+
+def write_spec(folder: Path) -> None:
+    """Make a kernel named `tested` below this folder, which may be on JUPYTER_PATH."""
+    spec = folder / "kernels" / "tested"
+    spec.mkdir(parents=True)
+    argv = [python(), "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
+
+
 @dataclass
 class Cell:
     """A cell that was sent: its messages so far, and its reply."""
@@ -90,11 +103,7 @@ class Kernel:
     """Starts with `with Kernel(tmp_path) as kernel:`; the extension is loaded and PRELUDE has run."""
 
     def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
-        spec = folder / "kernels" / "tested"
-        spec.mkdir(parents=True)
-        python = os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
-        argv = [python, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
+        write_spec(folder)
         specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
         self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs)
         self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}

@@ -29,8 +29,8 @@ _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")
 #: How many files are offered.
 MOST_FILES = 100
 
-#: What can stand at the cursor, and the part of it that is there already.
-Found = tuple[Iterable[str], str]
+#: What can stand at the cursor, the part of it that is there already, and what kind of thing it is.
+Found = tuple[Iterable[str], str, str]
 
 
 def matcher(shell: Any, parser: argparse.ArgumentParser) -> Any:
@@ -41,11 +41,11 @@ def matcher(shell: Any, parser: argparse.ArgumentParser) -> Any:
         found = _complete(shell, parser, context)
         if found is None:
             return {"completions": []}
-        candidates, typed = found
+        candidates, typed, kind = found
         fitting = [text for text in dict.fromkeys(candidates) if text.startswith(typed)]
         # where nothing fits, what is there already: else Python's names would be offered
         texts = fitting or ([typed] if typed else [])
-        completions = [SimpleCompletion(text, type="agent") for text in texts]
+        completions = [SimpleCompletion(text, type="option" if text.startswith("-") else kind) for text in texts]
         return {"completions": completions, "matched_fragment": typed, "ordered": True, "suppress": True}
 
     match.__dict__["nbagent"] = True  # how `unload` finds it again
@@ -62,7 +62,7 @@ def _complete(shell: Any, parser: argparse.ArgumentParser, context: Any) -> Foun
         return _command(shell, *_words(typed["rest"]))
     if any(_CELL.match(line) for line in lines[: context.cursor_line]):
         text = "\n".join([*lines[: context.cursor_line], before])
-        return None if text.rfind("{") > text.rfind("}") else ((), re.split(r"\s", before)[-1])
+        return None if text.rfind("{") > text.rfind("}") else ((), re.split(r"\s", before)[-1], "text")
     return None
 
 
@@ -85,7 +85,7 @@ def _option(shell: Any, parser: argparse.ArgumentParser, words: list[str], typed
         return _value(shell, actions[words[-1]], words, typed)
     used = {actions[word] for word in words if word in actions}
     options = [name for name, action in actions.items() if action not in used]
-    return ([] if _name(words, actions) else [*agents_of(shell)]) + options, typed
+    return ([] if _name(words, actions) else [*agents_of(shell)]) + options, typed, "agent"
 
 
 def _name(words: Sequence[str], actions: dict[str, argparse.Action]) -> str | None:
@@ -100,16 +100,16 @@ def _name(words: Sequence[str], actions: dict[str, argparse.Action]) -> str | No
 
 def _value(shell: Any, action: argparse.Action, words: Sequence[str], typed: str) -> Found:
     if (words_meant := action.choices or getattr(action.type, "words", None)) is not None:
-        return map(str, words_meant), typed
+        return map(str, words_meant), typed, "value"
     if action.dest == "model":
-        return models(typed), typed
+        return models(typed), typed, "model"
     if action.dest == "tools":
         *given, last = typed.split(",")
         agents = agents_of(shell)
         agent = next((agents[word] for word in words if word in agents), agents.get("agent"))
         known = agent.function_registry.names() if agent is not None else []
-        return [name for name in known if name not in given], last
-    return (), typed
+        return [name for name in known if name not in given], last, "tool"
+    return (), typed, "value"
 
 
 def models(typed: str) -> list[str]:
@@ -129,9 +129,9 @@ def models(typed: str) -> list[str]:
 
 def _command(shell: Any, words: list[str], typed: str) -> Found:
     if not words:
-        return COMMANDS, typed
-    complete = _ARGUMENTS.get(words[0])
-    return complete(shell, words[1:], typed) if complete is not None else (), typed
+        return COMMANDS, typed, "command"
+    kind, complete = _ARGUMENTS.get(words[0], ("value", None))
+    return complete(shell, words[1:], typed) if complete is not None else (), typed, kind
 
 
 def _tools(shell: Any, words: list[str], typed: str) -> list[str]:
@@ -190,13 +190,13 @@ def _first(candidates: Callable[[Any, str], Iterable[str]]) -> Callable[[Any, li
     return lambda shell, words, typed: () if words else candidates(shell, typed)
 
 
-#: What can follow a command: a function of the shell, the words after the command, and what is typed.
-_ARGUMENTS: dict[str, Callable[[Any, list[str], str], Iterable[str]]] = {
-    "tools": _tools,
-    "model": _first(lambda shell, typed: models(typed)),
-    "key": _first(lambda shell, typed: with_keys()),
-    "save": _first(_files),
-    "load": _first(_files),
-    "stop": lambda shell, words, typed: [name for name in agents_of(shell) if name not in words],
-    "nest": _first(lambda shell, typed: ("on", "off")),
+#: What can follow a command: what it is, and a function of the shell, the words after the command, and what is typed.
+_ARGUMENTS: dict[str, tuple[str, Callable[[Any, list[str], str], Iterable[str]]]] = {
+    "tools": ("tool", _tools),
+    "model": ("model", _first(lambda shell, typed: models(typed))),
+    "key": ("vendor", _first(lambda shell, typed: with_keys())),
+    "save": ("file", _first(_files)),
+    "load": ("file", _first(_files)),
+    "stop": ("agent", lambda shell, words, typed: [name for name in agents_of(shell) if name not in words]),
+    "nest": ("value", _first(lambda shell, typed: ("on", "off"))),
 }

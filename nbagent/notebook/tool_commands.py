@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +27,9 @@ KERNEL = "kernel"
 USAGE = "[add NAME … | drop NAME …]"
 
 COLUMNS = ("tool", "on", "signature", "description", "asks", "defined in")
-#: Which of them are code.
-_CODE = (0, 2)
+#: An annotation that was written as a string, or under `from __future__ import annotations`.
+_QUOTED = re.compile(r"(: |-> )'([^']*)'")
 ON, OFF = "● on", "○ off"
-_GREY = ' style="opacity: .55"'
 _NONE = "No tools: decorate a function with @tool, or %agent tools add NAME."
 
 
@@ -118,22 +118,23 @@ class ToolTable:
     def _repr_html_(self) -> str:
         if self.frame.empty:
             return render.page(f'<div class="nbagent-quiet">{render.escape(_NONE)}</div>')
-        head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-        rows = self.frame.assign(on=_on_or_off(self.frame)).itertuples()
-        body = "".join(f"<tr{_GREY * (row.on == OFF)}>{_cells(row)}</tr>" for row in rows)
-        return render.page(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        head = "".join(f"<th>{name}</th>" for name in ("", "tool", "asks", "defined in"))
+        rows = "".join(map(_row, self.frame.itertuples(name=None)))
+        return render.page(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
 
 
 def _on_or_off(frame: pd.DataFrame) -> list[str]:
     return [ON if on else OFF for on in frame["on"]]
 
 
-def _cells(row: Sequence[Any]) -> str:
-    """A row's cells: name and signature as code."""
-    texts = [render.escape(str(value)) for value in row]
-    return "".join(
-        f"<td><code>{text}</code></td>" if i in _CODE else f"<td>{text}</td>" for i, text in enumerate(texts)
-    )
+def _row(row: tuple[Any, ...]) -> str:
+    """A row of the table in HTML; the description stands below the signature."""
+    name, on, signature, description, asks, place = row
+    call, said = render.escape(f"{name}{signature}"), render.escape(description)
+    tool = f'<code>{call}</code><div class="nbagent-quiet">{said}</div>'
+    short = "".join(f'<td style="white-space: nowrap">{render.escape(text)}</td>' for text in (asks, place))
+    grey = "" if on else ' style="opacity: .55"'
+    return f'<tr{grey}><td style="white-space: nowrap">{ON if on else OFF}</td><td>{tool}</td>{short}</tr>'
 
 
 def table(shell: Any, agent: Agent) -> ToolTable:
@@ -160,7 +161,7 @@ def _signature(tool: FunctionDefinition) -> str:
     """What it takes: from the function, or from the schema that was given for it."""
     if tool.schema is not None:
         try:
-            return str(signature_of(tool.func)).replace("typing.", "")
+            return _QUOTED.sub(r"\1\2", str(signature_of(tool.func)).replace("typing.", ""))
         except (TypeError, ValueError):  # some functions that are written in C
             return "(…)"
     return f"({', '.join((tool.parameters or {}).get('properties', {}))})"

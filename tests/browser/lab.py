@@ -45,7 +45,7 @@ class Lab:
         command = [
             sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
             f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.folder}",
-            "--LabApp.expose_app_in_browser=True",
+            "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
         ]  # fmt: skip
         self._log = (self.folder / ".lab.log").open("w")
         self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)
@@ -72,13 +72,22 @@ class Lab:
             time.sleep(0.1)
         raise TimeoutError((self.folder / ".lab.log").read_text())
 
-    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light") -> Page:
-        """A page with a new notebook of these code cells; none has run."""
+    def write(self, name: str, cells: list[str]) -> None:
+        """A new notebook of these code cells."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
+
+    def visit(self, path: str, options: str = "") -> Page:
+        """A page of this server."""
         page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
-        page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
+        page.goto(f"{self.url}{path}?token={TOKEN}{options}")
+        return page
+
+    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light") -> Page:
+        """A page with a new notebook of these code cells; none has run."""
+        self.write(name, cells)
+        page = self.visit(f"lab/tree/{name}", "&reset")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
         page.wait_for_function(
             "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"

@@ -90,7 +90,8 @@ def test_the_table_says_what_is_on_where_it_is_from_and_whether_it_asks(kernel):
     assert re.search(r"write .*\(path: str\) -> None .*depends", shown["text/plain"])
     assert re.search(r"given .*\(x, y\) .*no ", shown["text/plain"])
     assert re.search(r"dedent .*textwrap\.py", shown["text/plain"])
-    assert "<td>Delete &lt;i&gt;rows&lt;/i&gt;.</td>" in shown["text/html"]
+    assert ">Delete &lt;i&gt;rows&lt;/i&gt;.<" in shown["text/html"]
+    assert "wipe(table: str = &#x27;a&lt;b&#x27;) -&gt; None" in shown["text/html"]
     ok(kernel.run("dropped = %agent tools drop wipe"))
     assert ok(kernel.run("dropped.frame['on'].tolist()")).result == "[False, True, True, True]"
     assert "○ off" in ok(kernel.run("dropped")).result

@@ -109,6 +109,13 @@ def kernel(one_kernel):
     return one_kernel
 
 
+@pytest.fixture
+def clicking(kernel):
+    """A kernel that takes clicks while a cell runs."""
+    if kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result != "True":
+        pytest.skip("kernels before ipykernel 7 take clicks between cells only")
+
+
 def script(kernel, *turns, options=""):
     code = f"agent = Agent(ScriptedProvider([{', '.join(turns)}], model='m'), tools=nbagent.live{options})"
     assert kernel.run(code).status == "ok"
@@ -169,7 +176,7 @@ def test_stop_keeps_the_text_so_far(kernel, tmp_path):
     assert kernel.run("agent.trace.runs['status'].tolist()").result == "['interrupted', 'ok']"
 
 
-def test_a_question_waits_for_the_run_of_a_cell(kernel, tmp_path):
+def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
     gate = tmp_path / "gate"
     kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
     panel = Panel(kernel)
@@ -183,6 +190,21 @@ def test_a_question_waits_for_the_run_of_a_cell(kernel, tmp_path):
     assert "Waits" not in panel.text
     sources = "agent.trace.runs[['source', 'status']].values.tolist()"
     assert kernel.run(sources).result == "[['magic', 'ok'], ['panel', 'ok']]"
+
+
+def test_a_question_that_is_sent_while_a_cell_runs_is_asked_after_it_on_any_kernel(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
+    panel = Panel(kernel)
+    cell = kernel.send("%%agent\nfrom the cell")
+    panel.until_text("begun")
+    panel.ask("from the panel")
+    gate.touch()
+    kernel.wait(cell)
+    panel.until(lambda: panel.text.count("begun ended") == 2)
+    assert [name for name in ("from the cell", "from the panel") if name in history(kernel)] == [
+        "from the cell", "from the panel",
+    ]  # fmt: skip
 
 
 def test_a_cell_that_blocks_the_kernel_is_explained(kernel, tmp_path):

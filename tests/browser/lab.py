@@ -84,14 +84,26 @@ class Lab:
         page.goto(f"{self.url}{path}?token={TOKEN}{options}")
         return page
 
+    def visit_file(self, path: Path) -> Page:
+        """A page that is a file, without any network."""
+        context = self._browser.new_context(viewport={"width": 1100, "height": 1200}, offline=True)
+        page = context.new_page()
+        page.goto(path.as_uri(), wait_until="domcontentloaded")
+        return page
+
+    @staticmethod
+    def wait_for_kernel(page: Page) -> None:
+        """Until the page's notebook is there and can be run."""
+        page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
+        page.wait_for_function(
+            "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
+        )
+
     def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light") -> Page:
         """A page with a new notebook of these code cells; none has run."""
         self.write(name, cells)
         page = self.visit(f"lab/tree/{name}", "&reset")
-        page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
-        page.wait_for_function(
-            "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
-        )
+        self.wait_for_kernel(page)
         if theme != "JupyterLab Light":
             page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
         return page

@@ -1,7 +1,12 @@
 """Tab completion in a real kernel: what a front end asks for, and what it gets."""
 
+import argparse
+from types import SimpleNamespace
+
 import pytest
 from kernels import TIMEOUT, Kernel
+
+from nbagent.notebook.completion import matcher
 
 pytestmark = pytest.mark.kernel
 
@@ -104,6 +109,26 @@ def test_all_options_and_agents_are_offered_and_nothing_else(kernel):
     assert {"-m", "--model", "-t", "--no-tools", "--raw"} <= set(found)
     assert all(option.startswith("-") for option in found[2:])
     assert not any(option in complete(kernel, "%%agent analyst --raw |")[0] for option in ("analyst", "--raw"))
+
+
+def test_the_words_that_an_option_takes():
+    parser = argparse.ArgumentParser(add_help=False)
+
+    def level(text): ...
+
+    level.words = ("low", "high")
+    parser.add_argument("--as", choices=["text", "json"])
+    parser.add_argument("--thinking", type=level)
+    match = matcher(SimpleNamespace(user_ns={}), parser)
+    for line, expected in {
+        "%%agent --as ": ["text", "json"],
+        "%%agent --as=j": ["json"],
+        "%%agent --thinking h": ["high"],
+        "%%agent --as json --": ["--thinking"],
+        "%%agentless --as ": [],
+    }.items():
+        found = match(SimpleNamespace(full_text=line, cursor_line=0, cursor_position=len(line)))
+        assert [completion.text for completion in found["completions"]] == expected
 
 
 def test_python_is_completed_as_before(kernel):

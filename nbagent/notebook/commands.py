@@ -90,9 +90,10 @@ def load(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
 
 
 def _file(words: Sequence[str], command: str) -> str:
-    if len(words) != 1:
+    """The name of a file, with or without quotation marks; it may have spaces."""
+    if not (name := " ".join(words).strip("\"'")):
         raise UsageError(f"%agent {command} FILE")
-    return words[0]
+    return name
 
 
 def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:

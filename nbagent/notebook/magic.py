@@ -8,6 +8,7 @@ background loop instead.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -22,7 +23,7 @@ from nbagent.core import events
 from nbagent.core.background import run_sync
 from nbagent.core.limits import Limits
 from nbagent.core.messages import AgentResult, LLMMessage
-from nbagent.errors import NbagentError
+from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
 from nbagent.notebook import completion
@@ -262,7 +263,8 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", _cell_ends)
     shell.Completer.custom_matchers.append(completion.matcher(shell, AgentMagics.agent.parser))
     shell.user_ns.setdefault("agent", Agent(tools=live))
-    first_with_key()  # Colab answers on the main thread only: the panel gets to know what it said
+    with suppress(ConfigurationError):  # a broken .env is told when a key is needed
+        first_with_key()  # Colab answers on the main thread only: the panel gets to know what it said
     ask_by_default(Approval(lambda: is_watched(shell)))
 
 

@@ -145,10 +145,10 @@ def test_usage_is_explained(kernel, line, said):
 
 def test_conversations_are_saved_and_loaded(kernel, tmp_path):
     ok(kernel.run("agent.provider = ScriptedProvider(['one', 'two'])\nresult = agent.chat_sync('first')"))
-    ok(kernel.run(f"%agent save {tmp_path}/talk.json"))
+    ok(kernel.run(f"%agent save '{tmp_path}/our talk.json'"))
     ok(kernel.run("%agent new"))
     assert ok(kernel.run("len(agent.conversation_history)")).result == "0"
-    ok(kernel.run(f"%agent load {tmp_path}/talk.json"))
+    ok(kernel.run(f"%agent load {tmp_path}/our talk.json"))
     assert ok(kernel.run("[m.text for m in agent.conversation_history]")).result == "['first', 'one']"
 
 
@@ -163,6 +163,36 @@ def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kern
     assert ok(kernel.run("'sk-typed-secret' in str(os.environ)")).result == "False"
     assert ok(kernel.run("nbagent.create_provider('claude').secrets")).result == "['sk-typed-secret']"
     ok(kernel.run("from nbagent.providers.keys import keys; keys.forget('ANTHROPIC_API_KEY')"))
+
+
+COLAB = """
+import sys, types
+from nbagent.providers.catalog import CATALOG
+from nbagent.providers.keys import keys
+for row in CATALOG.values():
+    for name in row.key_vars: os.environ.pop(name, None)
+secrets = {"DASHSCOPE_API_KEY": "sk-from-colab"}
+for name in ("google", "google.colab", "google.colab.userdata"): sys.modules[name] = types.ModuleType(name)
+sys.modules["google.colab.userdata"].get = secrets.__getitem__
+"""
+
+
+def test_colabs_secrets_are_known_to_other_threads_once_the_extension_is_loaded(kernel):
+    ok(kernel.run(COLAB))
+    ask = "await asyncio.to_thread(lambda: nbagent.create_provider('qwen').secrets)"
+    assert ok(kernel.run(ask)).result == "[]"
+    ok(kernel.run("%reload_ext nbagent"))
+    assert ok(kernel.run(ask)).result == "['sk-from-colab']"
+    ok(kernel.run("for name in list(sys.modules):\n    if name.split('.')[0] == 'google': del sys.modules[name]"))
+    ok(kernel.run("keys._answers.clear()"))
+
+
+def test_a_broken_env_file_does_not_keep_the_extension_from_loading(kernel, tmp_path):
+    (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
+    ok(kernel.run(f"before = os.getcwd(); os.chdir({str(tmp_path)!r})"))
+    ok(kernel.run("%reload_ext nbagent"))
+    assert "is not UTF-8 text: correct it" in kernel.run("%agent model qwen").traceback
+    ok(kernel.run("os.chdir(before)"))
 
 
 @pytest.mark.parametrize(

@@ -192,21 +192,6 @@ def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
     assert kernel.run(sources).result == "[['magic', 'ok'], ['panel', 'ok']]"
 
 
-def test_a_question_that_is_sent_while_a_cell_runs_is_asked_after_it_on_any_kernel(kernel, tmp_path):
-    gate = tmp_path / "gate"
-    kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
-    panel = Panel(kernel)
-    cell = kernel.send("%%agent\nfrom the cell")
-    panel.until_text("begun")
-    panel.ask("from the panel")
-    gate.touch()
-    kernel.wait(cell)
-    panel.until(lambda: panel.text.count("begun ended") == 2)
-    assert [name for name in ("from the cell", "from the panel") if name in history(kernel)] == [
-        "from the cell", "from the panel",
-    ]  # fmt: skip
-
-
 def test_a_cell_that_blocks_the_kernel_is_explained(kernel, tmp_path):
     script(kernel, "'a'")
     panel = Panel(kernel)

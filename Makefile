@@ -57,8 +57,7 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 test-all: $(VENV)/.browser $(OLD)/.kernel ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
-	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q -m "kernel and not full" tests/notebook \
-	  --ignore=tests/notebook/test_panel.py  # old kernels take no clicks while a cell runs
+	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q -m "kernel and not full" tests/notebook
 	@echo "Long sizes, and JupyterLab in Chromium"
 	@$(BIN)/pytest -q -m "full or browser or hypothesis" tests
 	@$(BIN)/python notebooks/demo.py

@@ -57,8 +57,6 @@ class Conversation:
         self.changed: list[Callable[[], None]] = []
         self.entries: list[Entry] = []
         self.meter = Meter(agent)
-        #: Tools that the panels don't offer.
-        self.off: set[str] = set()
         #: What went wrong beside the runs.
         self.notice = ""
         #: The last answer, for those who hear it.
@@ -170,10 +168,7 @@ class Conversation:
     async def _run(self, ask: Ask) -> None:
         asker.set(functools.partial(self._approve, ask))
         show_figure.set(lambda figure: self.call(ask.entry.place, image_part(figure)))
-        names = self.agent.function_registry.names()
-        chosen = [name for name in names if name not in self.off] if self.off else None
-        options: dict[str, Any] = {"tools": chosen, "origin": {"source": "panel"}}
-        await self.agent.chat_stream(ask.entry.message.content, **options).collect()
+        await self.agent.chat_stream(ask.entry.message.content, origin={"source": "panel"}).collect()
 
     def _over(self, ask: Ask, task: asyncio.Task[None]) -> None:
         """An answer is there, or it failed, or it was stopped. Errors of runs came as events."""
@@ -311,6 +306,11 @@ def conversation_of(agent: Agent) -> Conversation:
     if agent not in _of:
         _of[agent] = Conversation(agent)
     return _of[agent]
+
+
+def agents_in_panels() -> list[Agent]:
+    """The agents whose conversations panels show."""
+    return list(_of)
 
 
 def let_go(conversation: Conversation) -> None:

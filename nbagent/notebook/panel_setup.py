@@ -36,10 +36,8 @@ class Setup:
     @property
     def tools(self) -> str:
         """How many tools are offered."""
-        known = self._agent.function_registry.names()
-        offered = [name for name in known if name not in self._conversation.off]
-        count = f"{len(offered)} of {len(known)}" if len(offered) < len(known) else f"{len(known)}"
-        return f"{count} tool{'s' * (len(known) != 1)}"
+        known, offered = len(self._agent.function_registry.names()), len(self._agent.offered_tools())
+        return f"{f'{offered} of {known}' if offered < known else known} tool{'s' * (known != 1)}"
 
     def listen(self) -> None:
         """Begin to take changes."""
@@ -85,7 +83,7 @@ class Setup:
 
     def _update_tools(self) -> None:
         names = tuple(self._agent.function_registry.names())
-        off = self._conversation.off
+        off = self._agent.tools_off
         if names != self._shown:
             self._shown = names
             old, self._tools.children = self._tools.children, tuple(map(self._tool, names))
@@ -98,12 +96,12 @@ class Setup:
             self._tools.children = (widgets.HTML('<div class="nbagent-status">None. %agent tools adds some.</div>'),)
 
     def _tool(self, name: str) -> Any:
-        box = widgets.Checkbox(name not in self._conversation.off, description=name, indent=False)
+        box = widgets.Checkbox(name not in self._agent.tools_off, description=name, indent=False)
         box.observe(lambda change: self._hand_over(lambda on: self._offer(name, on), change["new"]), "value")
         return box
 
     def _offer(self, name: str, on: bool) -> None:
-        (self._conversation.off.discard if on else self._conversation.off.add)(name)
+        (self._agent.tools_off.discard if on else self._agent.tools_off.add)(name)
         self._conversation.tell(self._conversation.notice)
 
     def _set_prompt(self, text: str) -> None:

@@ -76,7 +76,7 @@ class Lab:
         command = [
             sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
             f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.folder}",
-            "--LabApp.expose_app_in_browser=True",
+            "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
         ]  # fmt: skip
         self._log = (self.folder / ".lab.log").open("w")
         self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)
@@ -109,6 +109,19 @@ class Lab:
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
 
+    def visit(self, path: str, options: str = "") -> Page:
+        """A page of this server."""
+        page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
+        page.goto(f"{self.url}{path}?token={TOKEN}{options}")
+        return page
+
+    def visit_file(self, path: Path) -> Page:
+        """A page that is a file, without any network."""
+        context = self._browser.new_context(viewport={"width": 1100, "height": 1200}, offline=True)
+        page = context.new_page()
+        page.goto(path.as_uri(), wait_until="domcontentloaded")
+        return page
+
     def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light", blocked: str = "") -> Page:
         """The page with a new notebook of these code cells, in place of the one before; none has run.
 
@@ -136,7 +149,7 @@ class Lab:
         """Until the page's notebook is there and can be run."""
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
         page.wait_for_function(
-            "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
+            "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
         )
 
     @staticmethod

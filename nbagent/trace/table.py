@@ -111,11 +111,11 @@ def by_column(rows: Sequence[Row]) -> Columns:
 
 def _joined(parts: Sequence[tuple[int, Columns]]) -> Columns:
     """Parts, each with its length, one below the other."""
-    names = dict.fromkeys(name for _, columns in parts for name in columns)
-    return {
-        name: list(chain.from_iterable(columns.get(name) or [None] * count for count, columns in parts))
-        for name in names
-    }
+    joined: Columns = {name: [] for _, columns in parts for name in columns}
+    for count, columns in parts:
+        for name, column in joined.items():
+            column.extend(columns.get(name) or [None] * count)
+    return joined
 
 
 def _after(start: int, columns: Columns) -> Columns:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from nbagent.core.images import content_parts
 from nbagent.core.messages import LLMMessage, Usage, as_messages, is_message, listed
-from nbagent.core.repair import GO_ON, repair
+from nbagent.core.repair import GO_ON, is_blank, repair
+from nbagent.errors import ConfigurationError
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
 TRIM_TO = 0.75
@@ -69,9 +70,19 @@ class ContextManager:
         self.messages.append(message)
 
     def take(self, message: Any) -> list[LLMMessage]:
-        """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended."""
+        """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended.
+
+        A question without content raises ConfigurationError and changes nothing: `repair` would leave it out, and the
+        model would be asked to go on from its own last answer.
+        """
         items = listed(message)
         messages = as_messages(message if items is None else items)
+        if not messages or (messages[-1].role == "user" and is_blank(messages[-1])):
+            asked = messages[-1].content if messages else message
+            raise ConfigurationError(
+                f"The question {asked!r:.60} is empty. Write what you want to know or have done; to let the model go "
+                'on where it stopped, ask "Continue."'
+            )
         if items is not None and any(map(is_message, items)):
             self.replace_history(messages)
         else:

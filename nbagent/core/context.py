@@ -6,7 +6,7 @@ the history starts with a user's message and no result ever stands without its c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from nbagent.core.images import content_parts
@@ -102,8 +102,11 @@ class ContextManager:
         self.replace_history([])
 
     def undo(self, to: LLMMessage | None = None) -> list[LLMMessage]:
-        """Take back the last turn: everything from the last user message on, or from `to` on. Returns it."""
-        starts = [i for i, m in enumerate(self.messages) if (m.role == "user" if to is None else m is to)]
+        """Take back the last turn: everything from the last user message on, or from `to` on. Returns it.
+
+        The summary of turns that were dropped stays: it is no turn.
+        """
+        starts = [i for i, m in enumerate(self.messages) if (m.opens_turn if to is None else m is to)]
         if not starts:
             return []
         removed = self.messages[starts[-1] :]
@@ -167,13 +170,16 @@ class ContextManager:
             done.append("repaired the history")
             self.messages[:] = repaired
         if oldest := self.oldest():
-            self.drop(oldest)
-            done.append(f"trimmed {len(oldest)} old messages")
+            for part in oldest:
+                self.drop(part)
+            done.append(f"trimmed {sum(map(len, oldest))} old messages")
         self._valid = list(self.messages)
         return ", ".join(done)
 
-    def oldest(self) -> list[LLMMessage]:
-        """The messages that must go so that both limits hold with some room; none where they hold now."""
+    def oldest(self) -> list[list[LLMMessage]]:
+        """The messages that must go so that both limits hold with some room: of the turns that are over, and then of
+        the one that goes on. An empty list where they hold now.
+        """
         if not self.max_messages and not self.max_tokens:
             return []
         messages = sum(m.role != "system" for m in self.messages)
@@ -181,26 +187,33 @@ class ContextManager:
         if self._holds(messages, tokens, 1.0):
             return []
         estimated = sum(map(estimate_tokens, self.messages)) or 1
-        going: list[LLMMessage] = []
-        for group in self._droppable():
-            if self._holds(messages, tokens, TRIM_TO):
-                break
-            going += group
-            messages -= len(group)
-            tokens -= round(sum(map(estimate_tokens, group)) * self.get_tokens() / estimated)
-        return going
+        going: list[list[LLMMessage]] = []
+        for groups in self._droppable():
+            going.append([])
+            for group in groups:
+                if self._holds(messages, tokens, TRIM_TO):
+                    break
+                going[-1] += group
+                messages -= len(group)
+                tokens -= round(sum(map(estimate_tokens, group)) * self.get_tokens() / estimated)
+        return [part for part in going if part]
 
     def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
-        """Take these messages out; a summary of them takes their place, as a user's message.
+        """Take these messages out; a summary of them takes their place, as a user's message that opens no turn.
 
-        What stays is estimated in the vendor's measure, as far as it has counted.
+        It stands behind the system message, or, where all of them belong to the last turn, behind its question. What
+        stays is estimated in the vendor's measure, as far as it has counted.
         """
         scale = self.get_tokens() / (sum(map(estimate_tokens, self.messages)) or 1)
         going = set(map(id, messages))
         kept = [m for m in self.messages if id(m) not in going]
         if summary:
-            after_system = sum(m.role == "system" for m in kept)
-            kept.insert(after_system, LLMMessage("user", SUMMARY_INTRODUCTION + summary))
+            turn = _split(self.messages, _opens_turn)[-1]
+            if going <= set(map(id, turn)):
+                place = next(index for index, m in enumerate(kept) if m is turn[0]) + 1
+            else:
+                place = sum(m.role == "system" for m in kept)
+            kept.insert(place, LLMMessage("user", SUMMARY_INTRODUCTION + summary, is_summary=True))
         self.messages[:] = kept
         self._counted = (len(kept), round(sum(map(estimate_tokens, kept)) * scale))
 
@@ -210,19 +223,28 @@ class ContextManager:
             or (self.max_tokens and tokens > self.max_tokens * share)
         )
 
-    def _droppable(self) -> list[list[LLMMessage]]:
-        """What can go, oldest first: whole turns, then rounds of the last turn, but for its last one."""
+    def _droppable(self) -> Iterator[list[list[LLMMessage]]]:
+        """What can go, oldest first: whole turns; then rounds of the last turn, but for its last one."""
         said = [m for m in self.messages if m.role != "system"]
-        turns = _split(said, at="user")
-        rounds = _split(turns[-1], at="assistant")[1:-1] if turns else []
-        return [group for group in [*turns[:-1], *rounds] if not any(m.pinned for m in group)]
+        turns = _split(said, _opens_turn)
+        rounds = _split(turns[-1], _opens_round)[1:-1] if turns else []
+        for groups in (turns[:-1], rounds):
+            yield [group for group in groups if not any(m.pinned for m in group)]
 
 
-def _split(messages: Sequence[LLMMessage], at: str) -> list[list[LLMMessage]]:
-    """Groups that each begin with a message of this role, and what comes before the first."""
+def _opens_turn(message: LLMMessage) -> bool:
+    return message.opens_turn
+
+
+def _opens_round(message: LLMMessage) -> bool:
+    return message.role == "assistant" or message.is_summary
+
+
+def _split(messages: Sequence[LLMMessage], opens: Callable[[LLMMessage], bool]) -> list[list[LLMMessage]]:
+    """Groups that each begin with a message that opens one, and what comes before the first."""
     groups: list[list[LLMMessage]] = []
     for message in messages:
-        if message.role == at or not groups:
+        if opens(message) or not groups:
             groups.append([])
         groups[-1].append(message)
     return groups

@@ -78,21 +78,22 @@ class Turn:
             yield event
 
     async def _sum_up(self) -> AsyncGenerator[Event]:
-        """Let the model sum up the oldest turns of a history over its limits, where that is the strategy.
+        """Let the model sum up what is oldest in a history over its limits, where that is the strategy.
 
-        A summary that can't be had is no reason to stop: then the turns are dropped without one.
+        A summary that can't be had is no reason to stop: then the messages are dropped without one. One that stands
+        alone is not summed up again, which would win nothing.
         """
         run = self.run
-        if run.context.strategy != "summarise" or not (oldest := run.context.oldest()):
-            return
-        yield run.emit(events.Context(f"summarising {len(oldest)} old messages"))
-        context = copy_context()
-        context.run(working_for.set, run)
-        try:
-            summary = await asyncio.create_task(run.summarise(oldest), context=context)
-        except NbagentError as error:
-            yield run.emit(events.Context(f"no summary: {error}"))
-        else:
+        parts = run.context.oldest() if run.context.strategy == "summarise" else []
+        for oldest in [part for part in parts if not all(message.is_summary for message in part)]:
+            yield run.emit(events.Context(f"summarising {len(oldest)} old messages"))
+            context = copy_context()
+            context.run(working_for.set, run)
+            try:
+                summary = await asyncio.create_task(run.summarise(oldest), context=context)
+            except NbagentError as error:
+                yield run.emit(events.Context(f"no summary: {error}"))
+                return
             run.context.drop(oldest, summary)
 
     def _exchanged(self, exchange: Exchange) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import threading
+import time
 
 import pytest
 
@@ -203,6 +204,40 @@ async def test_a_blocking_call_that_holds_up_the_run_it_waits_for_is_an_error(le
         await asyncio.sleep(0)
         await asyncio.sleep(0.01)
     assert agent.chat_sync("z").content == "fine"
+
+
+@pytest.mark.parametrize("handed_over", [False, True], ids=["waiting", "the turn has just come"])
+async def test_a_blocking_call_behind_a_run_that_it_holds_up_is_an_error(handed_over):
+    """The run that it would wait for is not the one that goes on, but waits for that one, on this very loop."""
+    go_on = threading.Event()
+    agent = Agent(ScriptedProvider([call("wait"), "first", "second", "third", "fourth"]), tools=[])
+    agent.register_function("wait", "Wait.", lambda: str(go_on.wait(10)))
+    elsewhere = asyncio.create_task(asyncio.to_thread(agent.chat_sync, "in a thread"))
+    while not agent.conversation_history:
+        await asyncio.sleep(0.001)
+    here = asyncio.create_task(agent.chat("on this loop"))
+    await asyncio.sleep(0.01)
+    if handed_over:
+        go_on.set()
+        while agent.conversation_history[-1].text != "first":
+            time.sleep(0.001)  # this loop stands still, so that nobody takes the turn
+        time.sleep(0.05)
+    with pytest.raises(AgentBusyError, match="blocking call holds up the event loop"):
+        agent.chat_sync("blocking")
+    with pytest.raises(AgentBusyError):
+        next(iter(agent.chat_stream("a plain for")))
+    go_on.set()
+    assert (await elsewhere).content == "first"
+    assert (await here).content == "second"
+    assert agent.chat_sync("again").content == "third"
+
+
+async def test_a_blocking_call_waits_for_runs_of_other_loops():
+    agent = Agent(ScriptedProvider(["a b c", "d e f", "g"], delay=0.01))
+    others = [asyncio.create_task(asyncio.to_thread(agent.chat_sync, text)) for text in "xy"]
+    while not agent.conversation_history:
+        await asyncio.sleep(0.001)
+    assert {agent.chat_sync("z").content, *[(await other).content for other in others]} == {"a b c", "d e f", "g"}
 
 
 async def test_asking_from_a_callback_is_an_error():

@@ -235,6 +235,7 @@ class ToolOutcome:
     started: float = 0.0  # seconds since the epoch
     duration_s: float = 0.0
     function_version: str = ""
+    cell_id_of_definition: str | None = None
     denied: bool = False
 
 

@@ -31,8 +31,10 @@ from nbagent.errors import (
     UnknownToolError,
 )
 from nbagent.functions.approval import Approver, answer_of, is_due
+from nbagent.functions.definition import cell_of, function_version
 from nbagent.functions.formatting import format_error, format_result, shorten
-from nbagent.functions.introspection import function_version, is_async
+from nbagent.functions.introspection import is_async
+from nbagent.functions.places import is_same
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.threads import in_thread
 
@@ -162,6 +164,7 @@ class ToolExecutor:
         if definition is None:
             raise unknown_tool(call.name, self.registry.names())
         run.facts["function_version"] = function_version(definition.func)
+        run.facts["cell_id_of_definition"] = cell_of(definition.func)
         if call.raw is not None:
             raise malformed_arguments(definition, call)
         arguments, run.facts["repaired"] = check_arguments(definition, call.arguments)
@@ -196,7 +199,7 @@ class ToolExecutor:
         key = None
         if definition.cache_ttl is not None:
             key = _cache_key(definition.name, run.facts["function_version"], run.call.arguments)
-        if key is not None and (kept := self._results.get(key)) is not None:
+        if key is not None and (kept := self._results.get(key, definition.func)) is not None:
             return kept[0]
         for attempt in range(definition.retries + 1):
             try:
@@ -208,7 +211,7 @@ class ToolExecutor:
                 logger.info("%s; attempt %d of %d", error, attempt + 1, definition.retries + 1)
                 await asyncio.sleep(RETRY_DELAY_S * 2**attempt)
         if key is not None and definition.cache_ttl is not None:
-            self._results.put(key, value, definition.cache_ttl)
+            self._results.put(key, value, definition.cache_ttl, definition.func)
         return value
 
     async def _success(self, run: _Run, value: Any) -> ToolOutcome:
@@ -348,17 +351,20 @@ def _cache_key(name: str, version: str, arguments: dict[str, Any]) -> str | None
 
 
 class _ResultCache:
-    """The latest results that are still fresh, by key; the value sits in a tuple, since None is a value too."""
+    """The latest results that are still fresh, by key; the value sits in a tuple, since None is a value too.
+
+    They are those of one function: another partial or another object's method may have the same source.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[float, Any]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[float, Any, Any]] = OrderedDict()
 
-    def get(self, key: str) -> tuple[Any] | None:
-        expires, value = self._kept.get(key, (0.0, None))
-        return (value,) if time.monotonic() < expires else None
+    def get(self, key: str, func: Any) -> tuple[Any] | None:
+        expires, value, made_by = self._kept.get(key, (0.0, None, None))
+        return (value,) if time.monotonic() < expires and is_same(made_by, func) else None
 
-    def put(self, key: str, value: Any, ttl: float) -> None:
-        self._kept[key] = (time.monotonic() + ttl, value)
+    def put(self, key: str, value: Any, ttl: float, func: Any) -> None:
+        self._kept[key] = (time.monotonic() + ttl, value, func)
         self._kept.move_to_end(key)
         while len(self._kept) > _CACHE_SIZE:
             self._kept.popitem(last=False)

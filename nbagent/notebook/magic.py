@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
+from IPython.core.getipython import get_ipython
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
@@ -28,7 +29,7 @@ from nbagent.functions.live import live
 from nbagent.notebook.approval import Approval
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
-from nbagent.notebook.host import is_watched, request_of
+from nbagent.notebook.host import cell_id_of, is_watched, note_cell
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.runner import run_in_cell
 from nbagent.notebook.view import CellView, TerminalView, Transcript
@@ -214,8 +215,7 @@ class AgentMagics(Magics):
         return is_watched(self.shell)
 
     def _cell(self) -> dict[str, Any]:
-        cell_id = request_of(self.shell).get("metadata", {}).get("cellId")
-        return {"cell_id": cell_id, "execution_count": self.shell.execution_count}
+        return {"cell_id": cell_id_of(self.shell), "execution_count": self.shell.execution_count}
 
 
 def _readable(error: E) -> E:
@@ -241,6 +241,7 @@ def _to_async_cell(shell: Any) -> Any:
 
 def _cell_begins(info: Any) -> None:
     _depth.set(_depth.get() + 1)
+    note_cell(get_ipython(), info.raw_cell)
 
 
 def _cell_ends(result: Any) -> None:
@@ -258,6 +259,7 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", _cell_ends)
     shell.user_ns.setdefault("agent", Agent(tools=live))
     ask_by_default(Approval(lambda: is_watched(shell)))
+    note_cell(shell)
 
 
 def unload(shell: Any) -> None:

@@ -48,6 +48,7 @@ def about_outcome(outcome: ToolOutcome) -> Row:
         "ended": outcome.started + outcome.duration_s,
         "duration_s": outcome.duration_s,
         "function_version": outcome.function_version,
+        "cell_id_of_definition": outcome.cell_id_of_definition,
     }
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
@@ -115,13 +116,16 @@ class Kernel:
         self.client.stop_channels()
         self._manager.shutdown_kernel()  # gently, so that its coverage is written
 
-    def send(self, code: str, allow_stdin: bool = True) -> Cell:
-        """Queue a cell; does not wait."""
-        cell = Cell(self.client.execute(code, allow_stdin=allow_stdin, stop_on_error=False))
-        self._cells[cell.msg_id] = cell
+    def send(self, code: str, allow_stdin: bool = True, cell_id: str | None = None) -> Cell:
+        """Queue a cell, with an id as front ends give one; does not wait."""
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
+        content |= {"allow_stdin": allow_stdin, "stop_on_error": False}
+        message = self.client.session.msg("execute_request", content, metadata={"cellId": cell_id} if cell_id else {})
+        self.client.shell_channel.send(message)
+        cell = self._cells[message["header"]["msg_id"]] = Cell(message["header"]["msg_id"])
         return cell
 
-    def run(self, code: str, **options: bool) -> Cell:
+    def run(self, code: str, **options: Any) -> Cell:
         """Send a cell and wait for its end."""
         return self.wait(self.send(code, **options))
 

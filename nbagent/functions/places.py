@@ -25,6 +25,7 @@ class Place:
 
     def __init__(self, original: Callable[..., Any], name: str) -> None:
         self._original = original
+        self._last = original
         self._name = name
         self._searches = 0
         self._spot = self._search()
@@ -36,7 +37,12 @@ class Place:
         if self._spot is None:
             return self._original
         found = _held(self._spot)
-        return found if self._may_be(found, self._spot) else None
+        if is_same(found, self._last):
+            return self._last  # one object for as long as it is one function: schemas are cached by it
+        if not self._may_be(found, self._spot):
+            return None
+        self._last = found
+        return self._last
 
     def _search(self) -> _Spot | None:
         """Where the function is bound."""

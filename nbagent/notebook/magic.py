@@ -27,6 +27,7 @@ from nbagent.errors import NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
 from nbagent.notebook.approval import Approval
+from nbagent.notebook.cell_outputs import CellOutputs
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
 from nbagent.notebook.host import cell_id_of, is_watched, note_cell
@@ -52,6 +53,8 @@ class AgentMagics(Magics):
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self._noted = False
+        #: What cells displayed, for the tool that reads it.
+        self.outputs = CellOutputs(shell)
         #: The cell that each agent answered last, its question, and the history's last message then.
         self._last: WeakKeyDictionary[Agent, tuple[str, LLMMessage, LLMMessage]] = WeakKeyDictionary()
 
@@ -260,11 +263,14 @@ def load(shell: Any) -> None:
     shell.user_ns.setdefault("agent", Agent(tools=live))
     ask_by_default(Approval(lambda: is_watched(shell)))
     note_cell(shell)
+    magics.outputs.watch()
 
 
 def unload(shell: Any) -> None:
     """Take back what `load` registered; agents and tools stay."""
     ask_by_default(None)
+    if (magics := shell.magics_manager.registry.get(AgentMagics.__name__)) is not None:
+        magics.outputs.unwatch()
     transformers = shell.input_transformers_post
     transformers[:] = [transform for transform in transformers if not hasattr(transform, "nbagent")]
     for name, callback in (("pre_run_cell", _cell_begins), ("post_run_cell", _cell_ends)):

@@ -1,0 +1,138 @@
+"""What the cells of a notebook gave, as far as their kernel knows: it forgets what it has sent, but for its history.
+
+IPython keeps what a cell returned, and since version 9 its error and what it printed. What cells displayed, plots above
+all, is kept here while the extension is loaded: that of the last cells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from typing import Any
+
+from nbagent.core.messages import Content
+from nbagent.errors import ToolError
+from nbagent.functions.formatting import format_result, shorten
+
+_CELLS = 50
+_IMAGE_CHARS = 2_000_000
+_TEXT_CHARS = 6_000
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_IMAGES = ("image/png", "image/jpeg")
+
+Bundle = dict[str, Any]
+
+
+class CellOutputs:
+    """The outputs of one shell's cells, by their numbers, `In [number]`."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        #: By the request that a cell came with: its displays, by `display_id` where they have one.
+        self._displays: OrderedDict[str, dict[Any, Bundle]] = OrderedDict()
+        self._requests: dict[int, str] = {}
+
+    def watch(self) -> None:
+        """Keep what is displayed from now on."""
+        if hasattr(self._shell.display_pub, "register_hook"):
+            self._shell.display_pub.register_hook(self._published)
+            self._shell.events.register("post_run_cell", self._ran)
+
+    def unwatch(self) -> None:
+        """Keep nothing any more."""
+        if hasattr(self._shell.display_pub, "register_hook") and self._shell.display_pub.unregister_hook(
+            self._published
+        ):
+            self._shell.events.unregister("post_run_cell", self._ran)
+
+    def _published(self, message: Any) -> Any:
+        """A hook of the kernel's: takes note of a display, and lets it go on."""
+        content = message.get("content", {})
+        data = content.get("data")
+        if isinstance(data, dict):
+            display_id = (content.get("transient") or {}).get("display_id")
+            self._keep(message, display_id, _lean(data))
+        return message
+
+    def _keep(self, message: Any, display_id: Any, bundle: Bundle) -> None:
+        if message.get("msg_type") == "update_display_data":
+            for displays in reversed(self._displays.values()):
+                if display_id in displays:
+                    displays[display_id] = bundle
+            return
+        request = message.get("parent_header", {}).get("msg_id", "")
+        displays = self._displays.setdefault(request, {})
+        displays[display_id or len(displays)] = bundle
+        while len(self._displays) > _CELLS:
+            self._displays.popitem(last=False)
+
+    def _ran(self, result: Any) -> None:
+        """A cell has ended, which had a number unless it was no cell of the history."""
+        number = getattr(result, "execution_count", None)
+        parent = self._shell.display_pub.parent_header
+        if number is not None and (request := parent.get("msg_id")):
+            self._requests[number] = request
+
+    def read(self, number: int | None = None) -> Content:
+        """A cell's source and what it gave; of the last one that is no question, where no number is given."""
+        sources = self._shell.history_manager.input_hist_raw
+        if number is None:
+            number = next((n for n in range(len(sources) - 1, 0, -1) if not _asks(sources[n])), 0)
+        if not 0 < number < len(sources):
+            raise ToolError(f"there is no cell In [{number}]: the last one is In [{len(sources) - 1}]")
+        parts: list[Any] = [_text(f"In [{number}]:", sources[number])]
+        for kind, bundle in self._given(number):
+            parts += _parts(kind, bundle)
+        if (error := self._kept("exceptions").get(number)) is not None:
+            trace = _ANSI.sub("", "\n".join(map(str, error.get("traceback") or ())))
+            parts.append(_text("Error:", trace or f"{error.get('ename')}: {error.get('evalue')}"))
+        if len(parts) == 1:
+            parts.append(_text("No output is known."))
+        if all(part["type"] == "text" for part in parts):
+            return "\n".join(part["text"] for part in parts)
+        return parts
+
+    def _given(self, number: int) -> list[tuple[str, Bundle]]:
+        """What it printed, displayed and returned."""
+        printed = [(each.output_type, dict(each.bundle)) for each in self._kept("outputs").get(number, ())]
+        result = [item for item in printed if item[0] == "execute_result"]
+        returned = self._shell.history_manager.output_hist
+        if not result and number in returned:
+            result = [("execute_result", {"text/plain": str(format_result(returned[number]))})]
+        displays = self._displays.get(self._requests.get(number, ""), {}).values()
+        streams = [item for item in printed if item[0] in ("out_stream", "err_stream")]
+        return [*streams, *(("display_data", bundle) for bundle in displays), *result]
+
+    def _kept(self, what: str) -> dict[int, Any]:
+        """A part of IPython's history, which older ones do not have."""
+        return getattr(self._shell.history_manager, what, None) or {}
+
+
+def _asks(source: str) -> bool:
+    """Whether a cell only talks to an agent."""
+    return not source.strip() or source.lstrip().startswith(("%%agent", "%agent"))
+
+
+def _lean(data: Bundle) -> Bundle:
+    """A bundle's text, and its image unless that is very large."""
+    text = data.get("text/plain")
+    kept = {"text/plain": shorten(text, _TEXT_CHARS)[0]} if isinstance(text, str) else {}
+    images = {kind: data[kind] for kind in _IMAGES if isinstance(data.get(kind), str)}
+    return kept | {kind: image for kind, image in images.items() if len(image) <= _IMAGE_CHARS}
+
+
+_SAID = {"out_stream": "Printed:", "err_stream": "Printed to stderr:", "display_data": "Displayed:"}
+
+
+def _parts(kind: str, bundle: Bundle) -> list[dict[str, Any]]:
+    stream = bundle.get("stream")
+    text = "".join(stream) if isinstance(stream, list) else str(stream or bundle.get("text/plain", ""))
+    image = next((name for name in _IMAGES if isinstance(bundle.get(name), str)), None)
+    parts = [_text(_SAID.get(kind, "Returned:"), text)]
+    if image is not None:
+        parts.append({"type": "image", "media_type": image, "data": bundle[image].replace("\n", "")})
+    return parts
+
+
+def _text(head: str, body: str = "") -> dict[str, Any]:
+    return {"type": "text", "text": f"{head}\n{shorten(body.rstrip(), _TEXT_CHARS)[0]}".rstrip()}

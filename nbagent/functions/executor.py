@@ -33,6 +33,7 @@ from nbagent.errors import (
 from nbagent.functions.approval import Approver, answer_of, is_due
 from nbagent.functions.definition import cell_of, function_version
 from nbagent.functions.formatting import format_error, format_result, shorten
+from nbagent.functions.generators import collected, collected_async
 from nbagent.functions.introspection import is_async
 from nbagent.functions.places import is_same
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -256,16 +257,21 @@ class ToolExecutor:
         """One call, in the right place and within its time."""
         limit = definition.timeout if definition.timeout is not None else self.timeout
         place: list[str] = []
+        over = threading.Event()
         try:
             async with asyncio.timeout(None if limit is None or math.isinf(limit) else limit):
-                return await self._dispatch(definition, arguments, place)
+                return await self._dispatch(definition, arguments, place, over)
         except TimeoutError:
             runs_on = f" Its thread, {place[0]}, can't be stopped and runs on." if place else ""
             message = f"{definition.name} did not return within {limit:g} s.{runs_on}"
             logger.warning(message)
             raise ToolTimeoutError(message, tool=definition.name) from None
+        finally:
+            over.set()
 
-    async def _dispatch(self, definition: FunctionDefinition, arguments: dict[str, Any], place: list[str]) -> Any:
+    async def _dispatch(
+        self, definition: FunctionDefinition, arguments: dict[str, Any], place: list[str], over: threading.Event
+    ) -> Any:
         positional = definition.schema.positional if definition.schema else ()
         named = {name: value for name, value in arguments.items() if name not in positional}
         bound = functools.partial(
@@ -276,7 +282,7 @@ class ToolExecutor:
             place.append(threading.current_thread().name)
             with self._guard(definition):
                 value = bound()
-                return list(value) if inspect.isgenerator(value) else value
+                return collected(value, over) if inspect.isgenerator(value) else value
 
         value: Any
         if is_async(definition.func):
@@ -313,7 +319,7 @@ class ToolExecutor:
 async def _calling(bound: Callable[[], Any]) -> Any:
     """Call an async function, or exhaust an async generator."""
     value = bound()
-    return [item async for item in value] if inspect.isasyncgen(value) else await value
+    return await (collected_async(value) if inspect.isasyncgen(value) else value)
 
 
 async def _on_main(function: Callable[[], Any], definition: FunctionDefinition) -> Any:

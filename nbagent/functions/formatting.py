@@ -9,7 +9,7 @@ import itertools
 import json
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,14 @@ def format_result(result: Any) -> Content:
         return [image_part(part) for part in result]
     if is_picture(result):
         return [image_part(result)]
-    if isinstance(result, (list, tuple)) and any(map(is_picture, result)):
-        return [part for item in result for part in _as_parts(format_result(item))]
+    if isinstance(result, (list, tuple)) and _holds_pictures(result):
+        return [part for item in result[:_MAX_ITEMS] for part in _as_parts(format_result(item))]
     return _text(result)
+
+
+def _holds_pictures(items: Sequence[Any]) -> bool:
+    """Whether some are pictures: one of each type is looked at, since there may be very many of one."""
+    return any(map(is_picture, {type(item): item for item in items[:_MAX_ITEMS]}.values()))
 
 
 def _as_parts(content: Content) -> list[dict[str, Any]]:

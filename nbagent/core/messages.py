@@ -236,6 +236,7 @@ class ToolOutcome:
     duration_s: float = 0.0
     function_version: str = ""
     cell_id_of_definition: str | None = None
+    value_repr: str = ""
     denied: bool = False
 
 

@@ -25,6 +25,7 @@ _CELL_CHARS = 80
 _MAX_ITEMS = 10_000
 _MAX_CHARS = 1_000_000
 _MAX_BITS = 10_000
+_REPR_CHARS = 2_000
 _MAX_DEPTH = 30
 _FRAMES = 5
 _NOTE_CHARS = 100
@@ -163,6 +164,17 @@ def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None 
         head += f", dtype {value.dtype}"
     part = "" if len(shown) == rows else f"first {len(shown)} rows:\n"
     return f"{head}\n{part}{body}"
+
+
+def short_repr(value: Any) -> str:
+    """The beginning of a value's `repr`, for the trace; or that it has none."""
+    try:
+        if type(value) in (str, bytes, list, tuple):
+            value = value[:_REPR_CHARS]
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001  a user's class with a broken repr must not end the run
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return text if len(text) <= _REPR_CHARS else text[:_REPR_CHARS] + "…"
 
 
 # -- bounds and errors ------------------------------------------------------------------------------------------------

@@ -25,6 +25,9 @@ from nbagent.notebook.cell_outputs import CellOutputs
 from nbagent.notebook.running import run_and_tell
 from nbagent.notebook.variables import SECRET, brief, names_of, signature_text
 
+#: Their names.
+KERNEL_TOOLS = ("list_variables", "describe_variable", "peek_dataframe", "read_cell_outputs", "run_code")
+
 _LISTED = 200
 _ROWS = 50
 _SOURCE = 6_000
@@ -32,10 +35,9 @@ _CODE_SECONDS = 60.0
 
 
 def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE_SECONDS) -> list[FunctionDefinition]:
-    """The tools `list_variables`, `describe_variable`, `peek_dataframe`, `read_cell_outputs` and `run_code`.
+    """The `KERNEL_TOOLS`, for `Agent(tools=…)`. `namespace` is the notebook's unless given.
 
-    They are for `Agent(tools=…)`. `namespace` is the notebook's unless given. `run_code` asks for approval before each
-    call; its code may take `seconds`.
+    `run_code` asks for approval before each call; its code may take `seconds`. Without a notebook no cells can be read.
     """
     shell = get_ipython()
     if namespace is None:

@@ -14,6 +14,7 @@ from nbagent.errors import (
     ToolDeniedError,
 )
 from nbagent.functions import executor as executor_module
+from nbagent.functions import result_cache
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.formatting import NO_VALUE
 from nbagent.functions.registry import FunctionRegistry
@@ -79,7 +80,7 @@ async def test_the_cache(monkeypatch):
 
     now = [1000.0]
     clock = types.SimpleNamespace(monotonic=lambda: now[0], time=time.time, perf_counter=time.perf_counter)
-    monkeypatch.setattr(executor_module, "time", clock)
+    monkeypatch.setattr(result_cache, "time", clock)
     executor = executor_of(tool, options={"cache_ttl": 60})
     for arguments in ({"a": 1}, {"a": 1}, {"a": 2}):
         assert (await run(executor, **arguments)).content == NO_VALUE

@@ -197,3 +197,21 @@ async def test_a_generator_that_yields_too_much_is_stopped(monkeypatch, is_async
     outcome = await run(executor_of(acount if is_async else count), "acount" if is_async else "count")
     assert outcome.is_error
     assert "yielded more than 100 items" in outcome.content
+
+
+async def test_a_result_that_takes_long_to_show_does_not_hold_the_run_up():
+    """A lazy query runs when it is shown."""
+    shown = threading.Event()
+
+    class Lazy:
+        def __repr__(self):
+            shown.wait(30)
+            return "rows"
+
+    try:
+        outcome = await run(executor_of(lambda: Lazy(), timeout=0.05))
+    finally:
+        shown.set()
+    assert not outcome.is_error
+    assert isinstance(outcome.value, Lazy)
+    assert outcome.content == "<Lazy, which took too long to show>"

@@ -74,10 +74,11 @@ class CellOutputs:
             self._requests[number] = request
 
     def read(self, number: int | None = None) -> Content:
-        """A cell's source and what it gave; of the last one that is no question, where no number is given."""
+        """A cell's source and what it gave; without a number, of the last one that gave something and is no question."""
         sources = self._shell.history_manager.input_hist_raw
         if number is None:
-            number = next((n for n in range(len(sources) - 1, 0, -1) if not _asks(sources[n])), 0)
+            ran = [n for n in range(len(sources) - 1, 0, -1) if not _asks(sources[n])]
+            number = next(filter(self._gave, ran), next(iter(ran), 0))
         if not 0 < number < len(sources):
             raise ToolError(f"there is no cell In [{number}]: the last one is In [{len(sources) - 1}]")
         parts: list[Any] = [_text(f"In [{number}]:", sources[number])]
@@ -91,6 +92,9 @@ class CellOutputs:
         if all(part["type"] == "text" for part in parts):
             return "\n".join(part["text"] for part in parts)
         return parts
+
+    def _gave(self, number: int) -> bool:
+        return bool(self._given(number)) or number in self._kept("exceptions")
 
     def _given(self, number: int) -> list[tuple[str, Bundle]]:
         """What it printed, displayed and returned."""

@@ -109,7 +109,7 @@ class KernelTools:
         """Read a cell of the notebook and what it gave: what it printed, displayed and returned, or its error.
 
         Args:
-            number: the cell's number, as in In [7]; without it, the last cell that ran
+            number: the cell's number, as in In [7]; without it, the last cell that gave something
         """
         magics = self._shell.magics_manager.registry.get("AgentMagics")
         outputs = magics.outputs if magics is not None else CellOutputs(self._shell)

@@ -129,9 +129,10 @@ def test_an_error_is_read_without_colours(kernel):
     assert "\x1b" not in content
 
 
-def test_the_last_cell_is_the_one_before_the_question_and_its_plot_is_an_image(kernel):
+def test_the_last_cell_that_gave_something_is_read_and_its_plot_is_an_image(kernel):
     ok(kernel.run("agent.provider = ScriptedProvider([FunctionCall('read_cell_outputs', {}, 'c'), 'A line.'])"))
     ok(kernel.run("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([3, 1, 2]);"))
+    ok(kernel.run("nothing = 1"))
     ok(kernel.run("%%agent\nWhat does the plot show?"))
     content = "agent.conversation_history[2].content"
     assert ok(kernel.run(f"[part['type'] for part in {content}]")).result == "['text', 'text', 'image']"

@@ -1,23 +1,21 @@
 """What the cells of a notebook gave, as far as their kernel knows: it forgets what it has sent, but for its history.
 
-IPython keeps what a cell returned, and since version 9 its error and what it printed. What cells displayed, plots above
-all, is kept here while the extension is loaded: that of the last cells.
+IPython keeps what a cell returned, and since version 9 what it printed. What the last cells displayed, plots above all,
+and their errors are kept here while the extension is loaded.
 """
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from typing import Any
 
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
-from nbagent.functions.formatting import format_result, shorten
+from nbagent.functions.formatting import format_error, format_result, shorten
 
 _CELLS = 50
 _IMAGE_CHARS = 2_000_000
 _TEXT_CHARS = 6_000
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _IMAGES = ("image/png", "image/jpeg")
 
 Bundle = dict[str, Any]
@@ -31,6 +29,7 @@ class CellOutputs:
         #: By the request that a cell came with: its displays, by `display_id` where they have one.
         self._displays: OrderedDict[str, dict[Any, Bundle]] = OrderedDict()
         self._requests: dict[int, str] = {}
+        self._errors: OrderedDict[int, str] = OrderedDict()
 
     def watch(self) -> None:
         """Keep what is displayed from now on."""
@@ -70,11 +69,17 @@ class CellOutputs:
         """A cell has ended, which had a number unless it was no cell of the history."""
         number = getattr(result, "execution_count", None)
         parent = self._shell.display_pub.parent_header
-        if number is not None and (request := parent.get("msg_id")):
+        if number is None:
+            return
+        if request := parent.get("msg_id"):
             self._requests[number] = request
+        if (error := result.error_in_exec or result.error_before_exec) is not None:
+            self._errors[number] = format_error(error)
+            while len(self._errors) > _CELLS:
+                self._errors.popitem(last=False)
 
     def read(self, number: int | None = None) -> Content:
-        """A cell's source and what it gave; without a number, of the last one that gave something and is no question."""
+        """A cell's source and what it gave; without a number, the last one's that gave something and is no question."""
         sources = self._shell.history_manager.input_hist_raw
         if number is None:
             ran = [n for n in range(len(sources) - 1, 0, -1) if not _asks(sources[n])]
@@ -84,9 +89,8 @@ class CellOutputs:
         parts: list[Any] = [_text(f"In [{number}]:", sources[number])]
         for kind, bundle in self._given(number):
             parts += _parts(kind, bundle)
-        if (error := self._kept("exceptions").get(number)) is not None:
-            trace = _ANSI.sub("", "\n".join(map(str, error.get("traceback") or ())))
-            parts.append(_text("Error:", trace or f"{error.get('ename')}: {error.get('evalue')}"))
+        if number in self._errors:
+            parts.append(_text("Raised:", self._errors[number]))
         if len(parts) == 1:
             parts.append(_text("No output is known."))
         if all(part["type"] == "text" for part in parts):
@@ -94,22 +98,19 @@ class CellOutputs:
         return parts
 
     def _gave(self, number: int) -> bool:
-        return bool(self._given(number)) or number in self._kept("exceptions")
+        return bool(self._given(number)) or number in self._errors
 
     def _given(self, number: int) -> list[tuple[str, Bundle]]:
         """What it printed, displayed and returned."""
-        printed = [(each.output_type, dict(each.bundle)) for each in self._kept("outputs").get(number, ())]
+        history = self._shell.history_manager
+        kept = getattr(history, "outputs", {}).get(number, ())  # older ones have none
+        printed = [(each.output_type, dict(each.bundle)) for each in kept]
         result = [item for item in printed if item[0] == "execute_result"]
-        returned = self._shell.history_manager.output_hist
-        if not result and number in returned:
-            result = [("execute_result", {"text/plain": str(format_result(returned[number]))})]
+        if not result and number in history.output_hist:
+            result = [("execute_result", {"text/plain": str(format_result(history.output_hist[number]))})]
         displays = self._displays.get(self._requests.get(number, ""), {}).values()
         streams = [item for item in printed if item[0] in ("out_stream", "err_stream")]
         return [*streams, *(("display_data", bundle) for bundle in displays), *result]
-
-    def _kept(self, what: str) -> dict[int, Any]:
-        """A part of IPython's history, which older ones do not have."""
-        return getattr(self._shell.history_manager, what, None) or {}
 
 
 def _asks(source: str) -> bool:

@@ -6,7 +6,6 @@ and their errors are kept here while the extension is loaded.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any
 
 from nbagent.core.messages import Content
@@ -14,6 +13,7 @@ from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_error, format_result, shorten
 
 _CELLS = 50
+_DISPLAYS = 50  # of one cell
 _IMAGE_CHARS = 2_000_000
 _TEXT_CHARS = 6_000
 _IMAGES = ("image/png", "image/jpeg")
@@ -27,9 +27,9 @@ class CellOutputs:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         #: By the request that a cell came with: its displays, by `display_id` where they have one.
-        self._displays: OrderedDict[str, dict[Any, Bundle]] = OrderedDict()
+        self._displays: dict[str, dict[Any, Bundle]] = {}
         self._requests: dict[int, str] = {}
-        self._errors: OrderedDict[int, str] = OrderedDict()
+        self._errors: dict[int, str] = {}
 
     def watch(self) -> None:
         """Keep what is displayed from now on."""
@@ -39,9 +39,8 @@ class CellOutputs:
 
     def unwatch(self) -> None:
         """Keep nothing any more."""
-        if hasattr(self._shell.display_pub, "register_hook") and self._shell.display_pub.unregister_hook(
-            self._published
-        ):
+        publisher = self._shell.display_pub
+        if hasattr(publisher, "register_hook") and publisher.unregister_hook(self._published):
             self._shell.events.unregister("post_run_cell", self._ran)
 
     def _published(self, message: Any) -> Any:
@@ -61,9 +60,9 @@ class CellOutputs:
             return
         request = message.get("parent_header", {}).get("msg_id", "")
         displays = self._displays.setdefault(request, {})
-        displays[display_id or len(displays)] = bundle
-        while len(self._displays) > _CELLS:
-            self._displays.popitem(last=False)
+        displays[display_id or object()] = bundle
+        _forget(displays, _DISPLAYS)
+        _forget(self._displays, _CELLS)
 
     def _ran(self, result: Any) -> None:
         """A cell has ended, which had a number unless it was no cell of the history."""
@@ -75,8 +74,7 @@ class CellOutputs:
             self._requests[number] = request
         if (error := result.error_in_exec or result.error_before_exec) is not None:
             self._errors[number] = format_error(error)
-            while len(self._errors) > _CELLS:
-                self._errors.popitem(last=False)
+            _forget(self._errors, _CELLS)
 
     def read(self, number: int | None = None) -> Content:
         """A cell's source and what it gave; without a number, the last one's that gave something and is no question."""
@@ -108,9 +106,15 @@ class CellOutputs:
         result = [item for item in printed if item[0] == "execute_result"]
         if not result and number in history.output_hist:
             result = [("execute_result", {"text/plain": str(format_result(history.output_hist[number]))})]
-        displays = self._displays.get(self._requests.get(number, ""), {}).values()
+        displays = list(self._displays.get(self._requests.get(number, ""), {}).values())
         streams = [item for item in printed if item[0] in ("out_stream", "err_stream")]
         return [*streams, *(("display_data", bundle) for bundle in displays), *result]
+
+
+def _forget(kept: dict[Any, Any], most: int) -> None:
+    """Drop the oldest where there is too much."""
+    while len(kept) > most:
+        del kept[next(iter(kept))]
 
 
 def _asks(source: str) -> bool:

@@ -147,9 +147,11 @@ def test_what_is_kept_of_displays_has_an_end(kernel):
     ok(kernel.run("outputs = get_ipython().magics_manager.registry['AgentMagics'].outputs"))
     large = ok(kernel.run("display({'text/plain': 'x' * 10**6, 'image/png': 'A' * 10**7}, raw=True)"))
     assert len(call(kernel, "read_cell_outputs", number=number_of(large))[1]) < 8_000
+    many = ok(kernel.run("for n in range(200): display(n)"))
+    content = call(kernel, "read_cell_outputs", number=number_of(many))[1]
+    assert (content.count("Displayed:"), content[-3:]) == (50, "199")
     for _ in range(60):
         kernel.send("display(1)")
-    ok(kernel.run("1"))
     assert int(ok(kernel.run("len(outputs._displays)")).result) <= 50
     assert call(kernel, "read_cell_outputs", number=number_of(large))[1].endswith("No output is known.")
 

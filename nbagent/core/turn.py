@@ -49,9 +49,10 @@ class Turn:
     async def ask(self) -> AsyncGenerator[Event]:
         """Send the history, pass on the answer as it comes."""
         run = self.run
-        async with aclosing(self._sum_up()) as summing:
-            async for event in summing:
-                yield event
+        if run.context.strategy == "summarise" and (oldest := run.context.oldest()):
+            async with aclosing(self._sum_up(oldest)) as summing:
+                async for event in summing:
+                    yield event
         if done := run.context.prepare():
             yield run.emit(events.Context(done))
         messages = list(run.context.messages)
@@ -77,24 +78,23 @@ class Turn:
         for event in self._complete(response):
             yield event
 
-    async def _sum_up(self) -> AsyncGenerator[Event]:
-        """Let the model sum up what is oldest in a history over its limits, where that is the strategy.
+    async def _sum_up(self, oldest: list[list[LLMMessage]]) -> AsyncGenerator[Event]:
+        """Let the model sum up what is oldest in a history over its limits, part by part.
 
         A summary that can't be had is no reason to stop: then the messages are dropped without one. One that stands
         alone is not summed up again, which would win nothing.
         """
         run = self.run
-        parts = run.context.oldest() if run.context.strategy == "summarise" else []
-        for oldest in [part for part in parts if not all(message.is_summary for message in part)]:
-            yield run.emit(events.Context(f"summarising {len(oldest)} old messages"))
+        for part in [part for part in oldest if not all(message.is_summary for message in part)]:
+            yield run.emit(events.Context(f"summarising {len(part)} old messages"))
             context = copy_context()
             context.run(working_for.set, run)
             try:
-                summary = await asyncio.create_task(run.summarise(oldest), context=context)
+                summary = await asyncio.create_task(run.summarise(part), context=context)
             except NbagentError as error:
                 yield run.emit(events.Context(f"no summary: {error}"))
                 return
-            run.context.drop(oldest, summary)
+            run.context.drop(part, summary)
 
     def _exchanged(self, exchange: Exchange) -> None:
         """An HTTP exchange has ended, however it did."""

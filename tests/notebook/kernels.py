@@ -117,10 +117,11 @@ class Kernel:
         self._manager.shutdown_kernel()  # gently, so that its coverage is written
 
     def send(self, code: str, allow_stdin: bool = True, cell_id: str | None = None) -> Cell:
-        """Queue a cell, with an id as front ends give one; does not wait."""
+        """Queue a cell, of a notebook's cell with this id; does not wait."""
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
         content |= {"allow_stdin": allow_stdin, "stop_on_error": False}
-        message = self.client.session.msg("execute_request", content, metadata={"cellId": cell_id} if cell_id else {})
+        metadata = {"cellId": cell_id} if cell_id else {}
+        message = self.client.session.msg("execute_request", content, metadata=metadata)
         self.client.shell_channel.send(message)
         cell = self._cells[message["header"]["msg_id"]] = Cell(message["header"]["msg_id"])
         return cell

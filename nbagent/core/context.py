@@ -6,7 +6,7 @@ the history starts with a user's message and no result ever stands without its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from nbagent.core.images import content_parts
@@ -170,16 +170,13 @@ class ContextManager:
             done.append("repaired the history")
             self.messages[:] = repaired
         if oldest := self.oldest():
-            for part in oldest:
-                self.drop(part)
-            done.append(f"trimmed {sum(map(len, oldest))} old messages")
+            self.drop(oldest)
+            done.append(f"trimmed {len(oldest)} old messages")
         self._valid = list(self.messages)
         return ", ".join(done)
 
-    def oldest(self) -> list[list[LLMMessage]]:
-        """The messages that must go so that both limits hold with some room: of the turns that are over, and then of
-        the one that goes on. An empty list where they hold now.
-        """
+    def oldest(self) -> list[LLMMessage]:
+        """The messages that must go so that both limits hold with some room; none where they hold now."""
         if not self.max_messages and not self.max_tokens:
             return []
         messages = sum(m.role != "system" for m in self.messages)
@@ -187,16 +184,23 @@ class ContextManager:
         if self._holds(messages, tokens, 1.0):
             return []
         estimated = sum(map(estimate_tokens, self.messages)) or 1
-        going: list[list[LLMMessage]] = []
-        for groups in self._droppable():
-            going.append([])
-            for group in groups:
-                if self._holds(messages, tokens, TRIM_TO):
-                    break
-                going[-1] += group
-                messages -= len(group)
-                tokens -= round(sum(map(estimate_tokens, group)) * self.get_tokens() / estimated)
-        return [part for part in going if part]
+        going: list[LLMMessage] = []
+        for group in self._droppable():
+            if self._holds(messages, tokens, TRIM_TO):
+                break
+            going += group
+            messages -= len(group)
+            tokens -= round(sum(map(estimate_tokens, group)) * self.get_tokens() / estimated)
+        return going
+
+    def parts(self, messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
+        """Messages of the turns that are over, and those of the one that goes on: each part has its own summary.
+
+        One that is nothing but a summary is left out: summed up again it would win nothing.
+        """
+        current = set(map(id, _split(self.messages, _opens_turn)[-1])) if self.messages else set()
+        parts = [[m for m in messages if (id(m) in current) is goes_on] for goes_on in (False, True)]
+        return [part for part in parts if not all(m.is_summary for m in part)]
 
     def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
         """Take these messages out; a summary of them takes their place, as a user's message that opens no turn.
@@ -207,12 +211,11 @@ class ContextManager:
         scale = self.get_tokens() / (sum(map(estimate_tokens, self.messages)) or 1)
         going = set(map(id, messages))
         kept = [m for m in self.messages if id(m) not in going]
-        if summary:
+        if summary and len(kept) < len(self.messages):  # a conversation that was cleared meanwhile stays so
             turn = _split(self.messages, _opens_turn)[-1]
-            if going <= set(map(id, turn)):
-                place = next(index for index, m in enumerate(kept) if m is turn[0]) + 1
-            else:
-                place = sum(m.role == "system" for m in kept)
+            question = turn[0] if going <= set(map(id, turn)) else None
+            after_system = sum(m.role == "system" for m in kept)
+            place = next((index + 1 for index, m in enumerate(kept) if m is question), after_system)
             kept.insert(place, LLMMessage("user", SUMMARY_INTRODUCTION + summary, is_summary=True))
         self.messages[:] = kept
         self._counted = (len(kept), round(sum(map(estimate_tokens, kept)) * scale))
@@ -223,13 +226,12 @@ class ContextManager:
             or (self.max_tokens and tokens > self.max_tokens * share)
         )
 
-    def _droppable(self) -> Iterator[list[list[LLMMessage]]]:
-        """What can go, oldest first: whole turns; then rounds of the last turn, but for its last one."""
+    def _droppable(self) -> list[list[LLMMessage]]:
+        """What can go, oldest first: whole turns, then rounds of the last turn, but for its last one."""
         said = [m for m in self.messages if m.role != "system"]
         turns = _split(said, _opens_turn)
         rounds = _split(turns[-1], _opens_round)[1:-1] if turns else []
-        for groups in (turns[:-1], rounds):
-            yield [group for group in groups if not any(m.pinned for m in group)]
+        return [group for group in [*turns[:-1], *rounds] if not any(m.pinned for m in group)]
 
 
 def _opens_turn(message: LLMMessage) -> bool:

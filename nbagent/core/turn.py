@@ -78,14 +78,13 @@ class Turn:
         for event in self._complete(response):
             yield event
 
-    async def _sum_up(self, oldest: list[list[LLMMessage]]) -> AsyncGenerator[Event]:
-        """Let the model sum up what is oldest in a history over its limits, part by part.
+    async def _sum_up(self, oldest: list[LLMMessage]) -> AsyncGenerator[Event]:
+        """Let the model sum up what is oldest in a history over its limits.
 
-        A summary that can't be had is no reason to stop: then the messages are dropped without one. One that stands
-        alone is not summed up again, which would win nothing.
+        A summary that can't be had is no reason to stop: then the messages are dropped without one.
         """
         run = self.run
-        for part in [part for part in oldest if not all(message.is_summary for message in part)]:
+        for part in run.context.parts(oldest):
             yield run.emit(events.Context(f"summarising {len(part)} old messages"))
             context = copy_context()
             context.run(working_for.set, run)

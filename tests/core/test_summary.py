@@ -110,6 +110,18 @@ async def test_what_went_before_a_long_turn_has_a_summary_of_its_own_which_undo_
     assert len(agent.conversation_history) == 2
 
 
+def test_what_was_cleared_meanwhile_leaves_no_summary():
+    context = ContextManager()
+    context.take("question")
+    asked = list(context.messages)
+    context.clear()
+    context.drop(asked, "They asked.")
+    assert context.messages == []
+    context.take("again")
+    context.drop(list(context.messages), "They asked.")
+    assert [m.is_summary for m in context.messages] == [True]
+
+
 def test_a_summary_is_saved_as_one():
     message = LLMMessage("user", "Summary", is_summary=True)
     assert LLMMessage.from_dict(message.to_dict()) == message

@@ -26,7 +26,7 @@
     │   └── ToolExecutionError            the function raised; the original is `__cause__`
     ├── ReplayError                       a replay has no answer to a request; `.difference` tells why
     ├── ExtractionError                   no answer of the model fitted the wanted type; `.answer` is the last one
-    └── AgentBusyError                    a run was started from inside one of the agent's own tools
+    └── AgentBusyError                    the agent is in a run that could not end before the new one
 
 Texts name the value and the remedy. No text, attribute or repr ever holds a key.
 """
@@ -216,4 +216,4 @@ class ReplayError(NbagentError):
 
 
 class AgentBusyError(NbagentError):
-    """A run was started from inside one of the same agent's own tools, which would wait for itself."""
+    """A run would wait for itself: it was started inside a tool of the same agent, or by a call that blocks another."""

@@ -322,3 +322,14 @@ def test_the_key_is_in_no_error_repr_or_trace():
     seen = [str(caught.value), repr(caught.value), repr(caught.value.__dict__), repr(agent), repr(agent.trace)]
     seen += [agent.trace.runs.to_csv(), agent.trace.calls.to_csv(), agent.trace.events.to_csv()]
     assert marker not in "".join(seen)
+
+
+@pytest.mark.parametrize("question", ["", " \n"])
+async def test_an_empty_question_is_an_error_that_changes_nothing(question):
+    agent = Agent(ScriptedProvider(["one", "two"]))
+    await agent.chat("first")
+    with pytest.raises(ConfigurationError, match="is empty"):
+        await agent.chat(question)
+    assert [m.text for m in agent.conversation_history] == ["first", "one"]
+    assert len(agent.provider.requests) == 1
+    assert (await agent.chat("second")).content == "two"

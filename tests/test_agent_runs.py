@@ -19,7 +19,6 @@ from nbagent import (
 )
 from nbagent.core.events import Text, Thinking
 from nbagent.core.repair import NO_RESULT
-from nbagent.errors import AgentBusyError
 
 
 def add(a: int, b: int) -> int:
@@ -97,39 +96,6 @@ async def test_a_dropped_stream_does_not_block_the_next_run():
     assert (await asyncio.wait_for(agent.chat("and?"), 5)).content == "fine"
 
 
-async def test_runs_on_one_agent_follow_each_other():
-    agent = Agent(ScriptedProvider(["first answer", "second answer"], delay=0.001))
-    results = await asyncio.gather(agent.chat("first"), agent.chat("second"))
-    assert [r.content for r in results] == ["first answer", "second answer"]
-    assert [m.content for m in agent.conversation_history] == ["first", "first answer", "second", "second answer"]
-
-
-@pytest.mark.parametrize("blocking", [True, False])
-async def test_asking_the_agent_from_its_own_tool_is_an_error_not_a_deadlock(blocking):
-    def again_sync() -> str:
-        return agent.chat_sync("inner").content
-
-    async def again_async() -> str:
-        return (await agent.chat("inner")).content
-
-    tool = again_sync if blocking else again_async
-    provider = ScriptedProvider([call(tool.__name__), "done"])
-    agent = Agent(provider, tools=[tool])
-    result = await asyncio.wait_for(agent.chat("outer"), 10)
-    assert AgentBusyError.__name__ in provider.requests[1][0][-1].content
-    assert result.content == "done"
-
-
-async def test_another_agent_inside_a_tool_is_fine():
-    inner = Agent(ScriptedProvider(["from inside"]))
-
-    def ask() -> str:
-        return inner.chat_sync("x").content
-
-    outer = Agent(ScriptedProvider([call("ask"), "ok"]), tools=[ask])
-    assert (await outer.chat("x")).function_calls[0]["result"] == "from inside"
-
-
 async def test_main_thread_tools_run_on_the_main_thread():
     def where() -> str:
         return threading.current_thread().name
@@ -168,77 +134,6 @@ def test_a_tool_that_raises_these_does_not_end_the_loop(error):
 
     agent = Agent(ScriptedProvider([call("leave"), "still here"]), tools=[leave])
     assert agent.chat_sync("x").content == "still here"
-
-
-def test_asking_inside_a_plain_for_over_the_same_agent_is_an_error():
-    agent = Agent(ScriptedProvider(["a b", "c"]))
-    for event in agent.chat_stream("x"):
-        if event.type == "text":
-            with pytest.raises(AgentBusyError):
-                agent.chat_sync("y")
-    assert agent.chat_sync("z").content == "c"
-
-
-async def test_asking_inside_an_async_for_over_the_same_agent_is_an_error():
-    agent = Agent(ScriptedProvider(["a b", "c"]))
-    async for event in agent.chat_stream("x"):
-        if event.type == "text":
-            with pytest.raises(AgentBusyError):
-                await agent.chat("y")
-    assert (await agent.chat("z")).content == "c"
-
-
-@pytest.mark.parametrize("leaves", [False, True], ids=["inside", "after a break"])
-async def test_a_blocking_call_that_holds_up_the_run_it_waits_for_is_an_error(leaves):
-    agent = Agent(ScriptedProvider(["a b c", "fine"]))
-    async for event in agent.chat_stream("x"):
-        if event.type == "text":
-            if leaves:
-                break
-            with pytest.raises(AgentBusyError):
-                agent.chat_sync("y")
-    if leaves:
-        with pytest.raises(AgentBusyError):  # the stream is closed as soon as the event loop runs
-            agent.chat_sync("y")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0.01)
-    assert agent.chat_sync("z").content == "fine"
-
-
-async def test_asking_from_a_callback_is_an_error():
-    agent = Agent(ScriptedProvider(["a", "b"]))
-
-    class Handler(StreamingHandler):
-        async def on_token(self, token):
-            await agent.chat("inner")
-
-    with pytest.raises(AgentBusyError):
-        await agent.chat("x", handler=Handler())
-    assert (await agent.chat("y")).content == "b"
-
-
-async def test_a_task_started_meanwhile_waits_for_its_turn():
-    agent, following = Agent(ScriptedProvider(["a b", "c"])), None
-    async for _ in agent.chat_stream("x"):
-        following = following or asyncio.create_task(agent.chat("y"))
-    assert (await following).content == "c"
-
-
-async def test_a_task_that_a_tool_left_behind_may_ask_later():
-    later, over = [], asyncio.Event()
-
-    async def remind() -> str:
-        async def ask():
-            await over.wait()
-            return await agent.chat("inner")
-
-        later.append(asyncio.create_task(ask()))
-        return "will do"
-
-    agent = Agent(ScriptedProvider([call("remind"), "ok", "reminded"]), tools=[remind])
-    await agent.chat("x")
-    over.set()
-    assert (await later[0]).content == "reminded"
 
 
 async def test_a_stream_closed_between_two_calls_leaves_no_tool_running():

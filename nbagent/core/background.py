@@ -183,33 +183,38 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class RunQueue:
-    """First in, first out, across event loops and threads. `await queue.enter()`, later `queue.leave()`."""
+    """First in, first out, across event loops and threads. `await queue.enter(who)`, later `queue.leave()`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: Whose turn it is; for whoever uses the queue.
-        self.holder: Any = None
         #: Who may be in it, weakly, by id; for whoever uses the queue.
         self.members: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._busy = False
-        self._waiting: deque[Future[None]] = deque()
+        self._holder: Any = None
+        self._waiting: deque[tuple[Future[None], Any]] = deque()
 
-    async def enter(self) -> None:
+    @property
+    def ahead(self) -> list[Any]:
+        """Whose turn it is, and who waits for it, in order."""
+        with self._lock:
+            return [who for who in (self._holder, *(who for _, who in self._waiting)) if who is not None]
+
+    async def enter(self, who: Any = None) -> None:
         """Wait for the turn. A cancelled waiter loses its place and hands on what it may have got."""
         with self._lock:
             if not self._busy:
-                self._busy = True
+                self._busy, self._holder = True, who
                 return
-            mine: Future[None] = Future()
+            mine: tuple[Future[None], Any] = Future(), who
             self._waiting.append(mine)
         try:
-            await asyncio.wrap_future(mine)
+            await asyncio.wrap_future(mine[0])
         except asyncio.CancelledError:
             with self._lock:
                 waiting = mine in self._waiting
                 if waiting:
                     self._waiting.remove(mine)
-            if not waiting and not mine.cancelled():  # the turn had just come
+            if not waiting and not mine[0].cancelled():  # the turn had just come
                 self.leave()
             raise
 
@@ -217,8 +222,8 @@ class RunQueue:
         """Let the next one in."""
         with self._lock:
             while self._waiting:
-                following = self._waiting.popleft()
+                following, self._holder = self._waiting.popleft()
                 if following.set_running_or_notify_cancel():
                     following.set_result(None)
                     return
-            self._busy = False
+            self._busy, self._holder = False, None

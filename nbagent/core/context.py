@@ -6,12 +6,13 @@ the history starts with a user's message and no result ever stands without its c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from nbagent.core.images import content_parts
 from nbagent.core.messages import LLMMessage, Usage, as_messages, is_message, listed
 from nbagent.core.repair import GO_ON, is_blank, repair
+from nbagent.errors import ConfigurationError
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
 TRIM_TO = 0.75
@@ -69,9 +70,19 @@ class ContextManager:
         self.messages.append(message)
 
     def take(self, message: Any) -> list[LLMMessage]:
-        """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended."""
+        """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended.
+
+        A question without content raises ConfigurationError and changes nothing: `repair` would leave it out, and the
+        model would be asked to go on from its own last answer.
+        """
         items = listed(message)
         messages = as_messages(message if items is None else items)
+        if not messages or (messages[-1].role == "user" and is_blank(messages[-1])):
+            asked = messages[-1].content if messages else message
+            raise ConfigurationError(
+                f"The question {asked!r:.60} is empty. Write what you want to know or have done; to let the model go "
+                'on where it stopped, ask "Continue."'
+            )
         if items is not None and any(map(is_message, items)):
             self.replace_history(messages)
         else:
@@ -91,8 +102,11 @@ class ContextManager:
         self.replace_history([])
 
     def undo(self, to: LLMMessage | None = None) -> list[LLMMessage]:
-        """Take back the last turn: everything from the last user message on, or from `to` on. Returns it."""
-        starts = [i for i, m in enumerate(self.messages) if (m.role == "user" if to is None else m is to)]
+        """Take back the last turn: everything from the last user message on, or from `to` on. Returns it.
+
+        The summary of turns that were dropped stays: it is no turn.
+        """
+        starts = [i for i, m in enumerate(self.messages) if (m.opens_turn if to is None else m is to)]
         if not starts:
             return []
         removed = self.messages[starts[-1] :]
@@ -186,17 +200,30 @@ class ContextManager:
             tokens -= round(sum(map(estimate_tokens, group)) * self.get_tokens() / estimated)
         return going
 
-    def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
-        """Take these messages out; a summary of them takes their place, as a user's message.
+    def parts(self, messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
+        """Messages of the turns that are over, and those of the one that goes on: each part has its own summary.
 
-        What stays is estimated in the vendor's measure, as far as it has counted.
+        One that is nothing but a summary is left out: summed up again it would win nothing.
+        """
+        current = set(map(id, _split(self.messages, _opens_turn)[-1])) if self.messages else set()
+        parts = [[m for m in messages if (id(m) in current) is goes_on] for goes_on in (False, True)]
+        return [part for part in parts if not all(m.is_summary for m in part)]
+
+    def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
+        """Take these messages out; a summary of them takes their place, as a user's message that opens no turn.
+
+        It stands behind the system message, or, where all of them belong to the last turn, behind its question. What
+        stays is estimated in the vendor's measure, as far as it has counted.
         """
         scale = self.get_tokens() / (sum(map(estimate_tokens, self.messages)) or 1)
         going = set(map(id, messages))
         kept = [m for m in self.messages if id(m) not in going]
-        if summary:
+        if summary and len(kept) < len(self.messages):  # a conversation that was cleared meanwhile stays so
+            turn = _split(self.messages, _opens_turn)[-1]
+            question = turn[0] if going <= set(map(id, turn)) else None
             after_system = sum(m.role == "system" for m in kept)
-            kept.insert(after_system, LLMMessage("user", SUMMARY_INTRODUCTION + summary))
+            place = next((index + 1 for index, m in enumerate(kept) if m is question), after_system)
+            kept.insert(place, LLMMessage("user", SUMMARY_INTRODUCTION + summary, is_summary=True))
         self.messages[:] = kept
         self._counted = (len(kept), round(sum(map(estimate_tokens, kept)) * scale))
 
@@ -209,16 +236,24 @@ class ContextManager:
     def _droppable(self) -> list[list[LLMMessage]]:
         """What can go, oldest first: whole turns, then rounds of the last turn, but for its last one."""
         said = [m for m in self.messages if m.role != "system"]
-        turns = _split(said, at="user")
-        rounds = _split(turns[-1], at="assistant")[1:-1] if turns else []
+        turns = _split(said, _opens_turn)
+        rounds = _split(turns[-1], _opens_round)[1:-1] if turns else []
         return [group for group in [*turns[:-1], *rounds] if not any(m.pinned for m in group)]
 
 
-def _split(messages: Sequence[LLMMessage], at: str) -> list[list[LLMMessage]]:
-    """Groups that each begin with a message of this role, and what comes before the first."""
+def _opens_turn(message: LLMMessage) -> bool:
+    return message.opens_turn
+
+
+def _opens_round(message: LLMMessage) -> bool:
+    return message.role == "assistant" or message.is_summary
+
+
+def _split(messages: Sequence[LLMMessage], opens: Callable[[LLMMessage], bool]) -> list[list[LLMMessage]]:
+    """Groups that each begin with a message that opens one, and what comes before the first."""
     groups: list[list[LLMMessage]] = []
     for message in messages:
-        if message.role == at or not groups:
+        if opens(message) or not groups:
             groups.append([])
         groups[-1].append(message)
     return groups

@@ -63,14 +63,19 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
 async def _take_place(ticket: Ticket) -> None:
     """Wait until the agent's earlier runs are over, unless they wait for this one."""
     queue = ticket.queue
-    held = queue.holder
-    if any(outer.alive and outer.queue is queue for outer in inside.get()) or (held and held.waits_for_us()):
+    ahead: list[Ticket] = queue.ahead
+    if any(outer.alive and outer.queue is queue for outer in inside.get()) or any(run.is_read_here for run in ahead):
         raise AgentBusyError(
             "this agent is in the middle of a run that waits for this call, which would wait for that run. Finish or "
             "close its stream first; inside a tool or a handler, ask another agent (agent.fork() makes one)"
         )
-    await queue.enter()
-    queue.holder, ticket.alive = ticket, True
+    if any(run.is_held_up for run in ahead):
+        raise AgentBusyError(
+            "an earlier question to this agent can't go on, since this blocking call holds up the event loop that it "
+            "was asked on. Use `await agent.chat(...)` here, or await the earlier question first"
+        )
+    await queue.enter(ticket)
+    ticket.alive = True
 
 
 def _started(run: Run, prompt: Sequence[LLMMessage]) -> Event:

@@ -53,7 +53,8 @@ class LLMMessage:
     `tool_calls` belongs to assistant messages; `tool_call_id` and `name` (the function) to tool messages.
     `provider_extras` is what a vendor wants back unread (`{"vendor": "claude", ...}`): it is replayed byte for byte to
     that vendor and ignored by every other. `is_error` marks a tool message that reports a failure, `interrupted` an
-    assistant message that was cut off, `pinned` one that is kept when a long history is made shorter.
+    assistant message that was cut off, `pinned` one that is kept when a long history is made shorter, `is_summary` a
+    user message that stands for what was made shorter.
     """
 
     role: str
@@ -65,6 +66,7 @@ class LLMMessage:
     is_error: bool = False
     interrupted: bool = False
     pinned: bool = False
+    is_summary: bool = False
     #: Encoded forms, kept by codecs under a key of their own: a long conversation is encoded once.
     wire: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -77,12 +79,17 @@ class LLMMessage:
         """The text of the content, image parts left out."""
         return text_of(self.content)
 
+    @property
+    def opens_turn(self) -> bool:
+        """Whether the user speaks here: a turn is this message and all up to the next such one."""
+        return self.role == "user" and not self.is_summary
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data; fields with their default value are left out."""
         data: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             data["tool_calls"] = [call.to_dict() for call in self.tool_calls]
-        for key in ("name", "tool_call_id", "provider_extras", "is_error", "interrupted", "pinned"):
+        for key in ("name", "tool_call_id", "provider_extras", "is_error", "interrupted", "pinned", "is_summary"):
             if value := getattr(self, key):
                 data[key] = value
         return data
@@ -228,6 +235,8 @@ class ToolOutcome:
     started: float = 0.0  # seconds since the epoch
     duration_s: float = 0.0
     function_version: str = ""
+    cell_id_of_definition: str | None = None
+    value_repr: str = ""
     denied: bool = False
 
 

@@ -28,15 +28,16 @@ class Ticket:
     #: The iterator that it reads them from; gone when it was dropped by a `break`.
     iterator: weakref.ref[Any] | None = None
 
-    def waits_for_us(self) -> bool:
-        """Whether this run can't end before the current task does, which would wait for itself.
-
-        It is read by the same task; or on an event loop that stands still, for a blocking call waits there for us.
-        """
-        if not self.alive or self.reader is None:
-            return False
+    @property
+    def is_read_here(self) -> bool:
+        """Whether the current task reads this run, which can't go on before that task does."""
         dropped = self.iterator is not None and self.iterator() is None
-        return self.reader.get_loop() in held_up.get() or (not dropped and self.reader is asyncio.current_task())
+        return self.alive and not dropped and self.reader is asyncio.current_task()
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether it is read on an event loop that stands still, for a blocking call waits there for us."""
+        return self.reader is not None and self.reader.get_loop() in held_up.get()
 
 
 #: The runs whose tools, or whose plain `for`, this context is inside of.

@@ -79,20 +79,21 @@ class Turn:
             yield event
 
     async def _sum_up(self, oldest: list[LLMMessage]) -> AsyncGenerator[Event]:
-        """Let the model sum up the oldest turns of a history over its limits.
+        """Let the model sum up what is oldest in a history over its limits.
 
-        A summary that can't be had is no reason to stop: then the turns are dropped without one.
+        A summary that can't be had is no reason to stop: then the messages are dropped without one.
         """
         run = self.run
-        yield run.emit(events.Context(f"summarising {len(oldest)} old messages"))
-        context = copy_context()
-        context.run(working_for.set, run)
-        try:
-            summary = await asyncio.create_task(run.summarise(oldest), context=context)
-        except NbagentError as error:
-            yield run.emit(events.Context(f"no summary: {error}"))
-        else:
-            run.context.drop(oldest, summary)
+        for part in run.context.parts(oldest):
+            yield run.emit(events.Context(f"summarising {len(part)} old messages"))
+            context = copy_context()
+            context.run(working_for.set, run)
+            try:
+                summary = await asyncio.create_task(run.summarise(part), context=context)
+            except NbagentError as error:
+                yield run.emit(events.Context(f"no summary: {error}"))
+                return
+            run.context.drop(part, summary)
 
     def _exchanged(self, exchange: Exchange) -> None:
         """An HTTP exchange has ended, however it did."""

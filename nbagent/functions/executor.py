@@ -14,7 +14,6 @@ import logging
 import math
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
@@ -31,9 +30,12 @@ from nbagent.errors import (
     UnknownToolError,
 )
 from nbagent.functions.approval import Approver, answer_of, is_due
-from nbagent.functions.formatting import format_error, format_result, shorten
-from nbagent.functions.introspection import function_version, is_async
+from nbagent.functions.definition import cell_of, function_version
+from nbagent.functions.formatting import format_error, format_result, short_repr, shorten
+from nbagent.functions.generators import collected, collected_async
+from nbagent.functions.introspection import is_async
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.result_cache import ResultCache, cache_key
 from nbagent.functions.threads import in_thread
 
 logger = logging.getLogger("nbagent")
@@ -41,7 +43,6 @@ logger = logging.getLogger("nbagent")
 Around = Callable[[FunctionDefinition], AbstractContextManager[Any]]
 
 RETRY_DELAY_S = 0.2
-_CACHE_SIZE = 256
 _DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to go on."
 
 
@@ -92,7 +93,7 @@ class ToolExecutor:
         self.max_result_chars = max_result_chars
         self.around = around
         self.alone = alone
-        self._results = _ResultCache()
+        self._results = ResultCache()
 
     def list_functions(self) -> list[dict[str, Any]]:
         """What is offered to the model now."""
@@ -168,6 +169,7 @@ class ToolExecutor:
         if definition is None:
             raise unknown_tool(call.name, self.registry.names())
         run.facts["function_version"] = function_version(definition.func)
+        run.facts["cell_id_of_definition"] = cell_of(definition.func)
         if call.raw is not None:
             raise malformed_arguments(definition, call)
         arguments, run.facts["repaired"] = check_arguments(definition, call.arguments)
@@ -201,8 +203,8 @@ class ToolExecutor:
         """The function's value, from the cache where it is kept, after retries where it raised."""
         key = None
         if definition.cache_ttl is not None:
-            key = _cache_key(definition.name, run.facts["function_version"], run.call.arguments)
-        if key is not None and (kept := self._results.get(key)) is not None:
+            key = cache_key(definition.name, run.facts["function_version"], run.call.arguments)
+        if key is not None and (kept := self._results.get(key, definition.func)) is not None:
             return kept[0]
         for attempt in range(definition.retries + 1):
             try:
@@ -214,21 +216,31 @@ class ToolExecutor:
                 logger.info("%s; attempt %d of %d", error, attempt + 1, definition.retries + 1)
                 await asyncio.sleep(RETRY_DELAY_S * 2**attempt)
         if key is not None and definition.cache_ttl is not None:
-            self._results.put(key, value, definition.cache_ttl)
+            self._results.put(key, value, definition.cache_ttl, definition.func)
         return value
 
     async def _success(self, run: _Run, value: Any) -> ToolOutcome:
         """The outcome of a function that returned. Values that may take long to write are written in a thread."""
         duration = time.perf_counter() - run.clock
-        is_small = value is None or isinstance(value, (str, bool, int, float))
+        kind = type(value).__name__
         try:
-            content = self.format_result(value) if is_small else await in_thread(self.format_result, value)
+            if value is None or isinstance(value, (str, bool, int, float)):
+                content, run.facts["value_repr"] = self._written(value)
+            else:
+                async with asyncio.timeout(self._limit_of(run.definition)):
+                    content, run.facts["value_repr"] = await in_thread(self._written, value)
+        except TimeoutError:
+            content = f"<{kind}, which took too long to show>"
         except Exception as error:  # noqa: BLE001  a repr is users' code, and the function has done its work
-            content = f"<{type(value).__name__}, which can't be shown: {type(error).__name__}: {error}>"
+            content = f"<{kind}, which can't be shown: {type(error).__name__}: {error}>"
         if run.facts.get("approval") == "edited":
             content = _with_note(content, run.call.arguments)
         content, chars, cut = shorten(content, self.max_result_chars)
         return replace(run.outcome(content, value=value, truncated=cut, result_chars=chars), duration_s=duration)
+
+    def _written(self, value: Any) -> tuple[Content, str]:
+        """For the model, and for the trace."""
+        return self.format_result(value), short_repr(value)
 
     def _failure(self, run: _Run, error: BaseException) -> ToolOutcome:
         facts: dict[str, Any] = {"is_error": True, "error": error}
@@ -257,18 +269,29 @@ class ToolExecutor:
 
     async def _call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
         """One call, in the right place and within its time."""
-        limit = definition.timeout if definition.timeout is not None else self.timeout
+        limit = self._limit_of(definition)
         place: list[str] = []
+        over = threading.Event()
         try:
-            async with asyncio.timeout(None if limit is None or math.isinf(limit) else limit):
-                return await self._dispatch(definition, arguments, place)
+            async with asyncio.timeout(limit):
+                return await self._dispatch(definition, arguments, place, over)
         except TimeoutError:
             runs_on = f" Its thread, {place[0]}, can't be stopped and runs on." if place else ""
             message = f"{definition.name} did not return within {limit:g} s.{runs_on}"
             logger.warning(message)
             raise ToolTimeoutError(message, tool=definition.name) from None
+        finally:
+            over.set()
 
-    async def _dispatch(self, definition: FunctionDefinition, arguments: dict[str, Any], place: list[str]) -> Any:
+    def _limit_of(self, definition: FunctionDefinition | None) -> float | None:
+        """Seconds that a call, and writing what it gave, may take; None for no limit."""
+        own = definition.timeout if definition is not None else None
+        limit = self.timeout if own is None else own
+        return None if limit is None or math.isinf(limit) else limit
+
+    async def _dispatch(
+        self, definition: FunctionDefinition, arguments: dict[str, Any], place: list[str], over: threading.Event
+    ) -> Any:
         positional = definition.schema.positional if definition.schema else ()
         named = {name: value for name, value in arguments.items() if name not in positional}
         bound = functools.partial(
@@ -279,7 +302,7 @@ class ToolExecutor:
             place.append(threading.current_thread().name)
             with self._guard(definition):
                 value = bound()
-                return list(value) if inspect.isgenerator(value) else value
+                return collected(value, over) if inspect.isgenerator(value) else value
 
         value: Any
         if is_async(definition.func):
@@ -316,7 +339,7 @@ class ToolExecutor:
 async def _calling(bound: Callable[[], Any]) -> Any:
     """Call an async function, or exhaust an async generator."""
     value = bound()
-    return [item async for item in value] if inspect.isasyncgen(value) else await value
+    return await (collected_async(value) if inspect.isasyncgen(value) else value)
 
 
 async def _on_main(function: Callable[[], Any], definition: FunctionDefinition) -> Any:
@@ -344,27 +367,3 @@ def _with_note(content: Content, arguments: dict[str, Any]) -> Content:
     """The model must know that what ran is not what it asked for."""
     note = f"The user changed the arguments to {json.dumps(arguments, ensure_ascii=False, default=str)}.\n"
     return note + content if isinstance(content, str) else [{"type": "text", "text": note}, *content]
-
-
-def _cache_key(name: str, version: str, arguments: dict[str, Any]) -> str | None:
-    try:
-        return json.dumps([name, version, arguments], sort_keys=True)
-    except (TypeError, ValueError):  # Python objects, from a caller that is not a model
-        return None
-
-
-class _ResultCache:
-    """The latest results that are still fresh, by key; the value sits in a tuple, since None is a value too."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[float, Any]] = OrderedDict()
-
-    def get(self, key: str) -> tuple[Any] | None:
-        expires, value = self._kept.get(key, (0.0, None))
-        return (value,) if time.monotonic() < expires else None
-
-    def put(self, key: str, value: Any, ttl: float) -> None:
-        self._kept[key] = (time.monotonic() + ttl, value)
-        self._kept.move_to_end(key)
-        while len(self._kept) > _CACHE_SIZE:
-            self._kept.popitem(last=False)

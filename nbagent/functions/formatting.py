@@ -9,7 +9,7 @@ import itertools
 import json
 import sysconfig
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ _ROWS = 10
 _COLUMNS = 30
 _CELL_CHARS = 80
 _MAX_ITEMS = 10_000
+_MAX_CHARS = 1_000_000
+_MAX_BITS = 10_000
+_REPR_CHARS = 2_000
 _MAX_DEPTH = 30
 _FRAMES = 5
 _NOTE_CHARS = 100
@@ -46,9 +49,14 @@ def format_result(result: Any) -> Content:
         return [image_part(part) for part in result]
     if is_picture(result):
         return [image_part(result)]
-    if isinstance(result, (list, tuple)) and any(map(is_picture, result)):
-        return [part for item in result for part in _as_parts(format_result(item))]
+    if isinstance(result, (list, tuple)) and _holds_pictures(result):
+        return [part for item in result[:_MAX_ITEMS] for part in _as_parts(format_result(item))]
     return _text(result)
+
+
+def _holds_pictures(items: Sequence[Any]) -> bool:
+    """Whether some are pictures: one of each type is looked at, since there may be very many of one."""
+    return any(map(is_picture, {type(item): item for item in items[:_MAX_ITEMS]}.values()))
 
 
 def _as_parts(content: Content) -> list[dict[str, Any]]:
@@ -71,38 +79,57 @@ def _text(value: Any) -> str:
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
-def plain(value: Any, depth: int = 0) -> Any:
-    """Any value as JSON data; what has no JSON form becomes a text. Long collections are cut, with a note."""
-    if value is None or type(value) in (str, bool, int, float):
+class _Room:
+    """How much may still be written, in characters and items, all levels of a value together."""
+
+    def __init__(self) -> None:
+        self.left = _MAX_CHARS
+
+    def some_of(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The first items, while there is room."""
+        return itertools.takewhile(lambda _: self.left > 0, itertools.islice(items, _MAX_ITEMS))
+
+
+def plain(value: Any, depth: int = 0, room: _Room | None = None) -> Any:
+    """Any value as JSON data; what has no JSON form becomes a text. What is too much is cut, with a note."""
+    room = room or _Room()
+    room.left -= 1
+    if value is None or type(value) in (bool, float):
         return value
+    if type(value) is int:
+        return value if value.bit_length() < _MAX_BITS else f"<int of {value.bit_length()} bits>"
+    if type(value) is str:
+        text = value if len(value) <= room.left else f"{value[: max(room.left, 0)]}…"
+        room.left -= len(text)
+        return text
     if depth > _MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
-        pairs = {_key(key): plain(item, depth + 1) for key, item in itertools.islice(value.items(), _MAX_ITEMS)}
-        return pairs if len(value) <= _MAX_ITEMS else pairs | {"…": f"and {len(value) - _MAX_ITEMS} more"}
+        pairs = {_key(key): plain(item, depth + 1, room) for key, item in room.some_of(value.items())}
+        return pairs if len(value) <= len(pairs) else pairs | {"…": f"and {len(value) - len(pairs)} more"}
     if isinstance(value, (list, tuple, set, frozenset)):
-        items = [plain(item, depth + 1) for item in itertools.islice(value, _MAX_ITEMS)]
-        return items if len(value) <= _MAX_ITEMS else [*items, f"… and {len(value) - _MAX_ITEMS} more"]
+        items = [plain(item, depth + 1, room) for item in room.some_of(value)]
+        return items if len(value) <= len(items) else [*items, f"… and {len(value) - len(items)} more"]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)}
-    return _plain_object(value, depth)
+        return {each.name: plain(getattr(value, each.name), depth + 1, room) for each in dataclasses.fields(value)}
+    return _plain_object(value, depth, room)
 
 
-def _plain_object(value: Any, depth: int) -> Any:
+def _plain_object(value: Any, depth: int, room: _Room) -> Any:
     """The values of other libraries are known by their methods: none of these is imported for it."""
     if isinstance(value, enum.Enum):
-        return plain(value.value, depth + 1)
+        return plain(value.value, depth + 1, room)
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return f"<{type(value).__name__} of {len(value)} bytes>"
     if callable(getattr(type(value), "model_dump", None)):  # pydantic
-        return plain(value.model_dump(), depth + 1)
+        return plain(value.model_dump(), depth + 1, room)
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         if value.size <= _MAX_ITEMS:
-            return plain(value.tolist(), depth + 1)
+            return plain(value.tolist(), depth + 1, room)
         return f"{type(value).__name__} of shape {value.shape}, dtype {value.dtype}\n{value}"
-    table = _table(value)
+    table = table_text(value)
     return str(value) if table is None else table
 
 
@@ -112,13 +139,17 @@ def _key(key: Any) -> str:
     return ", ".join(map(str, data)) if isinstance(data, list) else str(data)
 
 
-def _table(value: Any) -> str | None:
-    """A data frame or a series, of pandas, polars or any that looks like theirs, as text; None for what is none."""
+def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
+    """A data frame or a series, of pandas, polars or any that looks like theirs, as text; None for what is none.
+
+    It has the first `n_rows`; unless given, all of a short table and ten of a long one. `columns`: only these.
+    """
     shape = getattr(value, "shape", None) if callable(getattr(type(value), "head", None)) else None
     if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape) or len(shape) not in (1, 2):
         return None
     rows = shape[0]
-    shown = value.head(rows if rows <= 2 * _ROWS else _ROWS)
+    shown = value.head(n_rows or (rows if rows <= 2 * _ROWS else _ROWS))
+    shown = shown[columns] if columns else shown
     if hasattr(shown, "to_string"):
         limits = {"max_cols": _COLUMNS, "max_colwidth": _CELL_CHARS} if len(shape) == 2 else {}
         body = shown.to_string(**limits)
@@ -126,13 +157,24 @@ def _table(value: Any) -> str | None:
         body = str(shown)
     head = f"{type(value).__name__}: {rows} rows" + (f" x {shape[1]} columns" if len(shape) == 2 else "")
     if len(shape) == 2:
-        dtypes = [f"{name}: {dtype}" for name, dtype in zip(value.columns, value.dtypes, strict=False)]
+        dtypes = [f"{name}: {dtype}" for name, dtype in zip(shown.columns, shown.dtypes, strict=False)]
         more = [f"… and {len(dtypes) - _COLUMNS} more"] if len(dtypes) > _COLUMNS else []
         head += f"\ndtypes: {', '.join(dtypes[:_COLUMNS] + more)}"
     else:
         head += f", dtype {value.dtype}"
     part = "" if len(shown) == rows else f"first {len(shown)} rows:\n"
     return f"{head}\n{part}{body}"
+
+
+def short_repr(value: Any) -> str:
+    """The beginning of a value's `repr`, for the trace; or that it has none."""
+    try:
+        if type(value) in (str, bytes, list, tuple):
+            value = value[:_REPR_CHARS]
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001  a user's class with a broken repr must not end the run
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return text if len(text) <= _REPR_CHARS else text[:_REPR_CHARS] + "…"
 
 
 # -- bounds and errors ------------------------------------------------------------------------------------------------

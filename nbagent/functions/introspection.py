@@ -1,15 +1,13 @@
-"""What can be known of a callable without calling it: the function behind it, its annotations, schema and version."""
+"""What can be known of a callable without calling it: the function behind it, its name, annotations and schema."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import sys
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 
@@ -54,10 +52,44 @@ def underlying(func: Any) -> Any:
             return made_by if isinstance(made_by, FunctionType) else func
         elif "__wrapped__" in getattr(func, "__dict__", ()):
             func = func.__wrapped__
+        elif (hidden := _hidden_behind(func)) is not None:
+            func = hidden
         elif not isinstance(func, FunctionType) and isinstance(_call_of(func), FunctionType):
             func = _call_of(func)
         else:
             return func
+
+
+def _hidden_behind(func: Any) -> FunctionType | None:
+    """The function that a decorator without `functools.wraps` hides: the only one that its wrapper closes over.
+
+    Such a wrapper has no docstring and takes nothing but `*args, **kwargs`.
+    """
+    if not isinstance(func, FunctionType) or func.__doc__ or not func.__closure__:
+        return None
+    code, takes_all = func.__code__, inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    if code.co_flags & takes_all != takes_all or code.co_argcount or code.co_kwonlyargcount:
+        return None
+    held = [value for value in closure_of(func).values() if isinstance(value, FunctionType)]
+    return held[0] if len(held) == 1 else None
+
+
+def closure_of(func: Any) -> dict[str, Any]:
+    """What a function closes over, by name; what is not assigned yet is left out."""
+    found = {}
+    for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=False):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
+
+
+def name_of(func: Any) -> str:
+    """The name that a function was defined under, through what decorates it; "" for a partial or another object."""
+    while (hidden := _hidden_behind(func)) is not None:
+        func = hidden
+    return str(getattr(func, "__name__", ""))
 
 
 def _call_of(thing: Any) -> Any:
@@ -67,6 +99,8 @@ def _call_of(thing: Any) -> Any:
 
 def signature_of(func: Callable[..., Any]) -> inspect.Signature:
     """The signature, annotations as they are. Raises ValueError or TypeError where there is none."""
+    while (hidden := _hidden_behind(func)) is not None:
+        func = hidden
     if sys.version_info >= (3, 14):
         import annotationlib
 
@@ -95,33 +129,3 @@ def is_async(func: Any) -> bool:
     if not inspect.isroutine(call) and not isinstance(call, type):
         call = _call_of(call)
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
-
-
-_VERSIONS: dict[int, tuple[weakref.ref[CodeType], str]] = {}
-
-
-def function_version(func: Callable[..., Any]) -> str:
-    """The first 12 hex digits of the SHA-256 of the function's source: it changes when the function is redefined."""
-    target = underlying(func)
-    code = getattr(target, "__code__", None)
-    if code is None:
-        return _digest(f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', type(target))}")
-    kept = _VERSIONS.get(id(code))
-    if kept is None or kept[0]() is not code:
-        # by identity: code objects of two cells compare equal where only defaults or annotations differ
-        key = id(code)
-        kept = (weakref.ref(code, lambda _: _VERSIONS.pop(key, None)), _digest(_source(target, code)))
-        _VERSIONS[key] = kept
-    return kept[1]
-
-
-def _source(target: Any, code: CodeType) -> str:
-    try:
-        return inspect.getsource(target)
-    except (OSError, TypeError):
-        constants = [item for item in code.co_consts if not isinstance(item, CodeType)]
-        return repr((code.co_code, code.co_names, code.co_varnames, constants, target.__defaults__))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]

@@ -1,7 +1,10 @@
 """Live tools: functions looked up by name, where they were defined, at each request.
 
 Redefine a function in any cell, and the next request sees the new body, signature and docstring; its options stay.
-Delete it, or bind its name to something else, and it is no longer offered, until the name is a function again.
+Delete it, or bind its name to something else, and it is no longer offered, until the name is a function again. So it
+is with methods (`shop.price` is looked up in the variable `shop`), and with lambdas, partials and callable objects,
+which go by the variable that holds them. A name that an edited cell no longer defines stays a tool as it stays a
+variable: `del` it.
 
 >>> @tool(approve=True)
 ... def shout(text: str) -> str:
@@ -14,45 +17,23 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from nbagent.errors import ConfigurationError
 from nbagent.functions.discovery import settings_of
-from nbagent.functions.introspection import underlying
+from nbagent.functions.introspection import name_of
+from nbagent.functions.places import Place, is_same
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(slots=True)
-class _Place:
-    """A name in a namespace. `bound` turns True when the name is first seen to be a function there.
-
-    Only a function that was defined in this namespace stands for the tool: a name that was bound to something else, be
-    it `os.system`, is not offered. A decorator runs before its function's name is bound; until then the function itself
-    stands for the name.
-    """
-
-    namespace: dict[str, Any]
-    name: str
-    bound: bool = False
-
-    def look_up(self, original: Callable[..., Any]) -> Callable[..., Any] | None:
-        """What the name means now, or None."""
-        found = self.namespace.get(self.name)
-        if found is not original and getattr(underlying(found), "__globals__", None) is not self.namespace:
-            found = None
-        self.bound = self.bound or found is not None
-        return found if self.bound else original
-
-
 class LiveRegistry(FunctionRegistry):
-    """A registry whose functions are looked up by name where they have one; methods, closures and lambdas are kept."""
+    """A registry whose functions are looked up at each request where they were defined; see `Place`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, Place] = {}
 
     def register(
         self,
@@ -64,10 +45,7 @@ class LiveRegistry(FunctionRegistry):
     ) -> None:
         """As in any registry; `func` is followed through its later redefinitions."""
         super().register(name, description, func, parameters, **options)
-        self._places.pop(name, None)
-        place = _place_of(func)
-        if place is not None:
-            self._places[name] = place
+        self._places[name] = Place(func, name)
 
     def unregister(self, name: str) -> None:
         """Remove a tool, redefinitions to come included."""
@@ -76,27 +54,14 @@ class LiveRegistry(FunctionRegistry):
 
     def _current(self, entry: FunctionDefinition) -> Callable[..., Any] | None:
         place = self._places.get(entry.name)
-        return entry.func if place is None else place.look_up(entry.func)
+        return entry.func if place is None else place.look_up()
 
     def entry_of(self, func: Any) -> FunctionDefinition | None:
         """The entry that stands for this function now, options and all; None where it is not registered."""
         for entry in list(self._entries.values()):
-            if self._current(entry) is func or entry.func is func:
+            if is_same(self._current(entry), func) or is_same(entry.func, func):
                 return entry
         return None
-
-
-def _place_of(func: Any) -> _Place | None:
-    """Where the function was defined, if it was at the top level of a module, script or cell under a name."""
-    target = underlying(func)
-    name = getattr(func, "__name__", "")
-    if isinstance(func, type) or getattr(func, "__self__", None) is not None or not hasattr(target, "__globals__"):
-        return None
-    if target.__qualname__ != name or not name.isidentifier():
-        return None
-    place = _Place(target.__globals__, name)
-    place.look_up(func)
-    return place
 
 
 #: The tools of this process, as `tool` registers them.
@@ -148,7 +113,7 @@ def tool(
     }
 
     def register(function: F) -> F:
-        live.register(name or str(getattr(function, "__name__", "")), description or "", function, **options)
+        live.register(name or name_of(function), description or "", function, **options)
         return function
 
     return register if fn is None else register(fn)
@@ -169,7 +134,7 @@ def as_registry(tools: Any) -> FunctionRegistry:
             registry.adopt(entry)
         elif callable(item):
             settings = dict(settings_of(item) or {})
-            name: str = settings.pop("name", None) or getattr(item, "__name__", "")
+            name = settings.pop("name", None) or name_of(item)
             registry.register(name, settings.pop("description", None) or "", item, **settings)
         else:
             raise ConfigurationError(

@@ -53,10 +53,7 @@ class FunctionDefinition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ConfigurationError(
-                f"{self.name!r} can't be a tool's name: use 1 to 64 of the letters a-z and A-Z, digits, _ and -. "
-                "Pass name=... to give it one."
-            )
+            raise ConfigurationError(_no_name(self.name, self.func))
         if not callable(self.func):
             raise ConfigurationError(f"tool {self.name!r}: {self.func!r} is not callable. Pass a function.")
         if self.parameters is not None:
@@ -75,6 +72,15 @@ class FunctionDefinition:
 
 #: The names of the options of `register` and `tool`.
 OPTIONS = ("approve", "parallel", "main_thread", "timeout", "retries", "cache_ttl")
+
+
+def _no_name(name: Any, func: Any) -> str:
+    """What is wrong with a tool's name, and how to give it one."""
+    if name in ("", "<lambda>"):
+        what = "a lambda" if name else f"a {type(func).__name__}"
+        return f'{what} has nothing that could be a tool\'s name. Pass name=..., as in tool(name="double")(...).'
+    wanted = "use 1 to 64 of the letters a-z and A-Z, digits, _ and -"
+    return f"{name!r} can't be a tool's name: {wanted}. Pass name=... to give it one."
 
 
 def _object_schema(name: str, parameters: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A function -> what a model is told about it and what checks the model's arguments. Cached, and live.
 
-The cache goes by the function's code, defaults, docstring and annotations, and by the objects that names in string
-annotations stand for now. So a schema is renewed after a redefinition, after an in-place patch by `%autoreload`, and
+The cache goes by the function's code, defaults, docstring and annotations, and by the objects that the names in these
+stand for now. So a schema is renewed after a redefinition, after an in-place patch by `%autoreload`, and
 after the redefinition of a type in another cell.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from nbagent.functions.definition import rewritten_annotations
 from nbagent.functions.introspection import FunctionSchema, annotations_of, underlying
 
 
@@ -46,10 +47,12 @@ def schema_of(func: Callable[..., Any]) -> FunctionSchema:
 def _renew(func: Callable[..., Any], target: Any) -> FunctionSchema:
     from nbagent.functions.signature_model import build_schema, names_in
 
-    names = names_in(annotations_of(target).values()) if hasattr(target, "__code__") else ()
+    rewritten = rewritten_annotations(target)
+    annotations = {**annotations_of(target), **rewritten} if hasattr(target, "__code__") else {}
+    names = names_in(annotations.values(), target.__globals__) if annotations else ()
     # taken before building: a change in between makes the entry stale, not wrong
     fingerprint = _fingerprint(target, names)
-    schema = build_schema(func, target)
+    schema = build_schema(func, target, rewritten)
     key = id(func)
     _CACHE.pop(key, None)
     if schema.resolved:

@@ -10,7 +10,8 @@ import operator
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ForwardRef
 
 import typing_extensions
@@ -19,14 +20,14 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from nbagent.functions.docstrings import parse_docstring
-from nbagent.functions.introspection import FunctionSchema, docstring_of, signature_of
+from nbagent.functions.introspection import FunctionSchema, closure_of, docstring_of, signature_of
 from nbagent.functions.json_schema import tidy
 
 logger = logging.getLogger("nbagent")
 
 
-def build_schema(func: Callable[..., Any], target: Any) -> FunctionSchema:
-    """The schema of `func`, whose underlying plain function is `target`."""
+def build_schema(func: Callable[..., Any], target: Any, rewritten: Mapping[str, Any]) -> FunctionSchema:
+    """The schema of `func`, whose underlying plain function is `target`; `rewritten` annotations beat its own."""
     docstring = parse_docstring(docstring_of(func))
     try:
         parameters = list(signature_of(func).parameters.values())
@@ -34,7 +35,11 @@ def build_schema(func: Callable[..., Any], target: Any) -> FunctionSchema:
         parameters = [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
     is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     bound = _bound_keywords(func)
-    named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in bound]
+    named = [
+        parameter.replace(annotation=rewritten.get(parameter.name, parameter.annotation))
+        for parameter in parameters
+        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) and parameter.name not in bound
+    ]
     fields: dict[str, Any] = {}
     resolved = True
     for number, parameter in enumerate(named):
@@ -76,17 +81,37 @@ class _Generator(GenerateJsonSchema):
 # -- types ------------------------------------------------------------------------------------------------------------
 
 
-def names_in(annotations: Iterable[Any]) -> tuple[str, ...]:
-    """The global names that string annotations refer to, so that a change of what they stand for is noticed."""
-    names: dict[str, None] = {}
-    for annotation in annotations:
-        text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
-        if isinstance(text, str):
-            try:
-                names |= dict.fromkeys(compile(text, "<annotation>", "eval").co_names)
-            except SyntaxError:
-                continue
-    return tuple(names)
+def names_in(annotations: Iterable[Any], namespace: Mapping[str, Any]) -> tuple[str, ...]:
+    """The global names that annotations refer to, so that a change of what they stand for is noticed: those in texts,
+    and those of types that were defined in the same `namespace`.
+    """
+    return tuple(dict.fromkeys(name for annotation in annotations for name in _names(annotation, namespace)))
+
+
+def _names(annotation: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
+    text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
+    if isinstance(text, str):
+        with suppress(SyntaxError):
+            yield from compile(text, "<annotation>", "eval").co_names
+    elif _is_at_home(annotation, namespace):
+        yield annotation.__name__
+    else:
+        for inner in typing.get_args(annotation):
+            yield from _names(inner, namespace)
+
+
+def _is_at_home(annotation: Any, namespace: Mapping[str, Any]) -> bool:
+    """Whether it is a type that was defined at the top level of the module, script or notebook of this namespace."""
+    is_type = isinstance(annotation, type) and not typing.get_args(annotation)
+    return is_type and annotation.__module__ == namespace.get("__name__") and annotation.__qualname__.isidentifier()
+
+
+def _newest(annotation: Any, namespace: Mapping[str, Any]) -> Any:
+    """The annotation with the types that its names stand for now: a type may be redefined in a cell of its own."""
+    if not _is_at_home(annotation, namespace):
+        return _with_inner(annotation, lambda inner: _newest(inner, namespace))
+    now = namespace.get(annotation.__name__)
+    return now if _is_at_home(now, namespace) else annotation
 
 
 def _resolve(parameter: inspect.Parameter, target: Any) -> tuple[Any, bool]:
@@ -97,7 +122,7 @@ def _resolve(parameter: inspect.Parameter, target: Any) -> tuple[Any, bool]:
     namespace = getattr(target, "__globals__", vars(builtins))
     try:
         hints = typing.get_type_hints(holder, namespace, _locals(target), include_extras=True)
-        return _describable(hints["value"]), True
+        return _describable(_newest(hints["value"], namespace)), True
     except Exception as error:  # noqa: BLE001  evaluates users' code, an annotation: the tool is offered all the same
         logger.debug("parameter %s of %s takes anything: %s", parameter.name, target, error)
         return Any, False
@@ -106,13 +131,7 @@ def _resolve(parameter: inspect.Parameter, target: Any) -> tuple[Any, bool]:
 def _locals(target: Any) -> dict[str, Any]:
     """What the function's annotations can name besides globals: its closure and its type parameters."""
     found = {parameter.__name__: parameter for parameter in getattr(target, "__type_params__", ())}
-    code = getattr(target, "__code__", None)
-    for name, cell in zip(getattr(code, "co_freevars", ()), getattr(target, "__closure__", None) or (), strict=False):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-    return found
+    return {**found, **closure_of(target)} if hasattr(target, "__code__") else found
 
 
 def _describable(annotation: Any) -> Any:
@@ -139,15 +158,22 @@ def _with_new_typed_dicts(annotation: Any) -> Any:
         again = make(annotation.__name__, items)
         again.__doc__, again.__module__ = annotation.__doc__, annotation.__module__
         return again
-    inner = typing.get_args(annotation)
-    if not inner or typing.get_origin(annotation) is typing.Literal:
+    return _with_inner(annotation, _with_new_typed_dicts)
+
+
+def _with_inner(annotation: Any, change: Callable[[Any], Any]) -> Any:
+    """The annotation with each type inside of it changed: `list[T]`, `T | None`, `Annotated[T, …]`."""
+    inner, origin = typing.get_args(annotation), typing.get_origin(annotation)
+    if not inner or origin is typing.Literal:
         return annotation
-    changed = tuple(_with_new_typed_dicts(item) for item in inner)
+    if origin is typing.Annotated:
+        return typing.Annotated[(change(inner[0]), *inner[1:])]
+    changed = tuple(map(change, inner))
     if all(new is old for new, old in zip(changed, inner, strict=True)):
         return annotation
     if isinstance(annotation, types.UnionType):
         return functools.reduce(operator.or_, changed)
-    return annotation.copy_with(changed) if hasattr(annotation, "copy_with") else typing.get_origin(annotation)[changed]
+    return annotation.copy_with(changed) if hasattr(annotation, "copy_with") else origin[changed]
 
 
 # -- fields -----------------------------------------------------------------------------------------------------------

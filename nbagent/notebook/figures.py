@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
+
+from nbagent.functions.introspection import underlying
 
 if TYPE_CHECKING:
     from nbagent.functions.registry import FunctionDefinition
@@ -22,7 +23,7 @@ _PLOTTING = {"plt", "pyplot", "plot", "hist"}
 
 def plots(definition: FunctionDefinition) -> bool:
     """Whether the function seems to use pyplot, which keeps one current figure for all threads: it must run alone."""
-    code = getattr(inspect.unwrap(definition.func), "__code__", None)
+    code = getattr(underlying(definition.func), "__code__", None)
     return code is not None and not _PLOTTING.isdisjoint(code.co_names)
 
 

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbagent.functions.definition import cell_runs
+
 
 def request_of(shell: Any) -> dict[str, Any]:
     """The request that the running code came with; empty outside a kernel."""
     kernel = getattr(shell, "kernel", None)
     parent = kernel.get_parent() if kernel is not None else None
     return dict(parent or {})
+
+
+def cell_id_of(shell: Any) -> str | None:
+    """The id of the cell that runs, where the front end tells it."""
+    cell_id: str | None = request_of(shell).get("metadata", {}).get("cellId")
+    return cell_id
+
+
+def note_cell(shell: Any, code: str | None = None) -> None:
+    """Remember that what is defined by this code, that of the current request unless given, comes from this cell."""
+    code = code or request_of(shell).get("content", {}).get("code")
+    if code and (cell_id := cell_id_of(shell)):
+        cell_runs(cell_id, shell.compile.get_code_name(code, code, shell.execution_count))
 
 
 def is_watched(shell: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
+from IPython.core.getipython import get_ipython
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
@@ -28,10 +29,11 @@ from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
 from nbagent.notebook import completion, dry_run, options
 from nbagent.notebook.approval import Approval
+from nbagent.notebook.cell_outputs import CellOutputs
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
 from nbagent.notebook.forms import FORMS, converted
-from nbagent.notebook.host import is_watched, request_of
+from nbagent.notebook.host import cell_id_of, is_watched, note_cell
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.last_error import last_error
 from nbagent.notebook.runner import run_in_cell
@@ -57,6 +59,8 @@ class AgentMagics(Magics):
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self._noted = False
+        #: What cells displayed, for the tool that reads it.
+        self.outputs = CellOutputs(shell)
         #: The cell that each agent answered last, its question, and the history's last message then.
         self._last: WeakKeyDictionary[Agent, tuple[str, LLMMessage, LLMMessage]] = WeakKeyDictionary()
 
@@ -270,8 +274,7 @@ class AgentMagics(Magics):
         return is_watched(self.shell)
 
     def _cell(self) -> dict[str, Any]:
-        cell_id = request_of(self.shell).get("metadata", {}).get("cellId")
-        return {"cell_id": cell_id, "execution_count": self.shell.execution_count}
+        return {"cell_id": cell_id_of(self.shell), "execution_count": self.shell.execution_count}
 
 
 def _readable(error: E) -> E:
@@ -297,6 +300,7 @@ def _to_async_cell(shell: Any) -> Any:
 
 def _cell_begins(info: Any) -> None:
     _depth.set(_depth.get() + 1)
+    note_cell(get_ipython(), info.raw_cell)
 
 
 def _cell_ends(result: Any) -> None:
@@ -325,12 +329,16 @@ def load(shell: Any) -> None:
         first_with_key()  # Colab answers on the main thread only: the panel gets to know what it said
     ask_by_default(Approval(lambda: is_watched(shell)))
     Trace.explorer = _explore
+    note_cell(shell)
+    magics.outputs.watch()
 
 
 def unload(shell: Any) -> None:
     """Take back what `load` registered; agents and tools stay."""
     ask_by_default(None)
     Trace.explorer = None
+    if (magics := shell.magics_manager.registry.get(AgentMagics.__name__)) is not None:
+        magics.outputs.unwatch()
     for hooks in (shell.input_transformers_post, shell.Completer.custom_matchers):
         hooks[:] = [hook for hook in hooks if not hasattr(hook, "nbagent")]
     for name, callback in (("pre_run_cell", _cell_begins), ("post_run_cell", _cell_ends)):

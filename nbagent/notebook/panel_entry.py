@@ -151,12 +151,12 @@ def error_html(error: BaseException) -> str:
 
 
 def turns(messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
-    """The history, cut where the user speaks; system messages are left out."""
+    """The history, cut where the user speaks; system messages are left out, and summaries of a turn's beginning."""
     groups: list[list[LLMMessage]] = []
     for message in messages:
         if message.role == "system":
             continue
-        if message.role == "user" or not groups:
+        if message.opens_turn or not groups:
             groups.append([])
         groups[-1].append(message)
     return groups

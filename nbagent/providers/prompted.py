@@ -203,7 +203,7 @@ class PromptedProvider(StreamingProvider):
             start -= 1
         results = messages[start:]
         calls = {call.id: call for message in messages[:start] for call in message.tool_calls or ()}
-        request = next((message.text for message in reversed(messages[:start]) if message.role == "user"), "")
+        request = next((message.text for message in reversed(messages[:start]) if message.opens_turn), "")
         draft, usage = None, Usage()
         if len(results) == 1 and is_short(results[0]):
             draft, usage = await self._draft(inner, request, calls.get(results[0].tool_call_id), results[0])
@@ -370,7 +370,7 @@ def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     >>> [message.text for message in without_tool_turns([*said, LLMMessage("user", "Thanks!")])]
     ['Thanks!']
     """
-    starts = [i for i, message in enumerate(messages) if message.role == "user"]
+    starts = [i for i, message in enumerate(messages) if message.opens_turn]
     kept = list(messages[: starts[0]] if starts else messages)
     for start, end in itertools.pairwise([*starts, len(messages)]):
         turn = messages[start:end]
@@ -383,7 +383,7 @@ def fit(messages: Sequence[LLMMessage], n_tokens: int) -> list[LLMMessage]:
     """The system message and as many of the last whole turns as fit; the last turn always stays."""
     system = [message for message in messages if message.role == "system"]
     others = [message for message in messages if message.role != "system"]
-    starts = [i for i, message in enumerate(others) if message.role == "user"] or [0]
+    starts = [i for i, message in enumerate(others) if message.opens_turn] or [0]
     room = n_tokens * CHARS_PER_TOKEN - sum(len(message.text) for message in system)
     for start in starts:
         if sum(len(message.text) + 2 * CHARS_PER_TOKEN * 4 for message in others[start:]) <= room:

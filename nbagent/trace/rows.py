@@ -17,9 +17,6 @@ Row = dict[str, Any]
 #: Rows by column: of each its values, oldest first.
 Columns = dict[str, list[Any]]
 
-#: Characters of `result_repr`; the whole text the model read is in `result_text`.
-REPR_CHARS = 2_000
-
 
 def about_exchange(exchange: Exchange) -> Row:
     """The columns of `http` that come from the exchange; what is not a plain value as JSON."""
@@ -39,7 +36,7 @@ def about_outcome(outcome: ToolOutcome) -> Row:
         "approval": outcome.approval,
         "result_text": described(outcome.content),
         "result_type": None if outcome.is_error else type(outcome.value).__name__,
-        "result_repr": None if outcome.is_error else _repr(outcome.value),
+        "result_repr": outcome.value_repr or None,
         "truncated": outcome.truncated,
         "result_chars": outcome.result_chars,
         "is_error": outcome.is_error,
@@ -50,20 +47,13 @@ def about_outcome(outcome: ToolOutcome) -> Row:
         "ended": outcome.started + outcome.duration_s,
         "duration_s": outcome.duration_s,
         "function_version": outcome.function_version,
+        "cell_id_of_definition": outcome.cell_id_of_definition,
     }
 
 
 def _traceback(error: BaseException) -> str | None:
     """All of it, library code included: the model reads a short form. An error of our own has nothing to trace."""
     return None if isinstance(error, ToolError) else "".join(traceback.format_exception(error))
-
-
-def _repr(value: Any) -> str:
-    try:
-        text = repr(value)
-    except Exception as error:  # noqa: BLE001  a user's class with a broken repr must not end the run
-        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return text if len(text) <= REPR_CHARS else text[:REPR_CHARS] + "…"
 
 
 #: JSON text; what JSON does not know becomes its `str()`. Made once: `json.dumps` would make an encoder for each value.

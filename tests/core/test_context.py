@@ -156,6 +156,24 @@ def test_a_list_of_messages_replaces_the_history_but_the_system_message():
     assert [(m.role, m.content) for m in context.messages] == [("system", "other"), ("user", "newer")]
 
 
+EMPTY = ["", " \n\t", [], [""], [{"type": "text", "text": " "}], LLMMessage("user"), [{"role": "user", "content": ""}]]
+
+
+@pytest.mark.parametrize("question", EMPTY, ids=repr)
+def test_an_empty_question_is_refused_and_changes_nothing(question):
+    context = filled(2)
+    before = list(context.messages)
+    with pytest.raises(ConfigurationError, match=r"The question .* is empty\. Write what"):
+        context.take(question)
+    assert all(now is then for now, then in zip(context.messages, before, strict=True))
+
+
+def test_a_conversation_that_ends_with_an_answer_is_no_empty_question():
+    context = ContextManager()
+    context.take([LLMMessage("user", "Name a colour."), LLMMessage("assistant", "")])
+    assert len(context.messages) == 2
+
+
 def test_content_parts_are_one_user_message():
     context = ContextManager()
     (message,) = context.take([{"type": "text", "text": "look"}])

@@ -68,6 +68,66 @@ async def test_without_a_summary_the_turns_are_dropped():
     assert "trimmed 4 old messages" in contents
 
 
+def step() -> str:
+    """One step."""
+    return "done"
+
+
+async def a_long_turn(earlier):
+    """An agent that took eight steps to answer its last question, which its limits let it summarise in between."""
+    steps = [FunctionCall("step", {}, f"c{number}") for number in range(8)]
+    agent, asked = agent_of([f"answer {number}" for number in range(earlier)] + steps + ["after all"], max_messages=6)
+    agent.register_function("step", "One step.", step)
+    for number in range(earlier):
+        await agent.chat(f"question {number}")
+    await agent.chat("the long one")
+    return agent, asked
+
+
+async def test_the_beginning_of_a_long_turn_is_summed_up_behind_its_question():
+    agent, asked = await a_long_turn(earlier=0)
+    history = agent.conversation_history
+    assert [(m.role, m.text) for m in history[1:3]] == [
+        ("user", "the long one"),
+        ("user", "Summary of our conversation so far:\n\nAda has 2 cats."),
+    ]
+    assert [m.is_summary for m in history].count(True) == 1
+    again = [messages[1].text for messages, _ in asked if messages[0].text == PROMPT][1]
+    assert again.startswith("User: Summary of our conversation so far:\n\nAda has 2 cats.\nAssistant calls step({})")
+    assert [m.text for m in agent.undo()][:1] == ["the long one"]
+    assert [m.text for m in agent.conversation_history] == ["Hi."]
+    assert agent.undo() == []
+
+
+async def test_what_went_before_a_long_turn_has_a_summary_of_its_own_which_undo_leaves():
+    agent, _ = await a_long_turn(earlier=2)
+    texts = [m.text for m in agent.conversation_history]
+    summary = "Summary of our conversation so far:\n\nAda has 2 cats."
+    assert texts[:4] == ["Hi.", summary, "the long one", summary]
+    agent.undo()
+    assert [m.text for m in agent.conversation_history] == ["Hi.", summary]
+    assert agent.undo() == []
+    assert len(agent.conversation_history) == 2
+
+
+def test_what_was_cleared_meanwhile_leaves_no_summary():
+    context = ContextManager()
+    context.take("question")
+    asked = list(context.messages)
+    context.clear()
+    context.drop(asked, "They asked.")
+    assert context.messages == []
+    context.take("again")
+    context.drop(list(context.messages), "They asked.")
+    assert [m.is_summary for m in context.messages] == [True]
+
+
+def test_a_summary_is_saved_as_one():
+    message = LLMMessage("user", "Summary", is_summary=True)
+    assert LLMMessage.from_dict(message.to_dict()) == message
+    assert not message.opens_turn
+
+
 def test_calls_results_and_long_texts_can_be_read():
     messages = [
         LLMMessage("user", "x" * 5_000),

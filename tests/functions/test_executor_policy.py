@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import threading
 import time
 import types
@@ -13,6 +14,8 @@ from nbagent.errors import (
     ToolDeniedError,
 )
 from nbagent.functions import executor as executor_module
+from nbagent.functions import result_cache
+from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.formatting import NO_VALUE
 from nbagent.functions.registry import FunctionRegistry
 
@@ -77,7 +80,7 @@ async def test_the_cache(monkeypatch):
 
     now = [1000.0]
     clock = types.SimpleNamespace(monotonic=lambda: now[0], time=time.time, perf_counter=time.perf_counter)
-    monkeypatch.setattr(executor_module, "time", clock)
+    monkeypatch.setattr(result_cache, "time", clock)
     executor = executor_of(tool, options={"cache_ttl": 60})
     for arguments in ({"a": 1}, {"a": 1}, {"a": 2}):
         assert (await run(executor, **arguments)).content == NO_VALUE
@@ -88,6 +91,15 @@ async def test_the_cache(monkeypatch):
     executor.registry.register("tool", "", lambda a: calls.append("new"), cache_ttl=60)
     await run(executor, a=1)
     assert calls == [1, 2, 1, "new"]
+
+
+async def test_a_cached_result_is_that_of_one_function():
+    """Two partials, or methods of two objects, have one source."""
+    registry = FunctionRegistry()
+    executor = ToolExecutor(registry)
+    for number in (1, 2):
+        registry.register("tool", "", functools.partial(lambda n: n, number), cache_ttl=60)
+        assert await executor.execute("tool") == number
 
 
 async def test_errors_are_not_cached():

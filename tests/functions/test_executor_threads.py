@@ -2,11 +2,13 @@
 
 import asyncio
 import contextvars
+import itertools
 import logging
 import math
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from tool_runs import executor_of, run
@@ -15,6 +17,7 @@ from nbagent.core.background import run_sync
 from nbagent.errors import (
     ToolTimeoutError,
 )
+from nbagent.functions import generators
 
 
 def failing():
@@ -163,3 +166,52 @@ def test_nobody_serves_the_main_thread():
     thread.join()
     assert outcomes[0].is_error
     assert outcomes[0].content.startswith("Error: on_which_thread must run on the main thread: ")
+
+
+async def test_a_generator_without_an_end_is_stopped_with_its_call():
+    stopped = threading.Event()
+
+    def count():
+        try:
+            while True:
+                yield time.sleep(0.001)
+        finally:
+            stopped.set()
+
+    outcome = await run(executor_of(count, timeout=0.05), "count")
+    assert "did not return within 0.05 s" in outcome.content
+    assert await asyncio.to_thread(stopped.wait, 10)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_generator_that_yields_too_much_is_stopped(monkeypatch, is_async):
+    monkeypatch.setattr(generators, "MOST_ITEMS", 100)
+
+    def count():
+        yield from itertools.count()
+
+    async def acount():
+        for number in itertools.count():
+            yield number
+
+    outcome = await run(executor_of(acount if is_async else count), "acount" if is_async else "count")
+    assert outcome.is_error
+    assert "yielded more than 100 items" in outcome.content
+
+
+async def test_a_result_that_takes_long_to_show_does_not_hold_the_run_up():
+    """A lazy query runs when it is shown."""
+    shown = threading.Event()
+
+    class Lazy:
+        def __repr__(self):
+            shown.wait(30)
+            return "rows"
+
+    try:
+        outcome = await run(executor_of(lambda: Lazy(), timeout=0.05))
+    finally:
+        shown.set()
+    assert not outcome.is_error
+    assert isinstance(outcome.value, Lazy)
+    assert outcome.content == "<Lazy, which took too long to show>"

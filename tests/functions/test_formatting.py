@@ -111,6 +111,8 @@ def test_big_values_are_bounded():
     assert len(numbers) == 10_001
     assert numbers[-1] == "… and 40000 more"
     assert len(json.loads(format_result(dict.fromkeys(range(50_000))))) == 10_001
+    assert len(format_result([[["x" * 1000] * 10_000] * 10_000] * 10_000)) < 1_200_000, "all levels together"
+    assert format_result([10**10_000]) == '["<int of 33220 bits>"]'
 
 
 def test_a_list_that_contains_itself():

@@ -163,6 +163,20 @@ async def test_async_functions(cell):
     assert await call(live, "f", a=3) == 3
 
 
+def test_a_method_is_one_object_while_it_is_one_method(monkeypatch):
+    """Schemas are cached by their function, and Python makes a method anew each time that it is asked for."""
+    monkeypatch.setitem(globals(), "counter", Counter())
+    tool(globals()["counter"].up)
+    first = live.get_function("up").func
+    assert live.get_function("up").func is first
+    monkeypatch.setitem(globals(), "counter", Counter())
+    second = live.get_function("up").func
+    assert second == globals()["counter"].up != first
+    assert live.get_function("up").func is second
+    monkeypatch.setitem(globals(), "counter", 5)
+    assert "up" not in live
+
+
 @tool
 def defined_in_a_module(a: int) -> int:
     """Here."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pydantic
 import pytest
 
+from nbagent.functions.introspection import name_of, underlying
 from nbagent.functions.schema import schema_of
 
 
@@ -84,6 +85,33 @@ def test_callables(func, names, description):
     schema = schema_of(func)
     assert list(schema.parameters["properties"]) == names
     assert schema.description == description
+
+
+def _hiding(function, *others, doc=None):
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs), others
+
+    wrapper.__doc__ = doc
+    return wrapper
+
+
+def test_a_decorator_without_wraps_is_seen_through():
+    hidden = _hiding(_hiding(Shop.tax))
+    assert (name_of(hidden), underlying(hidden)) == ("tax", Shop.tax)
+    assert list(schema_of(hidden).parameters["properties"]) == ["rate"]
+
+
+def test_a_function_that_speaks_for_itself_is_no_such_wrapper():
+    assert name_of(_hiding(Shop.tax, doc="It has a docstring.")) == "wrapper"
+    helper, other = Shop.tax, _wrapping
+
+    def takes_one(*args, **kwargs):
+        return helper, other
+
+    def closes_over_nothing(*args, **kwargs):
+        return None
+
+    assert [name_of(each) for each in (takes_one, closes_over_nothing)] == ["takes_one", "closes_over_nothing"]
 
 
 def _defined(source, namespace=None):

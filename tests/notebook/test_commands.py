@@ -301,7 +301,7 @@ def test_one_variable_is_described(looking):
 
 def test_a_frame_is_peeked_at(looking):
     text = calls(looking, "peek_dataframe", name="cities", rows=1, columns=["people"])
-    assert text.startswith("2 rows x 2 columns\ndtypes: people: int64\n")
+    assert text.startswith("DataFrame: 2 rows x 2 columns\ndtypes: people: int64\n")
     assert "331885" not in text
     assert "no column area; it has city, people" in calls(looking, "peek_dataframe", name="cities", columns=["area"])
     assert "is no DataFrame" in calls(looking, "peek_dataframe", name="numbers")

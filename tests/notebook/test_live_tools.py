@@ -1,0 +1,283 @@
+"""Live tools in a real kernel: what cells define, redefine, delete and shadow is what the next request offers."""
+
+import json
+import os
+import time
+
+import pytest
+from kernels import Kernel
+
+pytestmark = pytest.mark.kernel
+
+HELPERS = """
+import json
+async def call(name, /, **arguments):
+    "What the model reads, and what the trace keeps."
+    agent.provider = ScriptedProvider([FunctionCall(name, arguments, "c"), "done"])
+    return (await agent.chat("go")).function_calls[0]["result"]
+
+def offered():
+    "Each tool with its description and the names of its parameters."
+    functions = agent.function_registry.list_functions()
+    print(json.dumps({f["name"]: [f["description"], [*f["parameters"]["properties"]]] for f in functions}))
+
+def schema(name, parameter):
+    print(json.dumps(agent.function_registry.get_function(name).parameters["properties"][parameter]))
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        ok(kernel.run(HELPERS))
+        yield kernel
+
+
+@pytest.fixture
+def kernel(shared):
+    ok(shared.run("nbagent.live._entries.clear()\nagent = Agent(tools=nbagent.live)"))
+    return shared
+
+
+def ok(cell):
+    assert cell.status == "ok", cell.traceback
+    return cell
+
+
+def define(kernel, *cells):
+    """Run cells, and give what is offered then."""
+    for cell in cells:
+        ok(kernel.run(cell))
+    return json.loads(ok(kernel.run("offered()")).stdout)
+
+
+def call(kernel, name, /, **arguments):
+    return ok(kernel.run(f"print(await call({name!r}, **{arguments!r}))")).stdout.rstrip("\n")
+
+
+def test_shadowed_by_data_and_back(kernel):
+    assert define(kernel, "@tool(approve=True)\ndef size(n: int):\n    'Old.'") == {"size": ["Old.", ["n"]]}
+    assert define(kernel, "size = 5") == {}
+    assert define(kernel, "from shutil import rmtree as size") == {}
+    assert define(kernel, "def size(m: int):\n    'New.'") == {"size": ["New.", ["m"]]}
+    assert ok(kernel.run("agent.function_registry.get_function('size').approve")).result == "True"
+    assert define(kernel, "length = size; del size") == {}
+
+
+def test_a_cell_that_is_edited_leaves_the_old_name_until_it_is_deleted(kernel):
+    ok(kernel.run("@tool\ndef size(n: int):\n    'Size.'", cell_id="a"))
+    ok(kernel.run("@tool\ndef length(n: int):\n    'Length.'", cell_id="a"))
+    assert list(define(kernel)) == ["size", "length"]
+    assert list(define(kernel, "del size")) == ["length"]
+
+
+def test_two_cells_that_define_one_name(kernel):
+    ok(kernel.run("@tool(approve=True)\ndef size(n: int):\n    'A.'", cell_id="a"))
+    ok(kernel.run("@tool\ndef size(m: int):\n    'B.'", cell_id="b"))
+    assert define(kernel) == {"size": ["B.", ["m"]]}
+    ok(kernel.run("@tool(approve=True)\ndef size(n: int):\n    'A.'", cell_id="a"))
+    assert define(kernel) == {"size": ["A.", ["n"]]}
+
+
+SHOP = """
+class Shop:
+    def price(self, {item}: str) -> str:
+        "{word} price."
+        return "{word}"
+    @staticmethod
+    def tax({item}: float) -> str:
+        "{word} tax."
+        return "{word}"
+    @classmethod
+    def open(cls, {item}: int) -> str:
+        "{word} shop."
+        return "{word}"
+"""
+
+
+def test_methods_go_by_the_variable_that_holds_their_object(kernel):
+    tools = define(
+        kernel, SHOP.format(item="item", word="Old"), "shop = Shop()\n%agent tools add shop.price Shop.tax Shop.open"
+    )
+    assert tools == {
+        "shop_price": ["Old price.", ["item"]],
+        "Shop_tax": ["Old tax.", ["item"]],
+        "Shop_open": ["Old shop.", ["item"]],
+    }
+    tools = define(kernel, SHOP.format(item="thing", word="New"))
+    assert tools["shop_price"] == ["Old price.", ["item"]], "the object is one of the old class, as in any Python"
+    assert (tools["Shop_tax"], tools["Shop_open"]) == (["New tax.", ["thing"]], ["New shop.", ["thing"]])
+    assert call(kernel, "shop_price", item="tea") == "Old"
+    assert define(kernel, "shop = Shop()")["shop_price"] == ["New price.", ["thing"]]
+    assert call(kernel, "shop_price", thing="tea") == "New"
+    assert "shop_price" not in define(kernel, "shop = None")
+
+
+def test_a_method_of_a_library(kernel):
+    ok(kernel.run("import fractions\nhalf = fractions.Fraction(1, 2)\n%agent tools add half.limit_denominator"))
+    assert call(kernel, "half_limit_denominator") == "1/2"
+    ok(kernel.run("half = fractions.Fraction(1, 3)"))
+    assert call(kernel, "half_limit_denominator") == "1/3"
+
+
+def test_partials_lambdas_and_callable_objects_go_by_their_variable(kernel):
+    ok(kernel.run(
+        "import functools\n"
+        "def power(base: int, exp: int) -> int:\n    'Power.'\n    return base ** exp\n"
+        "class Adder:\n    def __init__(self, n): self.n = n\n"
+        "    def __call__(self, a: int) -> int:\n        'Add.'\n        return a + self.n\n"
+        "square, twice, adder = functools.partial(power, exp=2), lambda x: 2 * x, Adder(1)\n"
+        "for name in ('square', 'twice', 'adder'): tool(name=name)(globals()[name])"
+    ))  # fmt: skip
+    assert define(kernel) == {"square": ["Power.", ["base"]], "twice": ["", ["x"]], "adder": ["Add.", ["a"]]}
+    assert [call(kernel, "square", base=3), call(kernel, "adder", a=1)] == ["9", "2"]
+    ok(kernel.run("square, twice, adder = functools.partial(power, exp=3), lambda y: 3 * y, Adder(5)"))
+    assert define(kernel)["twice"] == ["", ["y"]]
+    assert [call(kernel, "square", base=3), call(kernel, "twice", y=1), call(kernel, "adder", a=1)] == ["27", "3", "6"]
+    assert define(kernel, "import os\nsquare = functools.partial(os.system, 'true')\nadder = 5\ndel twice") == {}
+
+
+def test_what_has_no_name_is_told_how_to_get_one(kernel):
+    for nameless, kind in [("lambda x: x", "a lambda"), ("functools.partial(len)", "a partial")]:
+        cell = kernel.run(f"import functools\ntool({nameless})")
+        assert cell.error == "ConfigurationError"
+        assert f"{kind} has nothing that could be a tool's name. Pass name=" in cell.traceback
+
+
+@pytest.mark.parametrize("wraps", ["", "@functools.wraps(f)"], ids=["bare", "wraps"])
+def test_decorated_functions(kernel, wraps):
+    decorator = (
+        f"import functools\ndef twice(f):\n    {wraps}\n    def wrapper(*args, **kwargs):\n"
+        "        return 2 * f(*args, **kwargs)\n    return wrapper"
+    )
+    tools = define(kernel, decorator, "@tool\n@twice\ndef size(n: int) -> int:\n    'Size.'\n    return n")
+    assert tools == {"size": ["Size.", ["n"]]}
+    assert call(kernel, "size", n=2) == "4"
+    tools = define(kernel, "@twice\ndef size(m: int) -> int:\n    'New.'\n    return m + 1")
+    assert tools == {"size": ["New.", ["m"]]}
+    assert call(kernel, "size", m=2) == "6"
+    assert define(kernel, "@twice\n@tool\ndef size(k: int):\n    'Inside.'") == {"size": ["Inside.", ["k"]]}
+    assert define(kernel, "del size") == {}
+
+
+def test_async_functions_and_generators(kernel):
+    ok(kernel.run(
+        "@tool\nasync def wait(n: int):\n    await asyncio.sleep(0)\n    return n\n"
+        "@tool\ndef count(n: int):\n    yield from range(n)\n"
+        "@tool\nasync def acount(n: int):\n    for i in range(n): yield i"
+    ))  # fmt: skip
+    assert [call(kernel, name, n=2) for name in ("wait", "count", "acount")] == ["2", "[0, 1]", "[0, 1]"]
+    ok(kernel.run("def wait(n: int):\n    return n + 1\nasync def count(n: int):\n    return n"))
+    assert [call(kernel, name, n=2) for name in ("wait", "count")] == ["3", "2"]
+
+
+TYPES = """
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, TypedDict
+import pydantic
+@dataclass
+class Point:
+    {0}: int
+class Color(Enum):
+    {0} = "{0}"
+class Order(pydantic.BaseModel):
+    {0}: int
+class Row(TypedDict):
+    {0}: int
+"""
+USES_TYPES = """
+@tool
+def use(point: Point, color: Color, order: Annotated[Order, "An order."], rows: list[Row], more: Point | None = None):
+    'Use them.'
+    return [isinstance(point, Point), isinstance(color, Color), isinstance(order, Order), rows, isinstance(more, Point)]
+"""
+
+
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"], ids=["types", "texts"])
+def test_types_of_cells_are_those_that_their_names_stand_for_now(kernel, future):
+    """`from __future__ import annotations` holds for all cells that come after; hence the reset."""
+    ok(kernel.run(TYPES.format("old")))
+    ok(kernel.run(future + USES_TYPES))
+    try:
+        for word in ("old", "new"):
+            ok(kernel.run(TYPES.format(word)))
+            given = {word: 1}
+            result = call(kernel, "use", point=given, color=word, order=given, rows=[given], more=given)
+            assert json.loads(result) == [True, True, True, [given], True]
+            assert json.loads(ok(kernel.run("schema('use', 'color')")).stdout) == {"enum": [word], "type": "string"}
+    finally:
+        ok(kernel.run("import __future__\nget_ipython().compile.flags &= ~__future__.annotations.compiler_flag"))
+
+
+MODULE = """
+{0}
+class Shop:
+    def price(self, {1}: {2}) -> str:
+        "{1} price."
+        return "{1}"
+
+def area({1}: {2}, /, scale: {2} = 1) -> str:
+    "{1} area."
+    return "{1}"
+"""
+
+
+def test_autoreload_of_a_module_on_disk(kernel, tmp_path):
+    module = tmp_path / "toolbox.py"
+    module.write_text(MODULE.format("", "old", "str"))
+    ok(kernel.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n%load_ext autoreload\n%autoreload 2"))
+    ok(kernel.run("import toolbox\nfrom toolbox import area\nbox = toolbox.Shop()\ntool(area)"))
+    ok(kernel.run("%agent tools add box.price"))
+    try:
+        for moment, (top, name, kind) in enumerate(
+            [("", "old", "str"), ("import math", "new", "int"), ("", "new", "float")]
+        ):
+            module.write_text(MODULE.format(top, name, kind))
+            stamp = time.time() + 10 * moment
+            os.utime(module, (stamp, stamp))
+            assert define(kernel) == {
+                "area": [f"{name} area.", [name, "scale"]],
+                "box_price": [f"{name} price.", [name]],
+            }
+            wanted = {"str": "string", "int": "integer", "float": "number"}[kind]
+            for tool in ("area", "box_price"):
+                assert json.loads(ok(kernel.run(f"schema({tool!r}, {name!r})")).stdout) == {"type": wanted}
+                assert call(kernel, tool, **{name: 1}) == name
+        versions = ok(
+            kernel.run("agent.trace.tool_calls.groupby('name')['function_version'].nunique().tolist()")
+        ).result
+        assert versions == "[3, 3]"
+    finally:
+        ok(kernel.run("%autoreload 0"))
+
+
+def test_the_trace_knows_version_and_cell_of_each_tool(kernel):
+    def last():
+        columns = "['function_version', 'cell_id_of_definition', 'cell_id']"
+        row = ok(kernel.run(f"print(agent.trace.tool_calls[{columns}].iloc[-1].to_json())")).stdout
+        return tuple(json.loads(row).values())
+
+    def ask(**arguments):
+        ok(kernel.run(f"agent.provider = ScriptedProvider([FunctionCall('size', {arguments!r}, 'c'), 'done'])"))
+        ok(kernel.run("%%agent\ngo", cell_id="asking"))
+        return last()
+
+    source = "@tool\ndef size(n: int) -> int:\n    return n"
+    ok(kernel.run(source, cell_id="first"))
+    first = ask(n=1)
+    assert first[1:] == ("first", "asking")
+    ok(kernel.run("def size(n: int) -> int:\n    return -n", cell_id="second"))
+    second = ask(n=1)
+    assert second[1:] == ("second", "asking")
+    assert second[0] != first[0]
+    assert ask(n="wrong")[:2] == second[:2], "a call that does not fit is one of the same tool"
+    ok(kernel.run("%%capture\n" + source, cell_id="third"))
+    assert ask(n=1)[:2] == (first[0], "third"), "the same source is the same version"
+    ok(kernel.run("def size(n: int) -> int:\n    return n + 1"))
+    assert ask(n=1)[1] is None, "a front end that gives no ids"
+    ok(kernel.run("%reload_ext nbagent\n" + source, cell_id="fourth"))
+    assert ask(n=1)[1] == "fourth"
+    ok(kernel.run(SHOP.format(item="item", word="Old") + "size = Shop().price", cell_id="fifth"))
+    ok(kernel.run("%agent tools add size", cell_id="sixth"))
+    assert ask(item="tea")[1] == "fifth", "where its code is"

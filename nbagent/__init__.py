@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbagent.agent import Agent as Agent
+    from nbagent.batch import Comparison as Comparison
+    from nbagent.batch import acompare as acompare
+    from nbagent.batch import compare as compare
     from nbagent.config import AgentConfig as AgentConfig
     from nbagent.core.context import ContextManager as ContextManager
     from nbagent.core.limits import Limits as Limits
@@ -50,6 +53,7 @@ _WHERE = {
     "AgentConfig": "config",
     "AgentResult": "core.messages",
     "ChatPanel": "notebook.panel",
+    "Comparison": "batch",
     "ContextManager": "core.context",
     "FunctionCall": "core.messages",
     "FunctionDefinition": "functions.registry",
@@ -65,8 +69,10 @@ _WHERE = {
     "Trace": "trace.trace",
     "TraceExplorer": "notebook.explore",
     "Usage": "core.messages",
+    "acompare": "batch",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",
+    "compare": "batch",
     "create_provider": "providers",
     "live": "functions.live",
     "record": "providers.replay",

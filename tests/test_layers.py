@@ -38,6 +38,7 @@ HOME = {
     **dict.fromkeys(["openai", "anthropic", "xllamacpp"], "providers"),
     **dict.fromkeys(["IPython", "ipywidgets", "ipykernel", "comm", "itables"], "notebook"),
     **dict.fromkeys(["fastapi", "starlette", "uvicorn"], "server"),
+    "opentelemetry": "trace",
 }
 PANDAS_AT_TOP = {"nbagent.trace.frames", "nbagent.batch"}
 

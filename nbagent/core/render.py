@@ -12,6 +12,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from nbagent.core import highlight
 from nbagent.core.messages import well_formed
 
 #: Longer Markdown is shown as plain text: parsing time grows with hostile nesting.
@@ -48,13 +49,16 @@ white-space: nowrap}}
 .nbagent .nbagent-side {{margin-left: auto; color: {MUTED}; font-size: 12px; white-space: nowrap}}
 .nbagent .nbagent-body {{padding: 4px 12px 10px 28px; border-top: 1px solid {LINE}}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
-.nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
-max-height: 24em; overflow: auto}}
+.nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; \
+word-break: normal; background: none; max-height: 24em; overflow: auto}}
+.nbagent summary > .nbagent-quiet {{flex: none}}
+.nbagent .nbagent-plain {{white-space: pre-wrap; overflow-wrap: anywhere}}
 .nbagent img {{max-width: 100%; height: auto}}
 .nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
+{highlight.STYLE}
 </style>"""
 
 
@@ -62,7 +66,9 @@ font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
 def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "highlight": highlight.highlighted}).enable(
+        ["table", "strikethrough"]
+    )
     parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {escape(tokens[i].content)}]")
     return parser
 
@@ -82,10 +88,31 @@ def safe_html(text: str) -> str:
         _markdown().render(text),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
+        allowed_classes={"span": highlight.CLASSES},
         filter_style_properties={"text-align"},  # how Markdown tables align their columns
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )
+
+
+def parsed(text: str) -> list[Any]:
+    """The blocks of Markdown, as markdown-it's tokens; none where it is too long."""
+    return [] if len(text) > MAX_MARKDOWN else list(_markdown().parse(well_formed(text)))
+
+
+def plain_text(text: str) -> str:
+    """A line of Markdown without its marks.
+
+    >>> plain_text("**5** `mm` [here](https://example.org)")
+    '5 mm here'
+    """
+    tokens = _markdown().parseInline(well_formed(text))
+    return "".join(child.content for token in tokens for child in token.children or ())
+
+
+def as_typed(text: str) -> str:
+    """Text as HTML with its own line breaks, and nothing else made of it."""
+    return f'<div class="nbagent-plain">{escape(text)}</div>'
 
 
 def settled(text: str) -> int:
@@ -123,11 +150,11 @@ def labelled(label: str, text: str) -> str:
     return f"<small>{escape(label)}</small><pre>{escape(preview(text))}</pre>"
 
 
-def preview(text: str, limit: int = PREVIEW) -> str:
-    """The text, or its beginning and how much was left out."""
+def preview(text: str, limit: int = PREVIEW, see: str = ": see agent.trace.tool_calls") -> str:
+    """The text, or its beginning, how much was left out, and where that is to `see`."""
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}… ({len(text) - limit:,} more characters: see agent.trace.tool_calls)"
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters{see})"
 
 
 def as_json(value: Any) -> str:

@@ -46,6 +46,7 @@ class Segment:
     html: str | None = None  # kept once nothing can change any more
     settled: list[str] = field(default_factory=list)  # HTML of the text's first blocks, which stay as they are
     settled_chars: int = 0
+    is_folded: bool = False
 
     @property
     def text(self) -> str:
@@ -56,10 +57,14 @@ class Segment:
 
 
 class Transcript:
-    """The state of one run's display. Feed it events; ask it for `html()` and `plain()`."""
+    """The state of one run's display. Feed it events; ask it for `html()` and `plain()`.
 
-    def __init__(self, *, timings: bool = True) -> None:
+    `as_html` makes safe HTML of the answer's text.
+    """
+
+    def __init__(self, *, timings: bool = True, as_html: Callable[[str], str] = render.safe_html) -> None:
         self.timings = timings
+        self._as_html = as_html
         self.segments: list[Segment] = []
         self.status = ""
         self.note = ""
@@ -106,6 +111,13 @@ class Transcript:
         """The run was cancelled: what is there stays, and says so."""
         self._ending = "Interrupted."
         self._end()
+
+    def fold(self) -> None:
+        """Put the answer's text away: what it was turned into is shown elsewhere."""
+        for segment in reversed(self.segments):
+            if segment.kind == "text":
+                segment.html, segment.is_folded = None, True
+                return
 
     def place(self, part: dict[str, Any]) -> None:
         """An image that a tool drew, here."""
@@ -182,13 +194,12 @@ class Transcript:
         if self.over or segment is not self.segments[-1]:
             self._settle(segment, len(rest))
             rest = ""
-        return [*segment.settled, render.safe_html(rest)] if rest else segment.settled
+        return [*segment.settled, self._as_html(rest)] if rest else segment.settled
 
-    @staticmethod
-    def _settle(segment: Segment, chars: int) -> None:
+    def _settle(self, segment: Segment, chars: int) -> None:
         begin, segment.settled_chars = segment.settled_chars, segment.settled_chars + chars
         if chars:
-            segment.settled.append(render.safe_html(segment.text[begin : segment.settled_chars]))
+            segment.settled.append(self._as_html(segment.text[begin : segment.settled_chars]))
 
     def _closing_html(self) -> str:
         parts = []
@@ -220,7 +231,9 @@ class Transcript:
         if segment.html is not None:
             return segment.html
         if segment.kind == "text":
-            made = render.safe_html(segment.text)
+            made = self._as_html(segment.text)
+            if segment.is_folded:
+                made = render.details('<span class="nbagent-quiet">Answer</span>', "", made)
         elif segment.kind == "thinking":
             made = self._thinking_html(segment)
         elif segment.kind == "image":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from nbagent.trace.recorder import USAGE
+from nbagent.trace.open_run import USAGE
 from nbagent.trace.rows import Row
 
 if TYPE_CHECKING:

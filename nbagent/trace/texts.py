@@ -61,7 +61,7 @@ def _timeline(rows: Rows) -> str:
 def _usage(rows: Rows) -> str:
     from nbagent.trace import frames
 
-    sums = by_run(frames.usage(rows["calls"]))
+    sums = by_run(frames.usage(frames.build("calls", rows["calls"])))
     columns = {
         "run": map(str, range(1, len(sums) + 1)),
         "input": _counts(sums["input_tokens"]),

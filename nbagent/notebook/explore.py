@@ -22,7 +22,7 @@ from nbagent.trace.trace import Trace
 from nbagent.trace.transcript import TraceTranscript
 
 #: Characters of a value in the table, and rows of it.
-CELL, ROWS = 100, 2_000
+CELL, ROWS = 100, 1_000
 #: What the table shows of each table of the trace, and what it calls the columns.
 SHOWN: dict[str, dict[str, str]] = {
     "runs": {
@@ -44,6 +44,12 @@ _TEXTS = (
     "text", "args", "args_raw", "result_text", "validation_error", "error_message", "traceback", "params", "usage_raw",
     "provider_data",
 )  # fmt: skip
+#: How the table is drawn; given with each update, since the user's own defaults for itables would hold otherwise.
+_OPTIONS: dict[str, Any] = {
+    "allow_html": False, "select": "single", "showIndex": False, "maxBytes": 0, "maxRows": 0, "pageLength": 10,
+    "lengthMenu": [10, 25, 100], "classes": "compact hover", "style": "table-layout:auto;width:100%;margin:0",
+    "layout": {"topStart": None, "topEnd": None, "bottomStart": "info", "bottomEnd": "paging"},
+}  # fmt: skip
 #: The choice that leaves a filter out.
 ANY = ""
 _STYLE = f"""<style>
@@ -86,6 +92,7 @@ class TraceExplorer(widgets.VBox):
         self._table = _empty_table()
         self._tables: dict[str, Any] = {}
         self._found: Any = None
+        self._quiet = False  # while several filters change at a time
         self._make()
         super().__init__([widgets.HTML(PANEL_STYLE + _STYLE), self._bar, self._filters, self._table, self._detail])
         self.add_class("nbagent-panel").add_class("nbagent-explore")
@@ -117,13 +124,17 @@ class TraceExplorer(widgets.VBox):
         runs, calls, blocks = (self._tables[name] for name in ("runs", "tool_calls", "blocks"))
         prompts = zip(runs["prompt"].fillna(""), runs["run_id"], strict=True)
         asked = [(f"{number} · {_line(prompt, 40)}", run_id) for number, (prompt, run_id) in enumerate(prompts, 1)]
+        self._quiet = True
         _offer(self._run, "all runs", asked)
         _offer(self._tool, "all tools", [(_line(name, 40), name) for name in calls["name"].dropna().unique()])
         _offer(self._kind, "all kinds", [(kind, kind) for kind in blocks["type"].dropna().unique()])
+        self._quiet = False
         self._search()
 
     def _search(self) -> None:
         """Show what fits; the newest where it is too much."""
+        if self._quiet:
+            return
         name = self._tabs.value
         wanted = (self._run.value, self._tool.value, self._kind.value, self._errors.value, self._text.value.strip())
         every = Search(*wanted).rows(self._tables, name)
@@ -133,7 +144,7 @@ class TraceExplorer(widgets.VBox):
         more = f", the newest {ROWS:,} shown" if len(every) > ROWS else ""
         self._count.value = f'<div class="nbagent-status">{said} {name.replace("_", " ")}{more}</div>'
         self._detail.value = ""
-        self._table.update(_as_texts(self._found, SHOWN[name]), selected_rows=[])
+        self._table.update(_as_texts(self._found, SHOWN[name]), **_OPTIONS, selected_rows=[])
 
     def _choose(self) -> None:
         chosen = self._table.selected_rows
@@ -186,19 +197,7 @@ def _empty_table() -> Any:
         raise MissingDependencyError("the explorer needs itables: pip install 'nbagent[explore]'") from None
     import pandas as pd
 
-    return ITable(
-        pd.DataFrame({" ": []}),
-        select="single",
-        allow_html=False,
-        showIndex=False,
-        maxBytes=0,
-        pageLength=10,
-        lengthMenu=[10, 25, 100],
-        layout={"topStart": None, "topEnd": None, "bottomStart": "info", "bottomEnd": "paging"},
-        classes="compact hover",
-        style="table-layout:auto;width:100%;margin:0",
-        warn_on_undocumented_option=False,
-    )
+    return ITable(pd.DataFrame({" ": []}), **_OPTIONS)
 
 
 def _offer(box: Any, anything: str, options: Sequence[tuple[str, Any]]) -> None:

@@ -30,7 +30,7 @@ LABEL = 32
 
 def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """See `Trace.plot_usage`."""
-    ax = ax or new_axes(min(12.0, 4.0 + 0.3 * usage["run_id"].nunique()), 3.4)
+    given, ax = ax is not None, ax or new_axes(min(12.0, 4.0 + 0.3 * usage["run_id"].nunique()), 3.4)
     from matplotlib.ticker import MaxNLocator
 
     sums = by_run(usage)
@@ -56,7 +56,7 @@ def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     tidy(ax)
     if places:
-        ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+        name_colours(ax, 3, inside=given)
     return ax
 
 
@@ -69,7 +69,10 @@ def by_run(usage: pd.DataFrame) -> pd.DataFrame:
 
 def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Sequence[Axes] | None = None) -> list[Axes]:
     """See `Trace.plot_tools`; takes what `stats.tool_stats` and `stats.seconds_of` give."""
-    left, right = axes or _subplots(2, figsize=(9.0, 1.3 + 0.27 * max(len(stats), 1)), sharey=True)
+    given = axes is not None
+    if axes is None:
+        axes = _subplots(2, figsize=(9.0, 1.3 + 0.27 * max(len(stats), 1)), sharey=True)
+    left, right = axes
     from matplotlib.ticker import MaxNLocator
 
     places = range(len(stats))
@@ -89,14 +92,15 @@ def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Seque
     left.set_xlabel("calls")
     left.set_xlim(0, 1.45 * max(stats["calls"].max() if len(stats) else 1, 1))
     left.set_yticks(places, list(map(shortened, stats.index)), parse_math=False)
-    left.set_ylim(max(len(stats), 1) - 0.4, -0.6)
     left.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     _distributions(right, [seconds.get(name, []) for name in stats.index])
+    right.set_yticks(places)
     for ax in (left, right):
+        ax.set_ylim(max(len(stats), 1) - 0.4, -0.6)
         tidy(ax, "left")
     right.tick_params(axis="y", labelleft=False)
     if gone.any():
-        left.figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
+        name_colours(left, 2, inside=given)
     return [left, right]
 
 
@@ -139,6 +143,14 @@ def _subplots(columns: int, **options: Any) -> Any:
         raise MissingDependencyError("pictures need matplotlib: pip install 'nbagent[plot]'") from None
     _, axes = plt.subplots(1, columns, layout="constrained", **options)
     return axes
+
+
+def name_colours(ax: Axes, columns: int, *, inside: bool) -> None:
+    """A legend above the picture; or in the axes, where these are the user's and others may stand beside them."""
+    if inside:
+        ax.legend(frameon=False, fontsize=8)
+    else:
+        ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
 
 
 def tidy(ax: Axes, *sides: str) -> None:

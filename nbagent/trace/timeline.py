@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render import duration
-from nbagent.trace.plots import COLOURS, new_axes, shortened, tidy
+from nbagent.trace.plots import COLOURS, name_colours, new_axes, shortened, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +131,7 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
     found, apart = laid_out(calls, tools)
     labels = {span.lane: span.label for span in found}
     end = max((span.start + span.seconds for span in found), default=1.0) or 1.0
-    ax = ax or new_axes(9.0, 1.2 + 0.28 * max(len(labels), 1))
+    given, ax = ax is not None, ax or new_axes(9.0, 1.2 + 0.28 * max(len(labels), 1))
     for kind, colour in COLOURS.items():
         if own := [span for span in found if span.kind == kind]:
             left, width = [span.start for span in own], [span.seconds for span in own]
@@ -148,5 +148,5 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
         ax.text(until + 0.006 * end, lane, duration(until - start), va="center", fontsize=8.5)
     tidy(ax, "left")
     if found:
-        ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=6, frameon=False)
+        name_colours(ax, 6, inside=given)
     return ax

@@ -74,6 +74,7 @@ def test_filters_and_a_run_in_full(lab, picture):
     explorer.locator("tbody tr").first.click()
     until_detail(page, "ZeroDivisionError")
     explorer.get_by_role("button", name="Failed", exact=True).click()
+    until_rows(page, 4)
     explorer.locator("select").nth(1).select_option(label="mean_by")
     until_rows(page, 2)
     explorer.get_by_role("button", name="runs", exact=True).click()

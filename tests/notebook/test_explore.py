@@ -112,6 +112,25 @@ def test_a_saved_notebook_shows_the_table_without_a_kernel(explorer):
     assert "How heavy?" in explorer.bundle["text/plain"]
 
 
+def test_long_tables_are_shown_whole_and_escaped_whatever_the_user_s_defaults_are(one_kernel, tmp_path):
+    one_kernel._cells.clear()
+    said = [{"run_id": "r", "role": "user", "text": f"<b>{number}</b>" * 50} for number in range(1_200)]
+    lines = [{"format": "nbagent trace", "version": 1}, *({"table": "messages", "row": row} for row in said)]
+    path = tmp_path / "long.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    code = f"""
+import itables.options
+itables.options.allow_html, itables.options.maxBytes, itables.options.showIndex = True, 1_000, True
+explorer = TraceExplorer(Trace.load({str(path)!r}))
+explorer._tabs.value = "messages"
+explorer"""
+    rows = Explorer(one_kernel, code).rows
+    assert len(rows) == 1_000
+    assert [len(row) for row in rows[:1]] == [3]
+    assert rows[0][1].startswith("&lt;b&gt;200")
+    assert "the newest 1,000 shown" in Explorer(one_kernel, "explorer").html
+
+
 def test_an_empty_trace_and_a_kernel_without_the_extension(explorer, one_kernel):
     one_kernel._cells.clear()
     assert Explorer(one_kernel, "TraceExplorer(Trace())").rows == []

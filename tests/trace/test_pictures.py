@@ -166,6 +166,19 @@ async def test_tools_are_drawn_by_count_with_what_failed_and_how_long_they_took(
     assert max(dots[:, 0]) <= high
 
 
+async def test_pictures_are_drawn_on_axes_that_are_given(trace):
+    import matplotlib.pyplot as plt
+
+    _, axes = plt.subplots(2, 2)
+    assert trace.timeline(ax=axes[0, 0]) is axes[0, 0]
+    assert trace.plot_usage(axes[0, 1]) is axes[0, 1]
+    assert trace.plot_tools(axes[1]) == list(axes[1])
+    axes[0, 0].figure.canvas.draw()
+    assert [ax.get_legend() is not None for ax in axes.flat] == [True, True, True, False]
+    assert axes[0, 0].figure.legends == []
+    assert axes[1, 0].get_ylim() == axes[1, 1].get_ylim()  # a tool has the same line in both
+
+
 async def test_thirty_tools_have_a_line_each_and_the_most_used_come_first():
     names = [f"tool_with_quite_a_long_name_{number}" for number in range(29)] + ["$\\href{x}$ \n made up"]
     calls = [FunctionCall(name, {}, f"{name}{again}") for n, name in enumerate(names) for again in range(n % 3 + 1)]

@@ -10,6 +10,10 @@ OLD    := .venv-old
 PEERS  := .venv-peers
 PIP    := -m pip install -qq --disable-pip-version-check
 
+# Tests run in several processes, since most of their time they wait: for servers, kernels and a browser.
+WORKERS ?= 4
+SPREAD  := -n $(WORKERS) --dist loadfile
+
 # What the targets need, by the name of their stamp.
 NEEDS.demo    := -e '.[local,plot]' nbclient
 NEEDS.lab     := -e '.[local,plot]' jupyterlab
@@ -48,7 +52,7 @@ test: $(VENV)/.dev lint types ## lint, types, tests and the notebooks: all that 
 	@echo "The notebooks, cell by cell against their saved outputs"
 	@$(BIN)/pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
 	@echo "Tests"
-	@$(BIN)/pytest -q tests
+	@$(BIN)/pytest -q $(SPREAD) tests
 
 coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they leave out
 	@$(PULL)
@@ -57,9 +61,9 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 test-all: $(VENV)/.browser $(OLD)/.kernel ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
-	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q -m "kernel and not full" tests/notebook
+	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" tests/notebook
 	@echo "Long sizes, and JupyterLab in Chromium"
-	@$(BIN)/pytest -q -m "full or browser or hypothesis" tests
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m "full or browser or hypothesis" tests
 	@$(BIN)/python notebooks/demo.py
 
 lint: $(VENV)/.dev ## ruff: rules and format

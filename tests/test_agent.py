@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from small_agent import add, call
 
 from nbagent import (
     Agent,
@@ -19,15 +20,6 @@ from nbagent import (
 )
 from nbagent.core.repair import repair
 from nbagent.errors import ConfigurationError, ProviderConnectionError, RateLimitError
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-def call(name, id="c1", /, **arguments):
-    return FunctionCall(name, arguments, id)
 
 
 def roles(agent):

@@ -5,13 +5,10 @@ import threading
 import time
 
 import pytest
+from small_agent import call
 
-from nbagent import Agent, FunctionCall, ScriptedProvider, StreamingHandler
+from nbagent import Agent, ScriptedProvider, StreamingHandler
 from nbagent.errors import AgentBusyError
-
-
-def call(name, id="c1", /, **arguments):
-    return FunctionCall(name, arguments, id)
 
 
 async def test_runs_on_one_agent_follow_each_other():

@@ -5,10 +5,10 @@ import sys
 import threading
 
 import pytest
+from small_agent import add, call
 
 from nbagent import (
     Agent,
-    FunctionCall,
     FunctionRegistry,
     LLMMessage,
     LLMProvider,
@@ -19,15 +19,6 @@ from nbagent import (
 )
 from nbagent.core.events import Text, Thinking
 from nbagent.core.repair import NO_RESULT
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-def call(name, id="c1", /, **arguments):
-    return FunctionCall(name, arguments, id)
 
 
 async def test_cancelling_keeps_the_text_so_far_and_the_next_message_works():

@@ -43,6 +43,18 @@ class Gated(LLMProvider):
 '''
 
 
+#: A tool that asks, and what it was called with.
+WIPE = """
+wiped = []
+@tool(approve=True)
+def wipe(table: str, rows: int = 1) -> str:
+    '''Delete rows.'''
+    wiped.append((table, rows))
+    return f'{rows} gone'
+call = FunctionCall('wipe', {'table': 'cities', 'rows': 3}, 'c')
+"""
+
+
 def python() -> str:
     """The Python of the kernels that are tested."""
     return os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
@@ -149,9 +161,9 @@ class Kernel:
         """Send a cell and wait for its end."""
         return self.wait(self.send(code, **options))
 
-    def ok(self, code: str, **options: Any) -> Cell:
-        """Run a cell that must succeed."""
-        cell = self.run(code, **options)
+    def ok(self, code: str | Cell, **options: Any) -> Cell:
+        """Run a cell, or wait for one that was sent: it must succeed."""
+        cell = self.wait(code) if isinstance(code, Cell) else self.run(code, **options)
         assert cell.status == "ok", cell.traceback
         return cell
 

@@ -1,25 +1,17 @@
 """Approval in a real kernel: by buttons where a front end shows them, else by a typed question, else not at all."""
 
 import pytest
-from kernels import Kernel
+from kernels import WIPE, Kernel
 
 pytestmark = pytest.mark.kernel
 
-WIPE = """
-wiped = []
-@tool(approve=True)
-def wipe(table: str, rows: int = 1) -> str:
-    '''Delete rows.'''
-    wiped.append((table, rows))
-    return f'{rows} gone'
-agent.provider = ScriptedProvider([FunctionCall('wipe', {'table': 'cities', 'rows': 3}, 'c'), 'done'] * 9)
-"""
+WIPES = WIPE + "agent.provider = ScriptedProvider([call, 'done'] * 9)\n"
 
 
 @pytest.fixture
 def kernel(tmp_path):
     with Kernel(tmp_path) as kernel:
-        assert kernel.run("agent = Agent(tools=nbagent.live)" + WIPE).status == "ok"
+        assert kernel.run("agent = Agent(tools=nbagent.live)" + WIPES).status == "ok"
         kernel.takes_clicks = kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result == "True"
         yield kernel
 
@@ -92,7 +84,7 @@ def test_interrupted_while_it_waits(kernel):
         click_late = kernel.widget(cell, _model_name="ButtonModel", description="Approve")
         kernel.tell(click_late, method="custom", content={"event": "click"})
         assert values(kernel) == "[]"
-        kernel.run(WIPE)
+        kernel.run(WIPES)
         again = kernel.send("%%agent\nwipe")
         shown(kernel, again)
         click(kernel, again, "Approve")

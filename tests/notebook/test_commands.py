@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from kernels import Kernel
 
 pytestmark = pytest.mark.kernel
 
@@ -24,64 +23,49 @@ shop = Shop()
 """
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        yield kernel
-
-
 @pytest.fixture
 def kernel(shared):
-    ok(shared.run(DATA + "\nagent = Agent(tools=[])\nnbagent.live._entries.clear()"))
+    shared.ok(DATA + "\nagent = Agent(tools=[])\nnbagent.live._entries.clear()")
     return shared
-
-
-def ok(cell):
-    assert cell.status == "ok", cell.traceback
-    return cell
 
 
 def calls(kernel, name, /, **arguments):
     """What the model would read if it called a tool; approved, if it asks."""
-    ok(
-        kernel.run(
-            f"agent.tool_executor.approver = lambda call, definition: True\nresult = await agent.tool_executor.run("
-            f"FunctionCall({name!r}, {arguments!r}))"
-        )
+    kernel.ok(
+        f"agent.tool_executor.approver = lambda call, definition: True\nresult = await agent.tool_executor.run("
+        f"FunctionCall({name!r}, {arguments!r}))"
     )
-    return ok(kernel.run("print(result.content)")).stdout.rstrip("\n")
+
+    return kernel.ok("print(result.content)").stdout.rstrip("\n")
 
 
 def offered(kernel):
-    return ok(kernel.run("agent.offered_tools()")).result
+    return kernel.ok("agent.offered_tools()").result
 
 
 def test_tools_are_added_and_dropped(kernel):
-    table = ok(kernel.run("%agent tools add area shop.price")).result
+    table = kernel.ok("%agent tools add area shop.price").result
     assert "Area of a rectangle." in table
     assert "Price of an item." in table
     assert offered(kernel) == "['area', 'shop_price']"
     assert calls(kernel, "shop_price", item="tea") == "9.5"
-    ok(kernel.run("def area(width: float) -> float:\n    return -width"))
+    kernel.ok("def area(width: float) -> float:\n    return -width")
     assert calls(kernel, "area", width=2) == "-2.0"
-    ok(kernel.run("%agent tools drop area"))
+    kernel.ok("%agent tools drop area")
     assert offered(kernel) == "['shop_price']"
-    ok(kernel.run("shop = Shop()\nshop.price = lambda item: 8.5"))
-    ok(kernel.run("%agent tools add shop.price area"))
+    kernel.ok("shop = Shop()\nshop.price = lambda item: 8.5")
+    kernel.ok("%agent tools add shop.price area")
     assert offered(kernel) == "['area', 'shop_price']"
     assert calls(kernel, "shop_price", item="tea") == "8.5"
 
 
 def test_the_table_says_what_is_on_where_it_is_from_and_whether_it_asks(kernel):
     code = "@tool(approve=True)\ndef wipe(table: str = 'a<b') -> None:\n    'Delete <i>rows</i>.\\n\\nFor good.'"
-    cell = ok(kernel.run(f"agent = Agent(tools=nbagent.live)\n{code}"))
-    ok(
-        kernel.run(
-            "@tool(approve=lambda path: path > 'm')\ndef write(path: str) -> None: ...\nfrom textwrap import dedent"
-        )
-    )
-    ok(kernel.run("agent.register_tool('given', 'By schema.', {'properties': {'x': {}, 'y': {}}}, lambda x, y: x)"))
-    shown = ok(kernel.run("%agent tools add dedent")).of("execute_result")[-1]["data"]
+    cell = kernel.ok(f"agent = Agent(tools=nbagent.live)\n{code}")
+    kernel.ok("@tool(approve=lambda path: path > 'm')\ndef write(path: str) -> None: ...\nfrom textwrap import dedent")
+
+    kernel.ok("agent.register_tool('given', 'By schema.', {'properties': {'x': {}, 'y': {}}}, lambda x, y: x)")
+    shown = kernel.ok("%agent tools add dedent").of("execute_result")[-1]["data"]
     line = next(line for line in shown["text/plain"].splitlines() if line.startswith("wipe"))
     count = cell.of("execute_input")[-1]["execution_count"]
     assert re.split(r"\s{2,}", line) == [
@@ -92,28 +76,28 @@ def test_the_table_says_what_is_on_where_it_is_from_and_whether_it_asks(kernel):
     assert re.search(r"dedent .*textwrap\.py", shown["text/plain"])
     assert ">Delete &lt;i&gt;rows&lt;/i&gt;.<" in shown["text/html"]
     assert "wipe(table: str = &#x27;a&lt;b&#x27;) -&gt; None" in shown["text/html"]
-    ok(kernel.run("dropped = %agent tools drop wipe"))
-    assert ok(kernel.run("dropped.frame['on'].tolist()")).result == "[False, True, True, True]"
-    assert "○ off" in ok(kernel.run("dropped")).result
-    ok(kernel.run("%agent tools drop write given dedent"))
-    assert "No tools" in ok(kernel.run("agent = Agent()\n%agent tools")).result
+    kernel.ok("dropped = %agent tools drop wipe")
+    assert kernel.ok("dropped.frame['on'].tolist()").result == "[False, True, True, True]"
+    assert "○ off" in kernel.ok("dropped").result
+    kernel.ok("%agent tools drop write given dedent")
+    assert "No tools" in kernel.ok("agent = Agent()\n%agent tools").result
 
 
 def test_what_was_switched_off_comes_back_as_it_was(kernel):
-    ok(kernel.run("agent = Agent(tools=nbagent.live)\n@tool(approve=True)\ndef wipe(n: int) -> int:\n    return n"))
-    ok(kernel.run("other = Agent(tools=nbagent.live)\n%agent tools drop wipe"))
-    assert ok(kernel.run("agent.offered_tools(), other.offered_tools()")).result == "([], ['wipe'])"
-    ok(kernel.run("agent.provider = asked = ScriptedProvider(['a', 'b'])"))
-    ok(kernel.run("%%agent\nx"))
-    ok(kernel.run("%%agent -t wipe\nx"))
-    assert ok(kernel.run("[[f['name'] for f in r[1] or []] for r in asked.requests]")).result == "[[], ['wipe']]"
-    ok(kernel.run("def wipe(n: int) -> int:\n    return -n"))
-    ok(kernel.run("%agent tools add wipe"))
-    assert ok(kernel.run("agent.function_registry.get_function('wipe').approve")).result == "True"
+    kernel.ok("agent = Agent(tools=nbagent.live)\n@tool(approve=True)\ndef wipe(n: int) -> int:\n    return n")
+    kernel.ok("other = Agent(tools=nbagent.live)\n%agent tools drop wipe")
+    assert kernel.ok("agent.offered_tools(), other.offered_tools()").result == "([], ['wipe'])"
+    kernel.ok("agent.provider = asked = ScriptedProvider(['a', 'b'])")
+    kernel.ok("%%agent\nx")
+    kernel.ok("%%agent -t wipe\nx")
+    assert kernel.ok("[[f['name'] for f in r[1] or []] for r in asked.requests]").result == "[[], ['wipe']]"
+    kernel.ok("def wipe(n: int) -> int:\n    return -n")
+    kernel.ok("%agent tools add wipe")
+    assert kernel.ok("agent.function_registry.get_function('wipe').approve").result == "True"
     assert calls(kernel, "wipe", n=3) == "-3"
-    ok(kernel.run("plain = nbagent.FunctionRegistry(); plain.register('wipe', '', lambda n: n, approve=True)"))
-    ok(kernel.run("agent = Agent(function_registry=plain)\n%agent tools add wipe"))
-    assert ok(kernel.run("plain.get_function('wipe').approve")).result == "True"
+    kernel.ok("plain = nbagent.FunctionRegistry(); plain.register('wipe', '', lambda n: n, approve=True)")
+    kernel.ok("agent = Agent(function_registry=plain)\n%agent tools add wipe")
+    assert kernel.ok("plain.get_function('wipe').approve").result == "True"
     assert calls(kernel, "wipe", n=3) == "-3"
 
 
@@ -144,25 +128,25 @@ def test_usage_is_explained(kernel, line, said):
 
 
 def test_conversations_are_saved_and_loaded(kernel, tmp_path):
-    ok(kernel.run("agent.provider = ScriptedProvider(['one', 'two'])\nresult = agent.chat_sync('first')"))
-    ok(kernel.run(f"%agent save '{tmp_path}/our talk.json'"))
-    ok(kernel.run("%agent new"))
-    assert ok(kernel.run("len(agent.conversation_history)")).result == "0"
-    ok(kernel.run(f"%agent load {tmp_path}/our talk.json"))
-    assert ok(kernel.run("[m.text for m in agent.conversation_history]")).result == "['first', 'one']"
+    kernel.ok("agent.provider = ScriptedProvider(['one', 'two'])\nresult = agent.chat_sync('first')")
+    kernel.ok(f"%agent save '{tmp_path}/our talk.json'")
+    kernel.ok("%agent new")
+    assert kernel.ok("len(agent.conversation_history)").result == "0"
+    kernel.ok(f"%agent load {tmp_path}/our talk.json")
+    assert kernel.ok("[m.text for m in agent.conversation_history]").result == "['first', 'one']"
 
 
 def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kernel):
-    ok(kernel.run("import os; _ = os.environ.pop('ANTHROPIC_API_KEY', None)"))
+    kernel.ok("import os; _ = os.environ.pop('ANTHROPIC_API_KEY', None)")
     cell = kernel.send("%agent key claude")
     question = kernel.client.get_stdin_msg(timeout=30)["content"]
     assert (question["prompt"], question["password"]) == ("ANTHROPIC_API_KEY: ", True)
     kernel.client.input("sk-typed-secret")
-    ok(kernel.wait(cell))
+    kernel.ok(cell)
     assert "sk-typed-secret" not in str(cell.messages)
-    assert ok(kernel.run("'sk-typed-secret' in str(os.environ)")).result == "False"
-    assert ok(kernel.run("nbagent.create_provider('claude').secrets")).result == "['sk-typed-secret']"
-    ok(kernel.run("from nbagent.providers.keys import keys; keys.forget('ANTHROPIC_API_KEY')"))
+    assert kernel.ok("'sk-typed-secret' in str(os.environ)").result == "False"
+    assert kernel.ok("nbagent.create_provider('claude').secrets").result == "['sk-typed-secret']"
+    kernel.ok("from nbagent.providers.keys import keys; keys.forget('ANTHROPIC_API_KEY')")
 
 
 COLAB = """
@@ -178,21 +162,21 @@ sys.modules["google.colab.userdata"].get = secrets.__getitem__
 
 
 def test_colabs_secrets_are_known_to_other_threads_once_the_extension_is_loaded(kernel):
-    ok(kernel.run(COLAB))
+    kernel.ok(COLAB)
     ask = "await asyncio.to_thread(lambda: nbagent.create_provider('qwen').secrets)"
-    assert ok(kernel.run(ask)).result == "[]"
-    ok(kernel.run("%reload_ext nbagent"))
-    assert ok(kernel.run(ask)).result == "['sk-from-colab']"
-    ok(kernel.run("for name in list(sys.modules):\n    if name.split('.')[0] == 'google': del sys.modules[name]"))
-    ok(kernel.run("keys._answers.clear()"))
+    assert kernel.ok(ask).result == "[]"
+    kernel.ok("%reload_ext nbagent")
+    assert kernel.ok(ask).result == "['sk-from-colab']"
+    kernel.ok("for name in list(sys.modules):\n    if name.split('.')[0] == 'google': del sys.modules[name]")
+    kernel.ok("keys._answers.clear()")
 
 
 def test_a_broken_env_file_does_not_keep_the_extension_from_loading(kernel, tmp_path):
     (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
-    ok(kernel.run(f"before = os.getcwd(); os.chdir({str(tmp_path)!r})"))
-    ok(kernel.run("%reload_ext nbagent"))
+    kernel.ok(f"before = os.getcwd(); os.chdir({str(tmp_path)!r})")
+    kernel.ok("%reload_ext nbagent")
     assert "is not UTF-8 text: correct it" in kernel.run("%agent model qwen").traceback
-    ok(kernel.run("os.chdir(before)"))
+    kernel.ok("os.chdir(before)")
 
 
 @pytest.mark.parametrize(
@@ -207,12 +191,12 @@ def test_a_broken_env_file_does_not_keep_the_extension_from_loading(kernel, tmp_
     ],
 )
 def test_the_last_error_is_explained(kernel, cell, sent):
-    ok(kernel.run("agent.provider = asked = ScriptedProvider([RuntimeError('no network'), 'Like so.'])"))
+    kernel.ok("agent.provider = asked = ScriptedProvider([RuntimeError('no network'), 'Like so.'])")
     assert kernel.run(cell).status == "error"
     assert kernel.run("%agent fxi").status == "error"
     assert kernel.run("%agent fix").error == "RuntimeError"
-    assert "Like so." in ok(kernel.run("%agent fix")).text
-    text = ok(kernel.run("print(asked.requests[-1][0][-1].text)")).stdout
+    assert "Like so." in kernel.ok("%agent fix").text
+    text = kernel.ok("print(asked.requests[-1][0][-1].text)").stdout
     for part in sent:
         assert part in text
     assert "nbagent/" not in text
@@ -220,53 +204,53 @@ def test_the_last_error_is_explained(kernel, cell, sent):
 
 
 def test_without_an_error_there_is_nothing_to_explain(kernel):
-    ok(kernel.run("from nbagent.notebook.last_error import last_error; import sys\nlast_error.__init__()"))
-    ok(kernel.run("sys.last_exc = sys.last_value = None"))
+    kernel.ok("from nbagent.notebook.last_error import last_error; import sys\nlast_error.__init__()")
+    kernel.ok("sys.last_exc = sys.last_value = None")
     for _ in range(2):  # the refusal is an error, too
         refused = kernel.run("%agent fix")
         assert "no cell has failed yet" in str(refused.messages)
-    ok(kernel.run("sys.last_value = KeyError('from before the extension was loaded')"))
-    ok(kernel.run("agent.provider = asked = ScriptedProvider(['.'])\n%agent fix"))
-    assert "from before" in ok(kernel.run("print(asked.requests[-1][0][-1].text)")).stdout
+    kernel.ok("sys.last_value = KeyError('from before the extension was loaded')")
+    kernel.ok("agent.provider = asked = ScriptedProvider(['.'])\n%agent fix")
+    assert "from before" in kernel.ok("print(asked.requests[-1][0][-1].text)").stdout
 
 
 def test_background_runs_are_stopped(kernel):
-    assert ok(kernel.run("%agent stop")).stdout == "Nothing to stop.\n"
-    ok(kernel.run("import threading\nslow = Agent(Gated('begun', 'never')); other = Agent(Gated('begun', 'never'))"))
-    ok(kernel.run("tasks = [asyncio.create_task(slow.chat(q)) for q in 'ab'] + [asyncio.create_task(other.chat('c'))]"))
-    ok(kernel.run("while not (slow.conversation_history and other.conversation_history): await asyncio.sleep(0.01)"))
-    assert ok(kernel.run("%agent stop slow")).stdout == "2 runs stopped.\n"
-    ok(kernel.run("_ = await asyncio.wait(tasks[:2])"))
-    assert ok(kernel.run("[task.done() and task.cancelled() for task in tasks]")).result == "[True, True, False]"
-    assert ok(kernel.run("%agent stop")).stdout == "1 run stopped.\n"
-    ok(kernel.run("_ = await asyncio.wait(tasks)"))
-    assert ok(kernel.run("slow.trace.runs['status'].tolist()")).result == "['interrupted']"
-    assert ok(kernel.run("%agent stop")).stdout == "Nothing to stop.\n"
+    assert kernel.ok("%agent stop").stdout == "Nothing to stop.\n"
+    kernel.ok("import threading\nslow = Agent(Gated('begun', 'never')); other = Agent(Gated('begun', 'never'))")
+    kernel.ok("tasks = [asyncio.create_task(slow.chat(q)) for q in 'ab'] + [asyncio.create_task(other.chat('c'))]")
+    kernel.ok("while not (slow.conversation_history and other.conversation_history): await asyncio.sleep(0.01)")
+    assert kernel.ok("%agent stop slow").stdout == "2 runs stopped.\n"
+    kernel.ok("_ = await asyncio.wait(tasks[:2])")
+    assert kernel.ok("[task.done() and task.cancelled() for task in tasks]").result == "[True, True, False]"
+    assert kernel.ok("%agent stop").stdout == "1 run stopped.\n"
+    kernel.ok("_ = await asyncio.wait(tasks)")
+    assert kernel.ok("slow.trace.runs['status'].tolist()").result == "['interrupted']"
+    assert kernel.ok("%agent stop").stdout == "Nothing to stop.\n"
 
 
 def test_runs_of_panels_are_stopped_and_the_next_question_works(kernel):
-    ok(kernel.run("inner = Agent(Gated('begun', 'never'))\npanel = nbagent.ChatPanel(inner); panel.ask('a')"))
-    ok(kernel.run("while len(inner.conversation_history) < 2: await asyncio.sleep(0.01)"))
-    assert ok(kernel.run("%agent stop")).stdout == "1 run stopped.\n"
-    ok(kernel.run("while inner.trace.runs['status'].tolist() != ['interrupted']: await asyncio.sleep(0.01)"))
-    ok(kernel.run("inner.provider = ScriptedProvider(['fine'])"))
-    assert ok(kernel.run("inner.chat_sync('b').content")).result == "'fine'"
-    ok(kernel.run("panel.close()"))
+    kernel.ok("inner = Agent(Gated('begun', 'never'))\npanel = nbagent.ChatPanel(inner); panel.ask('a')")
+    kernel.ok("while len(inner.conversation_history) < 2: await asyncio.sleep(0.01)")
+    assert kernel.ok("%agent stop").stdout == "1 run stopped.\n"
+    kernel.ok("while inner.trace.runs['status'].tolist() != ['interrupted']: await asyncio.sleep(0.01)")
+    kernel.ok("inner.provider = ScriptedProvider(['fine'])")
+    assert kernel.ok("inner.chat_sync('b').content").result == "'fine'"
+    kernel.ok("panel.close()")
 
 
 def test_nesting_is_refused_where_it_loses_cells(kernel):
-    if ok(kernel.run("import ipykernel; ipykernel.version_info[0] >= 7")).result == "True":
+    if kernel.ok("import ipykernel; ipykernel.version_info[0] >= 7").result == "True":
         refused = kernel.run("%agent nest on")
         assert "loses queued cells and clicks under nest-asyncio" in str(refused.messages)
         assert "Write `await` in the cell" in str(refused.messages)
-        assert ok(kernel.run("hasattr(asyncio, '_nest_patched')")).result == "False"
-        ok(kernel.run("%agent nest off"))
+        assert kernel.ok("hasattr(asyncio, '_nest_patched')").result == "False"
+        kernel.ok("%agent nest off")
 
 
 def test_models_and_help(kernel):
-    ok(kernel.run("agent.provider = ScriptedProvider([])"))
-    assert ok(kernel.run("%agent models")).result == "['scripted']"
-    assert "%agent fix" in ok(kernel.run("%agent help")).stdout
+    kernel.ok("agent.provider = ScriptedProvider([])")
+    assert kernel.ok("%agent models").result == "['scripted']"
+    assert "%agent fix" in kernel.ok("%agent help").stdout
 
 
 # -- kernel tools -----------------------------------------------------------------------------------------------------
@@ -274,7 +258,7 @@ def test_models_and_help(kernel):
 
 @pytest.fixture
 def looking(kernel):
-    ok(kernel.run("%agent tools add kernel"))
+    kernel.ok("%agent tools add kernel")
     return kernel
 
 
@@ -309,7 +293,7 @@ def test_a_frame_is_peeked_at(looking):
 
 def test_code_is_run_in_the_notebook(looking):
     assert calls(looking, "run_code", code="print('hello')\nfound = answer + 1\nfound") == "hello\n43"
-    assert ok(looking.run("found")).result == "43"
+    assert looking.ok("found").result == "43"
     assert calls(looking, "run_code", code="found = 1") == "Done, without output."
     failed = calls(looking, "run_code", code="def f():\n    return 1 / 0\nf()")
     assert "ZeroDivisionError" in failed
@@ -318,23 +302,21 @@ def test_code_is_run_in_the_notebook(looking):
 
 
 def test_code_is_not_run_without_a_yes(looking):
-    ok(
-        looking.run(
-            "agent.tool_executor.approver = None\nagent.provider = ScriptedProvider([FunctionCall('run_code', "
-            "{'code': 'ran = True'}, 'c'), 'no'])"
-        )
+    looking.ok(
+        "agent.tool_executor.approver = None\nagent.provider = ScriptedProvider([FunctionCall('run_code', "
+        "{'code': 'ran = True'}, 'c'), 'no'])"
     )
-    ok(looking.run("%%agent\nrun it", allow_stdin=False))
+
+    looking.ok("%%agent\nrun it", allow_stdin=False)
     assert looking.run("ran").error == "NameError"
 
 
 def test_code_can_be_interrupted(looking):
-    ok(
-        looking.run(
-            "agent.tool_executor.approver = lambda call, definition: True\nagent.provider = ScriptedProvider("
-            "[FunctionCall('run_code', {'code': 'import time\\nprint(1)\\ntime.sleep(600)'}, 'c'), 'no'])"
-        )
+    looking.ok(
+        "agent.tool_executor.approver = lambda call, definition: True\nagent.provider = ScriptedProvider("
+        "[FunctionCall('run_code', {'code': 'import time\\nprint(1)\\ntime.sleep(600)'}, 'c'), 'no'])"
     )
+
     cell = looking.send("%%agent\nrun it")
     looking.until(cell, lambda: "1" in cell.stdout)
     looking.interrupt()

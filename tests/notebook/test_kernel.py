@@ -3,15 +3,8 @@
 import re
 
 import pytest
-from kernels import Kernel
 
 pytestmark = pytest.mark.kernel
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        yield kernel
 
 
 @pytest.fixture
@@ -23,24 +16,19 @@ def kernel(shared):
     return shared
 
 
-def ok(cell):
-    assert cell.status == "ok", cell.traceback
-    return cell
-
-
 def script(kernel, *turns, **options):
     extra = "".join(f", {key}={value!r}" for key, value in options.items())
-    ok(kernel.run(f"agent.provider = ScriptedProvider([{', '.join(turns)}]{extra})"))
+    kernel.ok(f"agent.provider = ScriptedProvider([{', '.join(turns)}]{extra})")
 
 
 def test_the_answer_streams_while_the_model_still_runs(kernel, tmp_path):
     gate = tmp_path / "go on"
-    ok(kernel.run(f"agent.provider = Gated('one ', 'two', {str(gate)!r})"))
+    kernel.ok(f"agent.provider = Gated('one ', 'two', {str(gate)!r})")
     cell = kernel.send("%%agent\ncount")
     kernel.until(cell, lambda: "one" in cell.text)
     assert cell.reply is None
     gate.touch()
-    ok(kernel.wait(cell))
+    kernel.ok(cell)
     assert "one two" in cell.text
     assert len(cell.of("display_data")) == 1, "one display, updated in place"
     assert set(cell.displays[-1]) == {"text/html", "text/plain"}
@@ -62,7 +50,7 @@ def test_interrupt(kernel, tmp_path, doing, prefix):
     with_tool = "mark" in doing
     if with_tool:
         script(kernel, "FunctionCall('wait', {}, 'c1')")
-    ok(kernel.run(doing.format(mark=str(mark))))
+    kernel.ok(doing.format(mark=str(mark)))
     cell = kernel.send(prefix + "%%agent\ngo")
     kernel.until(cell, lambda: mark.exists() if with_tool else "so far" in cell.text)
     kernel.interrupt()
@@ -72,18 +60,18 @@ def test_interrupt(kernel, tmp_path, doing, prefix):
     assert "File " not in cell.traceback, "our internals are not the user's business"
     if not with_tool:
         assert "so far" in cell.text
-        last = ok(kernel.run("agent.conversation_history[-1].content, agent.conversation_history[-1].interrupted"))
+        last = kernel.ok("agent.conversation_history[-1].content, agent.conversation_history[-1].interrupted")
         assert last.result == "('so far', True)"
     script(kernel, "'still here'")
-    following = ok(kernel.run("%%agent\nand now?"))
+    following = kernel.ok("%%agent\nand now?")
     assert "still here" in following.text
-    runs = ok(kernel.run("agent.trace.runs['status'].tolist()"))
+    runs = kernel.ok("agent.trace.runs['status'].tolist()")
     assert runs.result == "['interrupted', 'ok']"
 
 
 def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
     gate = tmp_path / "go"
-    ok(kernel.run(f"agent.provider = Gated('a ', 'b', {str(gate)!r})"))
+    kernel.ok(f"agent.provider = Gated('a ', 'b', {str(gate)!r})")
     first = kernel.send("%%agent\nx")
     second = kernel.send("print('second', len(agent.conversation_history))")
     third = kernel.send("%%agent\ny")
@@ -91,7 +79,7 @@ def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
     assert second.reply is None
     gate.touch()
     for cell in (first, second, third):
-        ok(kernel.wait(cell))
+        kernel.ok(cell)
     assert second.stdout == "second 2\n"
     assert "a b" in third.text
 
@@ -99,32 +87,32 @@ def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
 def test_redefinition_is_live(kernel):
     turn = "FunctionCall('size', {'n': 2}, 'c')"
     script(kernel, turn, "'one'", turn, "'two'", turn, "'three'")
-    ok(kernel.run("@tool\ndef size(n: int) -> int:\n    'Old words.'\n    return n * 10"))
-    assert "20" in ok(kernel.run("%%agent\nx")).text
-    ok(kernel.run("def size(n: int) -> int:\n    'New words.'\n    return n * 11"))
-    assert "22" in ok(kernel.run("%%agent\nx")).text
-    offered = ok(kernel.run("[r[1][0]['description'] for r in agent.provider.requests]")).result
+    kernel.ok("@tool\ndef size(n: int) -> int:\n    'Old words.'\n    return n * 10")
+    assert "20" in kernel.ok("%%agent\nx").text
+    kernel.ok("def size(n: int) -> int:\n    'New words.'\n    return n * 11")
+    assert "22" in kernel.ok("%%agent\nx").text
+    offered = kernel.ok("[r[1][0]['description'] for r in agent.provider.requests]").result
     assert offered == "['Old words.', 'Old words.', 'New words.', 'New words.']"
-    ok(kernel.run("del size"))
-    gone = ok(kernel.run("%%agent\nx"))
+    kernel.ok("del size")
+    gone = kernel.ok("%%agent\nx")
     assert "size" in gone.text
-    assert ok(kernel.run("[len(r[1]) for r in agent.provider.requests[4:]]")).result == "[0, 0]"
+    assert kernel.ok("[len(r[1]) for r in agent.provider.requests[4:]]").result == "[0, 0]"
 
 
 def test_print_and_plot_of_a_tool_land_in_its_cell(kernel):
     script(kernel, "FunctionCall('draw', {}, 'c')", "'drawn'")
-    ok(kernel.run(
+    kernel.ok(
         "import matplotlib.pyplot as plt\n@tool\ndef draw() -> str:\n    print('printed inside')\n"
         "    plt.plot([1, 2])\n    return 'ok'"
-    ))  # fmt: skip
+    )  # fmt: skip
     cell = kernel.send("%%agent\ndraw it")
     after = kernel.send("1 + 1")
-    ok(kernel.wait(cell))
-    ok(kernel.wait(after))
+    kernel.ok(cell)
+    kernel.ok(after)
     assert cell.stdout == "printed inside\n"
     assert sum("image/png" in bundle for bundle in cell.displays) == 1
     assert not after.displays
-    assert ok(kernel.run("plt.get_fignums()")).result == "[]"
+    assert kernel.ok("plt.get_fignums()").result == "[]"
 
 
 def test_parallel_tools_that_plot_do_not_block_the_kernel(kernel):
@@ -136,15 +124,15 @@ async def draw(n: int) -> int:
     await asyncio.sleep(0.1)
     plt.plot([n])
     return len(plt.get_fignums())"""
-    ok(kernel.run(code))
-    cell = ok(kernel.run("%%agent\ntwice"))
+    kernel.ok(code)
+    cell = kernel.ok("%%agent\ntwice")
     assert sum("image/png" in bundle for bundle in cell.displays) == 2
-    assert ok(kernel.run("[c['result'] for c in _agent.function_calls]")).result == "['1', '1']"
+    assert kernel.ok("[c['result'] for c in _agent.function_calls]").result == "['1', '1']"
 
 
 def test_an_interrupted_approval_does_not_eat_the_next_answer(kernel):
     script(kernel, "FunctionCall('wipe', {}, 'c')")
-    ok(kernel.run("@tool(approve=True)\ndef wipe() -> str:\n    return 'wiped'"))
+    kernel.ok("@tool(approve=True)\ndef wipe() -> str:\n    return 'wiped'")
     cell = kernel.send("%%agent\nwipe")
     kernel.client.get_stdin_msg(timeout=30)
     kernel.interrupt()
@@ -153,26 +141,26 @@ def test_an_interrupted_approval_does_not_eat_the_next_answer(kernel):
         asking = kernel.send("print(input('name? '))")
         kernel.client.get_stdin_msg(timeout=30)
         kernel.client.input(answer)
-        assert ok(kernel.wait(asking)).stdout == f"{answer}\n"
+        assert kernel.ok(asking).stdout == f"{answer}\n"
 
 
 def test_an_approval_is_asked_below_the_cell_and_denied_where_nobody_can_answer(kernel):
     script(kernel, "FunctionCall('wipe', {}, 'c')", "'done'", "FunctionCall('wipe', {}, 'c')", "'denied'")
-    ok(kernel.run("wiped = []\n@tool(approve=True)\ndef wipe() -> str:\n    wiped.append(1)\n    return 'wiped'"))
+    kernel.ok("wiped = []\n@tool(approve=True)\ndef wipe() -> str:\n    wiped.append(1)\n    return 'wiped'")
     cell = kernel.send("%%agent\nwipe")
     question = kernel.client.get_stdin_msg(timeout=30)
     assert "wipe()" in question["content"]["prompt"]
     kernel.client.input("y")
-    ok(kernel.wait(cell))
-    assert ok(kernel.run("wiped")).result == "[1]"
-    ok(kernel.run("%%agent\nwipe", allow_stdin=False))
-    assert ok(kernel.run("wiped")).result == "[1]"
+    kernel.ok(cell)
+    assert kernel.ok("wiped").result == "[1]"
+    kernel.ok("%%agent\nwipe", allow_stdin=False)
+    assert kernel.ok("wiped").result == "[1]"
 
 
 def test_headless_there_is_one_display_without_times(kernel):
     script(kernel, "FunctionCall('f', {}, 'c')", "'the answer'")
-    ok(kernel.run("@tool\ndef f() -> int:\n    return 1"))
-    cell = ok(kernel.run("%%agent\nx", allow_stdin=False))
+    kernel.ok("@tool\ndef f() -> int:\n    return 1")
+    cell = kernel.ok("%%agent\nx", allow_stdin=False)
     assert len(cell.displays) == 1
     assert not re.search(r"\d+(\.\d+)? (ms|s)\b", cell.text)
     assert "the answer" in cell.text
@@ -184,40 +172,40 @@ def test_headless_there_is_one_display_without_times(kernel):
 )
 def test_under_other_magics_and_from_code(kernel, way):
     script(kernel, "'the answer'")
-    cell = ok(kernel.run(way))
+    cell = kernel.ok(way)
     if "capture" in way:
-        cell = ok(kernel.run("kept.show()"))
+        cell = kernel.ok("kept.show()")
     assert "the answer" in cell.text
 
 
 def test_results_and_outputs_in_variables(kernel):
     script(kernel, "'forty two'")
-    cell = ok(kernel.run("%%agent -o words\nx"))
+    cell = kernel.ok("%%agent -o words\nx")
     assert cell.result == ""
-    assert ok(kernel.run("words, type(_agent).__name__, _agent['content']")).result == (
+    assert kernel.ok("words, type(_agent).__name__, _agent['content']").result == (
         "('forty two', 'AgentResult', 'forty two')"
     )
 
 
 def test_expressions_in_the_text(kernel):
     script(kernel, "'a'", "'b'")
-    ok(kernel.run("import pandas as pd\nn = 6\ndf = pd.DataFrame({'x': [1, 2]})"))
-    ok(kernel.run("%%agent\n{n * 7} {{n}} {no expression} of {df}"))
-    sent = ok(kernel.run("print(agent.conversation_history[0].content)")).stdout
+    kernel.ok("import pandas as pd\nn = 6\ndf = pd.DataFrame({'x': [1, 2]})")
+    kernel.ok("%%agent\n{n * 7} {{n}} {no expression} of {df}")
+    sent = kernel.ok("print(agent.conversation_history[0].content)").stdout
     assert sent.startswith("42 {n} {no expression} of ")
     assert "2 rows" in sent or "(2, 1)" in sent
     wrong = kernel.run("%%agent\n{unknown_name}")
     assert wrong.status == "error"
     assert "unknown_name" in str(wrong.messages)
-    assert ok(kernel.run("len(agent.provider.requests)")).result == "1"
+    assert kernel.ok("len(agent.provider.requests)").result == "1"
 
 
 def test_named_agents_and_options(kernel):
-    ok(kernel.run("analyst = Agent(ScriptedProvider(['I am the analyst', 'and again']))"))
-    assert "I am the analyst" in ok(kernel.run("%%agent analyst -s 'Be exact.'\nwho?")).text
-    assert ok(kernel.run("analyst.system_prompt")).result == "'Be exact.'"
-    ok(kernel.run("%%agent analyst --new\nwho?"))
-    assert ok(kernel.run("[m.role for m in analyst.conversation_history]")).result == "['system', 'user', 'assistant']"
+    kernel.ok("analyst = Agent(ScriptedProvider(['I am the analyst', 'and again']))")
+    assert "I am the analyst" in kernel.ok("%%agent analyst -s 'Be exact.'\nwho?").text
+    assert kernel.ok("analyst.system_prompt").result == "'Be exact.'"
+    kernel.ok("%%agent analyst --new\nwho?")
+    assert kernel.ok("[m.role for m in analyst.conversation_history]").result == "['system', 'user', 'assistant']"
 
 
 @pytest.mark.parametrize(
@@ -242,11 +230,11 @@ def test_what_is_wrong_with_a_cell_is_said_before_any_request(kernel, cell, says
     assert says in str(wrong.messages)
     assert len(str(wrong.messages).split("File ")) < 3, "no traceback of our internals"
     if "nosuch" not in cell:
-        assert ok(kernel.run("agent.provider.requests")).result == "[]"
+        assert kernel.ok("agent.provider.requests").result == "[]"
 
 
 def test_a_vendors_failure_is_one_readable_block_and_fails_the_cell(kernel):
-    ok(kernel.run("from nbagent.errors import RateLimitError"))
+    kernel.ok("from nbagent.errors import RateLimitError")
     script(kernel, "RateLimitError('too many requests', vendor='openai', model='gpt-5.6', status=429)")
     cell = kernel.run("%%agent\nx")
     assert (cell.status, cell.error) == ("error", "RateLimitError")
@@ -265,44 +253,44 @@ def test_running_a_cell_again_replaces_its_turn(kernel):
     run_again()
     run_again()
     history = "[m.content for m in agent.conversation_history]"
-    assert ok(kernel.run(history)).result == "['x', 'b']"
+    assert kernel.ok(history).result == "['x', 'b']"
     run_again("--keep")
-    assert ok(kernel.run(history)).result == "['x', 'b', 'x', 'c']"
+    assert kernel.ok(history).result == "['x', 'b', 'x', 'c']"
     script(kernel, "'d'", "'e'")
-    ok(kernel.run("agent.clear_history(); _ = agent.chat_sync('something else')"))
+    kernel.ok("agent.clear_history(); _ = agent.chat_sync('something else')")
     run_again()
-    assert ok(kernel.run(history)).result == "['something else', 'd', 'x', 'e']"
+    assert kernel.ok(history).result == "['something else', 'd', 'x', 'e']"
     script(kernel, "RuntimeError('no')", "'f'")
     assert run_again(expected="error").error == "RuntimeError"
     run_again()
-    assert ok(kernel.run(history)).result == "['something else', 'd', 'x', 'f']"
+    assert kernel.ok(history).result == "['something else', 'd', 'x', 'f']"
 
 
 def test_the_line_magic(kernel):
     script(kernel, "'a'", "'b'")
-    ok(kernel.run("%%agent\nx"))
-    assert "scripted:scripted, 0 tools, 2 messages" in ok(kernel.run("%agent")).result
-    assert "1 runs" in ok(kernel.run("%agent trace")).result
-    ok(kernel.run("%agent undo"))
-    assert ok(kernel.run("len(agent.conversation_history)")).result == "0"
-    assert "%agent fix" in ok(kernel.run("%agent help")).stdout
+    kernel.ok("%%agent\nx")
+    assert "scripted:scripted, 0 tools, 2 messages" in kernel.ok("%agent").result
+    assert "1 runs" in kernel.ok("%agent trace").result
+    kernel.ok("%agent undo")
+    assert kernel.ok("len(agent.conversation_history)").result == "0"
+    assert "%agent fix" in kernel.ok("%agent help").stdout
     assert "%agent wat" in str(kernel.run("%agent wat").messages)
 
 
 def test_help(kernel):
-    cell = ok(kernel.run("%%agent?"))
+    cell = kernel.ok("%%agent?")
     shown = str(cell.reply["content"]["payload"])
     assert "--max-iterations" in shown
     assert "--no-tools" in shown
 
 
 def test_the_magic_can_be_loaded_twice_and_unloaded(kernel):
-    ok(kernel.run("%reload_ext nbagent"))
+    kernel.ok("%reload_ext nbagent")
     script(kernel, "'once'")
-    assert len(ok(kernel.run("%%agent\nx")).of("display_data")) == 1
-    ok(kernel.run("%unload_ext nbagent"))
+    assert len(kernel.ok("%%agent\nx").of("display_data")) == 1
+    kernel.ok("%unload_ext nbagent")
     assert kernel.run("%%agent\nx").status == "error"
-    ok(kernel.run("%load_ext nbagent"))
+    kernel.ok("%load_ext nbagent")
 
 
 STUBBORN = """
@@ -324,7 +312,7 @@ agent.provider = Stubborn()
 
 
 def test_a_second_interrupt_does_not_wait(kernel):
-    ok(kernel.run(STUBBORN))
+    kernel.ok(STUBBORN)
     cell = kernel.send("%%agent\ngo")
     kernel.until(cell, lambda: "asked" in cell.stdout)
     kernel.interrupt()

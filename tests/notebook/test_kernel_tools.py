@@ -3,7 +3,6 @@
 import base64
 
 import pytest
-from kernels import Kernel
 
 pytestmark = pytest.mark.kernel
 
@@ -18,28 +17,16 @@ def yes(call, definition):
 """
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        ok(kernel.run(HELPERS))
-        yield kernel
-
-
 @pytest.fixture
 def kernel(shared):
-    ok(shared.run("agent = Agent(tools=kernel_tools(seconds=30), approve=yes)"))
+    shared.ok("agent = Agent(tools=kernel_tools(seconds=30), approve=yes)")
     return shared
-
-
-def ok(cell):
-    assert cell.status == "ok", cell.traceback
-    return cell
 
 
 def call(kernel, name, /, **arguments):
     """The cell in which the tool is called, and what the model reads."""
-    cell = ok(kernel.run(f"content = await call({name!r}, **{arguments!r})"))
-    return cell, ok(kernel.run("print(content)")).stdout.rstrip("\n")
+    cell = kernel.ok(f"content = await call({name!r}, **{arguments!r})")
+    return cell, kernel.ok("print(content)").stdout.rstrip("\n")
 
 
 # -- run_code ---------------------------------------------------------------------------------------------------------
@@ -52,7 +39,7 @@ def test_what_code_prints_and_gives_is_shown_and_told(kernel):
     assert cell.stdout == "said\n"
     assert [c["text"] for c in cell.of("stream") if c["name"] == "stderr"] == ["warned\n"]
     assert cell.text == "42"
-    assert ok(kernel.run("limit")).result == "41", "the code has the notebook's variables"
+    assert kernel.ok("limit").result == "41", "the code has the notebook's variables"
 
 
 def test_a_table_or_a_plot_is_shown_in_the_cell(kernel):
@@ -66,12 +53,12 @@ def test_a_table_or_a_plot_is_shown_in_the_cell(kernel):
 
 
 def test_code_that_does_not_end_is_stopped_in_time(kernel):
-    ok(kernel.run("agent = Agent(tools=kernel_tools(seconds=0.3), approve=yes)"))
+    kernel.ok("agent = Agent(tools=kernel_tools(seconds=0.3), approve=yes)")
     stubborn = "print('on it')\nwhile True:\n    try:\n        time.sleep(60)\n    except Exception:\n        pass"
     _, content = call(kernel, "run_code", code=stubborn)
     assert content == "on it\nError: TimeoutError: the code did not end within 0.3 s and was stopped."
     assert call(kernel, "run_code", code="1 + 1")[1] == "2"
-    ok(kernel.run("time.sleep(0.4)"))  # no alarm is left
+    kernel.ok("time.sleep(0.4)")  # no alarm is left
 
 
 def test_very_much_output_is_cut(kernel):
@@ -82,18 +69,18 @@ def test_very_much_output_is_cut(kernel):
 
 
 def test_what_outlives_the_code_prints_as_before(kernel):
-    ok(kernel.run("import logging, sys"))
+    kernel.ok("import logging, sys")
     call(kernel, "run_code", code="handler = logging.StreamHandler(sys.stdout)")
-    ok(kernel.run("logging.getLogger('late').addHandler(handler)"))
-    cell = ok(kernel.run("logging.getLogger('late').warning('later')"))
+    kernel.ok("logging.getLogger('late').addHandler(handler)")
+    cell = kernel.ok("logging.getLogger('late').warning('later')")
     assert cell.stdout == "later\n"
-    assert ok(kernel.run("handler.stream._kept.getvalue()")).result == "''"
+    assert kernel.ok("handler.stream._kept.getvalue()").result == "''"
 
 
 def test_an_explicit_namespace_is_all_that_code_sees(kernel):
-    ok(kernel.run("mine = {'a': 1}\nagent = Agent(tools=kernel_tools(mine), approve=yes)"))
+    kernel.ok("mine = {'a': 1}\nagent = Agent(tools=kernel_tools(mine), approve=yes)")
     assert call(kernel, "run_code", code="b = a + 1\nb")[1] == "2"
-    assert ok(kernel.run("mine['b'], 'b' in globals()")).result == "(2, False)"
+    assert kernel.ok("mine['b'], 'b' in globals()").result == "(2, False)"
     assert "NameError" in call(kernel, "run_code", code="agent")[1]
 
 
@@ -105,22 +92,22 @@ def number_of(cell):
 
 
 def test_what_a_cell_gave_can_be_read(kernel):
-    cell = ok(kernel.run("print('one')\ndisplay({'text/plain': 'shown'}, raw=True)\n[1, 2]"))
+    cell = kernel.ok("print('one')\ndisplay({'text/plain': 'shown'}, raw=True)\n[1, 2]")
     content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
     source = "print('one')\ndisplay({'text/plain': 'shown'}, raw=True)\n[1, 2]"
-    knows = ok(kernel.run("hasattr(get_ipython().history_manager, 'outputs')")).result == "True"
+    knows = kernel.ok("hasattr(get_ipython().history_manager, 'outputs')").result == "True"
     printed = "Printed:\none\n" if knows else ""  # from IPython 9 on
     assert content == f"In [{number_of(cell)}]:\n{source}\n{printed}Displayed:\nshown\nReturned:\n[1, 2]"
-    awaited = ok(kernel.run("await asyncio.sleep(0)\n7"))
+    awaited = kernel.ok("await asyncio.sleep(0)\n7")
     assert call(kernel, "read_cell_outputs", number=number_of(awaited))[1].endswith("Returned:\n7")
-    silent = ok(kernel.run("nothing = 1"))
+    silent = kernel.ok("nothing = 1")
     assert call(kernel, "read_cell_outputs", number=number_of(silent))[1].endswith("nothing = 1\nNo output is known.")
     assert "there is no cell In [9999]: the last one is In [" in call(kernel, "read_cell_outputs", number=9999)[1]
 
 
 def test_a_display_that_was_updated_is_read_as_it_is_now(kernel):
-    cell = ok(kernel.run("handle = display({'text/plain': 'before'}, raw=True, display_id=True)"))
-    ok(kernel.run("handle.update({'text/plain': 'after'}, raw=True)"))
+    cell = kernel.ok("handle = display({'text/plain': 'before'}, raw=True, display_id=True)")
+    kernel.ok("handle.update({'text/plain': 'after'}, raw=True)")
     assert call(kernel, "read_cell_outputs", number=number_of(cell))[1].endswith("Displayed:\nafter")
 
 
@@ -133,35 +120,35 @@ def test_an_error_is_read_with_the_line_that_raised_it(kernel):
 
 
 def test_the_last_cell_that_gave_something_is_read_and_its_plot_is_an_image(kernel):
-    ok(kernel.run("agent.provider = ScriptedProvider([FunctionCall('read_cell_outputs', {}, 'c'), 'A line.'])"))
-    ok(kernel.run("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([3, 1, 2]);"))
-    ok(kernel.run("nothing = 1"))
-    ok(kernel.run("%%agent\nWhat does the plot show?"))
+    kernel.ok("agent.provider = ScriptedProvider([FunctionCall('read_cell_outputs', {}, 'c'), 'A line.'])")
+    kernel.ok("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([3, 1, 2]);")
+    kernel.ok("nothing = 1")
+    kernel.ok("%%agent\nWhat does the plot show?")
     content = "agent.conversation_history[2].content"
-    assert ok(kernel.run(f"[part['type'] for part in {content}]")).result == "['text', 'text', 'image']"
-    image = ok(kernel.run(f"print({content}[2]['data'])")).stdout
+    assert kernel.ok(f"[part['type'] for part in {content}]").result == "['text', 'text', 'image']"
+    image = kernel.ok(f"print({content}[2]['data'])").stdout
     assert base64.b64decode(image).startswith(b"\x89PNG")
 
 
 def test_what_is_kept_of_displays_has_an_end(kernel):
-    ok(kernel.run("outputs = get_ipython().magics_manager.registry['AgentMagics'].outputs"))
-    large = ok(kernel.run("display({'text/plain': 'x' * 10**6, 'image/png': 'A' * 10**7}, raw=True)"))
+    kernel.ok("outputs = get_ipython().magics_manager.registry['AgentMagics'].outputs")
+    large = kernel.ok("display({'text/plain': 'x' * 10**6, 'image/png': 'A' * 10**7}, raw=True)")
     assert len(call(kernel, "read_cell_outputs", number=number_of(large))[1]) < 8_000
-    many = ok(kernel.run("for n in range(200): display(n)"))
+    many = kernel.ok("for n in range(200): display(n)")
     content = call(kernel, "read_cell_outputs", number=number_of(many))[1]
     assert (content.count("Displayed:"), content[-3:]) == (50, "199")
     for _ in range(60):
         kernel.send("display(1)")
-    assert int(ok(kernel.run("len(outputs._displays)")).result) <= 50
+    assert int(kernel.ok("len(outputs._displays)").result) <= 50
     assert call(kernel, "read_cell_outputs", number=number_of(large))[1].endswith("No output is known.")
 
 
 def test_after_unloading_nothing_is_kept(kernel):
-    ok(kernel.run("%unload_ext nbagent"))
+    kernel.ok("%unload_ext nbagent")
     try:
-        cell = ok(kernel.run("display({'text/plain': 'unseen'}, raw=True)\n7"))
+        cell = kernel.ok("display({'text/plain': 'unseen'}, raw=True)\n7")
         content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
         assert content.endswith("Returned:\n7")
         assert "Displayed" not in content
     finally:
-        ok(kernel.run("%load_ext nbagent"))
+        kernel.ok("%load_ext nbagent")

@@ -5,7 +5,6 @@ import os
 import time
 
 import pytest
-from kernels import Kernel
 
 pytestmark = pytest.mark.kernel
 
@@ -26,33 +25,21 @@ def schema(name, parameter):
 """
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        ok(kernel.run(HELPERS))
-        yield kernel
-
-
 @pytest.fixture
 def kernel(shared):
-    ok(shared.run("nbagent.live._entries.clear()\nagent = Agent(tools=nbagent.live)"))
+    shared.ok("nbagent.live._entries.clear()\nagent = Agent(tools=nbagent.live)")
     return shared
-
-
-def ok(cell):
-    assert cell.status == "ok", cell.traceback
-    return cell
 
 
 def define(kernel, *cells):
     """Run cells, and give what is offered then."""
     for cell in cells:
-        ok(kernel.run(cell))
-    return json.loads(ok(kernel.run("offered()")).stdout)
+        kernel.ok(cell)
+    return json.loads(kernel.ok("offered()").stdout)
 
 
 def call(kernel, name, /, **arguments):
-    return ok(kernel.run(f"print(await call({name!r}, **{arguments!r}))")).stdout.rstrip("\n")
+    return kernel.ok(f"print(await call({name!r}, **{arguments!r}))").stdout.rstrip("\n")
 
 
 def test_shadowed_by_data_and_back(kernel):
@@ -60,22 +47,22 @@ def test_shadowed_by_data_and_back(kernel):
     assert define(kernel, "size = 5") == {}
     assert define(kernel, "from shutil import rmtree as size") == {}
     assert define(kernel, "def size(m: int):\n    'New.'") == {"size": ["New.", ["m"]]}
-    assert ok(kernel.run("agent.function_registry.get_function('size').approve")).result == "True"
+    assert kernel.ok("agent.function_registry.get_function('size').approve").result == "True"
     assert define(kernel, "length = size; del size") == {}
 
 
 def test_a_cell_that_is_edited_leaves_the_old_name_until_it_is_deleted(kernel):
-    ok(kernel.run("@tool\ndef size(n: int):\n    'Size.'", cell_id="a"))
-    ok(kernel.run("@tool\ndef length(n: int):\n    'Length.'", cell_id="a"))
+    kernel.ok("@tool\ndef size(n: int):\n    'Size.'", cell_id="a")
+    kernel.ok("@tool\ndef length(n: int):\n    'Length.'", cell_id="a")
     assert list(define(kernel)) == ["size", "length"]
     assert list(define(kernel, "del size")) == ["length"]
 
 
 def test_two_cells_that_define_one_name(kernel):
-    ok(kernel.run("@tool(approve=True)\ndef size(n: int):\n    'A.'", cell_id="a"))
-    ok(kernel.run("@tool\ndef size(m: int):\n    'B.'", cell_id="b"))
+    kernel.ok("@tool(approve=True)\ndef size(n: int):\n    'A.'", cell_id="a")
+    kernel.ok("@tool\ndef size(m: int):\n    'B.'", cell_id="b")
     assert define(kernel) == {"size": ["B.", ["m"]]}
-    ok(kernel.run("@tool(approve=True)\ndef size(n: int):\n    'A.'", cell_id="a"))
+    kernel.ok("@tool(approve=True)\ndef size(n: int):\n    'A.'", cell_id="a")
     assert define(kernel) == {"size": ["A.", ["n"]]}
 
 
@@ -114,24 +101,24 @@ def test_methods_go_by_the_variable_that_holds_their_object(kernel):
 
 
 def test_a_method_of_a_library(kernel):
-    ok(kernel.run("import fractions\nhalf = fractions.Fraction(1, 2)\n%agent tools add half.limit_denominator"))
+    kernel.ok("import fractions\nhalf = fractions.Fraction(1, 2)\n%agent tools add half.limit_denominator")
     assert call(kernel, "half_limit_denominator") == "1/2"
-    ok(kernel.run("half = fractions.Fraction(1, 3)"))
+    kernel.ok("half = fractions.Fraction(1, 3)")
     assert call(kernel, "half_limit_denominator") == "1/3"
 
 
 def test_partials_lambdas_and_callable_objects_go_by_their_variable(kernel):
-    ok(kernel.run(
+    kernel.ok(
         "import functools\n"
         "def power(base: int, exp: int) -> int:\n    'Power.'\n    return base ** exp\n"
         "class Adder:\n    def __init__(self, n): self.n = n\n"
         "    def __call__(self, a: int) -> int:\n        'Add.'\n        return a + self.n\n"
         "square, twice, adder = functools.partial(power, exp=2), lambda x: 2 * x, Adder(1)\n"
         "for name in ('square', 'twice', 'adder'): tool(name=name)(globals()[name])"
-    ))  # fmt: skip
+    )  # fmt: skip
     assert define(kernel) == {"square": ["Power.", ["base"]], "twice": ["", ["x"]], "adder": ["Add.", ["a"]]}
     assert [call(kernel, "square", base=3), call(kernel, "adder", a=1)] == ["9", "2"]
-    ok(kernel.run("square, twice, adder = functools.partial(power, exp=3), lambda y: 3 * y, Adder(5)"))
+    kernel.ok("square, twice, adder = functools.partial(power, exp=3), lambda y: 3 * y, Adder(5)")
     assert define(kernel)["twice"] == ["", ["y"]]
     assert [call(kernel, "square", base=3), call(kernel, "twice", y=1), call(kernel, "adder", a=1)] == ["27", "3", "6"]
     assert define(kernel, "import os\nsquare = functools.partial(os.system, 'true')\nadder = 5\ndel twice") == {}
@@ -161,13 +148,13 @@ def test_decorated_functions(kernel, wraps):
 
 
 def test_async_functions_and_generators(kernel):
-    ok(kernel.run(
+    kernel.ok(
         "@tool\nasync def wait(n: int):\n    await asyncio.sleep(0)\n    return n\n"
         "@tool\ndef count(n: int):\n    yield from range(n)\n"
         "@tool\nasync def acount(n: int):\n    for i in range(n): yield i"
-    ))  # fmt: skip
+    )  # fmt: skip
     assert [call(kernel, name, n=2) for name in ("wait", "count", "acount")] == ["2", "[0, 1]", "[0, 1]"]
-    ok(kernel.run("def wait(n: int):\n    return n + 1\nasync def count(n: int):\n    return n"))
+    kernel.ok("def wait(n: int):\n    return n + 1\nasync def count(n: int):\n    return n")
     assert [call(kernel, name, n=2) for name in ("wait", "count")] == ["3", "2"]
 
 
@@ -197,17 +184,17 @@ def use(point: Point, color: Color, order: Annotated[Order, "An order."], rows: 
 @pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"], ids=["types", "texts"])
 def test_types_of_cells_are_those_that_their_names_stand_for_now(kernel, future):
     """`from __future__ import annotations` holds for all cells that come after; hence the reset."""
-    ok(kernel.run(TYPES.format("old")))
-    ok(kernel.run(future + USES_TYPES))
+    kernel.ok(TYPES.format("old"))
+    kernel.ok(future + USES_TYPES)
     try:
         for word in ("old", "new"):
-            ok(kernel.run(TYPES.format(word)))
+            kernel.ok(TYPES.format(word))
             given = {word: 1}
             result = call(kernel, "use", point=given, color=word, order=given, rows=[given], more=given)
             assert json.loads(result) == [True, True, True, [given], True]
-            assert json.loads(ok(kernel.run("schema('use', 'color')")).stdout) == {"enum": [word], "type": "string"}
+            assert json.loads(kernel.ok("schema('use', 'color')").stdout) == {"enum": [word], "type": "string"}
     finally:
-        ok(kernel.run("import __future__\nget_ipython().compile.flags &= ~__future__.annotations.compiler_flag"))
+        kernel.ok("import __future__\nget_ipython().compile.flags &= ~__future__.annotations.compiler_flag")
 
 
 MODULE = """
@@ -226,9 +213,9 @@ def area({1}: {2}, /, scale: {2} = 1) -> str:
 def test_autoreload_of_a_module_on_disk(kernel, tmp_path):
     module = tmp_path / "toolbox.py"
     module.write_text(MODULE.format("", "old", "str"))
-    ok(kernel.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n%load_ext autoreload\n%autoreload 2"))
-    ok(kernel.run("import toolbox\nfrom toolbox import area\nbox = toolbox.Shop()\ntool(area)"))
-    ok(kernel.run("%agent tools add box.price"))
+    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n%load_ext autoreload\n%autoreload 2")
+    kernel.ok("import toolbox\nfrom toolbox import area\nbox = toolbox.Shop()\ntool(area)")
+    kernel.ok("%agent tools add box.price")
     try:
         for moment, (top, name, kind) in enumerate(
             [("", "old", "str"), ("import math", "new", "int"), ("", "new", "float")]
@@ -242,42 +229,40 @@ def test_autoreload_of_a_module_on_disk(kernel, tmp_path):
             }
             wanted = {"str": "string", "int": "integer", "float": "number"}[kind]
             for tool in ("area", "box_price"):
-                assert json.loads(ok(kernel.run(f"schema({tool!r}, {name!r})")).stdout) == {"type": wanted}
+                assert json.loads(kernel.ok(f"schema({tool!r}, {name!r})").stdout) == {"type": wanted}
                 assert call(kernel, tool, **{name: 1}) == name
-        versions = ok(
-            kernel.run("agent.trace.tool_calls.groupby('name')['function_version'].nunique().tolist()")
-        ).result
-        assert versions == "[3, 3]"
+        versions = kernel.ok("agent.trace.tool_calls.groupby('name')['function_version'].nunique().tolist()")
+        assert versions.result == "[3, 3]"
     finally:
-        ok(kernel.run("%autoreload 0"))
+        kernel.ok("%autoreload 0")
 
 
 def test_the_trace_knows_version_and_cell_of_each_tool(kernel):
     def last():
         columns = "['function_version', 'cell_id_of_definition', 'cell_id']"
-        row = ok(kernel.run(f"print(agent.trace.tool_calls[{columns}].iloc[-1].to_json())")).stdout
+        row = kernel.ok(f"print(agent.trace.tool_calls[{columns}].iloc[-1].to_json())").stdout
         return tuple(json.loads(row).values())
 
     def ask(**arguments):
-        ok(kernel.run(f"agent.provider = ScriptedProvider([FunctionCall('size', {arguments!r}, 'c'), 'done'])"))
-        ok(kernel.run("%%agent\ngo", cell_id="asking"))
+        kernel.ok(f"agent.provider = ScriptedProvider([FunctionCall('size', {arguments!r}, 'c'), 'done'])")
+        kernel.ok("%%agent\ngo", cell_id="asking")
         return last()
 
     source = "@tool\ndef size(n: int) -> int:\n    return n"
-    ok(kernel.run(source, cell_id="first"))
+    kernel.ok(source, cell_id="first")
     first = ask(n=1)
     assert first[1:] == ("first", "asking")
-    ok(kernel.run("def size(n: int) -> int:\n    return -n", cell_id="second"))
+    kernel.ok("def size(n: int) -> int:\n    return -n", cell_id="second")
     second = ask(n=1)
     assert second[1:] == ("second", "asking")
     assert second[0] != first[0]
     assert ask(n="wrong")[:2] == second[:2], "a call that does not fit is one of the same tool"
-    ok(kernel.run("%%capture\n" + source, cell_id="third"))
+    kernel.ok("%%capture\n" + source, cell_id="third")
     assert ask(n=1)[:2] == (first[0], "third"), "the same source is the same version"
-    ok(kernel.run("def size(n: int) -> int:\n    return n + 1"))
+    kernel.ok("def size(n: int) -> int:\n    return n + 1")
     assert ask(n=1)[1] is None, "a front end that gives no ids"
-    ok(kernel.run("%reload_ext nbagent\n" + source, cell_id="fourth"))
+    kernel.ok("%reload_ext nbagent\n" + source, cell_id="fourth")
     assert ask(n=1)[1] == "fourth"
-    ok(kernel.run(SHOP.format(item="item", word="Old") + "size = Shop().price", cell_id="fifth"))
-    ok(kernel.run("%agent tools add size", cell_id="sixth"))
+    kernel.ok(SHOP.format(item="item", word="Old") + "size = Shop().price", cell_id="fifth")
+    kernel.ok("%agent tools add size", cell_id="sixth")
     assert ask(item="tea")[1] == "fifth", "where its code is"

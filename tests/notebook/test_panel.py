@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from kernels import Kernel
+from kernels import WIPE, Kernel
 
 pytestmark = pytest.mark.kernel
 
@@ -256,17 +256,6 @@ def test_the_last_question_can_be_edited(kernel):
     panel.until_text("three", "c")
     expected = "[('user', 'one'), ('assistant', 'a'), ('user', 'three'), ('assistant', 'c')]"
     assert history(kernel) == expected
-
-
-WIPE = """
-wiped = []
-@tool(approve=True)
-def wipe(table: str, rows: int = 1) -> str:
-    '''Delete rows.'''
-    wiped.append((table, rows))
-    return f'{rows} gone'
-call = FunctionCall('wipe', {'table': 'cities', 'rows': 3}, 'c')
-"""
 
 
 @pytest.mark.parametrize(

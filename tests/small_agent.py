@@ -1,0 +1,12 @@
+"""A tool, and calls as a scripted model makes them: for tests of agents."""
+
+from nbagent import FunctionCall
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def call(name, id="c1", /, **arguments):
+    return FunctionCall(name, arguments, id)

@@ -123,6 +123,27 @@ class StreamingProvider(LLMProvider):
         """See `LLMProvider.stream`."""
 
 
+class ProviderAround(StreamingProvider):
+    """A provider between an agent and its own, `inner`, whose name and vendor it has."""
+
+    def __init__(self, inner: LLMProvider) -> None:
+        self.inner = inner
+        self.vendor = inner.vendor
+
+    @property
+    def model_name(self) -> str:
+        """The inner model's name."""
+        return self.inner.model_name
+
+    def supports_function_calling(self) -> bool:
+        """True: where the inner one does not, this one does it."""
+        return True
+
+    async def aclose(self) -> None:
+        """Close the inner provider."""
+        await self.inner.aclose()
+
+
 async def collect(stream: AsyncIterator[Event | LLMResponse]) -> LLMResponse:
     """The `LLMResponse` at the end of a stream."""
     response = None

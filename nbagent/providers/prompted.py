@@ -23,7 +23,7 @@ from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
 from nbagent.errors import ConfigurationError
 from nbagent.providers.answers import faithful, is_short, is_stuck, quote, without_call
 from nbagent.providers.asking import ask_for_call
-from nbagent.providers.base import Functions, LLMProvider, StreamingProvider
+from nbagent.providers.base import Functions, ProviderAround
 from nbagent.providers.narrowing import narrow, properties, shortlist, signature
 from nbagent.providers.request_text import words
 from nbagent.providers.wire.images import without_images
@@ -87,21 +87,8 @@ class Completer(Protocol):
         """What a request now would wait for ("loading the model"), or None."""
 
 
-class PromptedProvider(StreamingProvider):
+class PromptedProvider(ProviderAround):
     """An `inner` provider without tool calling, made to call tools by prompting."""
-
-    def __init__(self, inner: LLMProvider) -> None:
-        self.inner = inner
-        self.vendor = inner.vendor
-
-    @property
-    def model_name(self) -> str:
-        """The inner model's name."""
-        return self.inner.model_name
-
-    def supports_function_calling(self) -> bool:
-        """True: that is what this class adds."""
-        return True
 
     def request_facts(
         self,
@@ -114,10 +101,6 @@ class PromptedProvider(StreamingProvider):
         choice = options.get("tool_choice")
         inner = {name: value for name, value in options.items() if name != "tool_choice"}
         return {**self.inner.request_facts(messages, None, temperature, inner), "tool_choice": choice}
-
-    async def aclose(self) -> None:
-        """Close the inner provider."""
-        await self.inner.aclose()
 
     async def stream(
         self,

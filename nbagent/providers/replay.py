@@ -22,7 +22,7 @@ from nbagent.core.recording import Recorded, Writer
 from nbagent.core.request_form import Request, as_text, difference, request_form, request_key
 from nbagent.core.run import Tools
 from nbagent.errors import AuthenticationError, ConfigurationError, ReplayError
-from nbagent.providers.base import Functions, LLMProvider, StreamingProvider
+from nbagent.providers.base import Functions, LLMProvider, ProviderAround, StreamingProvider
 from nbagent.providers.played_tools import PlayedTools
 from nbagent.providers.redaction import SHORTEST_SECRET, blotted, is_telling
 
@@ -236,12 +236,12 @@ class Recording:
         return text
 
 
-class Taped(StreamingProvider):
+class Taped(ProviderAround):
     """A provider between the agent and its own, for one run, which records or plays."""
 
     def __init__(self, inner: LLMProvider, tape: Recording) -> None:
-        self.inner = inner
-        self.vendor, self._model = inner.vendor, inner.model_name
+        super().__init__(inner)
+        self._model = inner.model_name
         self.base_url_host, self.streaming = getattr(inner, "base_url_host", None), getattr(inner, "streaming", None)
         #: The exchange that was played last; None where the inner provider was asked.
         self.played: Recorded | None = None
@@ -252,10 +252,6 @@ class Taped(StreamingProvider):
     def model_name(self) -> str:
         """The inner model's name; in a replay that of the model which answered."""
         return self._model
-
-    def supports_function_calling(self) -> bool:
-        """True: the agent puts it around a provider that calls functions."""
-        return True
 
     def request_facts(
         self,
@@ -292,10 +288,6 @@ class Taped(StreamingProvider):
                 yield item
         finally:
             await recorded.aclose()  # type: ignore[attr-defined]  # it is a generator
-
-    async def aclose(self) -> None:
-        """Close the inner provider."""
-        await self.inner.aclose()
 
 
 class ReplayProvider(StreamingProvider):

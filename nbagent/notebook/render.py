@@ -3,19 +3,27 @@
 Nothing that a model or a tool said is ever raw HTML: Markdown is rendered with HTML and images switched off, then
 cleaned against a short list of tags. Everything else is escaped. An image that a model made is in the page as data. The
 style uses the host's theme variables, with fallbacks, and the page reads well where it is stripped.
+
+Hosts typeset what looks like TeX in an output. Formulas of an answer are welcome, but not TeX commands that make links,
+styles or definitions, which would hold for the whole notebook; everything else is marked as no TeX.
 """
 
 from __future__ import annotations
 
 import html
 import json
+import re
 from functools import lru_cache
 from typing import Any
 
 from nbagent.core.messages import well_formed
+from nbagent.core.visible import escaped, visible
+from nbagent.notebook.highlight import CLASSES, highlighted
 
-#: Longer Markdown is shown as plain text: parsing time grows with hostile nesting.
+#: Longer Markdown, or with more marks in it, is shown as plain text: parsing time grows with hostile nesting.
 MAX_MARKDOWN = 200_000
+MAX_MARKS = 10_000
+_MARKS = "[*_<|~&"
 #: Characters of growing Markdown from which on its first blocks are kept as they are.
 SETTLE = 1_500
 #: Characters of a tool's result that a display shows; the trace has the whole.
@@ -25,7 +33,16 @@ _TAGS = {
     "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
     "s", "a", "table", "thead", "tbody", "tr", "th", "td", "span",
 }  # fmt: skip
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "code": {"class"}}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}}
+#: Links lead to the web, and never to what a server on this machine would do.
+_LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
+_TEX_COMMAND = re.compile(
+    r"\\(?=(href|url|class|cssId|style|data|bbox|mmlToken|require|unicode|[gex]?def|let|(re)?newcommand"
+    r"|(re)?newenvironment|DeclareMathOperator|DeclarePairedDelimiters?|(re)?newtagform|usetagform)(?![a-zA-Z]))"
+)
+_DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
+#: The class of what no host should typeset, as MathJax 2 and 3 know it.
+NO_TEX = "tex2jax_ignore mathjax_ignore"
 
 #: Colours and fonts: the host's, else ours.
 LINE = "var(--jp-border-color2, var(--vscode-panel-border, #e5e7eb))"
@@ -34,6 +51,17 @@ CARD = "rgba(127, 127, 127, .06)"  # a breath of grey on any theme
 GOOD = "var(--jp-success-color1, #15803d)"
 BAD = "var(--jp-error-color1, #b91c1c)"
 CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
+#: Colours of code by class (see `highlight`): the host's editor's, else some that are read on light and on dark.
+_SYNTAX = "\n".join(
+    f".nbagent pre .{name} {{color: var(--jp-mirror-editor-{variable}-color, {colour})}}"
+    for name, variable, colour in (
+        ("k", "keyword", "#7c5cd6"),
+        ("f", "def", "#2f7fd1"),
+        ("s", "string", "#2f8f5b"),
+        ("m", "number", "#b7701f"),
+        ("c", "comment", "#7d8590"),
+    )
+)
 
 # the class is doubled where a host's own rule for rendered HTML has to be outdone
 STYLE = f"""<style>
@@ -55,6 +83,7 @@ max-height: 24em; overflow: auto}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
+{_SYNTAX}
 </style>"""
 
 
@@ -62,9 +91,21 @@ font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
 def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
-    parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {escape(tokens[i].content)}]")
+    options = {"html": False, "linkify": False, "langPrefix": "", "highlight": lambda code, name, _: highlighted(code, name)}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
+    parser.add_render_rule("text", lambda self, tokens, i, options, env: _untypeset(tokens[i].content))
+    parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {_untypeset(tokens[i].content)}]")
     return parser
+
+
+def _untypeset(text: str) -> str:
+    """Escaped text in which TeX commands that do more than to write a formula are split, so that they do nothing."""
+    return _TEX_COMMAND.sub(r"<span>\\</span>", html.escape(text))
+
+
+def _is_markdown(text: str) -> bool:
+    return len(text) <= MAX_MARKDOWN and sum(map(text.count, _MARKS)) <= MAX_MARKS
 
 
 def safe_html(text: str) -> str:
@@ -75,17 +116,19 @@ def safe_html(text: str) -> str:
     """
     import nh3
 
-    text = well_formed(text)
-    if len(text) > MAX_MARKDOWN:
+    if not _is_markdown(text):
         return f"<pre>{escape(text)}</pre>"
-    return nh3.clean(
-        _markdown().render(text),
+    cleaned = nh3.clean(
+        _markdown().render(legible(text)),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
+        allowed_classes={"span": CLASSES},
         filter_style_properties={"text-align"},  # how Markdown tables align their columns
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
     )
+    return visible(cleaned)  # `&#x202e;` is a character only now
 
 
 def settled(text: str) -> int:
@@ -96,7 +139,7 @@ def settled(text: str) -> int:
     >>> settled("one paragraph\\n\\n" * 200 + "the last") == len("one paragraph\\n\\n" * 200)
     True
     """
-    if not SETTLE <= len(text) <= MAX_MARKDOWN or "\r" in text:
+    if len(text) < SETTLE or "\r" in text or not _is_markdown(text):
         return 0
     starts = [token.map[0] for token in _markdown().parse(text) if token.map and token.level == 0]
     return sum(len(line) + 1 for line in text.split("\n")[: starts[-1]]) if starts else 0
@@ -104,7 +147,12 @@ def settled(text: str) -> int:
 
 def escape(text: str) -> str:
     """Any text as the text of an HTML element or attribute."""
-    return html.escape(well_formed(text), quote=True)
+    return html.escape(legible(text), quote=True)
+
+
+def legible(text: str) -> str:
+    """Any text so that it can be sent, and shows what it is."""
+    return visible(well_formed(text))
 
 
 def picture(media_type: str, base64_data: str, caption: str) -> str:
@@ -115,7 +163,12 @@ def picture(media_type: str, base64_data: str, caption: str) -> str:
 def details(summary: str, side: str, body: str) -> str:
     """A collapsed block. All three are HTML already."""
     side = f'<span class="nbagent-side">{side}</span>' if side else ""
-    return f'<details><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
+    return f'<details class="{NO_TEX}"><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
+
+
+def quiet(text: str) -> str:
+    """A line beside what is said: a state, a note."""
+    return f'<div class="nbagent-quiet {NO_TEX}">{escape(text)}</div>' if text else ""
 
 
 def labelled(label: str, text: str) -> str:
@@ -123,27 +176,32 @@ def labelled(label: str, text: str) -> str:
     return f"<small>{escape(label)}</small><pre>{escape(preview(text))}</pre>"
 
 
-def preview(text: str, limit: int = PREVIEW) -> str:
-    """The text, or its beginning and how much was left out."""
+def preview(text: str, limit: int = PREVIEW, table: str = "tool_calls") -> str:
+    """The text, or its beginning and how much was left out, which is in a table of the trace."""
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}… ({len(text) - limit:,} more characters: see agent.trace.tool_calls)"
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters: see agent.trace.{table})"
 
 
-def as_json(value: Any) -> str:
-    """JSON text for people."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+def as_json(value: Any, indent: int | None = None) -> str:
+    """JSON text for people; characters that hide or reorder others are written as `\\uXXXX`."""
+    return escaped(well_formed(json.dumps(value, ensure_ascii=False, default=str, indent=indent)))
 
 
 def signature(name: str, arguments: dict[str, Any] | None) -> str:
     """`mean_by(column="body_mass_g")`: a call as one would type it, values shortened."""
-    parts = [f"{key}={_short(value)}" for key, value in (arguments or {}).items()]
-    return f"{name}({', '.join(parts)})"
+    parts = [f"{shortened(key, 60)}={shortened(as_json(value), 60)}" for key, value in (arguments or {}).items()]
+    return f"{shortened(name, 100)}({shortened(', '.join(parts), 1_000)})"
 
 
-def _short(value: Any, limit: int = 60) -> str:
-    text = as_json(value)
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning and an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def has_definitions(text: str) -> bool:
+    """Whether Markdown says somewhere where the links go that are used elsewhere in it."""
+    return _DEFINITION.search(text) is not None and _is_markdown(text)
 
 
 def page(body: str) -> str:

@@ -72,12 +72,18 @@ class Lab:
             time.sleep(0.1)
         raise TimeoutError((self.folder / ".lab.log").read_text())
 
-    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light") -> Page:
-        """A page with a new notebook of these code cells; none has run."""
+    def page(self, script: str = "") -> Page:
+        """An empty page. `script` runs first in each of its frames."""
+        page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
+        page.add_init_script(script)
+        return page
+
+    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light", script: str = "") -> Page:
+        """A page with a new notebook of these code cells; none has run. `script` runs first in each frame."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
-        page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
+        page = self.page(script)
         page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
         page.wait_for_function(

@@ -180,7 +180,7 @@ FOUND = r"""roots => {
         if (/src|srcset|poster|data|background/.test(name) && !/^data:image\/(png|gif|jpeg|webp);/.test(value))
           found.add(name + " " + value)
       }
-      if (tag == "a" && !(each.target == "_blank" && each.rel.includes("noopener"))) found.add("opener " + each.outerHTML)
+      if (each.href && tag == "a" && !(each.target == "_blank" && each.rel.includes("noopener"))) found.add("opener " + each.outerHTML)
     }
     const control = root.textContent.match(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/)
     if (control) found.add("control " + control[0].charCodeAt(0).toString(16))

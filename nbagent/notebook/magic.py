@@ -22,6 +22,7 @@ from nbagent.core import events
 from nbagent.core.background import run_sync
 from nbagent.core.limits import Limits
 from nbagent.core.messages import AgentResult, LLMMessage
+from nbagent.core.visible import visible
 from nbagent.errors import NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
@@ -220,7 +221,7 @@ class AgentMagics(Magics):
 
 def _readable(error: E) -> E:
     """The same error, which the cell shows as one readable block instead of a traceback through our code."""
-    text = f": {error}" if str(error) else ""
+    text = f": {visible(str(error))}" if str(error) else ""
     lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
     error.__dict__["_render_traceback_"] = lambda: lines
     return error

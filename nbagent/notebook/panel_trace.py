@@ -7,6 +7,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from nbagent.notebook import render
+
 TABLES = {
     "runs": "one row for each question",
     "calls": "for each request to the model",
@@ -49,4 +51,4 @@ def _rows(frame: Any) -> str:
         return '<p class="nbagent-quiet">Nothing yet.</p>'
     shown = frame.shown()
     known = shown.astype(object).where(shown.notna(), "–")
-    return str(known.to_html(max_rows=20, escape=True, border=0))
+    return render.legible(known.to_html(max_rows=20, escape=True, border=0))

@@ -204,6 +204,7 @@ def has_definitions(text: str) -> bool:
     return _DEFINITION.search(text) is not None and _is_markdown(text)
 
 
-def page(body: str) -> str:
-    """One output: the style, and a container that it applies to."""
-    return f'{STYLE}<div class="nbagent">{body}</div>'
+def page(body: str, *, formulas: bool = False) -> str:
+    """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for."""
+    classes = "nbagent" if formulas else f"nbagent {NO_TEX}"
+    return f'{STYLE}<div class="{classes}">{body}</div>'

@@ -26,8 +26,8 @@ log = logging.getLogger("nbagent")
 INTERVAL = 1 / 15
 #: Seconds without painting for each second of it: Markdown can be made to take long.
 PAUSE = 4
-#: Characters a second that a display may send while it streams.
-BYTES_PER_SECOND = 60_000
+#: Characters a second that a display may send while it streams, and those of a message around what is shown.
+BYTES_PER_SECOND, OVERHEAD = 32_000, 800
 #: Characters of plain text in an update: those who see it have the whole of it at the end.
 PLAIN = 1_000
 #: Characters of thinking that a display shows; the trace has the whole.
@@ -173,7 +173,9 @@ class Transcript:
 
         Images are in it once the run is over: until then everything is sent again with each update.
         """
-        return render.page("".join(self._shown(images=self.over)))
+        said = [segment.text for segment in self.segments if segment.kind == "text"]
+        formulas = any("$" in text or "\\" in text for text in said)
+        return render.page("".join(self._shown(images=self.over)), formulas=formulas)
 
     def parts(self) -> list[str]:
         """The same in pieces, without the style: as the run goes on only the last ones change."""
@@ -281,7 +283,7 @@ class Throttle:
         began = monotonic()
         size = self._paint()
         ended = monotonic()
-        self._next = ended + max(INTERVAL, size / BYTES_PER_SECOND, PAUSE * (ended - began))
+        self._next = ended + max(INTERVAL, (size + OVERHEAD) / BYTES_PER_SECOND, PAUSE * (ended - began))
 
 
 class CellView:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from nbagent.core.messages import well_formed
+from nbagent.core.visible import visible
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"
 COUNT, REAL, FLAG, TIME = "Int64", "Float64", "boolean", "datetime64[us, UTC]"
@@ -122,10 +123,11 @@ class TraceFrame(pd.DataFrame):
 
     def __repr__(self) -> str:
         text: str = self.shown().to_string(max_rows=ROWS, max_colwidth=TEXT_WIDTH, show_dimensions=len(self) > ROWS)
-        return text
+        return visible(text)
 
     def _repr_html_(self) -> str | None:
-        return self.shown().to_html(notebook=True, max_rows=ROWS)
+        html: str = self.shown().to_html(notebook=True, max_rows=ROWS, classes="tex2jax_ignore mathjax_ignore")
+        return visible(html)
 
 
 def _table(name: str, columns: dict[str, pd.Series[Any]]) -> TraceFrame:

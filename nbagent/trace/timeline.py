@@ -17,6 +17,8 @@ COLOURS = {"waiting": "#B8C9D9", "model": "#0072B2", "tool": "#009E73", "error":
 _SAID = {"waiting": "until the first token", "model": "model", "tool": "tool", "error": "failed"}
 #: More steps than these share lanes; more runs than half of these have no costs above them.
 MOST_STEPS = 40
+#: Characters of a model's or tool's name.
+LABEL_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
     ax.set_xlim(0, end * 1.1 if steps <= MOST_STEPS else end)
     ax.set_ylim(max(len(labels), 1) - 0.4, -0.6)
     ax.set_xlabel("seconds (pauses between questions left out)" if calls["run_id"].nunique() > 1 else "seconds")
-    ax.set_yticks(list(labels), list(labels.values()))
+    names = ["".join(filter(str.isprintable, label))[:LABEL_CHARS] for label in labels.values()]
+    ax.set_yticks(list(labels), names, parse_math=False)  # a name may have a $ in it
     if steps <= MOST_STEPS:
         starts = {span.lane: span.start for span in reversed(found)}
         for lane, until in {span.lane: span.start + span.seconds for span in found}.items():

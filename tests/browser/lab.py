@@ -38,7 +38,7 @@ class Lab:
         self._env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(self._runtime), "IPYTHONDIR": str(folder / ".ipython")}
         self._env |= {"JUPYTER_CONFIG_DIR": str(folder / ".config"), "JUPYTERLAB_SETTINGS_DIR": str(folder / ".s")}
         quiet = folder / ".s" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
-        quiet.parent.mkdir(parents=True)
+        quiet.parent.mkdir(parents=True, exist_ok=True)
         quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
 
     def __enter__(self) -> Lab:
@@ -80,18 +80,22 @@ class Lab:
 
     def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light", script: str = "") -> Page:
         """A page with a new notebook of these code cells; none has run. `script` runs first in each frame."""
+        page = self.page(script)
+        self.show(page, name, cells)
+        if theme != "JupyterLab Light":
+            page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+        return page
+
+    def show(self, page: Page, name: str, cells: list[str]) -> None:
+        """Open a new notebook of these code cells in a page."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
-        page = self.page(script)
         page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
         page.wait_for_function(
             "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
         )
-        if theme != "JupyterLab Light":
-            page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-        return page
 
     @staticmethod
     def command(page: Page, name: str) -> None:

@@ -152,8 +152,14 @@ MATH = [
 ]
 
 #: A million brackets, and what else makes parsers slow.
-LONG = ["[" * 2**20, "![" * 60_000, "*a **b_" * 20_000, "<" * 150_000, "> " * 50_000, "|a" * 2_000 + "\n" + "|-" * 2_000]
-
+LONG = [
+    "[" * 2**20,
+    "![" * 60_000,
+    "*a **b_" * 20_000,
+    "<" * 150_000,
+    "> " * 50_000,
+    "|a" * 2_000 + "\n" + "|-" * 2_000,
+]
 
 
 def naive(text: str) -> str:
@@ -166,7 +172,8 @@ def naive(text: str) -> str:
 #: JavaScript: what is wrong with the elements below some roots, as a list of strings.
 FOUND = r"""roots => {
   const found = new Set()
-  const tags = "script iframe object embed link meta base form input button svg math audio video style dialog".split(" ")
+  const live = "script iframe object embed link meta base form input button svg math audio video style dialog"
+  const tags = live.split(" "), web = /^(https?|mailto):/, image = /^data:image\/(png|gif|jpeg|webp);/
   for (const root of roots) {
     for (const each of [root, ...root.querySelectorAll("*")]) {
       const tag = each.tagName.toLowerCase(), formula = each.closest("mjx-container")
@@ -176,11 +183,11 @@ FOUND = r"""roots => {
         if (name.startsWith("on") || name.startsWith("data-command")) found.add("attribute " + name)
         if (name == "style" && !formula && !/^text-align: ?[a-z]+;?$/.test(value)) found.add("style " + value)
         if (name == "class" && /\bjp-/.test(value)) found.add("class " + value)
-        if (/^(xlink:)?href$|^action$|^formaction$/.test(name) && !/^(https?|mailto):/.test(value)) found.add("link " + value)
-        if (/src|srcset|poster|data|background/.test(name) && !/^data:image\/(png|gif|jpeg|webp);/.test(value))
-          found.add(name + " " + value)
+        if (/^(xlink:)?href$|^action$|^formaction$/.test(name) && !web.test(value)) found.add("link " + value)
+        if (/src|srcset|poster|data|background/.test(name) && !image.test(value)) found.add(name + " " + value)
       }
-      if (each.href && tag == "a" && !(each.target == "_blank" && each.rel.includes("noopener"))) found.add("opener " + each.outerHTML)
+      const opens = each.target == "_blank" && each.rel?.includes("noopener")
+      if (tag == "a" && each.href && !opens) found.add("opener " + each.outerHTML)
     }
     const control = root.textContent.match(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/)
     if (control) found.add("control " + control[0].charCodeAt(0).toString(16))

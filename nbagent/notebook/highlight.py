@@ -29,7 +29,7 @@ def highlighted(code: str, language: str) -> str:
     """
     known = LEXERS.get(language.lower())
     if known is None or len(code) > LONGEST:
-        return html.escape(code)
+        return html.escape(code, quote=False)
     from pygments.lexers import get_lexer_by_name
 
     lexer = get_lexer_by_name(known, stripnl=False, ensurenl=False)
@@ -40,10 +40,8 @@ def highlighted(code: str, language: str) -> str:
             parts[-1] = (parts[-1][0], parts[-1][1] + text)
         else:
             parts.append((name, text))
-    return "".join(
-        f'<span class="{name}">{html.escape(text)}</span>' if name and text.strip() else html.escape(text)
-        for name, text in parts
-    )
+    escaped = ((name if text.strip() else "", html.escape(text, quote=False)) for name, text in parts)
+    return "".join(f'<span class="{name}">{text}</span>' if name else text for name, text in escaped)
 
 
 def _class(kind: Any) -> str:

@@ -91,8 +91,8 @@ font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
 def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
-    options = {"html": False, "linkify": False, "langPrefix": "", "highlight": lambda code, name, _: highlighted(code, name)}
-    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    code = {"langPrefix": "", "highlight": lambda code, name, _: highlighted(code, name)}
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, **code}).enable(["table", "strikethrough"])
     vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
     parser.add_render_rule("text", lambda self, tokens, i, options, env: _untypeset(tokens[i].content))
     parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {_untypeset(tokens[i].content)}]")
@@ -163,7 +163,9 @@ def picture(media_type: str, base64_data: str, caption: str) -> str:
 def details(summary: str, side: str, body: str) -> str:
     """A collapsed block. All three are HTML already."""
     side = f'<span class="nbagent-side">{side}</span>' if side else ""
-    return f'<details class="{NO_TEX}"><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
+    return (
+        f'<details class="{NO_TEX}"><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
+    )
 
 
 def quiet(text: str) -> str:
@@ -173,7 +175,7 @@ def quiet(text: str) -> str:
 
 def labelled(label: str, text: str) -> str:
     """A small heading and preformatted text under it."""
-    return f"<small>{escape(label)}</small><pre>{escape(preview(text))}</pre>"
+    return f"<small>{escape(label)}</small><pre>{html.escape(legible(preview(text)), quote=False)}</pre>"
 
 
 def preview(text: str, limit: int = PREVIEW, table: str = "tool_calls") -> str:

@@ -66,7 +66,10 @@ def _result(result: ToolResult) -> str:
 
 
 def _is_frame(value: Any) -> bool:
-    return any(base.__name__ == "DataFrame" and base.__module__.startswith("pandas.") for base in type(value).__mro__)
+    """Whether it is a pandas DataFrame, which is not imported to find out."""
+    return any(
+        (base.__name__, base.__module__.split(".")[0]) == ("DataFrame", "pandas") for base in type(value).__mro__
+    )
 
 
 def _table(frame: Any) -> str:

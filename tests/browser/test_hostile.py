@@ -143,7 +143,9 @@ def deny(page, unfold=False):
 
 
 def assert_harmless(page):
-    ours, errors = page.evaluate(f"() => [`{OURS}`, `{ERRORS}`].map(each => ({FOUND})(document.querySelectorAll(each)))")
+    ours, errors = page.evaluate(
+        f"() => [`{OURS}`, `{ERRORS}`].map(each => ({FOUND})(document.querySelectorAll(each)))"
+    )
     assert ours == []
     live = ("element", "attribute", "covers", "link javascript", "link vbscript")
     assert [each for each in errors if each.startswith(live)] == []

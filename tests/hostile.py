@@ -177,7 +177,7 @@ FOUND = r"""roots => {
   for (const root of roots) {
     for (const each of [root, ...root.querySelectorAll("*")]) {
       const tag = each.tagName.toLowerCase(), formula = each.closest("mjx-container")
-      if (tags.includes(tag) && !formula && !each.hasAttribute("data-ours")) found.add("element " + tag)
+      if (tags.includes(tag) && !formula) found.add("element " + tag)
       if (/^(fixed|sticky)$/.test(getComputedStyle(each).position)) found.add("covers " + tag)
       for (const {name, value} of each.attributes) {
         if (name.startsWith("on") || name.startsWith("data-command")) found.add("attribute " + name)

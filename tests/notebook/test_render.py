@@ -13,7 +13,10 @@ from nbagent.core import events
 from nbagent.notebook.render import preview, safe_html, signature
 from nbagent.notebook.view import CellView, TerminalView, Transcript
 
-LIVE = set(["script", "style", "button", "input", "dialog", "video", "audio", "img", "svg", "iframe", "object", "embed", "link", "meta", "form", "base"])
+LIVE = {
+    "script", "style", "button", "input", "dialog", "video", "audio", "img", "svg", "iframe", "object", "embed", "link",
+    "meta", "form", "base",
+}  # fmt: skip
 
 
 class Audit(HTMLParser):
@@ -254,6 +257,22 @@ def test_in_a_terminal_text_comes_as_it_comes(capsys):
         "**Adelie** weigh 3700.7 g.",
     ]
     assert lines[3].startswith("[m · ")
+
+
+def test_a_terminal_is_not_steered(capsys):
+    text = "\x1b]0;title\x07\x1b[2Jsafe\rrm -rf \x1b[8mhidden\x1b[0m\x08 \u202eabc"
+    calls = [FunctionCall("no\x1b[2Jtool", {"a\x1b[1A": "b\x9b2J"}, "c")]
+
+    async def run():
+        view = TerminalView(Transcript(timings=False))
+        async for event in Agent(ScriptedProvider([LLMResponse(text, calls), text])).chat_stream("question"):
+            view.feed(event)
+        view.close()
+
+    asyncio.run(run())
+    out = capsys.readouterr().out
+    assert not CONTROL.search(out)
+    assert "safe\nrm -rf hidden␈ ⟨U+202E⟩abc" in out
 
 
 def test_the_cell_says_that_the_conversation_is_being_summed_up():

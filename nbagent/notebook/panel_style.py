@@ -44,8 +44,6 @@ flex: 0 0 auto; width: 100%}}
 .nbagent-panel .nbagent a {{color: var(--jp-content-link-color, {_ACCENT})}}
 .nbagent-panel .nbagent p > code, .nbagent-panel .nbagent li > code {{font: 12px {CODE}; background: {CARD}; \
 padding: 1px 4px; border-radius: 4px}}
-.nbagent-panel .nbagent > pre {{font: 12px/1.5 {CODE}; background: {CARD}; padding: 8px 12px; border-radius: 6px; \
-overflow-x: auto; color: inherit}}
 .nbagent-panel .nbagent > table {{border-collapse: collapse; margin: 8px 0; font-size: 13px}}
 .nbagent-panel .nbagent > table td, .nbagent-panel .nbagent > table th {{padding: 4px 18px 4px 0; border: 0; \
 border-bottom: 1px solid {LINE}; font-variant-numeric: tabular-nums}}

@@ -78,8 +78,14 @@ white-space: nowrap}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
 .nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
 max-height: 24em; overflow: auto}}
+.nbagent.nbagent .nbagent-body table {{font-size: 12px; margin: 0 0 6px; border-collapse: collapse}}
+.nbagent.nbagent .nbagent-body tr {{background: none}}
+.nbagent.nbagent .nbagent-body :is(td, th) {{padding: 2px 14px 2px 0; border: 0; border-bottom: 1px solid {LINE}}}
+.nbagent.nbagent > pre {{font: 12px/1.5 {CODE}; background: {CARD}; padding: 8px 12px; margin: 8px 0; \
+border-radius: 6px; overflow-x: auto; color: inherit}}
+.nbagent.nbagent > pre > code {{background: none; padding: 0}}
 .nbagent img {{max-width: 100%; height: auto}}
-.nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}}
+.nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}} .nbagent.nbagent .n {{text-align: right}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}

@@ -16,6 +16,8 @@ from nbagent.notebook.highlight import highlighted
 
 #: Rows, columns and characters of each value of a table.
 ROWS, COLUMNS, WIDTH = 10, 12, 80
+#: The class of a number, which stands to the right.
+NUMBER = ' class="n"'
 #: Languages of arguments, by their name.
 _LANGUAGES = {"code": "python", "python": "python", "sql": "sql"}
 
@@ -73,18 +75,21 @@ def _is_frame(value: Any) -> bool:
 
 
 def _table(frame: Any) -> str:
-    """The first rows and columns of a DataFrame, every value as escaped text."""
-    names = [str(name) for name in frame.columns[:COLUMNS]]
+    """The first rows and columns of a DataFrame, every value as escaped text, numbers to the right."""
     head = frame.iloc[:ROWS, :COLUMNS]
-    index = [str(label) for label in head.index]
-    columns = [list(map(str, head.iloc[:, number])) for number in range(len(names))]
-    rows = [_cells("td", (label, *values)) for label, *values in zip(index, *columns, strict=True)]
-    return f"<table><thead>{_cells('th', ('', *names))}</thead><tbody>{''.join(rows)}</tbody></table>"
+    kinds = ["", *(NUMBER if getattr(dtype, "kind", "O") in "iufc" else "" for dtype in head.dtypes)]
+    columns = [head.index, *(head.iloc[:, number] for number in range(len(head.columns)))]
+    rows = zip(*columns, strict=True)
+    body = "".join(_cells("td", row, kinds) for row in rows)
+    return f"<table><thead>{_cells('th', ('', *head.columns), kinds)}</thead><tbody>{body}</tbody></table>"
 
 
-def _cells(tag: str, texts: Iterable[str]) -> str:
-    cells = "".join(f"<{tag}>{render.escape(render.shortened(text, WIDTH))}</{tag}>" for text in texts)
-    return f"<tr>{cells}</tr>"
+def _cells(tag: str, values: Iterable[Any], kinds: Iterable[str]) -> str:
+    cells = (
+        f"<{tag}{kind}>{render.escape(render.shortened(str(value), WIDTH))}</{tag}>"
+        for value, kind in zip(values, kinds, strict=True)
+    )
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _side(result: ToolResult, timings: bool) -> str:

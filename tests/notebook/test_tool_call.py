@@ -36,7 +36,7 @@ def test_a_data_frame_is_a_table():
     _, bundles = shown(FunctionCall("rows", {}, "c"), tools=[rows])
     html = bundles[-1]["text/html"]
     assert "result: 25 rows × 2 columns" in html
-    assert "<th>&lt;b&gt;</th>" in html
+    assert '<tr><th></th><th class="n">n</th><th>&lt;b&gt;</th></tr>' in html
     assert html.count("<tr>") == 11
     assert "<img" not in html
     assert max(map(len, re.findall("<td>(.*?)</td>", html))) < 120

@@ -31,7 +31,8 @@ demo test test-all coverage notebook bench bench-browser: export NBAGENT_MODEL :
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-all coverage lint types bench bench-browser bench-peers notebook format hooks clean
+.PHONY: help demo lab test test-all coverage lint types bench bench-browser bench-peers notebook pictures format hooks \
+  clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -97,6 +98,10 @@ bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent 
 notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
 	@$(PULL)
 	@$(BIN)/python notebooks/demo.py --save
+
+pictures: $(VENV)/.browser ## draw the README's pictures of a trace again
+	@MPLBACKEND=agg $(BIN)/python notebooks/pictures.py
+	@$(BIN)/pytest -q -m browser tests/browser/test_explorer_in_lab.py --screenshots notebooks/images
 
 format: $(VENV)/.dev ## format the code and apply ruff's safe corrections
 	@$(BIN)/ruff check --fix .

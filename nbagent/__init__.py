@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbagent.agent import Agent as Agent
+    from nbagent.batch import Comparison as Comparison
+    from nbagent.batch import acompare as acompare
+    from nbagent.batch import compare as compare
     from nbagent.config import AgentConfig as AgentConfig
     from nbagent.core.context import ContextManager as ContextManager
     from nbagent.core.limits import Limits as Limits
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from nbagent.functions.live import tool as tool
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
+    from nbagent.notebook.explore import TraceExplorer as TraceExplorer
     from nbagent.notebook.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
     from nbagent.providers import register_provider as register_provider
@@ -49,6 +53,7 @@ _WHERE = {
     "AgentConfig": "config",
     "AgentResult": "core.messages",
     "ChatPanel": "notebook.panel",
+    "Comparison": "batch",
     "ContextManager": "core.context",
     "FunctionCall": "core.messages",
     "FunctionDefinition": "functions.registry",
@@ -62,9 +67,12 @@ _WHERE = {
     "StreamingHandler": "core.stream",
     "ToolExecutor": "functions.executor",
     "Trace": "trace.trace",
+    "TraceExplorer": "notebook.explore",
     "Usage": "core.messages",
+    "acompare": "batch",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",
+    "compare": "batch",
     "create_provider": "providers",
     "live": "functions.live",
     "record": "providers.replay",

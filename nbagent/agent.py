@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
@@ -19,7 +20,8 @@ from nbagent.core.events import Event
 from nbagent.core.limits import Limits
 from nbagent.core.loop import run_loop
 from nbagent.core.messages import AgentResult, LLMMessage
-from nbagent.core.run import Provider, Run, Ticket
+from nbagent.core.preview import Preview, preview
+from nbagent.core.run import Provider, Run, Ticket, Tools
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
@@ -161,34 +163,43 @@ class Agent:
         max_iterations: int | None = None,
         temperature: float | None = None,
         tools: Iterable[str] | None = None,
+        approve_all: bool = False,
+        instructions: str = "",
         origin: Mapping[str, Any] | None = None,
         **request_options: Any,
     ) -> AgentStream:
-        """The same run as a stream of events, for `async for` and plain `for`.
+        """The same run as a stream of events, for `async for` and plain `for`; its `preview()` only shows the request.
 
-        `tools` names the only ones to offer; `origin` is kept in the trace's `runs` (source, cell_id,
-        execution_count); other keywords go into the vendor's request (`max_tokens=500`).
+        `tools` names the only ones to offer; with `approve_all` each of their calls waits for approval. `instructions`
+        stand below the system prompt in this run's requests, and in no later one. `origin` is kept in the trace's
+        `runs` (source, cell_id, execution_count); other keywords go into the vendor's request (`max_tokens=500`).
         """
 
-        def start(ticket: Ticket) -> AsyncGenerator[Event]:
-            executor = self._executor(use_tools, tools)
-            run = Run(
+        def run(ticket: Ticket, context: ContextManager) -> Run:
+            provider, executor = self._taped(self._adapted(), self._executor(use_tools, tools, approve_all))
+            return Run(
                 ticket=ticket,
-                provider=self._adapted(),
+                provider=provider,
                 tools=executor,
-                context=self.context,
+                context=context,
                 limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
                 price=price,
                 summarise=self._summarise,
-                observers=(self.trace.record, self._tell),
+                observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
                 temperature=self.temperature if temperature is None else temperature,
                 request_options=request_options,
                 origin=origin or {"source": "python"},
+                instructions=instructions,
                 record_http=self.trace.record_http,
             )
-            return run_loop(run, message)
 
-        return AgentStream(start, self._queue)
+        def start(ticket: Ticket) -> AsyncGenerator[Event]:
+            return run_loop(run(ticket, self.context), message)
+
+        def foresee(ticket: Ticket) -> Preview:
+            return preview(run(ticket, self.context.copy()), message)
+
+        return AgentStream(start, foresee, self._queue)
 
     def _tell(self, event: Event) -> None:
         for observe in tuple(self.observers):
@@ -216,24 +227,25 @@ class Agent:
 
         return await parse_message(self, sender, timestamp, content)
 
-    def _executor(self, use_tools: bool, names: Iterable[str] | None) -> ToolExecutor:
-        executor = self.tool_executor
+    def _executor(self, use_tools: bool, names: Iterable[str] | None, approve_all: bool) -> ToolExecutor:
+        executor = self.tool_executor.asking() if approve_all else self.tool_executor
         if names is not None or not use_tools:
             executor = executor.only(list(names or []) if use_tools else [])
         return executor.within(self.limits.tool_seconds)
 
     def _adapted(self) -> Provider:
-        """The provider, with tools described in the prompt where the model has no tool calling of its own.
-
-        While a recording is made or played, that stands before it.
-        """
+        """The provider, with tools described in the prompt where the model has no tool calling of its own."""
         provider = self.provider
         if not provider.supports_function_calling():
             from nbagent.providers.prompted import PromptedProvider
 
             provider = PromptedProvider(provider)
+        return provider
+
+    def _taped(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
+        """The same; while a recording is made or played, that stands before them."""
         tape = recording.current()
-        return provider if tape is None else tape.taped(provider)
+        return (provider, tools) if tape is None else tape.taped(provider, tools)
 
     def register_function(
         self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None
@@ -267,6 +279,7 @@ class Agent:
     def fork(self) -> Agent:
         """Another agent that goes on from this conversation: same provider and tools, its own history and trace."""
         trace = Trace(record_http=self.trace.record_http)
+        trace.observers += self.trace.observers
         other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy(), trace=trace)
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor = self.tool_executor

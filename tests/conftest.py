@@ -27,6 +27,13 @@ def vendors():
     servers.close()
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Functions and objects by name, without an address: each process that runs tests must name them alike."""
+    if val is None or isinstance(val, (str, bytes, int, float, type)):
+        return None
+    return getattr(val, "__qualname__", type(val).__qualname__) if callable(val) else None
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Browser tests import Playwright, which a plain `make test` does not install: only `-m browser` looks at them."""
     chosen = config.getoption("markexpr")

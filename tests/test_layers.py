@@ -36,8 +36,9 @@ BELOW = {
 #: Where a third-party package may be imported at all.
 HOME = {
     **dict.fromkeys(["openai", "anthropic", "xllamacpp"], "providers"),
-    **dict.fromkeys(["IPython", "ipywidgets", "ipykernel", "comm"], "notebook"),
+    **dict.fromkeys(["IPython", "ipywidgets", "ipykernel", "comm", "itables"], "notebook"),
     **dict.fromkeys(["fastapi", "starlette", "uvicorn"], "server"),
+    "opentelemetry": "trace",
 }
 PANDAS_AT_TOP = {"nbagent.trace.frames", "nbagent.batch"}
 

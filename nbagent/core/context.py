@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nbagent.core.images import content_parts
 from nbagent.core.messages import LLMMessage, Usage, as_messages, is_message, listed
-from nbagent.core.repair import GO_ON, repair
+from nbagent.core.repair import GO_ON, is_blank, repair
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
 TRIM_TO = 0.75
@@ -109,12 +109,15 @@ class ContextManager:
         """Give a message, named by itself or by its index in `messages`, another content; calls and results stay.
 
         `content` is a text, an image, or a list of texts, images and content parts, as for `chat`. What the message's
-        vendor wanted back, such as thinking, goes: it belongs to other words.
+        vendor wanted back, such as thinking, goes: it belongs to other words. Nothing but white space in place of
+        nothing changes nothing.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(listed(content) or [content])
-        if new != self.messages[index].content:
-            self.messages[index] = self.messages[index].replace(content=new, provider_extras=None)
+        known = self.messages[index]
+        edited = known.replace(content=new, provider_extras=None)
+        if new != known.content and not (is_blank(known) and is_blank(edited)):
+            self.messages[index] = edited
             self._counted = (0, 0)
 
     def _index(self, message: int | LLMMessage) -> int:
@@ -131,14 +134,18 @@ class ContextManager:
         """An independent history with the same messages and limits."""
         other = ContextManager(self.max_messages, self.max_tokens, self.strategy)
         other.messages = list(self.messages)
+        other._counted = self._counted
         return other
 
     def get_tokens(self) -> int:
         """Tokens of the history: the vendor's last count, plus an estimate of what came since."""
-        counted, tokens = self._counted
-        if counted > len(self.messages):
-            counted, tokens = 0, 0
+        counted, tokens = self._counted if self.is_counted else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the vendor's count, in which its tools are included, says something of this history."""
+        return 0 < self._counted[0] <= len(self.messages)
 
     def count(self, usage: Usage) -> None:
         """Take over what the vendor counted for the history as it stands (its answer included)."""

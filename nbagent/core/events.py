@@ -59,9 +59,10 @@ class RunStarted(Event):
 
 @dataclass(slots=True)
 class TurnStarted(Event):
-    """A request goes to the model. `metadata`: call_id, step, provider, model, n_messages_in."""
+    """A request goes to the model, with `messages`. `metadata`: call_id, step, provider, model, n_messages_in."""
 
     type: ClassVar[Literal["turn_started"]] = "turn_started"
+    messages: Sequence[LLMMessage] = ()
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from nbagent.core import events
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall, LLMResponse, Usage
 from nbagent.core.request_form import Request, as_text
-from nbagent.core.run import Provider
+from nbagent.core.run import Provider, Tools
 from nbagent.errors import ConfigurationError, ProviderError
 
 FORMAT, VERSION = "nbagent recording", 1
@@ -208,8 +208,8 @@ class Tape(Protocol):
     #: Whose answers it plays.
     vendors: frozenset[str]
 
-    def taped(self, provider: Provider) -> Provider:
-        """A provider that records what this one answers, or plays what it once did."""
+    def taped(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
+        """A provider that records what this one answers, or plays what it once did; and its tools."""
         ...
 
 

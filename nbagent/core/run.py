@@ -82,6 +82,15 @@ class Tools(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one request says and offers. `done` tells what was repaired and trimmed for it, `""` for nothing."""
+
+    messages: list[LLMMessage]
+    functions: list[dict[str, Any]] | None
+    done: str
+
+
 @dataclass(slots=True)
 class Run:
     """All that one run works with. Made by the agent, driven by `loop.run_loop`."""
@@ -98,6 +107,8 @@ class Run:
     temperature: float | None = None
     request_options: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
+    #: What the system message says besides in the requests of this run; the history does not keep it.
+    instructions: str = ""
     #: Whether each HTTP exchange is to become an event.
     record_http: bool = False
     run_id: str = field(default_factory=lambda: new_id("run"))
@@ -115,6 +126,19 @@ class Run:
         self.parent = outer if outer is not None and outer.ticket.alive else None
         self.spent = Spending(self.limits, self.parent.spent if self.parent else None)
         self.result = AgentResult(run_id=self.run_id)
+
+    def request(self) -> Request:
+        """The next request: the history, which is repaired and trimmed in place, and the tools as they are now."""
+        done = self.context.prepare()
+        messages = list(self.context.messages)
+        if self.instructions:
+            system = messages.pop(0).text if messages[0].role == "system" else ""
+            messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
+        return Request(messages, self.tools.list_functions() or None, done)
+
+    def facts(self, request: Request) -> dict[str, Any]:
+        """How it is asked: the options as they are sent. Raises ConfigurationError for what the model can't do."""
+        return self.provider.request_facts(request.messages, request.functions, self.temperature, self.request_options)
 
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
         """Stamp an event and tell the observers; the caller yields it."""

@@ -13,6 +13,7 @@ from nbagent.core import events
 from nbagent.core.background import RunQueue, run_sync
 from nbagent.core.events import Event
 from nbagent.core.messages import AgentResult, FunctionCall
+from nbagent.core.preview import Preview
 from nbagent.core.run import Ticket, inside
 
 
@@ -82,8 +83,14 @@ class AgentStream:
     what the run raised.
     """
 
-    def __init__(self, start: Callable[[Ticket], AsyncGenerator[Event]], queue: RunQueue) -> None:
+    def __init__(
+        self,
+        start: Callable[[Ticket], AsyncGenerator[Event]],
+        foresee: Callable[[Ticket], Preview],
+        queue: RunQueue,
+    ) -> None:
         self._start = start
+        self._foresee = foresee
         self._ticket = Ticket(queue)
         self._events: AsyncGenerator[Event] | None = None
         self._result: AgentResult | None = None
@@ -150,6 +157,15 @@ class AgentStream:
                 if handler is not None:
                     await notify(handler, event)
         return self.result()
+
+    def preview(self) -> Preview:
+        """What this stream would send first if it were started now. Nothing is sent, and nothing changes.
+
+        Raises ConfigurationError for what can be told to be wrong before a request: a tool's name, a limit, an option.
+
+        >>> agent.chat_stream("How warm is it in Berlin?").preview().messages       # doctest: +SKIP
+        """
+        return self._foresee(self._ticket)
 
     def result(self) -> AgentResult:
         """The result of a finished run. Raises the run's own error, or RuntimeError before the end of the stream."""

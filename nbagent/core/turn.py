@@ -21,7 +21,7 @@ from nbagent.core.http_log import Exchange, collected
 from nbagent.core.images import described, images_of
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
 from nbagent.core.repair import call_ids, no_result, with_ids
-from nbagent.core.run import Run, inside, new_id, working_for
+from nbagent.core.run import Request, Run, inside, new_id, working_for
 from nbagent.errors import NbagentError
 
 
@@ -49,18 +49,19 @@ class Turn:
     async def ask(self) -> AsyncGenerator[Event]:
         """Send the history, pass on the answer as it comes."""
         run = self.run
-        async with aclosing(self._sum_up()) as summing:
-            async for event in summing:
-                yield event
-        if done := run.context.prepare():
-            yield run.emit(events.Context(done))
-        messages = list(run.context.messages)
+        if run.context.strategy == "summarise" and (oldest := run.context.oldest()):
+            async with aclosing(self._sum_up(oldest)) as summing:
+                async for event in summing:
+                    yield event
+        request = run.request()
+        if request.done:
+            yield run.emit(events.Context(request.done))
         run.context.add_message(self._message)
         run.spent.iterations = self.step
-        functions = run.tools.list_functions() or None
-        yield run.emit(events.TurnStarted(metadata=self._request_facts(messages, functions)), self.meta)
+        facts = self._request_facts(request)
+        yield run.emit(events.TurnStarted(metadata=facts, messages=request.messages), self.meta)
         response: LLMResponse | None = None  # counts when the stream is closed: that can be cancelled
-        stream = run.provider.stream(messages, functions, run.temperature, **run.request_options)
+        stream = run.provider.stream(request.messages, request.functions, run.temperature, **run.request_options)
         async with closing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
             async for item in answer:
                 if isinstance(item, LLMResponse):
@@ -77,14 +78,12 @@ class Turn:
         for event in self._complete(response):
             yield event
 
-    async def _sum_up(self) -> AsyncGenerator[Event]:
-        """Let the model sum up the oldest turns of a history over its limits, where that is the strategy.
+    async def _sum_up(self, oldest: list[LLMMessage]) -> AsyncGenerator[Event]:
+        """Let the model sum up the oldest turns of a history over its limits.
 
         A summary that can't be had is no reason to stop: then the turns are dropped without one.
         """
         run = self.run
-        if run.context.strategy != "summarise" or not (oldest := run.context.oldest()):
-            return
         yield run.emit(events.Context(f"summarising {len(oldest)} old messages"))
         context = copy_context()
         context.run(working_for.set, run)
@@ -101,16 +100,16 @@ class Turn:
         facts = {"attempt": self._exchanges, **exchange.facts()}
         self.run.emit_at_once(events.Http(metadata=facts, exchange=exchange), self.meta)
 
-    def _request_facts(self, messages: list[LLMMessage], functions: Any) -> dict[str, Any]:
-        run, provider = self.run, self.run.provider
+    def _request_facts(self, request: Request) -> dict[str, Any]:
+        provider = self.run.provider
         return {
             "step": self.step,
             "provider": provider.vendor,
             "model": provider.model_name,
             "base_url_host": getattr(provider, "base_url_host", None),
             "stream": getattr(provider, "streaming", None),
-            "n_messages_in": len(messages),
-            **provider.request_facts(messages, functions, run.temperature, run.request_options),
+            "n_messages_in": len(request.messages),
+            **self.run.facts(request),
         }
 
     def _complete(self, response: LLMResponse) -> Iterator[Event]:
@@ -175,9 +174,10 @@ class Turn:
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
         try:
             for index in group:
-                call = self.calls[index]
-                yield self.run.emit(events.ToolStarted("", call.name, call.arguments, self._about(index)), self.meta)
-                tasks[asyncio.create_task(self.run.tools.run(call), context=context.copy())] = index
+                call, own = self.calls[index], context.copy()
+                started = events.ToolStarted("", call.name, call.arguments, self._about(index))
+                yield own.run(self.run.emit, started, self.meta)  # the tool sees what observers set in the context
+                tasks[asyncio.create_task(self.run.tools.run(call), context=own)] = index
             pending = set(tasks)
             while pending:
                 finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)

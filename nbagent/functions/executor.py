@@ -109,6 +109,12 @@ class ToolExecutor:
         other.registry = self.registry.only(names)
         return other
 
+    def asking(self) -> ToolExecutor:
+        """The same executor, which asks for approval before each call."""
+        other = copy(self)
+        other.approve_all = True
+        return other
+
     def within(self, seconds: float | None) -> ToolExecutor:
         """The same executor with another `timeout`; itself for None."""
         if seconds is None:

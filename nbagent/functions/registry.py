@@ -91,6 +91,7 @@ class FunctionRegistry:
 
     def __init__(self) -> None:
         self._entries: dict[str, FunctionDefinition] = {}
+        self._described: dict[str, FunctionDefinition] = {}  # as `get_function` gave them last
 
     def register(
         self,
@@ -109,6 +110,7 @@ class FunctionRegistry:
             if option not in OPTIONS:
                 raise ConfigurationError(f"tool {name!r}: no option {option!r}; there are {', '.join(OPTIONS)}.")
         self._entries[name] = FunctionDefinition(name, description or "", parameters, func, **options)
+        self._described.pop(name, None)
 
     def adopt(self, definition: FunctionDefinition) -> None:
         """Register a definition that was made elsewhere, with its options."""
@@ -119,6 +121,7 @@ class FunctionRegistry:
     def unregister(self, name: str) -> None:
         """Remove a function; nothing happens where there is none of that name."""
         self._entries.pop(name, None)
+        self._described.pop(name, None)
 
     def names(self) -> list[str]:
         """The names of the functions that can be called now, in the order of registration."""
@@ -134,13 +137,15 @@ class FunctionRegistry:
             return entry if func is entry.func else dataclasses.replace(entry, func=func)
         from nbagent.functions.schema import schema_of
 
-        schema = schema_of(func)
-        description = entry.description or schema.description
-        if entry.parameters is not None:
-            return dataclasses.replace(entry, func=func, description=description)
-        return dataclasses.replace(
-            entry, func=func, description=description, parameters=schema.parameters, schema=schema
-        )
+        told = schema_of(func)
+        description = entry.description or told.description
+        schema = told if entry.parameters is None else None
+        kept = self._described.get(name)
+        if kept is None or kept.func is not func or kept.schema is not schema or kept.description != description:
+            parameters = told.parameters if entry.parameters is None else entry.parameters
+            kept = dataclasses.replace(entry, func=func, description=description, parameters=parameters, schema=schema)
+            self._described[name] = kept
+        return kept
 
     def _current(self, entry: FunctionDefinition) -> Callable[..., Any] | None:
         """The function to call for an entry now; None while it can't be called."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import itertools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -33,53 +32,61 @@ class DaemonThreads:
 
     def _reset(self) -> None:
         """No threads yet; those of a parent process do not exist in its forked child."""
-        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
 
-    def submit(self, function: Callable[[], T]) -> Future[T]:
-        """Run it at once in a thread. Cancelling the future of a running function has no effect on it."""
-        future: Future[T] = Future()
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Call it in a thread, in a copy of this task's context, which is where notebook output finds its cell.
+
+        Cancelling has no effect on a function that runs already.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def job() -> None:
+            if future.cancelled():
+                return
+            try:
+                settle: tuple[Callable[[Any], None], Any] = future.set_result, context.run(function, *args)
+            except BaseException as error:  # noqa: BLE001  whoever waits raises it; the thread serves other tools
+                settle = future.set_exception, error
+            with suppress(RuntimeError):  # the event loop was closed meanwhile: nobody waits
+                loop.call_soon_threadsafe(_settle, future, *settle)
+
+        self._submit(job)
+        return await future
+
+    def _submit(self, job: Callable[[], None]) -> None:
         with self._lock:
             reuse = self._idle > 0
             self._idle -= reuse
-        self._jobs.put((future, function))
+        self._jobs.put(job)
         if not reuse:
             threading.Thread(target=self._work, name=f"{self._name}-{next(self._numbers)}", daemon=True).start()
-        return future
 
     def _work(self) -> None:
         jobs = self._jobs
         while True:
             try:
-                future, function = jobs.get(timeout=IDLE_S)
+                job = jobs.get(timeout=IDLE_S)
             except Empty:
                 with self._lock:
                     if self._idle:
                         self._idle -= 1
                         return
                 continue  # a job is on its way to this thread
-            _run(future, function)
-            del future, function  # results and arguments are not kept alive by an idle thread
+            job()
+            del job  # results and arguments are not kept alive by an idle thread
             with self._lock:
                 self._idle += 1
 
 
-def _run(future: Future[Any], function: Callable[[], Any]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        result = function()
-    except BaseException as error:  # noqa: BLE001  whoever waits for the future raises it; the thread serves other tools
-        future.set_exception(error)
-    else:
-        future.set_result(result)
+def _settle(future: asyncio.Future[Any], answer: Callable[[Any], None], value: Any) -> None:
+    if not future.done():  # cancelled meanwhile
+        answer(value)
 
 
-_THREADS = DaemonThreads("nbagent-tool")
-
-
-async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Call it in a thread, in a copy of this task's context, which is where notebook output finds its cell."""
-    context = contextvars.copy_context()
-    return await asyncio.wrap_future(_THREADS.submit(functools.partial(context.run, function, *args)))
+#: In which sync tools are called: `await in_thread(function, *args)`.
+in_thread = DaemonThreads("nbagent-tool").run

@@ -15,9 +15,9 @@ from typing import Any
 
 from IPython.display import display
 
+from nbagent.core import render
 from nbagent.core.background import call_on_main
 from nbagent.core.messages import FunctionCall
-from nbagent.notebook import render
 
 #: How long the front end may take to say that it shows the buttons.
 SHOWN_WITHIN_S = 2.0

@@ -14,25 +14,28 @@ from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
 from nbagent.agent import Agent
-from nbagent.core import events
+from nbagent.core import events, render
 from nbagent.core.background import run_sync
-from nbagent.core.limits import Limits
-from nbagent.core.messages import AgentResult, LLMMessage
+from nbagent.core.messages import LLMMessage
+from nbagent.core.stream import AgentStream
 from nbagent.core.visible import visible
 from nbagent.errors import NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
+from nbagent.notebook import dry_run, options
 from nbagent.notebook.approval import Approval
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
+from nbagent.notebook.forms import FORMS, converted
 from nbagent.notebook.host import is_watched, request_of
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.runner import run_in_cell
 from nbagent.notebook.view import CellView, TerminalView, Transcript
+from nbagent.trace.trace import Trace
 
 E = TypeVar("E", bound=BaseException)
 
@@ -56,19 +59,43 @@ class AgentMagics(Magics):
         self._last: WeakKeyDictionary[Agent, tuple[str, LLMMessage, LLMMessage]] = WeakKeyDictionary()
 
     @magic_arguments("%agent")
-    @argument("name", nargs="?", default="agent", help="the variable that holds the agent; made if there is none")
+    @argument(
+        "name",
+        nargs="?",
+        default="agent",
+        type=options.variable,
+        help="the variable that holds the agent; made if there is none",
+    )
     @argument("-m", "--model", metavar="VENDOR:MODEL", help="switch this agent to another model; history stays")
-    @argument("-t", "--tools", metavar="NAME,NAME", help="offer only these tools")
+    @argument("-t", "--tools", metavar="NAME,NAME", type=options.names, help="offer only these tools")
     @argument("--no-tools", action="store_true", help="offer no tools")
-    @argument("-s", "--system", metavar="TEXT", help="set the agent's system prompt")
-    @argument("-o", "--output", metavar="VAR", help="put the answer's text into this variable")
-    @argument("--max-iterations", type=int, metavar="N", help="at most N model requests")
-    @argument("--temperature", type=float, metavar="T", help="sampling temperature of this run")
+    @argument("-s", "--system", metavar="TEXT", type=options.unquoted, help="set the agent's system prompt")
+    @argument(
+        "-o", "--output", metavar="VAR", type=options.variable, help="put the answer into this variable, in its form"
+    )
+    @argument(
+        "--as",
+        dest="form",
+        default="markdown",
+        metavar="|".join(FORMS),
+        type=options.one_of(*FORMS),
+        help="the answer's form: markdown; text, as typed; json or df, data that the cell returns; code, a cell below",
+    )
+    @argument(
+        "--thinking",
+        metavar="LEVEL",
+        type=options.one_of(*options.THINKING),
+        help=f"how deep the model thinks about this cell: {', '.join(options.THINKING)}",
+    )
+    @argument("--max-iterations", metavar="N", type=options.count, help="at most N model requests")
+    @argument("--temperature", metavar="T", type=options.temperature, help="sampling temperature of this run")
     @argument("--new", action="store_true", help="forget the conversation first")
     @argument("--keep", action="store_true", help="when this cell runs again, append instead of replacing its turn")
     @argument("--raw", action="store_true", help="take {braces} as they are")
+    @argument("--approve", action="store_true", help="ask before each tool call of this cell")
+    @argument("--dry-run", action="store_true", help="show what would be sent: nothing is sent, nothing changes")
     @cell_magic("agent")
-    def agent(self, line: str, cell: str) -> None:
+    def agent(self, line: str, cell: str) -> Any:
         """Ask an agent; the answer streams into the cell.
 
         The text of the cell is the question. `{expression}` in it is evaluated in the notebook; `{{` is a brace. The
@@ -76,7 +103,7 @@ class AgentMagics(Magics):
         are its tools. Afterwards `_agent` is the result, and `agent.trace` has everything as DataFrames.
         """
         try:
-            run_sync(self._answer(*self._prepare(line, cell)))
+            return run_sync(self._answer(*self._prepare(line, cell)))
         except KeyboardInterrupt as stop:
             raise _readable(stop) from None
 
@@ -85,9 +112,9 @@ class AgentMagics(Magics):
         """`%%agent`, awaited by an async cell. Type `%%agent`: it becomes this by itself."""
         answer = self._answer(*self._prepare(line, cell))  # what is wrong with the cell is said here, not in the task
 
-        async def run() -> None:
+        async def run() -> Any:
             try:
-                await run_in_cell(answer)
+                return await run_in_cell(answer)
             except KeyboardInterrupt as stop:
                 raise _readable(stop) from None
 
@@ -99,71 +126,83 @@ class AgentMagics(Magics):
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
             raise UsageError(f"%agent {name}: not a command; there are {', '.join(COMMANDS)}")
+        agent = self.shell.user_ns["agent"] = self._find("agent")
         try:
-            return COMMANDS[name].run(self.shell, self._find("agent"), words)
+            return COMMANDS[name].run(self.shell, agent, words)
         except NbagentError as error:
             raise _readable(error) from None
 
     def _prepare(self, line: str, cell: str) -> tuple[Any, Agent, Any]:
         """Everything that can be wrong with a cell is found here, before any request and before anything changes."""
+        given = options.parse(AgentMagics.agent, line)
+        message = self._question(given, cell)
+        agent = self._find(given.name)
+        question = None if given.keep else self._answered_before(agent)
+        rehearsal = agent.fork()
         try:
-            options: Any = parse_argstring(AgentMagics.agent, line)
-            message = self._question(options, cell)
-            agent = self._find(options.name)
-            if options.tools:
-                options.tools = [name.strip() for name in options.tools.split(",") if name.strip()]
-                agent.function_registry.only(options.tools)
-            Limits(max_iterations=options.max_iterations)
-            if options.model:
-                agent.provider = options.model
-            agent.provider.model_name  # noqa: B018  the provider is made now, or its error is said
+            rehearsal.provider = given.model or agent.provider
+            self._set_up(given, rehearsal, question)
+            self._stream(given, rehearsal, message).preview()
         except NbagentError as error:
             raise _readable(error) from None
-        self._set_up(options, agent)
-        return options, agent, message
+        if given.dry_run:
+            return given, rehearsal, message
+        self.shell.user_ns[given.name] = agent
+        if given.model:
+            agent.provider = rehearsal.provider
+        self._set_up(given, agent, question)
+        executor = agent.tool_executor
+        if executor.around is None:  # the notebook's way to show plots, where the agent has none
+            executor.around, executor.alone = shown, plots
+        return given, agent, message
 
-    def _question(self, options: Any, cell: str) -> Any:
-        for name in (options.name, options.output):
-            if name is not None and not name.isidentifier():
-                raise UsageError(f"{name!r} is not a variable name: %%agent [NAME] [options], the question below")
+    def _question(self, given: Any, cell: str) -> Any:
         if not cell.strip():
             raise UsageError("the cell has no question: write it below the %%agent line")
-        return cell.strip() if options.raw else interpolate(cell.strip(), self.shell.user_ns)
+        return cell.strip() if given.raw else interpolate(cell.strip(), self.shell.user_ns)
 
-    def _set_up(self, options: Any, agent: Agent) -> None:
-        """What the cell changes in the agent; the notebook's ways to ask and to show plots, where it has none."""
-        if options.system is not None:
-            agent.system_prompt = options.system.strip("\"'")
-        if options.new:
+    @staticmethod
+    def _set_up(given: Any, agent: Agent, question: LLMMessage | None) -> None:
+        """What the cell changes in the agent: its system prompt, and what the turn follows."""
+        if given.system is not None:
+            agent.system_prompt = given.system
+        if given.new:
             agent.clear_history()
-        elif not options.keep and (question := self._answered_before(agent)):
+        elif question is not None:
             agent.context.undo(to=question)
-        executor = agent.tool_executor
-        if executor.around is None:
-            executor.around, executor.alone = shown, plots
 
     def _find(self, name: str) -> Agent:
-        """The agent in the user's variable `name`; a new one with the live tools where there is none."""
+        """The agent in the user's variable `name`; where there is none a new one, which has the live tools."""
         found = self.shell.user_ns.get(name)
         if found is None:
-            found = self.shell.user_ns[name] = Agent(tools=live)
+            found = Agent(tools=live)
         if not isinstance(found, Agent):
             raise UsageError(f"{name} is a {type(found).__name__}, not an Agent: del {name}, or use another name")
         return found
 
-    async def _answer(self, options: Any, agent: Agent, message: Any) -> None:
-        transcript = Transcript(timings=self._live)
-        if agent.is_default_local and not self._noted:
-            self._noted, transcript.note = True, NO_KEY_NOTE
-        view = self._view(transcript)
-        stream = agent.chat_stream(
+    def _stream(self, given: Any, agent: Agent, message: Any) -> AgentStream:
+        """The run that the cell asks for, not begun."""
+        thinking = {} if given.thinking is None else {"thinking": given.thinking}
+        return agent.chat_stream(
             message,
-            use_tools=not options.no_tools,
-            tools=options.tools,
-            max_iterations=options.max_iterations,
-            temperature=options.temperature,
-            origin={"source": "magic", "agent": options.name, **self._cell()},
+            use_tools=not given.no_tools,
+            tools=given.tools,
+            approve_all=given.approve,
+            instructions=FORMS[given.form].asks,
+            max_iterations=given.max_iterations,
+            temperature=given.temperature,
+            origin={"source": "magic", "agent": given.name, **self._cell()},
+            **thinking,
         )
+
+    async def _answer(self, given: Any, agent: Agent, message: Any) -> Any:
+        """Ask, show what happens, and return the answer where its form is data."""
+        stream = self._stream(given, agent, message)
+        if given.dry_run:
+            display(dry_run.bundle(stream.preview()), raw=True)
+            return None
+        transcript = self._transcript(given, agent)
+        view = self._view(transcript)
         question: LLMMessage | None = None
         self.shell.user_ns["_agent"] = None
         try:
@@ -172,7 +211,10 @@ class AgentMagics(Magics):
                     view.feed(event)
                     if isinstance(event, events.RunStarted) and event.messages:
                         question = event.messages[-1]
-            self._keep(options, stream.result())
+            self.shell.user_ns["_agent"] = stream.result()
+            value = converted(given.form, stream.result())
+            if FORMS[given.form].is_data:
+                transcript.fold()
         except Exception as error:  # noqa: BLE001  it is raised again, readable
             self.shell.user_ns["_agent"] = getattr(error, "partial", None)
             raise _readable(error) from error.__cause__
@@ -184,11 +226,22 @@ class AgentMagics(Magics):
             history, cell_id = agent.conversation_history, self._cell()["cell_id"]
             if cell_id and question is not None and history:
                 self._last[agent] = (cell_id, question, history[-1])
+        return self._hand_over(given, value)
 
-    def _keep(self, options: Any, result: AgentResult) -> None:
-        self.shell.user_ns["_agent"] = result
-        if options.output:
-            self.shell.user_ns[options.output] = result.content
+    def _hand_over(self, given: Any, value: Any) -> Any:
+        """Put the answer where the cell wants it: into a variable, into a cell below, or out."""
+        if given.output:
+            self.shell.user_ns[given.output] = value
+        if given.form == "code":
+            self.shell.set_next_input(value, replace=False)
+        return value if FORMS[given.form].is_data else None
+
+    def _transcript(self, given: Any, agent: Agent) -> Transcript:
+        as_html = render.as_typed if given.form == "text" else render.safe_html
+        transcript = Transcript(timings=self._live, as_html=as_html)
+        if agent.is_default_local and not self._noted:
+            self._noted, transcript.note = True, NO_KEY_NOTE
+        return transcript
 
     def _view(self, transcript: Transcript) -> Any:
         if getattr(self.shell, "kernel", None) is None:
@@ -249,6 +302,12 @@ def _cell_ends(result: Any) -> None:
     live.names()  # the live set takes notice of what this cell defined and deleted
 
 
+def _explore(trace: Trace) -> Any:
+    from nbagent.notebook.explore import TraceExplorer  # loads ipywidgets, which few cells need
+
+    return TraceExplorer(trace)
+
+
 def load(shell: Any) -> None:
     """Register everything with a shell; loading twice changes nothing."""
     unload(shell)
@@ -259,11 +318,13 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", _cell_ends)
     shell.user_ns.setdefault("agent", Agent(tools=live))
     ask_by_default(Approval(lambda: is_watched(shell)))
+    Trace.explorer = _explore
 
 
 def unload(shell: Any) -> None:
     """Take back what `load` registered; agents and tools stay."""
     ask_by_default(None)
+    Trace.explorer = None
     transformers = shell.input_transformers_post
     transformers[:] = [transform for transform in transformers if not hasattr(transform, "nbagent")]
     for name, callback in (("pre_run_cell", _cell_begins), ("post_run_cell", _cell_ends)):

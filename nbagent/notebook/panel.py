@@ -12,7 +12,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from nbagent.agent import Agent
-from nbagent.notebook import render
+from nbagent.core import render
 from nbagent.notebook.panel_conversation import conversation_of, let_go
 from nbagent.notebook.panel_entry import static_html, static_text
 from nbagent.notebook.panel_setup import Setup

@@ -8,11 +8,10 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from nbagent.core import events
+from nbagent.core import events, render
 from nbagent.core.events import Event
 from nbagent.core.images import Image, described, note
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
-from nbagent.notebook import render
 from nbagent.notebook.view import Throttle, Transcript
 
 log = logging.getLogger("nbagent")

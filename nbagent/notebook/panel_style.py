@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nbagent.notebook.render import BAD, CARD, CODE, LINE, MUTED, STYLE
+from nbagent.core.render import BAD, CARD, CODE, LINE, MUTED, STYLE
 
 _PAGE = "var(--jp-layout-color1, var(--vscode-editor-background, #fff))"
 _TEXT = "var(--jp-content-font-color1, var(--vscode-foreground, #1f2328))"
-_ACCENT = "#4f46e5"
+ACCENT = "#4f46e5"
 _FONT = "var(--jp-ui-font-family, system-ui, sans-serif)"
 
 PANEL_STYLE = (
@@ -31,7 +31,7 @@ border-radius: 6px; background: {_PAGE}; color: {_TEXT}; font-family: {_FONT}}}
 .nbagent-meter {{display: flex; flex-wrap: wrap; gap: 2px 12px; color: {MUTED}; font-size: 12px; white-space: nowrap}}
 .nbagent-bar {{display: inline-block; width: 64px; height: 5px; margin: 0 0 2px 8px; border-radius: 3px; \
 background: {LINE}; overflow: hidden}}
-.nbagent-bar b {{display: block; height: 100%; background: {_ACCENT}}}
+.nbagent-bar b {{display: block; height: 100%; background: {ACCENT}}}
 .nbagent-panel .nbagent-chat {{flex-direction: column-reverse; overflow-y: auto; padding: 12px}}
 .nbagent-panel .nbagent-chat.nbagent-jump > .nbagent-inner {{max-height: 100%; overflow: clip; \
 justify-content: flex-end}}
@@ -41,7 +41,7 @@ flex: 0 0 auto; width: 100%}}
 .nbagent-panel .nbagent {{max-width: none}}
 .nbagent-panel .nbagent p, .nbagent-panel .nbagent ul, .nbagent-panel .nbagent ol {{margin: 6px 0}}
 .nbagent-panel .nbagent :is(h1, h2, h3) {{font-size: 1.1em; margin: 12px 0 4px}}
-.nbagent-panel .nbagent a {{color: var(--jp-content-link-color, {_ACCENT})}}
+.nbagent-panel .nbagent a {{color: var(--jp-content-link-color, {ACCENT})}}
 .nbagent-panel .nbagent p > code, .nbagent-panel .nbagent li > code {{font: 12px {CODE}; background: {CARD}; \
 padding: 1px 4px; border-radius: 4px}}
 .nbagent-panel .nbagent > table {{border-collapse: collapse; margin: 8px 0; font-size: 13px}}
@@ -59,7 +59,7 @@ overflow-wrap: anywhere; white-space: pre-wrap}}
 .nbagent-panel .nbagent-actions {{margin-top: 2px; overflow: visible}}
 .nbagent-panel .nbagent-actions button {{width: auto; padding: 0 6px; background: none; color: {MUTED}; \
 font-size: 12px; box-shadow: none}}
-.nbagent-panel .nbagent-ask {{border: 1px solid {_ACCENT}; border-radius: 8px; padding: 8px 12px; margin: 6px 0; \
+.nbagent-panel .nbagent-ask {{border: 1px solid {ACCENT}; border-radius: 8px; padding: 8px 12px; margin: 6px 0; \
 background: {CARD}; overflow: visible}}
 .nbagent-ask pre {{font: 12px/1.5 {CODE}; margin: 4px 0; white-space: pre-wrap; overflow-wrap: anywhere; \
 max-height: 20em; overflow: auto; color: inherit; background: none}}
@@ -75,8 +75,8 @@ border-radius: 6px; margin: 0}}
 .nbagent-ask .widget-hbox {{gap: 6px; overflow: visible}}
 .nbagent-panel .nbagent-row button, .nbagent-ask button {{background: {_PAGE}; color: {_TEXT}; \
 border: 1px solid {LINE}; box-shadow: none}}
-.nbagent-panel .nbagent-row button.mod-primary, .nbagent-ask button.mod-success {{background: {_ACCENT}; color: #fff; \
-border-color: {_ACCENT}}}
+.nbagent-panel .nbagent-row button.mod-primary, .nbagent-ask button.mod-success {{background: {ACCENT}; color: #fff; \
+border-color: {ACCENT}}}
 .nbagent-status {{color: {MUTED}; font-size: 12px; line-height: 1.5}}
 .nbagent-panel .nbagent-other {{overflow: auto}}
 .nbagent-panel .nbagent-trace, .nbagent-panel .nbagent-setup {{padding: 10px 14px; overflow: visible}}

@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from nbagent.notebook import render
+from nbagent.core import render
 
 TABLES = {
     "runs": "one row for each question",

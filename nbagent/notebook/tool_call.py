@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from nbagent.core import render
 from nbagent.core.events import Event, ToolResult
+from nbagent.core.highlight import highlighted
 from nbagent.core.images import Image, images_of, note
-from nbagent.notebook import render
-from nbagent.notebook.highlight import highlighted
 
 #: Rows, columns and characters of each value of a table.
 ROWS, COLUMNS, WIDTH = 10, 12, 80
@@ -53,7 +53,7 @@ def _arguments(arguments: dict[str, Any]) -> str:
     shown = [render.labelled("arguments", render.as_json(rest))] if rest or not texts else []
     for name, value in texts.items():
         code = highlighted(render.legible(render.preview(value)), _LANGUAGES.get(name, ""))
-        shown.append(f"<small>{render.escape(render.preview(name))}</small><pre>{code}</pre>")
+        shown.append(f"<small>{render.escape(name)}</small><pre>{code}</pre>" if code else render.labelled(name, value))
     return "".join(shown)
 
 
@@ -94,7 +94,7 @@ def _cells(tag: str, values: Iterable[Any], kinds: Iterable[str]) -> str:
 
 def _side(result: ToolResult, timings: bool) -> str:
     outcome = result.outcome
-    took = f" {_duration(result.metadata['duration_s'])}" if timings else ""
+    took = f" {render.duration(result.metadata['duration_s'])}" if timings else ""
     if outcome is not None and not outcome.args_valid:
         return '<span class="nbagent-bad">arguments invalid, sent back</span>'
     if outcome is not None and outcome.denied:
@@ -102,7 +102,3 @@ def _side(result: ToolResult, timings: bool) -> str:
     if result.metadata["is_error"]:
         return f'<span class="nbagent-bad">✗ error</span>{took}'
     return f'<span class="nbagent-ok">✓</span>{took}'
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from nbagent.core import events
+from nbagent.core import events, render
 from nbagent.core.events import Event
 from nbagent.core.images import Image, note
 from nbagent.core.messages import LLMResponse, Usage
-from nbagent.notebook import render
 from nbagent.notebook.tool_call import picture, pictures, tool_call_html
 
 log = logging.getLogger("nbagent")
@@ -52,6 +51,7 @@ class Segment:
     html: str | None = None  # kept once nothing can change any more
     settled: list[str] = field(default_factory=list)  # HTML of the text's first blocks, which stay as they are
     settled_chars: int = 0
+    is_folded: bool = False
 
     @property
     def text(self) -> str:
@@ -62,10 +62,14 @@ class Segment:
 
 
 class Transcript:
-    """The state of one run's display. Feed it events; ask it for `html()` and `plain()`."""
+    """The state of one run's display. Feed it events; ask it for `html()` and `plain()`.
 
-    def __init__(self, *, timings: bool = True) -> None:
+    `as_html` makes safe HTML of the answer's text.
+    """
+
+    def __init__(self, *, timings: bool = True, as_html: Callable[[str], str] = render.safe_html) -> None:
         self.timings = timings
+        self._as_html = as_html
         self.segments: list[Segment] = []
         self.status = ""
         self.note = ""
@@ -112,6 +116,13 @@ class Transcript:
         """The run was cancelled: what is there stays, and says so."""
         self._ending = "Interrupted."
         self._end()
+
+    def fold(self) -> None:
+        """Put the answer's text away: what it was turned into is shown elsewhere."""
+        for segment in reversed(self.segments):
+            if segment.kind == "text":
+                segment.html, segment.is_folded = None, True
+                return
 
     def place(self, part: dict[str, Any]) -> None:
         """An image that a tool drew, here."""
@@ -187,7 +198,9 @@ class Transcript:
 
     def _pieces(self, segment: Segment, images: bool) -> list[str]:
         if segment.kind == "text":
-            return self._text_pieces(segment)
+            pieces = self._text_pieces(segment)
+            folded = '<span class="nbagent-quiet">Answer</span>'
+            return [render.details(folded, "", "".join(pieces))] if segment.is_folded else pieces
         if segment.kind == "image":
             return [_image_html(segment, images)]
         if segment.html is None:
@@ -205,14 +218,13 @@ class Transcript:
             self._settle(segment, len(rest))
             rest = ""
             if len(segment.settled) > 1 and render.has_definitions(segment.text):
-                segment.settled[:] = [render.safe_html(segment.text)]
-        return [*segment.settled, render.safe_html(rest)] if rest else segment.settled
+                segment.settled[:] = [self._as_html(segment.text)]
+        return [*segment.settled, self._as_html(rest)] if rest else segment.settled
 
-    @staticmethod
-    def _settle(segment: Segment, chars: int) -> None:
+    def _settle(self, segment: Segment, chars: int) -> None:
         begin, segment.settled_chars = segment.settled_chars, segment.settled_chars + chars
         if chars:
-            segment.settled.append(render.safe_html(segment.text[begin : segment.settled_chars]))
+            segment.settled.append(self._as_html(segment.text[begin : segment.settled_chars]))
 
     def _closing_html(self) -> str:
         closing = render.quiet(f"{self.status}…" if self.status else "") + render.quiet(self._ending)
@@ -239,7 +251,7 @@ class Transcript:
     def _thinking_html(self, segment: Segment) -> str:
         took = f" for {segment.duration:.1f} s" if self.timings and (segment.duration or 0) >= 0.1 else ""
         head = "Thinking…" if segment.duration is None else f"Thought{took}"
-        body = f"<pre>{render.escape(render.preview(segment.text, THINKING, 'thinking'))}</pre>"
+        body = f"<pre>{render.escape(render.preview(segment.text, THINKING, ': see agent.trace.thinking'))}</pre>"
         return render.details(f'<span class="nbagent-quiet">{head}</span>', "", body)
 
     def _tool_html(self, segment: Segment) -> str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from nbagent.core.closing import closing
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.providers.environment import proxy_for, tls_context, without_password
 from nbagent.providers.network import NetworkStream, connect
@@ -214,10 +215,12 @@ class _Direct:
             raise http.InvalidURL(f"there is no port {url.port}")
         target = core.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         headers, extensions = request.headers.raw, request.extensions
-        with _renamed(http, request):
+        with _Renamed(http, request):
             if self._connection is None:
                 stream = await self._connect(target.origin, extensions.get("timeout", {}).get("connect"))
                 self._connection = core.AsyncHTTP11Connection(target.origin, stream)
+                # its own lock gives way to the event loop at each entry, twice a request
+                self._connection._state_lock = asyncio.Lock()
             got = await self._connection.handle_async_request(
                 core.Request(request.method, target, headers=headers, content=request.stream, extensions=extensions)
             )
@@ -234,16 +237,20 @@ class _Direct:
             await self._connection.aclose()
 
 
-@contextlib.contextmanager
-def _renamed(http: ModuleType, request: Any = None) -> Iterator[None]:
+class _Renamed:
     """Exceptions of httpcore leave as those of httpx, which have the same names."""
-    try:
-        yield
-    except Exception as exc:
-        theirs = getattr(http, type(exc).__name__, None)
-        if theirs is None or isinstance(exc, theirs):
-            raise
-        raise theirs(str(exc), request=request) from exc
+
+    def __init__(self, http: ModuleType, request: Any = None) -> None:
+        self._http = http
+        self._request = request
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, exc: BaseException | None, __: object) -> None:
+        theirs = None if exc is None else getattr(self._http, type(exc).__name__, None)
+        if theirs is not None and not isinstance(exc, theirs):
+            raise theirs(str(exc), request=self._request) from exc
 
 
 def _end(stream: Any) -> None:
@@ -266,24 +273,29 @@ def _end(stream: Any) -> None:
 @functools.cache
 def _lent_stream(http: ModuleType) -> Any:
     """A stream class of the library, which tells when it is closed."""
+    renamed = _Renamed(http)
 
     class Lent(http.AsyncByteStream):  # type: ignore[name-defined, misc]
         def __init__(self, stream: Any, put_back: Callable[[bool], Awaitable[None]]) -> None:
             self._stream = stream
             self._put_back = put_back
             self._closed = False
+            self._parts: AsyncIterator[bytes] = stream.__aiter__()
 
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            with _renamed(http):
-                async for part in self._stream:
-                    yield part
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self
+
+        async def __anext__(self) -> bytes:
+            with renamed:
+                return await self._parts.__anext__()
 
         async def aclose(self) -> None:
             if self._closed:
                 return
             self._closed = True
             try:
-                await self._stream.aclose()
+                async with closing(self._parts):
+                    await self._stream.aclose()
             except (Exception, asyncio.CancelledError):
                 await self._put_back(False)
                 raise
@@ -325,7 +337,7 @@ def _socket_options() -> tuple[tuple[int, int, int], ...]:
     )
 
 
-async def closing(connections: Connections) -> AsyncGenerator[None]:
+async def closed_with_loop(connections: Connections) -> AsyncGenerator[None]:
     """Started once and held, it closes the connections when it is collected, or when the event loop ends.
 
     An event loop closes the async generators that were started on it: `asyncio.run` asks it to, at its end, and one

@@ -15,6 +15,7 @@ from nbagent.errors import (
     ProviderError,
     ProviderTimeoutError,
 )
+from nbagent.providers.redaction import without_secrets
 from nbagent.providers.retry import retry_headers
 from nbagent.providers.wire import error_class, error_message
 
@@ -29,9 +30,9 @@ def request_id(headers: Mapping[str, str]) -> str | None:
     return headers.get("x-request-id") or headers.get("request-id")
 
 
-def status_error(status: int, headers: Mapping[str, str], content: bytes) -> ProviderError:
-    """The error that an HTTP answer with an error status means."""
-    text = content.decode("utf-8", "replace").strip()
+def status_error(status: int, headers: Mapping[str, str], content: bytes, request: Any = None) -> ProviderError:
+    """The error that an HTTP answer with an error status means, without the secrets that were sent in the request."""
+    text = without_secrets(content.decode("utf-8", "replace").strip(), request)
     asked = retry_headers(headers)
     try:
         body = json.loads(text)
@@ -121,7 +122,8 @@ def provider_error(
         return cause
     if "APIStatusError" in names:
         answer: Any = exc
-        return status_error(answer.response.status_code, answer.response.headers, answer.response.content)
+        response = answer.response
+        return status_error(response.status_code, response.headers, response.content, response.request)
     if "InvalidURL" in names or "UnsupportedProtocol" in names or "LocalProtocolError" in names:
         return ConfigurationError(f"The request can't be sent: {_cause(exc)} Check base_url and api_key.")
     cls = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)

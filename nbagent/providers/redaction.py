@@ -13,6 +13,7 @@ import html
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 #: Shorter values ("none", "ollama") are removed where they are sent, and not looked for: they may be any word.
@@ -108,6 +109,11 @@ def blotted(text: str, secret: str, mask: str = "***") -> str:
         if text.endswith(secret[:length]):
             return text[:-length] + mask
     return text
+
+
+def without_secrets(text: str, request: Any) -> str:
+    """What came in answer to a request of httpx or httpx2, without the secrets that were sent in it."""
+    return text if request is None else Redactor(str(request.url), request.headers, None, "API_KEY").text(text)
 
 
 def is_telling(name: str) -> bool:

@@ -20,11 +20,15 @@ from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.core.recording import Recorded, Writer
 from nbagent.core.request_form import Request, as_text, difference, request_form, request_key
+from nbagent.core.run import Tools
 from nbagent.errors import AuthenticationError, ConfigurationError, ReplayError
 from nbagent.providers.base import Functions, LLMProvider, StreamingProvider
+from nbagent.providers.played_tools import PlayedTools
 from nbagent.providers.redaction import SHORTEST_SECRET, blotted, is_telling
 
 Mode = Literal["once", "none", "new", "all"]
+#: A vendor and its model.
+Asker = tuple[str, str]
 _MODES = ("once", "none", "new", "all")
 
 
@@ -42,11 +46,15 @@ def record(path: str | os.PathLike[str]) -> Recording:
     return Recording(path, "all")
 
 
-def replay(path: str | os.PathLike[str], mode: Mode = "once", *, speed: float | None = None) -> Recording:
-    """Answer all agents from a recording, in this block or until `stop()`. Tools run for real.
+def replay(
+    path: str | os.PathLike[str], mode: Mode = "once", *, speed: float | None = None, run_tools: bool = True
+) -> Recording:
+    """Answer all agents from a recording, in this block or until `stop()`.
 
-    A request is known by its messages, tools and options, not by its model. Asked again, it gets the next answer that
-    was recorded for it, and the last one from then on.
+    A request is known by its messages, tools and options, not by its model; where several models answered it, each is
+    played its own answer. Asked again, it gets the next answer that was recorded for it, and the last one from then on.
+    Tools run for real, and what they return is part of the next request. With `run_tools=False` their results are
+    played too, as the model read them.
 
     - `"once"`: play the file, or make it if it is not there
     - `"none"`: play it and never ask a model
@@ -59,24 +67,26 @@ def replay(path: str | os.PathLike[str], mode: Mode = "once", *, speed: float | 
     >>> with nbagent.replay("run.jsonl"):                                   # doctest: +SKIP
     ...     agent.chat_sync("How warm is it in Berlin?")
     """
-    return Recording(path, mode, speed=speed)
+    return Recording(path, mode, speed=speed, run_tools=run_tools)
 
 
 class Recording:
     """A recording that is made, played, or both: see `record` and `replay`, which make one."""
 
-    def __init__(self, path: str | os.PathLike[str], mode: Mode, *, speed: float | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], mode: Mode, *, speed: float | None = None, run_tools: bool = True
+    ) -> None:
         if mode not in _MODES:
             raise ConfigurationError(f"mode={mode!r} is not known: it is one of {', '.join(map(repr, _MODES))}")
         if speed is not None and not speed > 0:
             raise ConfigurationError(f"speed={speed!r} must be a positive number, or None for no waiting")
-        self.path, self.mode, self.speed = Path(path).expanduser(), mode, speed
+        self.path, self.mode, self.speed, self.run_tools = Path(path).expanduser(), mode, speed, run_tools
         self.plays_alone = False
         self.vendors: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._exchanges: list[Recorded] = []
         self._known: dict[str, list[Recorded]] = {}
-        self._asked: dict[str, int] = {}
+        self._asked: dict[tuple[str, Asker | None], int] = {}
         self._writer: Writer | None = None
         self._told: set[str] = set()
 
@@ -120,9 +130,10 @@ class Recording:
         """The first exchange in the file."""
         return self._exchanges[0] if self._exchanges else None
 
-    def taped(self, provider: Any) -> Any:
-        """The provider, recorded or played."""
-        return Taped(provider, self)
+    def taped(self, provider: Any, tools: Tools) -> tuple[Any, Tools]:
+        """The provider, recorded or played, and the tools, which run for real unless told otherwise."""
+        taped = Taped(provider, self)
+        return taped, tools if self.run_tools else PlayedTools(tools, lambda: taped.played, self._exchanges)
 
     def request(
         self, messages: Sequence[LLMMessage], functions: Functions | None, options: Mapping[str, Any]
@@ -133,22 +144,31 @@ class Recording:
         form: Request = json.loads(self._without_secrets(as_text(request_form(messages, functions, options))))
         return form
 
-    def peek(self, request: Request) -> Recorded | None:
-        """What the request will be answered; None where that is not recorded."""
-        with self._lock:
-            key = request_key(request)
-            answers = self._known.get(key, ())
-            return answers[min(self._asked.get(key, 0), len(answers) - 1)] if answers else None
+    def peek(self, request: Request, asker: Asker | None = None) -> Recorded | None:
+        """What the request will be answered; None where that is not recorded.
 
-    def next(self, request: Request) -> Recorded | None:
+        Agents of several models may ask the same: each gets the answers of its own model, if there are any.
+        """
+        with self._lock:
+            place, answers = self._answers(request, asker)
+            return answers[min(self._asked.get(place, 0), len(answers) - 1)] if answers else None
+
+    def next(self, request: Request, asker: Asker | None = None) -> Recorded | None:
         """As `peek`, and the next time it is the next one. Raises ReplayError where it has to be there and is not."""
-        found = self.peek(request)
+        found = self.peek(request, asker)
         if found is None and self._writer is None:
             raise self._miss(request)
         with self._lock:
-            key = request_key(request)
-            self._asked[key] = self._asked.get(key, 0) + 1
+            place, _ = self._answers(request, asker)
+            self._asked[place] = self._asked.get(place, 0) + 1
         return found
+
+    def _answers(self, request: Request, asker: Asker | None) -> tuple[tuple[str, Asker | None], list[Recorded]]:
+        """The answers for whoever asks, and by what to count how often it did."""
+        key = request_key(request)
+        answers = self._known.get(key, [])
+        own = [answer for answer in answers if (answer.vendor, answer.model) == asker]
+        return (key, asker if own else None), own or answers
 
     async def played(self, exchange: Recorded) -> AsyncIterator[Event | LLMResponse]:
         """The items of an answer, as they came."""
@@ -223,7 +243,9 @@ class Taped(StreamingProvider):
         self.inner = inner
         self.vendor, self._model = inner.vendor, inner.model_name
         self.base_url_host, self.streaming = getattr(inner, "base_url_host", None), getattr(inner, "streaming", None)
-        self._tape = tape
+        #: The exchange that was played last; None where the inner provider was asked.
+        self.played: Recorded | None = None
+        self._tape, self._asker = tape, (inner.vendor, inner.model_name)
         tape.tell(inner)
 
     @property
@@ -244,7 +266,8 @@ class Taped(StreamingProvider):
     ) -> dict[str, Any]:
         """Those of the inner provider, and who answered where that is recorded."""
         facts = self.inner.request_facts(messages, functions, temperature, options)
-        found = self._tape.peek(self._tape.request(messages, functions, {"temperature": temperature, **options}))
+        request = self._tape.request(messages, functions, {"temperature": temperature, **options})
+        found = self._tape.peek(request, self._asker)
         self.vendor, self._model = (found.vendor, found.model) if found else (self.inner.vendor, self.inner.model_name)
         return {**facts, "provider": self.vendor, "model": self._model}
 
@@ -257,7 +280,7 @@ class Taped(StreamingProvider):
     ) -> AsyncIterator[Event | LLMResponse]:
         """The recorded answer, or the model's own, which is then recorded."""
         request = self._tape.request(messages, functions, {"temperature": temperature, **kwargs})
-        found = self._tape.next(request)
+        found = self.played = self._tape.next(request, self._asker)
         if found is not None:
             async for item in self._tape.played(found):
                 yield item

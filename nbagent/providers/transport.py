@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError, ProviderError
-from nbagent.providers.connections import Connections, closing
+from nbagent.providers.connections import Connections, closed_with_loop
 from nbagent.providers.environment import tls_context
 from nbagent.providers.http_errors import readable, request_id, status_error
 from nbagent.providers.http_log import recorded
@@ -52,7 +52,7 @@ class Target:
     path: str
     key: SecretStr | None = None
     timeout: float = 60.0
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: The environment variable that may hold the key; its name stands for the key in the HTTP log.
     key_variable: str = "API_KEY"
 
@@ -88,7 +88,7 @@ class Transport(ABC):
             client, connections = await self._make(target)
             opened = self._open_here()  # a request at the same time may have been faster
             if opened is None:
-                opened = _Opened(client, closing(connections), connections)
+                opened = _Opened(client, closed_with_loop(connections), connections)
                 self._opened[asyncio.get_running_loop()] = opened
                 await anext(opened.closing)
         return opened.client
@@ -180,7 +180,7 @@ async def _refusal(response: Any) -> ProviderError:
         content = await read_up_to(response.aiter_bytes())
     finally:
         await response.aclose()
-    return status_error(response.status_code, response.headers, content)
+    return status_error(response.status_code, response.headers, content, response.request)
 
 
 class SDKTransport(Transport):
@@ -207,6 +207,7 @@ class SDKTransport(Transport):
         client = getattr(sdk, self._client_class)(
             api_key=target.key.get_secret_value() if target.key else "",
             base_url=target.base_url,
+            default_headers=dict(target.headers),
             timeout=timeout,
             max_retries=0,
             http_client=connections.client(timeout, follow_redirects=True),
@@ -214,9 +215,13 @@ class SDKTransport(Transport):
         return client, connections
 
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
-        """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes."""
+        """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes.
+
+        A client made here has the headers already: those of a request are written to the SDK's log.
+        """
         own = type(client).__name__ == self._client_class
-        headers = {"Content-Type": "application/json", **target.headers, **_UNREAD}
+        more = {} if self._given is None else target.headers
+        headers = {"Content-Type": "application/json", **more, **_UNREAD}
         options: dict[str, Any] = {"max_retries": 0, "headers": headers}
         if body is None:
             reply = await client.get(target.path, cast_to=object, options=options)

@@ -29,7 +29,7 @@ from nbagent.providers.asked import Asked, Asking
 from nbagent.providers.base import Functions, StreamingProvider
 from nbagent.providers.catalog import CATALOG, Row
 from nbagent.providers.http_errors import provider_error, request_id, shortened
-from nbagent.providers.redaction import blotted, is_telling
+from nbagent.providers.redaction import blotted, is_telling, without_secrets
 from nbagent.providers.retry import retrying
 from nbagent.providers.transport import Body, Target, Transport, drain, read_events, read_up_to
 from nbagent.providers.wire.codec import Codec
@@ -90,6 +90,7 @@ class WireProvider(StreamingProvider):
         self.streaming = streaming
         self.options = options
         self._secret = _secret(api_key)
+        self._key_variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
         self._function_calling = function_calling
         self._headers = headers or {}
         self._ask = Asking(self._row, self.codec.wire, self._model)
@@ -298,8 +299,7 @@ class WireProvider(StreamingProvider):
         yield response
 
     def _target(self, path: str) -> Target:
-        variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
-        return Target(self.base_url, path, self._key(), self.timeout, self._headers, variable)
+        return Target(self.base_url, path, self._key(), self.timeout, self._headers, self._key_variable)
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises where there must be one and there is none."""
@@ -328,17 +328,18 @@ class WireProvider(StreamingProvider):
 
     def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
         """The error with who, what and which request; secrets that the vendor repeated blotted out."""
+        error.__traceback__ = error.__context__ = None  # frames hold the request and the answer, which some tools show
         if isinstance(error, ProviderError) and response is not None:
             error.request_id = error.request_id or request_id(response.headers)
-        for secret in self.secrets:
-            error.args = tuple(blotted(str(arg), secret) for arg in error.args)
+        told = [partial(blotted, secret=secret) for secret in self.secrets]
+        for clean in (*told, partial(without_secrets, request=getattr(response, "request", None))):
+            error.args = tuple(clean(str(arg)) for arg in error.args)
             if isinstance(error, ProviderError) and error.request_id:
-                error.request_id = blotted(error.request_id, secret)
+                error.request_id = clean(error.request_id)
         if isinstance(error, ProviderError):
             text = shortened(str(error.args[0]))
             error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
             error.args = (error.message,)
-            error.__context__ = None  # what a parser choked on holds the whole answer
             error.vendor, error.model = self.vendor, self.model_name
         return error
 

@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from nbagent.core.messages import well_formed
 from nbagent.core.visible import visible
+from nbagent.trace.rows import Columns, Row
+from nbagent.trace.table import by_column
+
+try:
+    import pyarrow as pa
+except ImportError:  # pandas then keeps text as Python strings
+    pa = None
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"
 COUNT, REAL, FLAG, TIME = "Int64", "Float64", "boolean", "datetime64[us, UTC]"
@@ -42,8 +50,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "response_model": TEXT, "response_id": TEXT, "stream": FLAG, "n_messages_in": COUNT, "params": TEXT,
         "thinking_level": TEXT, "tool_choice": TEXT, "finish_reason": TEXT, "finish_reason_raw": TEXT, **_USAGE,
         "usage_raw": TEXT, "usage_estimated": FLAG, "cost_usd": REAL, "started": TIME, "ttft_s": REAL,
-        "duration_s": REAL, "retries": COUNT, "retry_wait_s": REAL, "http_status": COUNT, "error_type": TEXT,
-        "error_message": TEXT, "quoted": FLAG, "cache_hit": FLAG, "replayed": FLAG, "span_id": TEXT,
+        "thinking_s": REAL, "duration_s": REAL, "retries": COUNT, "retry_wait_s": REAL, "http_status": COUNT,
+        "error_type": TEXT, "error_message": TEXT, "quoted": FLAG, "cache_hit": FLAG, "replayed": FLAG, "span_id": TEXT,
         "parent_span_id": TEXT,
     },
     # one row per message that entered the conversation
@@ -130,48 +138,69 @@ class TraceFrame(pd.DataFrame):
         return visible(html)
 
 
-def _table(name: str, columns: dict[str, pd.Series[Any]]) -> TraceFrame:
-    frame = TraceFrame(columns)
-    frame.table = name
-    return frame
+def build(table: str, rows: Sequence[Row]) -> TraceFrame:
+    """Rows -> the table, with the declared dtypes."""
+    return from_columns(table, by_column(rows))
 
 
-def build(table: str, rows: Sequence[dict[str, Any]]) -> TraceFrame:
-    """Rows -> the table, by column, with the declared dtypes."""
-    columns = {name: _series([row.get(name) for row in rows], dtype) for name, dtype in COLUMNS[table].items()}
-    return _table(table, columns)
+def from_columns(table: str, columns: Columns) -> TraceFrame:
+    """Rows by column -> the table, with the declared dtypes. A column that is not there is NA."""
+    count = len(next(iter(columns.values()), ()))
+    made = {name: _array(columns.get(name), count, dtype) for name, dtype in COLUMNS[table].items()}
+    return named(pd.DataFrame(made, copy=False), table)
 
 
-def copy_of(frame: TraceFrame) -> TraceFrame:
-    """An independent copy that displays the same way."""
-    return _table(frame.table, {str(name): column for name, column in frame.items()})
+def joined(frames: Sequence[TraceFrame]) -> TraceFrame:
+    """One below the other, as a copy."""
+    return named(pd.concat(frames, ignore_index=True), frames[0].table)
 
 
-def usage(calls: Sequence[dict[str, Any]]) -> TraceFrame:
+def named(frame: pd.DataFrame, table: str) -> TraceFrame:
+    """The frame with the display of a table."""
+    made = TraceFrame(frame)
+    made.table = table
+    return made
+
+
+def usage(calls: pd.DataFrame) -> TraceFrame:
     """Token counts and cost by run, vendor, model and day. An unknown cost makes its sum unknown."""
-    frame = pd.DataFrame(build("calls", calls))
-    frame["day"] = frame["started"].dt.floor("D")
+    frame = pd.DataFrame(calls).assign(day=calls["started"].dt.floor("D"), unknown=calls["cost_usd"].isna())
     keys = ["run_id", "session_id", "provider", "model", "day"]
     grouped = frame.groupby(keys, sort=False, dropna=False)
-    sums = grouped[list(_USAGE)].sum(min_count=1)
+    sums = grouped[[*_USAGE, "cost_usd"]].sum(min_count=1)
+    sums["cost_usd"] = sums["cost_usd"].mask(grouped["unknown"].any().to_numpy())
     sums["n_calls"] = grouped.size()
-    sums["cost_usd"] = grouped["cost_usd"].agg(lambda costs: costs.sum(skipna=False))
     sums["ts"] = grouped["ts"].min()
     sums["cell_id"] = grouped["cell_id"].first()
     sums = sums.reset_index()
-    columns = COLUMNS["usage"]
-    return _table("usage", {name: _cast(sums[name], dtype) for name, dtype in columns.items()})
+    return named(sums.astype(COLUMNS["usage"])[list(COLUMNS["usage"])], "usage")
 
 
-def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
-    if dtype == TIME:  # by whole microseconds: what was rounded once stays as it is
-        whole = [None if value is None else round(value * 1e6) for value in values]
-        return _cast(pd.to_datetime(pd.Series(whole, dtype="Int64"), unit="us", utc=True), dtype)
-    if dtype == TEXT:  # half a surrogate pair, from a file name or a model, could be neither stored nor saved
-        values = [well_formed(value) if isinstance(value, str) and not value.isascii() else value for value in values]
-    return pd.Series(values, dtype=dtype)
+def _array(values: list[Any] | None, count: int, dtype: str) -> Any:
+    if values is None or values.count(None) == count:
+        return pd.Series(None, index=range(count), dtype=dtype).array
+    if dtype == TIME:
+        return _times(values)
+    return _texts(values) if dtype == TEXT else pd.Series(values, dtype=dtype).array
 
 
-def _cast(series: pd.Series[Any], dtype: Any) -> pd.Series[Any]:
-    cast: pd.Series[Any] = series.astype(dtype)
-    return cast
+def _times(values: list[Any]) -> pd.DatetimeIndex:
+    """Seconds -> times in whole microseconds: what was rounded once stays as it is."""
+    seconds = np.array(values, dtype="float64")
+    whole = np.full(len(values), np.datetime64("NaT"), dtype="datetime64[us]")
+    known = ~np.isnan(seconds)
+    whole[known] = np.rint(seconds[known] * 1e6).astype("int64").view("datetime64[us]")
+    return pd.DatetimeIndex(whole).tz_localize("UTC")
+
+
+def _texts(values: list[Any]) -> Any:
+    """Half a surrogate pair, from a file name or a model, could be neither stored nor saved."""
+    text: Any = values
+    try:
+        if pa is not None:
+            text = pa.array(values, pa.large_string())  # pandas itself would take three times as long
+        else:
+            "".join(filter(None, values)).encode()
+    except (UnicodeEncodeError, TypeError):
+        text = [well_formed(value) if isinstance(value, str) else value for value in values]
+    return pd.array(text, dtype=TEXT)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -18,12 +18,11 @@ from typing import Any
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError
 from nbagent.trace.rows import Row, as_json
+from nbagent.trace.table import Table
 
 FORMAT, VERSION = "nbagent trace", 1
 #: The columns that are times, which rows hold in Unix seconds.
 TIMES = ("ts", "started", "ended")
-#: The column that is set when a row of the table is complete; rows of other tables always are.
-_LAST = {"runs": "ended", "calls": "duration_s", "tool_calls": "is_error"}
 
 
 class Journal:
@@ -31,7 +30,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._written: dict[str, int] = {}
+        #: How many rows of each table are written and change no more.
+        self._settled: Mapping[str, int] = {}
         #: What may still change, by table and place: its number, and the line as it was written.
         self._open: dict[tuple[str, int], tuple[int, str]] = {}
         #: Rows are numbered in each session, so that a trace of several has the same numbers again.
@@ -47,25 +47,21 @@ class Journal:
         except OSError as error:
             raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
 
-    def write(self, tables: Mapping[str, Sequence[Row]]) -> None:
-        """Append new rows, and those that were not complete when they were last written."""
-        lines = []
-        again = {(table, place): tables[table][place] for table, place in self._open}
-        new = {
-            (table, place): rows[place]
-            for table, rows in tables.items()
-            for place in range(self._written.get(table, 0), len(rows))
-        }
-        for (table, place), row in (again | new).items():
-            number, before = self._open.pop((table, place), (None, ""))
-            if number is None:
-                number = next(self._numbers[table, row["session_id"]])
-            line = _line(table, number, row)
-            if line != before:
-                lines.append(line)
-            if table in _LAST and row.get(_LAST[table]) is None:
-                self._open[table, place] = number, line
-        self._written = {table: len(rows) for table, rows in tables.items()}
+    def write(self, tables: Mapping[str, Table], settled: Mapping[str, int]) -> None:
+        """Append new rows, and those that changed since they were written; the first `settled` of a table never do."""
+        lines, still_open = [], {}
+        for name, table in tables.items():
+            start = self._settled.get(name, 0)
+            for place, row in enumerate(table.since(start), start):
+                number, before = self._open.get((name, place), (None, ""))
+                if number is None:
+                    number = next(self._numbers[name, row["session_id"]])
+                line = _line(name, number, row)
+                if line != before:
+                    lines.append(line)
+                if place >= settled[name]:
+                    still_open[name, place] = number, line
+        self._open, self._settled = still_open, settled
         with self.path.open("ab") as file:
             file.write("".join(lines).encode())
 

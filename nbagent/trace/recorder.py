@@ -6,117 +6,159 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from nbagent.core import events as kinds
 from nbagent.core.context import estimate_tokens
 from nbagent.core.events import Event
-from nbagent.core.http_log import Exchange
 from nbagent.core.images import described
 from nbagent.core.messages import LLMMessage
 from nbagent.core.run import new_id
 from nbagent.trace.blocks import blocks_of, thinking_of
 from nbagent.trace.journal import Journal
+from nbagent.trace.open_run import USAGE, OpenRun, counts
 from nbagent.trace.rows import Row, about_exchange, about_outcome, as_json
+from nbagent.trace.table import SpillFile, Table
 
 log = logging.getLogger("nbagent")
 
 #: The tables that are recorded; `usage` is summed up from `calls`.
 TABLES = ("runs", "calls", "messages", "blocks", "tool_calls", "thinking", "events", "http")
 
+#: How many bytes of rows are kept in memory, if nothing else is said; and about how many an event makes, without text.
+MAX_BYTES, EVENT_BYTES = 100_000_000, 700
+#: Rows become columns when there are this many new events.
+BATCH = 256
+
 
 class Recorder:
     """Turns events into rows of tables. Rows are completed as more is known; none is ever taken back."""
 
-    def __init__(self, keep_results: bool = True) -> None:
+    def __init__(self, keep_results: bool = True, max_bytes: int | None = MAX_BYTES) -> None:
         self.keep_results = keep_results
+        self.max_bytes = max_bytes
         self.session_id = new_id("session")
-        self._rows: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self._tables = {name: Table() for name in TABLES}
         #: What tools returned, by `tool_call_id`.
         self._values: dict[str, Any] = {}
         self._lock = threading.RLock()
-        self._open: dict[str, _OpenRun] = {}
+        self._open: dict[str, OpenRun] = {}
         self._system: str | None = None
-        self._version = 0
+        self._last_message: str | None = None
         self._journal: Journal | None = None
+        #: About how much memory the rows take that are not spilled, and where those go that are.
+        self._bytes = 0
+        self._spill_file: SpillFile | None = None
 
     def rows(self, table: str) -> list[Row]:
         """Copies of a table's rows as dicts, oldest first."""
         with self._lock:
-            return [dict(row) for row in self._rows[table]]
+            return [dict(row) for row in self._tables[table].since(0)]
 
     def record(self, event: Event) -> None:
         """Take one event of a run; the agent calls this."""
-        run = self._open.get(event.metadata["run_id"])
-        if event.type in _PIECES:
-            call = run.calls.get(event.metadata.get("call_id", "")) if run else None
-            if call is not None and call["ttft_s"] is None:
-                call["ttft_s"] = time.time() - run.sent[call["call_id"]] if run else None
-            if run and isinstance(event, kinds.Thinking):
-                run.thinking.setdefault(event.metadata["call_id"], []).append(event.content)
+        kind, meta = event.type, event.metadata
+        run = self._open.get(meta["run_id"])
+        if kind in _PIECES:
+            if run is not None and (kind == "thinking" or run.waiting or run.thinking):
+                run.piece(event)
             return
         with self._lock:
-            self._version += 1
-            if isinstance(event, kinds.RunStarted):
-                self._run_started(event)
-            elif isinstance(event, kinds.Http) and event.exchange is not None:
-                self._exchanged(event, event.exchange)
-            elif run is not None and (handler := _HANDLERS.get(event.type)):
+            if (handler := _HANDLERS.get(kind)) is not None and (run is not None or kind in _OUTSIDE):
                 handler(self, run, event)
             self._note(event)
-            if event.type in _ENDS:
-                self._open.pop(event.metadata["run_id"], None)
-            if self._journal is not None and (event.type == "turn_started" or event.type in _ENDS):
-                self._write(self._journal)
+            self._bytes += EVENT_BYTES + len(event.content)
+            if kind in _TURN_ENDS:
+                if kind != "turn_started":
+                    self._open.pop(meta["run_id"], None)
+                self._turn_over()
 
-    def _write(self, journal: Journal) -> None:
+    def _turn_over(self) -> None:
+        """What takes longer waits for the end of a turn, and for many rows: to make columns, to write files."""
+        is_full = self.max_bytes is not None and self._bytes > self.max_bytes
+        is_batch = is_full or len(self._tables["events"].rows) >= BATCH
+        if not is_batch and self._journal is None:
+            return
+        settled = self._settled()
+        if self._journal is not None:
+            self._write(self._journal, settled)
+        if is_batch:
+            for name, table in self._tables.items():
+                table.settle(settled[name])
+        if is_full:
+            self._spill()
+
+    def _settled(self) -> dict[str, int]:
+        """How many rows of each table change no more: those before the current turn of each run that goes on."""
+        settled = {name: len(table) for name, table in self._tables.items()}
+        for run in self._open.values():
+            for name, number in run.since.items():
+                settled[name] = min(settled[name], number)
+        return settled
+
+    def _write(self, journal: Journal, settled: Mapping[str, int]) -> None:
         """A full disk ends the file, not the run."""
         try:
-            journal.write(self._rows)
+            journal.write(self._tables, settled)
         except OSError as error:
             self._journal = None
             log.warning("the trace is not written to %s any more: %s", journal.path, error)
 
-    def _add(self, table: str, event: Event, **values: Any) -> Row:
-        """Append a row with the columns that all tables share."""
+    def _spill(self) -> None:
+        """Move what is settled to a file, and let go of what its tools returned. A full disk ends that, not the run."""
+        try:
+            file = self._spill_file = self._spill_file or SpillFile()
+            for name, table in self._tables.items():
+                columns = table.spill(file)
+                if name == "tool_calls":
+                    for tool_call_id in columns.get("tool_call_id", ()):
+                        self._values.pop(tool_call_id, None)
+        except OSError as error:
+            self.max_bytes = None
+            log.warning("the trace stays in memory, its rows can't be written to a temporary file: %s", error)
+        self._bytes = 0
+
+    def _add(self, table: str, event: Event, row: Row) -> Row:
+        """Append a row, with the columns that all tables share."""
         run_id = event.metadata["run_id"]
-        open_run = self._open.get(run_id)
-        cell_id = open_run.row["cell_id"] if open_run else None
-        row = {"run_id": run_id, "session_id": self.session_id, "ts": time.time(), "cell_id": cell_id, **values}
-        self._rows[table].append(row)
+        run = self._open.get(run_id)
+        row["run_id"], row["session_id"], row["ts"] = run_id, self.session_id, time.time()
+        row["cell_id"] = run.row["cell_id"] if run is not None else None
+        self._tables[table].rows.append(row)
         return row
 
     def _note(self, event: Event) -> None:
-        meta = event.metadata
-        data = {key: value for key, value in meta.items() if key not in ("run_id", "call_id", "tool_call_id")}
-        self._add(
-            "events",
-            event,
-            event_id=len(self._rows["events"]),
-            type=event.type,
-            name=event.tool_name,
-            call_id=meta.get("call_id"),
-            tool_call_id=meta.get("tool_call_id"),
-            content=event.content,
-            data=as_json(data),
-        )
+        data = dict(event.metadata)
+        del data["run_id"]
+        row: Row = {
+            "event_id": len(self._tables["events"]),
+            "type": event.type,
+            "name": event.tool_name,
+            "call_id": data.pop("call_id", None),
+            "tool_call_id": data.pop("tool_call_id", None),
+            "content": event.content,
+            "data": as_json(data) if data else "{}",
+        }
+        self._add("events", event, row)
 
-    def _exchanged(self, event: Event, exchange: Exchange) -> None:
+    def _exchanged(self, run: OpenRun | None, event: kinds.Http) -> None:
+        exchange = event.exchange
+        if exchange is None:
+            return
+        if run is not None and (call := run.calls.get(event.metadata.get("call_id", ""))) is not None:
+            call["http_status"] = exchange.status
         about = {key: event.metadata.get(key) for key in ("call_id", "attempt")}
-        self._add("http", event, **about, **about_exchange(exchange))
+        self._add("http", event, about | about_exchange(exchange))
+        self._bytes += exchange.request_bytes + (exchange.response_bytes or 0)
 
-    def _run_started(self, event: kinds.RunStarted) -> None:
+    def _run_started(self, _run: OpenRun | None, event: kinds.RunStarted) -> None:
         meta = event.metadata
-        row = self._add(
-            "runs",
-            event,
-            **{key: meta.get(key) for key in _ORIGIN},
-            prompt=event.content,
-            status="running",
-            started=time.time(),
-        )
-        self._open[meta["run_id"]] = _OpenRun(row)
+        row: Row = {key: meta.get(key) for key in _ORIGIN}
+        row.update(prompt=event.content, status="running", started=time.time())
+        # a run inside another one is a conversation of its own
+        before = self._last_message if meta.get("parent_run_id") is None else None
+        self._open[meta["run_id"]] = OpenRun(row, {"runs": len(self._tables["runs"])}, before)
+        self._add("runs", event, row)
         for message in event.messages:
             if message.role == "system":
                 if message.text == self._system:
@@ -124,32 +166,40 @@ class Recorder:
                 self._system = message.text
             self._message(event, message, blocks_of(message))
 
-    def _turn_started(self, run: _OpenRun, event: Event) -> None:
-        facts = {key: value for key, value in event.metadata.items() if key not in ("run_id", "params")}
-        row = self._add("calls", event, **facts, params=as_json(event.metadata.get("params")), ttft_s=None)
-        row.update(attempt=1, retries=0, retry_wait_s=0.0, started=row["ts"])
+    def _turn_started(self, run: OpenRun, event: Event) -> None:
+        run.turn_over()
+        run.since.update({name: len(self._tables[name]) for name in ("calls", "blocks", "tool_calls")})
+        row = dict(event.metadata)
+        row.update(
+            params=as_json(row.get("params")), ttft_s=None, thinking_s=None, attempt=1, retries=0, retry_wait_s=0.0
+        )
+        self._add("calls", event, row)
+        row["started"] = row["ts"]
         run.calls[row["call_id"]] = row
         run.sent[row["call_id"]] = row["ts"]
+        run.waiting.add(row["call_id"])
 
-    def _retried(self, run: _OpenRun, event: Event) -> None:
+    def _retried(self, run: OpenRun, event: Event) -> None:
         """What the broken attempt said does not count; the first token is measured anew."""
         call_id = event.metadata["call_id"]
         run.thinking.pop(call_id, None)
         call = run.calls[call_id]
         wait = event.metadata.get("wait_s") or 0.0
-        call.update(ttft_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
+        call.update(ttft_s=None, thinking_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
         call["retry_wait_s"] += wait
         run.sent[call_id] = time.time() + wait
+        run.waiting.add(call_id)
 
-    def _turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
+    def _turn_done(self, run: OpenRun, event: kinds.TurnDone) -> None:
         response, call = event.response, run.calls[event.metadata["call_id"]]
         if response is None:
             return
+        run.thought(call["call_id"])  # where nothing came after it piece by piece
         meta = response.metadata or {}
         usage = response.usage
         counted: Row = {}
         if response.is_counted:
-            counted = {**usage.to_dict(), "total_tokens": usage.total_tokens, "cache_hit": usage.cache_read_tokens > 0}
+            counted = dict(zip(USAGE, counts(usage), strict=True), cache_hit=usage.cache_read_tokens > 0)
         call.update(
             response_model=meta.get("model"),
             response_id=meta.get("response_id"),
@@ -172,27 +222,23 @@ class Recorder:
     def _thought(self, event: Event, call_id: str, stretches: list[Row], tokens: int | None = None) -> None:
         """The tokens of a call's thinking stand in the first of its rows."""
         for row in stretches:
-            self._add("thinking", event, call_id=call_id, reasoning_tokens=tokens if row["index"] == 0 else None, **row)
+            row.update(call_id=call_id, reasoning_tokens=tokens if row["index"] == 0 else None)
+            self._add("thinking", event, row)
 
-    def _used(self, run: _OpenRun, event: Event) -> None:
+    def _used(self, run: OpenRun, event: Event) -> None:
         run.calls[event.metadata["call_id"]]["cost_usd"] = event.metadata.get("cost_usd")
 
-    def _tool_called(self, run: _OpenRun, event: Event) -> None:
+    def _tool_called(self, run: OpenRun, event: Event) -> None:
         """A row from the moment of the call, so that calls without a result are there too."""
         meta = event.metadata
         own = [row for row in run.called.get(meta["call_id"], ()) if row["tool_call_id"] is None]
         if own:
             own[0]["tool_call_id"] = meta["tool_call_id"]
-        run.tools[meta["tool_call_id"]] = self._add(
-            "tool_calls",
-            event,
-            name=event.tool_name,
-            args=as_json(event.tool_arguments),
-            parallel_group=meta.get("call_id"),
-            **{key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index")},
-        )
+        row: Row = {key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index")}
+        row.update(name=event.tool_name, args=as_json(event.tool_arguments), parallel_group=row["call_id"])
+        run.tools[meta["tool_call_id"]] = self._add("tool_calls", event, row)
 
-    def _tool_result(self, run: _OpenRun, event: kinds.ToolResult) -> None:
+    def _tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
         row, outcome = run.tools[event.metadata["tool_call_id"]], event.outcome
         if outcome is None:
             return
@@ -204,29 +250,32 @@ class Recorder:
 
     def _message(self, event: Event, message: LLMMessage, blocks: list[Row]) -> list[Row]:
         """A message's row and those of its blocks, which are returned."""
-        rows = self._rows["messages"]
-        row = self._add(
-            "messages",
-            event,
-            message_id=new_id("msg"),
-            parent_id=rows[-1]["message_id"] if rows else None,
-            turn=event.metadata.get("step"),
-            index=len(rows),
-            role=message.role,
-            text=described(message.content) if message.role == "tool" else message.text,
-            n_blocks=len(blocks),
-            call_id=event.metadata.get("call_id"),
-            tokens_est=estimate_tokens(message),
-        )
+        run, number, message_id = self._open[event.metadata["run_id"]], len(self._tables["messages"]), new_id("msg")
+        text = described(message.content) if message.role == "tool" else message.text
+        row: Row = {
+            "message_id": message_id,
+            "parent_id": run.last_message,
+            "turn": event.metadata.get("step"),
+            "index": number,
+            "role": message.role,
+            "text": text,
+            "n_blocks": len(blocks),
+            "call_id": event.metadata.get("call_id"),
+            "tokens_est": estimate_tokens(message),
+            "pinned": message.pinned,
+        }
+        self._add("messages", event, row)
+        run.last_message = message_id
+        self._bytes += len(text)
         shared = {key: row[key] for key in _OF_MESSAGE} | {"tool_call_id": event.metadata.get("tool_call_id")}
         made = [
-            {**shared, "block_id": f"{row['message_id']}_{index}", "index": index, **block}
+            {**shared, "block_id": f"{message_id}_{index}", "index": index, **block}
             for index, block in enumerate(blocks)
         ]
-        self._rows["blocks"] += made
+        self._tables["blocks"].rows += made
         return made
 
-    def _ended(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
+    def _ended(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """The run's row is completed from its own calls; what was cut off says so."""
         error = event.exception if isinstance(event, kinds.Error) else None
         cut = {
@@ -235,7 +284,8 @@ class Recorder:
         }
         for call_id, call in run.calls.items():
             if "duration_s" not in call:  # no whole answer came
-                call.update(cut, duration_s=time.time() - call["started"], http_status=getattr(error, "status", None))
+                call.update(cut, duration_s=time.time() - call["started"])
+                call["http_status"] = getattr(error, "status", None) or call.get("http_status")
                 _replayed(call, getattr(error, "replayed", None))
             thought = "".join(run.thinking.pop(call_id, ()))
             self._thought(event, call_id, thinking_of(blocks_of(_NOTHING, thought=thought)))
@@ -244,46 +294,25 @@ class Recorder:
                 tool.update(cut, is_error=True)
         for message in () if isinstance(event, kinds.Done) else event.messages:
             self._message(event, message, blocks_of(message))
-        calls = list(run.calls.values())
-        costs = [call.get("cost_usd") for call in calls]
-        known = bool(costs) and None not in costs
+        run.turn_over()
+        if run.row["parent_run_id"] is None:
+            self._last_message = run.last_message
         run.row.update(
             output=None if error else event.content,
             status=_status(event),
             error_type=type(error).__name__ if error else None,
             error_message=str(error) if error else None,
-            n_calls=len(calls),
-            n_tool_calls=len(run.tools),
-            **{key: _sum([call[key] for call in calls if call.get(key) is not None]) for key in USAGE},
-            cost_usd=sum(cost for cost in costs if cost is not None) if known else None,
-            cost_known=known,
+            **run.sums(),
             ended=time.time(),
             duration_s=time.time() - run.row["started"],
-            replayed=bool(calls) and all(call.get("replayed") for call in calls),
         )
 
 
-@dataclass(slots=True)
-class _OpenRun:
-    """A run that goes on: its row, and the rows of its calls by their ids."""
-
-    row: Row
-    calls: dict[str, Row] = field(default_factory=dict)
-    tools: dict[str, Row] = field(default_factory=dict)
-    thinking: dict[str, list[str]] = field(default_factory=dict)
-    called: dict[str, list[Row]] = field(default_factory=dict)  # the blocks of each call's tool calls
-    sent: dict[str, float] = field(default_factory=dict)  # when the call's current attempt went out
-
-
 def _replayed(call: Row, times: Mapping[str, Any] | None) -> None:
-    """An answer that came out of a recording has the times that were recorded."""
+    """An answer that came out of a recording has the times that were recorded, and none that were not."""
     call["replayed"] = times is not None
-    call.update(times or {})
-
-
-def _sum(numbers: list[int]) -> int | None:
-    """None where nothing is known."""
-    return sum(numbers) if numbers else None
+    if times is not None:
+        call.update({"thinking_s": None, **times})
 
 
 _NOTHING = LLMMessage("assistant")
@@ -291,7 +320,6 @@ _NOTHING = LLMMessage("assistant")
 _OF_MESSAGE = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
 #: What is known of a run when it starts.
 _ORIGIN = ("parent_run_id", "agent", "source", "cell_id", "execution_count", "output_type")
-USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens")
 
 
 def _status(event: Event) -> str:
@@ -302,10 +330,15 @@ def _status(event: Event) -> str:
 
 #: Pieces of something that comes again, whole.
 _PIECES = frozenset({"text", "thinking", "tool_call_delta"})
-_ENDS = frozenset({"done", "error", "interrupted"})
+#: With these the turn before is over; with all but the first the run too.
+_TURN_ENDS = frozenset({"turn_started", "done", "error", "interrupted"})
+#: What is recorded of no run that goes on.
+_OUTSIDE = frozenset({"run_started", "http"})
 
 #: The events that fill tables; all but pieces are rows of `events` besides.
-_HANDLERS: dict[str, Callable[[Recorder, _OpenRun, Any], None]] = {
+_HANDLERS: dict[str, Callable[[Recorder, Any, Any], None]] = {
+    "run_started": Recorder._run_started,
+    "http": Recorder._exchanged,
     "turn_started": Recorder._turn_started,
     "tool_call": Recorder._tool_called,
     "tool_result": Recorder._tool_result,

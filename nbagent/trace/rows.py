@@ -14,6 +14,8 @@ from nbagent.core.messages import ToolOutcome
 from nbagent.errors import ToolError
 
 Row = dict[str, Any]
+#: Rows by column: of each its values, oldest first.
+Columns = dict[str, list[Any]]
 
 #: Characters of `result_repr`; the whole text the model read is in `result_text`.
 REPR_CHARS = 2_000

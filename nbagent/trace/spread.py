@@ -52,8 +52,9 @@ def results(tool_calls: Sequence[Row], tool: str, values: Mapping[str, Any]) -> 
     lost = [number for number, row in done.items() if row["tool_call_id"] not in values]
     if lost:
         raise ConfigurationError(
-            f"what {tool!r} returned was not kept for {len(lost)} of {len(done)} calls (files hold no values, and "
-            f"keep_results=False keeps none): trace.tool_calls['result_text'] is what the model read"
+            f"what {tool!r} returned was not kept for {len(lost)} of {len(done)} calls (files hold no values, "
+            f"keep_results=False keeps none, and those of rows beyond max_bytes are let go): "
+            f"trace.tool_calls['result_text'] is what the model read"
         )
     kept = {number: values[row["tool_call_id"]] for number, row in done.items()}
     if kept and all(isinstance(value, pd.DataFrame) for value in kept.values()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +18,8 @@ def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFr
     import pandas as pd
 
     calls = pd.DataFrame(tool_calls)
-    valid, denied, error = calls["args_valid"].fillna(True), calls["approval"].eq("denied"), calls["is_error"]
-    ran = valid & ~denied.fillna(False) & calls["started"].notna()
+    valid, denied, error = _valid(calls), _denied(calls), calls["is_error"]
+    ran = _ran(calls)
     kinds = {
         "calls": calls["name"].notna(),
         "succeeded": ran & ~error.fillna(True),
@@ -41,3 +41,22 @@ def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFr
     )
     index = pd.Index(dict.fromkeys([*names, *stats.index]), name="tool", dtype=calls["name"].dtype)
     return stats.reindex(index).fillna({**dict.fromkeys(kinds, 0), "total_s": 0.0})
+
+
+def seconds_of(tool_calls: pd.DataFrame) -> dict[str, list[float]]:
+    """How long each call took that ran, by tool, in seconds."""
+    ended = tool_calls[_ran(tool_calls) & tool_calls["duration_s"].notna()]
+    return {str(name): seconds.astype(float).tolist() for name, seconds in ended.groupby("name")["duration_s"]}
+
+
+def _ran(calls: pd.DataFrame) -> pd.Series[Any]:
+    """Which calls were begun: those with valid arguments that nobody denied."""
+    return _valid(calls) & ~_denied(calls).fillna(False) & calls["started"].notna()
+
+
+def _valid(calls: pd.DataFrame) -> pd.Series[Any]:
+    return calls["args_valid"].fillna(True)
+
+
+def _denied(calls: pd.DataFrame) -> pd.Series[Any]:
+    return calls["approval"].eq("denied")

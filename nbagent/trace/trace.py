@@ -2,103 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.core import events as kinds
+from nbagent.core.events import Event
 from nbagent.core.http_log import collecting
-from nbagent.errors import ConfigurationError
+from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace import http_log
 from nbagent.trace.journal import Journal
 from nbagent.trace.overview import as_html, overview
-from nbagent.trace.recorder import TABLES, Recorder
+from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
 from nbagent.trace.rows import as_json
+from nbagent.trace.table import Table
+from nbagent.trace.tables import TraceTables
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
     from matplotlib.axes import Axes
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
 
-    from nbagent.trace.frames import TraceFrame
+    from nbagent.trace.otel import Telemetry
+    from nbagent.trace.transcript import TraceTranscript
 
 
-class Trace(Recorder):
+class Trace(TraceTables):
     """What happened, as tables.
 
     They are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `thinking`, `usage`, `events` and `http`. All
-    have `run_id`, `session_id` and `ts`; join them by `run_id`, `call_id` and `tool_call_id`. Tables exist with all
-    their columns before anything happened. Several agents may share one trace.
+    have `run_id`, `session_id` and `ts`. Join them by `run_id`, `call_id`, `tool_call_id` and `message_id`, of which
+    `runs`, `calls`, `tool_calls` and `messages` have each once; `parent_run_id` and `parent_id` are `run_id` of the run
+    that asked and `message_id` of the message before. Tables exist with all their columns before anything happened.
+    Several agents may share one trace, in several threads too.
 
     With `record_http=True` each HTTP request and response is kept too, secrets removed: in `http`, `curl()` and
     `save_har()`. Switch it on or off at any time (`trace.record_http = True`); it holds for the runs that begin then.
 
     What tools returned is kept for `results()`, unless `keep_results=False`.
 
+    The rows take about `max_bytes` of memory. When they are more, the older ones move to a temporary file at the end of
+    a turn, and what their tools returned is let go; tables are whole nevertheless. The file has no name and goes with
+    the process; it lies where `tempfile` puts files (`TMPDIR` says where). None keeps everything in memory.
+
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]
     ['tool_call_id', 'wire_id', 'call_id']
     """
 
-    def __init__(self, record_http: bool = False, keep_results: bool = True) -> None:
-        super().__init__(keep_results)
+    #: Makes the widget of `explore()`. The notebook's side of nbagent, on which nothing here depends, puts it here.
+    explorer: ClassVar[Callable[[Trace], Any] | None] = None
+
+    def __init__(self, record_http: bool = False, keep_results: bool = True, max_bytes: int | None = MAX_BYTES) -> None:
+        super().__init__(keep_results, max_bytes)
         self.record_http = record_http
-        self._frames: dict[str, tuple[int, TraceFrame]] = {}
-
-    @property
-    def runs(self) -> TraceFrame:
-        """One row per question asked."""
-        return self._frame("runs")
-
-    @property
-    def calls(self) -> TraceFrame:
-        """One row per model request."""
-        return self._frame("calls")
-
-    @property
-    def messages(self) -> TraceFrame:
-        """One row per message that entered the conversation."""
-        return self._frame("messages")
-
-    @property
-    def blocks(self) -> TraceFrame:
-        """One row per block of a message: text, thinking, redacted, tool_call, tool_result, image, refusal.
-
-        `signature` says whether a vendor signed it; `provider_data` is what else came with it, as JSON. A `tool_call`'s
-        text are its arguments. Images have their hash (of the bytes) or, in `provider_data`, their address.
-        """
-        return self._frame("blocks")
-
-    @property
-    def tool_calls(self) -> TraceFrame:
-        """One row per tool call: arguments, result, validity, duration."""
-        return self._frame("tool_calls")
-
-    @property
-    def thinking(self) -> TraceFrame:
-        """One row per stretch of thinking."""
-        return self._frame("thinking")
-
-    @property
-    def usage(self) -> TraceFrame:
-        """Tokens and cost, summed by run and model."""
-        return self._frame("usage")
-
-    @property
-    def events(self) -> TraceFrame:
-        """One row per event that is not a piece of text."""
-        return self._frame("events")
-
-    @property
-    def http(self) -> TraceFrame:
-        """One row per HTTP exchange, failed ones too, where `record_http` is on. `attempt` counts them in each call.
-
-        Bodies are the text that was sent and received, of each at most its first 10 MB (`truncated`); where a secret
-        was stands a variable's name, such as `$OPENAI_API_KEY`. Times are in seconds.
-        """
-        return self._frame("http")
+        #: Called with this trace and each event of the runs that begin from now on, once it is recorded. They must
+        #: not raise.
+        self.observers: list[Callable[[Recorder, Event], None]] = []
 
     def args(self, tool: str) -> pd.DataFrame:
         """The arguments of each call of one tool, a column for each argument; the index is that of `tool_calls`.
@@ -122,19 +86,20 @@ class Trace(Recorder):
         with self._lock:
             return spread.results(self.rows("tool_calls"), tool, self._values)
 
-    def run(self, run_id: str) -> dict[str, TraceFrame]:
-        """All tables of one run, by name. Raises ConfigurationError where there is no such run.
+    def diff(self, run_a: str, run_b: str) -> pd.DataFrame:
+        """What differed between two runs: messages, tool calls, models, tokens, cost, seconds, status.
 
-        >>> trace.run(result.run_id)["tool_calls"]                          # doctest: +SKIP
+        One row for each value that differs: its `table` and `column`, the `place` of its row in the run (from 0) and
+        the `name` of the tool or role, the values `a` and `b` (None where one run has no such row), and of numbers the
+        `change`. A call or message that only one run has stands for itself and shifts no others. Ids and moments are
+        left out. Runs of two traces are compared in `Trace.concat` of them. Raises ConfigurationError where there is
+        no such run.
+
+        >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
-        from nbagent.trace import frames
+        from nbagent.trace.diff import diff
 
-        with self._lock:
-            if not any(row["run_id"] == run_id for row in self._rows["runs"]):
-                raise ConfigurationError(f"this trace has no run {run_id!r}: see trace.runs['run_id']")
-            kept = {name: [row for row in self._rows[name] if row["run_id"] == run_id] for name in TABLES}
-            tables = {name: frames.build(name, rows) for name, rows in kept.items()}
-            return {**tables, "usage": frames.usage(kept["calls"])}
+        return diff(self._rows_of(run_a), self._rows_of(run_b))
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw when each model call and tool ran and how long it took; tools that ran side by side overlap.
@@ -150,9 +115,55 @@ class Trace(Recorder):
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
         """Draw the tokens of each run, input and output, and above them the dollars, where they are known and not 0."""
-        from nbagent.trace import timeline
+        from nbagent.trace import plots
 
-        return timeline.plot_usage(self.usage, ax)
+        return plots.plot_usage(self.usage, ax)
+
+    def plot_tools(self, axes: Sequence[Axes] | None = None) -> list[Axes]:
+        """Draw how often each tool was called and how often it failed, and beside that how long its calls took.
+
+        Two axes side by side; `axes` are two to draw on. Calls that never ran, of invalid arguments or denied, count as
+        failed and took no time.
+        """
+        from nbagent.trace import plots, stats
+
+        calls = self.tool_calls
+        tools = stats.tool_stats(calls).sort_values("calls", ascending=False, kind="stable")
+        return plots.plot_tools(tools, stats.seconds_of(calls), axes)
+
+    def transcript(self, run_id: str | None = None) -> TraceTranscript:
+        """What was said in one run, or in all, message by message, with thinking, tool calls and what each cost.
+
+        A notebook displays it as cleaned HTML; `print` gives plain text.
+
+        >>> agent.trace.transcript(result.run_id)                           # doctest: +SKIP
+        """
+        from nbagent.trace.transcript import TraceTranscript
+
+        return TraceTranscript(self._rows_of(run_id))
+
+    def to_text(self, view: str = "summary", run_id: str | None = None) -> str:
+        """A view of one run, or of all, as plain text: summary, timeline, usage, tools or transcript.
+
+        Needs no matplotlib. Raises ConfigurationError for another view, and where there is no such run.
+
+        >>> print(agent.trace.to_text("timeline"))                          # doctest: +SKIP
+        claude-sonnet-5  ····████████████                                             1.1 s
+          mean_by()                      ████                                         304 ms
+        """
+        from nbagent.trace.texts import to_text
+
+        return to_text(view, self._rows_of(run_id))
+
+    def explore(self) -> Any:
+        """A browser of runs, calls, tool calls, messages and blocks, with filters: a widget, for notebooks.
+
+        The same as `nbagent.TraceExplorer(trace)`. Raises ConfigurationError outside of a notebook that has loaded
+        nbagent.
+        """
+        if Trace.explorer is None:
+            raise ConfigurationError("explore() is for notebooks: run %load_ext nbagent before it")
+        return Trace.explorer(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all tables to a file that `Trace.load`, or any other tool, reads; what the name ends with says which.
@@ -182,8 +193,32 @@ class Trace(Recorder):
             if Path(path).suffix != ".jsonl":
                 raise ConfigurationError(f"{str(path)!r} can't be appended to: let its name end with .jsonl")
             journal = Journal(Path(path))
-            journal.write(self._rows)
+            journal.write(self._tables, self._settled())
             self._journal = journal
+
+    def to_otel(
+        self,
+        endpoint: str | None = None,
+        *,
+        capture_content: bool | None = None,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+    ) -> Telemetry:
+        """Send the runs that begin from now on to OpenTelemetry too: spans `invoke_agent`, `chat`, `execute_tool`,
+        metrics of tokens and seconds, named by the conventions for generative AI. Agents made by `fork` do the same.
+
+        `endpoint` is the address of a collector that takes OTLP over HTTP: needs `pip install 'nbagent[otel]'`. Without
+        it, the providers given, else those that the process has set up, else what OTEL_EXPORTER_OTLP_ENDPOINT names.
+        What is said is left out, unless `capture_content`, or the environment variable
+        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. `stop()` of what is returned ends it.
+
+        >>> agent.trace.to_otel("http://localhost:4318")                    # doctest: +SKIP
+        """
+        try:
+            from nbagent.trace import otel_export
+        except ImportError:
+            raise MissingDependencyError("OpenTelemetry is not installed: pip install 'nbagent[otel]'") from None
+        return otel_export.begin(self.observers, endpoint, capture_content, tracer_provider, meter_provider)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
@@ -221,11 +256,13 @@ class Trace(Recorder):
     @classmethod
     def _of(cls, rows: dict[str, list[dict[str, Any]]]) -> Trace:
         trace = cls()
-        trace._rows.update(rows)
-        for number, row in enumerate(rows["events"]):
-            row["event_id"] = number
-        for number, row in enumerate(rows["messages"]):
-            row["index"] = number
+        for name, column in (("events", "event_id"), ("messages", "index")):
+            for number, row in enumerate(rows[name]):
+                row[column] = number
+        for name, table_rows in rows.items():
+            table = trace._tables[name] = Table(table_rows)
+            table.settle(len(table))
+        trace._last_message = rows["messages"][-1]["message_id"] if rows["messages"] else None
         return trace
 
     def curl(self, index: int = -1) -> str:
@@ -256,20 +293,9 @@ class Trace(Recorder):
             yield self
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{len(self._rows[name])} {name}" for name in ("runs", "calls", "tool_calls", "events"))
+        counts = ", ".join(f"{len(self._tables[name])} {name}" for name in ("runs", "calls", "tool_calls", "events"))
         return f"<Trace: {counts.replace('_', ' ')}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows of the trace itself: models, tools, tokens and cost, summed up."""
         return as_html(overview({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))
-
-    def _frame(self, name: str) -> TraceFrame:
-        from nbagent.trace import frames
-
-        with self._lock:
-            version, frame = self._frames.get(name, (-1, None))
-            if frame is None or version != self._version:
-                source = self._rows["calls" if name == "usage" else name]
-                frame = frames.usage(source) if name == "usage" else frames.build(name, source)
-                self._frames[name] = (self._version, frame)
-            return frames.copy_of(frame)

@@ -19,6 +19,15 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 
+#: The beginning of a notebook: the extension, what most cells need, and a tool.
+BEGIN = '''%load_ext nbagent
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, tool
+@tool
+def mean_by(column: str, group: str) -> dict:
+    """Mean of a column for each value of a group."""
+    return {"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}
+'''
+
 
 def chromium() -> str:
     """The browser's path."""

@@ -1,17 +1,13 @@
 """`%%agent` in real JupyterLab: the answer streams, tools are shown collapsed, Run All runs all, nothing executes."""
 
 import pytest
-from lab import Lab
+from lab import BEGIN, Lab
 
 pytestmark = pytest.mark.browser
 
-SETUP = '''%load_ext nbagent
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, tool
-@tool
-def mean_by(column: str, group: str) -> dict:
-    """Mean of a column for each value of a group."""
-    return {"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}
-@tool
+SETUP = (
+    BEGIN
+    + '''@tool
 def count_by(group: str) -> dict:
     """Rows for each value of a group."""
     return {"Adelie": 152}
@@ -29,6 +25,7 @@ turns = [LLMResponse("", calls, "tool_calls", {"thinking": "The heaviest: group 
 hostile = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>"
 turns += ["second", "third", hostile]
 agent.provider = ScriptedProvider(turns, delay=0.02, model="claude-sonnet-5")'''
+)
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +104,22 @@ def test_approval_by_a_click_while_the_cell_runs(lab, request):
     assert area.count() == 0
     said = 'approved as edited: wipe(table="cities", rows=2)'
     assert said in " ".join(page.locator(".jp-OutputArea-output").all_inner_texts())
+
+
+FORMS = """
+table = "| species | n |\\n|---|--:|\\n| Gentoo | 1,230 |"
+agent.provider = ScriptedProvider([table, "```python\\nfound = counts['n'].sum()\\n```"])"""
+
+
+def test_an_answer_as_data_and_as_code_in_a_cell_below(lab, request):
+    cells = [SETUP + FORMS, "%%agent --as df -o counts\nHow many?", "%%agent --as code\nSum them up", "'last'"]
+    page = lab.open("forms.ipynb", cells)
+    lab.command(page, "notebook:run-all-cells")
+    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 2", timeout=30_000)
+    page.wait_for_function("document.querySelectorAll('.jp-CodeCell').length == 5", timeout=10_000)
+    assert "1230" in page.locator(".jp-OutputArea-executeResult .dataframe").inner_text()
+    assert outputs(page).nth(0).locator("details:not([open]) table").count() == 1, "its text is folded away"
+    assert outputs(page).nth(1).locator(".nbagent-string").inner_text() == "'n'"
+    assert page.locator(".jp-CodeCell .jp-Editor").nth(3).inner_text().strip() == "found = counts['n'].sum()"
+    if folder := request.config.getoption("--screenshots"):
+        page.screenshot(path=f"{folder}/forms.png")

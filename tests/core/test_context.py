@@ -90,6 +90,9 @@ def test_the_same_words_again_change_nothing():
     before = context.messages[0]
     context.edit(0, "hm")
     assert context.messages[0] is before
+    context.add_message(silent := LLMMessage("assistant", "", provider_extras={"vendor": "claude"}))
+    context.edit(1, " \n")
+    assert context.messages[1] is silent
     context.edit(0, "aha")
     assert context.messages[0].provider_extras is None
 

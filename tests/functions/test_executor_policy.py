@@ -136,7 +136,6 @@ def raising(call, definition):
         ({"unknown": 1}, "denied", None),
         (raising, "denied", None),
     ],
-    ids=str,
 )
 async def test_approval(is_async, answer, approval, content):
     asked = []

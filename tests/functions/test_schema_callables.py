@@ -3,7 +3,6 @@
 import functools
 import subprocess
 import sys
-import timeit
 from dataclasses import dataclass, field
 
 import pydantic
@@ -80,7 +79,6 @@ def _wrapping(function):
         (Point, ["x", "y", "tags"], "A place."),
         (len, ["obj"], "Return the number of items in a container."),
     ],
-    ids=str,
 )
 def test_callables(func, names, description):
     schema = schema_of(func)
@@ -138,10 +136,7 @@ def test_the_schema_is_cached():
     def function(query: str, limit: int = 20, kinds: list[str] | None = None):
         """Find."""
 
-    first = schema_of(function)
-    assert schema_of(function) is first
-    best = min(timeit.repeat(lambda: schema_of(function), number=1000, repeat=20)) / 1000
-    assert best < 20e-6  # about 1 microsecond on an idle machine; far under the 1 ms of building it
+    assert schema_of(function) is schema_of(function)
 
 
 @pytest.mark.parametrize("attribute", ["__code__", "__defaults__", "__doc__", "__annotations__", "__kwdefaults__"])

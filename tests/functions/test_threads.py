@@ -1,5 +1,6 @@
 """The threads of sync tools: made as needed, used again, gone when idle."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -15,52 +16,101 @@ def names(prefix):
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(prefix)]
 
 
-def test_each_waiting_job_has_a_thread():
+async def test_each_waiting_job_has_a_thread():
     pool = DaemonThreads("many")
     barrier = threading.Barrier(100)
-    futures = [pool.submit(barrier.wait) for _ in range(100)]
-    assert sorted(future.result(30) for future in futures) == list(range(100))
+    assert sorted(await asyncio.gather(*[pool.run(barrier.wait, 30) for _ in range(100)])) == list(range(100))
     assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("many"))
 
 
-def test_values_and_exceptions():
+async def test_values_and_exceptions():
     pool = DaemonThreads("values")
-    assert pool.submit(lambda: 5).result(30) == 5
-    for error in (ValueError("x"), KeyboardInterrupt(), SystemExit()):
-        with pytest.raises(type(error)):
-            pool.submit(lambda error=error: (_ for _ in ()).throw(error)).result(30)
+    assert await pool.run(divmod, 7, 5) == (1, 2)
+    for error in (ValueError("x"), asyncio.CancelledError("x")):
+        with pytest.raises(type(error), match="x"):
+            await pool.run(lambda error=error: (_ for _ in ()).throw(error))
 
 
-def test_idle_threads_end_and_new_ones_come(monkeypatch):
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_a_process_ends_the_waiting_one_not_the_thread(error):
+    pool = DaemonThreads("ending")
+
+    def end():
+        raise error
+
+    with pytest.raises(error):
+        asyncio.run(pool.run(end))
+    assert asyncio.run(pool.run(lambda: 1)) == 1
+    assert "ending-1" in names("ending")
+
+
+async def test_idle_threads_end_and_new_ones_come(monkeypatch):
     monkeypatch.setattr(threads, "IDLE_S", 0.01)
     pool = DaemonThreads("idle")
-    assert pool.submit(lambda: 1).result(30) == 1
+    assert await pool.run(lambda: 1) == 1
     for thread in threading.enumerate():
         if thread.name.startswith("idle"):
             thread.join(30)
     assert names("idle") == []
-    assert pool.submit(lambda: 2).result(30) == 2
+    assert await pool.run(lambda: 2) == 2
 
 
-def test_a_job_cancelled_before_it_began_does_not_run():
+async def test_a_job_cancelled_before_it_began_does_not_run(monkeypatch):
     pool = DaemonThreads("cancelled")
-    ran = []
-    future = threads.Future()
-    future.cancel()
-    threads._run(future, lambda: ran.append(1))
+    jobs, ran = [], []
+    monkeypatch.setattr(pool, "_submit", jobs.append)
+    task = asyncio.create_task(pool.run(ran.append, 1))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    jobs[0]()
     assert ran == []
-    assert pool.submit(lambda: 1).result(30) == 1
+
+
+async def test_a_job_cancelled_while_it_runs_does_no_harm():
+    pool = DaemonThreads("running")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work():
+        begun.set()
+        return go_on.wait(30)
+
+    task = asyncio.create_task(pool.run(work))
+    await asyncio.to_thread(begun.wait, 30)
+    task.cancel()
+    go_on.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert await pool.run(lambda: 2) == 2
+
+
+def test_a_job_may_outlive_its_event_loop():
+    pool = DaemonThreads("outliving")
+    go_on, over = threading.Event(), threading.Event()
+
+    def work():
+        go_on.wait(30)
+        over.set()
+
+    async def leave():
+        asyncio.create_task(pool.run(work))  # noqa: RUF006  cancelled with its loop, which is the point
+        await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    go_on.set()
+    assert over.wait(30)
+    assert asyncio.run(pool.run(lambda: 3)) == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_has_threads_of_its_own():
     code = (
-        "import os\n"
+        "import asyncio, os\n"
         "from nbagent.functions.threads import DaemonThreads\n"
         "pool = DaemonThreads('forked')\n"
-        "assert pool.submit(lambda: 1).result(30) == 1\n"
+        "assert asyncio.run(pool.run(lambda: 1)) == 1\n"
         "if os.fork() == 0:\n"
-        "    os._exit(pool.submit(lambda: 2).result(30))\n"
+        "    os._exit(asyncio.run(pool.run(lambda: 2)))\n"
         "print(os.waitstatus_to_exitcode(os.wait()[1]))"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120)

@@ -5,6 +5,7 @@ The kernel's Python is this one, or the one that the environment variable NBAGEN
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import queue
@@ -12,6 +13,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
@@ -74,6 +76,10 @@ class Cell:
         return "".join(c["data"]["text/plain"] for c in self.of("execute_result"))
 
     @property
+    def stderr(self) -> str:
+        return "".join(c["text"] for c in self.of("stream") if c["name"] == "stderr")
+
+    @property
     def status(self) -> str:
         return self.reply["content"]["status"]
 
@@ -86,17 +92,23 @@ class Cell:
         return "\n".join(self.reply["content"].get("traceback", []))
 
 
+def specify(folder: Path) -> None:
+    """Write the specification of the kernel that is to be tested, `tested`, below the folder."""
+    spec = folder / "kernels" / "tested"
+    spec.mkdir(parents=True)
+    python = os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
+    argv = [python, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
+
+
 class Kernel:
     """Starts with `with Kernel(tmp_path) as kernel:`; the extension is loaded and PRELUDE has run."""
 
     def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
-        spec = folder / "kernels" / "tested"
-        spec.mkdir(parents=True)
-        python = os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
-        argv = [python, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
+        specify(folder)
         specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
-        self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs)
+        # not TCP: before the kernel takes its ports, another process of the tests may have them
+        self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs, transport="ipc")
         self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}
         self._cells: dict[str, Cell] = {}
         #: What was published in answer to something else than a cell, such as a click.
@@ -115,15 +127,29 @@ class Kernel:
         self.client.stop_channels()
         self._manager.shutdown_kernel()  # gently, so that its coverage is written
 
-    def send(self, code: str, allow_stdin: bool = True) -> Cell:
-        """Queue a cell; does not wait."""
-        cell = Cell(self.client.execute(code, allow_stdin=allow_stdin, stop_on_error=False))
-        self._cells[cell.msg_id] = cell
+    def send(self, code: str, allow_stdin: bool = True, cell_id: str | None = None) -> Cell:
+        """Queue a cell, of a notebook's cell with this id; does not wait."""
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
+        content |= {"allow_stdin": allow_stdin, "stop_on_error": False}
+        metadata = {"cellId": cell_id} if cell_id else {}
+        message = self.client.session.msg("execute_request", content, metadata=metadata)
+        self.client.shell_channel.send(message)
+        cell = self._cells[message["header"]["msg_id"]] = Cell(message["header"]["msg_id"])
         return cell
 
-    def run(self, code: str, **options: bool) -> Cell:
+    def run(self, code: str, **options: Any) -> Cell:
         """Send a cell and wait for its end."""
         return self.wait(self.send(code, **options))
+
+    def ok(self, code: str, **options: Any) -> Cell:
+        """Run a cell that must succeed."""
+        cell = self.run(code, **options)
+        assert cell.status == "ok", cell.traceback
+        return cell
+
+    def value(self, code: str) -> Any:
+        """What an expression of literals is worth."""
+        return ast.literal_eval(self.ok(code).result)
 
     def widget(self, cell: Cell, **state: object) -> str:
         """Wait until the cell has made a widget with this state, and give its comm's id."""
@@ -136,6 +162,19 @@ class Kernel:
 
         self.until(cell, is_there)
         return found[-1]
+
+    def widgets(self) -> dict[str, dict]:
+        """The states of all widgets by comm, as a front end knows them: from the messages in the order of sending."""
+        states: dict[str, dict] = {}
+        messages = [m for cell in self._cells.values() for m in cell.messages] + self.elsewhere
+        for message in sorted(messages, key=lambda message: message["header"]["date"]):
+            content = message["content"]
+            data = content.get("data", {})
+            if message["msg_type"] == "comm_open" and content["target_name"] == "jupyter.widget":
+                states[content["comm_id"]] = dict(data["state"])
+            elif message["msg_type"] == "comm_msg" and data.get("method") in ("update", "echo_update"):
+                states.setdefault(content["comm_id"], {}).update(data["state"])
+        return states
 
     def tell(self, comm_id: str, **data: object) -> None:
         """What a front end sends for a widget: `method="update", state={…}` or `method="custom", content={…}`."""

@@ -256,16 +256,9 @@ def test_a_vendors_failure_is_one_readable_block_and_fails_the_cell(kernel):
 
 def test_running_a_cell_again_replaces_its_turn(kernel):
     script(kernel, "'a'", "'b'", "'c'")
-    metadata = {"cellId": "cell-1"}
 
     def run_again(options="", expected="ok"):
-        content = {"code": f"%%agent {options}\nx", "silent": False, "store_history": True, "user_expressions": {}}
-        message = kernel.client.session.msg("execute_request", {**content, "allow_stdin": True}, metadata=metadata)
-        kernel.client.shell_channel.send(message)
-        from kernels import Cell
-
-        cell = kernel._cells[message["header"]["msg_id"]] = Cell(message["header"]["msg_id"])
-        kernel.wait(cell)
+        cell = kernel.run(f"%%agent {options}\nx", cell_id="cell-1")
         assert cell.status == expected, cell.traceback
         return cell
 

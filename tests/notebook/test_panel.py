@@ -22,16 +22,7 @@ class Panel:
         self.root = self.bundle["application/vnd.jupyter.widget-view+json"]["model_id"]
 
     def states(self):
-        messages = [m for cell in self.kernel._cells.values() for m in cell.messages] + self.kernel.elsewhere
-        states = {}
-        for message in sorted(messages, key=lambda message: message["header"]["date"]):
-            content = message["content"]
-            data = content.get("data", {})
-            if message["msg_type"] == "comm_open" and content["target_name"] == "jupyter.widget":
-                states[content["comm_id"]] = dict(data["state"])
-            elif message["msg_type"] == "comm_msg" and data.get("method") in ("update", "echo_update"):
-                states.setdefault(content["comm_id"], {}).update(data["state"])
-        return states
+        return self.kernel.widgets()
 
     def tree(self):
         """`(comm_id, state)` of all that the panel shows, top down; what is not displayed is left out."""

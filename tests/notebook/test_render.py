@@ -10,7 +10,7 @@ from hostile import LONG, MATH, PAYLOADS
 
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events
-from nbagent.notebook.render import preview, safe_html, signature
+from nbagent.core.render import preview, safe_html, signature
 from nbagent.notebook.view import CellView, TerminalView, Transcript
 
 LIVE = {
@@ -121,14 +121,6 @@ def test_a_link_may_be_defined_after_it_is_used():
     transcript.feed(events.Text("[1]: https://example.org"))
     transcript.feed(events.Done())
     assert 'href="https://example.org"' in transcript.html()
-
-
-def test_code_is_highlighted_without_scripts():
-    html = safe_html("```python\ndef f(x):  # twice\n    return '<b>' + 2\n```")
-    assert '<span class="k">def</span> <span class="f">f</span>(x):  <span class="c"># twice</span>' in html
-    assert '<span class="s">&#x27;&lt;b&gt;&#x27;</span>' in html.replace("'", "&#x27;")
-    assert "<span" not in safe_html("```brainfuck\n+[-]\n```")
-    assert "<span" not in safe_html("```python\n" + "x = 1\n" * 2_000 + "```")
 
 
 def test_a_call_reads_as_one_would_type_it():
@@ -288,7 +280,7 @@ def test_pieces_of_a_growing_answer_stay_as_they_are():
         transcript.feed(events.Text(block))
         pieces = transcript.parts()
         assert all(seen.setdefault(index, piece) == piece for index, piece in enumerate(pieces[:-1]))
-        assert len(pieces[-1]) < 4_000
+        assert len(pieces[-1]) < 6_000
     transcript.feed(events.Done())
     assert "".join(transcript.parts()) == safe_html("".join(blocks))
     assert len(seen) > 3

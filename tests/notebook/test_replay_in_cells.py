@@ -1,7 +1,14 @@
 """Recordings in a notebook: cells and Python alike are recorded, and a replay shows the same, byte for byte."""
 
+import json
+import os
+from pathlib import Path
+
+import nbformat
 import pytest
-from kernels import Kernel
+from kernels import PRELUDE, TIMEOUT, specify
+from nbclient import NotebookClient
+from nbformat import v4
 
 pytestmark = pytest.mark.kernel
 
@@ -31,29 +38,31 @@ SCRIPT = """ScriptedProvider([
 """
 
 
-def shown(kernel: Kernel, code: str) -> list:
-    """All that a cell leaves in a saved notebook."""
-    cell = kernel.run(code, allow_stdin=False)
-    kinds = cell.of("display_data", "execute_result", "stream", "error")
-    return [cell.status, [content.get("data") or content.get("text") or content.get("evalue") for content in kinds]]
+def executed(folder: Path, provider: str, tape: str) -> list[bytes]:
+    """The outputs of each cell of the notebook, as they are saved, after nbclient ran it in a real kernel."""
+    first = f"%load_ext nbagent\n{PRELUDE}\n{SETUP.replace('{provider}', provider)}\ntape = {tape}.start()"
+    marked = [v4.new_code_cell(code, metadata={"tags": ["raises-exception"] * ("fail" in code)}) for code in CELLS]
+    last = v4.new_code_cell("tape.stop()\nagent.trace.runs['replayed'].tolist()")
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(first), *marked, last])
+    client = NotebookClient(notebook, kernel_name="tested", timeout=TIMEOUT)
+    client.execute(env={**os.environ, "IPYTHONDIR": str(folder / "ipython"), "ANTHROPIC_API_KEY": ""})
+    saved = json.loads(nbformat.writes(notebook))
+    return [json.dumps(cell["outputs"]).encode() for cell in saved["cells"]]
 
 
-def test_a_notebook_replayed_twice_shows_the_same(tmp_path):
-    runs = []
-    for number, provider in enumerate([SCRIPT, "'claude:claude-sonnet-5'", "'claude:claude-sonnet-5'"]):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        with Kernel(folder, env={"ANTHROPIC_API_KEY": ""}) as kernel:
-            assert kernel.run(SETUP.replace("{provider}", provider)).status == "ok"
-            path = tmp_path / "run.jsonl"
-            first = "record" if number == 0 else "replay"
-            assert kernel.run(f"tape = nbagent.{first}({str(path)!r}).start()").status == "ok"
-            runs.append([shown(kernel, code) for code in CELLS])
-            assert kernel.run("tape.stop()").status == "ok"
-            assert kernel.run("print(agent.trace.runs['replayed'].tolist())").stdout == f"{[number > 0] * 4}\n"
-    recorded, replayed, again = runs
+def test_a_notebook_replayed_twice_shows_the_same_byte_for_byte(tmp_path, monkeypatch):
+    specify(tmp_path)
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    path = str(tmp_path / "run.jsonl")
+    recorded = executed(tmp_path / "recorded", SCRIPT, f"nbagent.record({path!r})")
+    replayed, again = (
+        executed(tmp_path / name, "'claude:claude-sonnet-5'", f"nbagent.replay({path!r})") for name in ("one", "two")
+    )
     assert replayed == again
-    assert [status for status, _ in recorded] == ["ok", "ok", "ok", "ok", "ok", "error", "ok"]
-    same = [0, 1, 3, 4, 5, 6]  # the times of calls are measured once more inside the agent
-    assert [replayed[n] for n in same] == [recorded[n] for n in same]
-    assert "It is <strong>8</strong>." in str(recorded[0])
+    *shown, marks = replayed
+    assert b"[True, True, True, True]" in marks
+    assert b"[False, False, False, False]" in recorded[-1]
+    assert [n for n, outputs in enumerate(shown) if b'"output_type": "error"' in outputs] == [6]
+    same = [0, 1, 2, 4, 5, 6, 7]  # the times of calls are measured once more inside the agent
+    assert [shown[n] for n in same] == [recorded[n] for n in same]
+    assert b"It is <strong>8</strong>." in shown[1]

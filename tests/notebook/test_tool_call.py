@@ -58,7 +58,7 @@ def test_code_in_arguments_reads_as_code():
 
     _, bundles = shown(FunctionCall("run", {"code": "import os\nprint('<b>')", "times": 2}, "c"), tools=[run])
     html = bundles[-1]["text/html"]
-    assert '<small>code</small><pre><span class="k">import</span> os\n' in html
+    assert '<small>code</small><pre><span class="nbagent-keyword">import</span> os\n' in html
     assert '<small>arguments</small><pre>{"times": 2}</pre>' in html
 
 

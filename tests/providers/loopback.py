@@ -65,6 +65,19 @@ def claude_said(text) -> bytes:
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
 
 
+def responses_said(text) -> bytes:
+    """A whole stream of the Responses API with one text."""
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    whole = {"id": "r1", "status": "completed", "output": [message]}
+    return sse({"type": "response.completed", "response": whole}, done=False)
+
+
+def gemini_said(text) -> bytes:
+    """A whole Gemini stream with one text."""
+    content = {"parts": [{"text": text}], "role": "model"}
+    return sse({"candidates": [{"content": content, "finishReason": "STOP"}]}, done=False)
+
+
 class Loopback:
     """`answers` are given in order, the last one again and again. With a TLS context, it speaks https."""
 

@@ -97,7 +97,7 @@ def vendor_of(record) -> str:
     return {"openai.responses": "openai", "anthropic.messages": "claude", "gemini.generateContent": "gemini"}[api]
 
 
-def make_provider(record, url, streaming):
+def make_provider(record, url, streaming, max_retries=0):
     """A provider for what was recorded, at the replay server."""
     vendor = vendor_of(record)
     path = {"claude": "", "gemini": "/v1beta"}.get(vendor, "/v1")
@@ -109,7 +109,7 @@ def make_provider(record, url, streaming):
         model="gpt-5" if api == "responses" else "m1",
         base_url=url + path,
         streaming=streaming,
-        max_retries=0,
+        max_retries=max_retries,
         **options,
     )
 

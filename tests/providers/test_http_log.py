@@ -6,7 +6,7 @@ import gzip
 import json
 
 import pytest
-from loopback import Answer, claude_said, said, served_by, sse
+from loopback import Answer, claude_said, gemini_said, responses_said, said, served_by, sse
 
 from nbagent import Agent, LLMProvider, Trace
 from nbagent.core.messages import LLMMessage
@@ -14,21 +14,12 @@ from nbagent.errors import IncompleteStreamError, NbagentError, ProviderConnecti
 from nbagent.providers import create_provider, http_log, retry
 
 KEY = "sk-MARKER0123456789"
-RESPONSES_END = {
-    "type": "response.completed",
-    "response": {
-        "id": "r1",
-        "status": "completed",
-        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Good."}]}],
-    },
-}
-GEMINI_END = {"candidates": [{"content": {"parts": [{"text": "Good."}], "role": "model"}, "finishReason": "STOP"}]}
 #: Each wire format over its transport: name, options, a stream that says "Good.", and where the key is sent.
 VENDORS = {
     "openai chat": ("openai", {"api": "chat"}, sse(said("Good.")), "authorization"),
-    "openai responses": ("openai", {"api": "responses"}, sse(RESPONSES_END, done=False), "authorization"),
+    "openai responses": ("openai", {"api": "responses"}, responses_said("Good."), "authorization"),
     "claude": ("claude", {}, claude_said("Good."), None),
-    "gemini": ("gemini", {}, sse(GEMINI_END, done=False), "x-goog-api-key"),
+    "gemini": ("gemini", {}, gemini_said("Good."), "x-goog-api-key"),
     "open_source": ("open_source", {}, sse(said("Good.")), "authorization"),
 }
 BUSY = Answer(b'{"error": {"message": "slow down"}}', 429, {"retry-after": "0", "x-request-id": "req_7"})

@@ -3,11 +3,11 @@
 import base64
 import html
 import json
-from urllib.parse import quote
 
 import httpx
 import pytest
 from loopback import Answer, claude_said, said, sse
+from secret_forms import assert_clean, everything, forms
 
 from nbagent import Agent, Trace
 from nbagent.errors import NbagentError
@@ -17,50 +17,11 @@ from nbagent.providers.redaction import Redactor, is_telling
 #: A key as no vendor makes them: with what JSON, URLs and HTML write differently.
 KEY = "sk-MARKER/0123+456\"789&<a>'\\end"
 PLAIN_KEY = "sk-MARKER0123456789"
-TABLES = ("runs", "calls", "messages", "tool_calls", "thinking", "usage", "events", "http")
 
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
-
-
-def forms(key):
-    """The ways to write a key."""
-    escaped = json.dumps(key)[1:-1]
-    return {
-        "plain": key,
-        "JSON": escaped,
-        "JSON with slashes": escaped.replace("/", "\\/"),
-        "JSON in JSON": json.dumps(escaped)[1:-1],
-        "JSON, all escaped": "".join(f"\\u{ord(char):04x}" for char in key),
-        "JSON, all escaped in capitals": "".join(f"\\u{ord(char):04X}" for char in key),
-        "URL": quote(key, safe=""),
-        "URL, path": quote(key),
-        "URL in URL": quote(quote(key, safe=""), safe=""),
-        "HTML": html.escape(key),
-        "HTML, all escaped": "".join(f"&#{ord(char)};" for char in key),
-        "HTML, in hexadecimal": "".join(f"&#x{ord(char):X};" for char in key),
-    }
-
-
-def everything(trace):
-    """All tables as one text, each value whole, and what is made of them."""
-    texts = [getattr(trace, name).to_csv() for name in TABLES]
-    rows = [str(value) for name in TABLES if name != "usage" for row in trace.rows(name) for value in row.values()]
-    shown = [repr(getattr(trace, name)) + getattr(trace, name)._repr_html_() for name in TABLES]
-    return "\n".join([*texts, *rows, *shown, *(trace.curl(index) for index in range(len(trace.http)))])
-
-
-def tell_tales(key):
-    """Any trace of a key that is long enough to be one: its forms, and the forms of its parts of eight characters."""
-    parts = [key[start : start + 8] for start in range(len(key) - 7)]
-    return {form for part in [key, *parts] for form in forms(part).values()}
-
-
-def assert_clean(text, key):
-    found = [text[max(0, text.find(form) - 60) :][:120] for form in tell_tales(key) if form in text]
-    assert found[:3] == []
 
 
 @pytest.mark.parametrize("form", forms(KEY))

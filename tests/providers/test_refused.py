@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from loopback import Answer, claude_said, said, sse
+from loopback import Answer, claude_said, gemini_said, responses_said, said, sse
 
 from nbagent.core.events import Retry
 from nbagent.core.messages import LLMMessage
@@ -12,20 +12,11 @@ from nbagent.providers.wire.refused import RENAMED, TUNABLES, changed_head, refu
 
 HI = [LLMMessage("user", "hi")]
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}}
-RESPONSES_END = {
-    "type": "response.completed",
-    "response": {
-        "id": "r1",
-        "status": "completed",
-        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Good."}]}],
-    },
-}
-GEMINI_END = {"candidates": [{"content": {"parts": [{"text": "Good."}], "role": "model"}, "finishReason": "STOP"}]}
 GOOD = {
     "openai": Answer(sse(said("Good."))),
-    "responses": Answer(sse(RESPONSES_END, done=False)),
+    "responses": Answer(responses_said("Good.")),
     "claude": Answer(claude_said("Good.")),
-    "gemini": Answer(sse(GEMINI_END, done=False)),
+    "gemini": Answer(gemini_said("Good.")),
     "open_source": Answer(sse(said("Good."))),
 }
 

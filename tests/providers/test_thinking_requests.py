@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from loopback import Answer, claude_said, said, sse
+from loopback import Answer, claude_said, responses_said, said, sse
 
 from nbagent import Agent, create_provider
 from nbagent.core.events import Http, Retry
@@ -128,14 +128,6 @@ UNVERIFIED = {
     "param": "reasoning.summary",
     "code": "unsupported_value",
 }
-RESPONSES_END = {
-    "type": "response.completed",
-    "response": {
-        "id": "r1",
-        "status": "completed",
-        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Good."}]}],
-    },
-}
 #: vendor, model, the vendor's error -> what is sent instead
 RESCUES = [
     ("openai", "gpt-5.6-sol", {"error": UNVERIFIED}, {"reasoning": {"effort": "high"}}),
@@ -152,7 +144,7 @@ RESCUES = [
 async def test_what_a_model_refuses_after_all_is_learned(loopback, connect, vendor, model, error, instead):
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": error}}
     refusal = json.dumps(body if isinstance(error, str) else error).encode()
-    good = claude_said("Good.") if vendor == "claude" else sse(RESPONSES_END, done=False)
+    good = claude_said("Good.") if vendor == "claude" else responses_said("Good.")
     loopback.answers = [Answer(refusal, 400, {"content-type": "application/json"}), Answer(good)]
     options = {"api": "responses"} if vendor == "openai" else {}
     provider = connect(vendor, model=model, thinking="high", **options)

@@ -69,6 +69,29 @@ async def test_spans_are_what_the_tables_say(trace):
     assert second.seconds == pytest.approx(trace.calls["ttft_s"].iloc[2])
 
 
+async def test_thinking_has_its_own_stretch_until_the_first_other_piece(tmp_path):
+    think = {"thinking": "Twice four.", "usage": Usage(10, 5)}
+    call = [FunctionCall("double", {"x": 4}, "1")]
+    turns = [LLMResponse("", call, None, think), LLMResponse("It is 8.", None, "stop", think), "Hi."]
+    agent = Agent(ScriptedProvider(turns, delay=0.05), tools=[double])
+    with nbagent.record(tmp_path / "run.jsonl"):
+        await agent.chat("Twice 4?")
+        await agent.chat("Hello")
+    calls = agent.trace.calls
+    assert calls["thinking_s"].isna().tolist() == [False, False, True]
+    assert calls["thinking_s"][1] >= 0.05
+    assert (calls["ttft_s"] + calls["thinking_s"].fillna(0) <= calls["duration_s"]).all()
+    found = [span for span in spans(calls, agent.trace.tool_calls) if span.lane == 2]
+    assert [span.kind for span in found] == ["waiting", "thinking", "model"]
+    assert found[1].seconds == pytest.approx(calls["thinking_s"][1])
+    assert sum(span.seconds for span in found) == pytest.approx(calls["duration_s"][1])
+    assert "░" in agent.trace.to_text("timeline")
+    again = Agent(ScriptedProvider([]), tools=[double])
+    with nbagent.replay(tmp_path / "run.jsonl"):
+        await again.chat("Twice 4?")
+    assert again.trace.calls["thinking_s"].isna().all()  # a recording does not hold it
+
+
 async def test_pauses_between_runs_are_left_out(trace):
     calls = pd.DataFrame(trace.calls)
     later = calls["run_id"] != calls["run_id"].iloc[0]
@@ -98,7 +121,7 @@ async def test_what_follows_a_replayed_call_is_drawn_after_it(tmp_path):
 async def test_the_timeline_names_models_and_tools(trace):
     ax = trace.timeline()
     assert texts(ax).count("claude-sonnet-5") == 4
-    assert texts(ax).count("  double()") == 2
+    assert texts(ax).count("double()") == 2
     one = trace.timeline(trace.runs["run_id"].iloc[1])
     assert texts(one) == ["claude-sonnet-5"]
     assert "pauses" not in one.get_xlabel()
@@ -131,9 +154,40 @@ async def test_usage_is_drawn_by_run(trace):
     assert costs[0] == f"${trace.runs['cost_usd'].iloc[0]:.2g}"
 
 
+async def test_tools_are_drawn_by_count_with_what_failed_and_how_long_they_took(trace):
+    counts, seconds = trace.plot_tools()
+    assert texts(counts) == ["double"]
+    assert [bar.get_width() for container in counts.containers for bar in container] == [1, 1]
+    assert [text.get_text() for text in counts.texts] == [" 2, 1 failed"]
+    dots = seconds.collections[0].get_offsets()
+    assert sorted(dots[:, 0]) == pytest.approx(sorted(trace.tool_calls["duration_s"]))
+    low, high = seconds.get_xlim()
+    assert low <= min(dots[:, 0])
+    assert max(dots[:, 0]) <= high
+
+
+async def test_thirty_tools_have_a_line_each_and_the_most_used_come_first():
+    names = [f"tool_with_quite_a_long_name_{number}" for number in range(29)] + ["$\\href{x}$ \n made up"]
+    calls = [FunctionCall(name, {}, f"{name}{again}") for n, name in enumerate(names) for again in range(n % 3 + 1)]
+    agent = Agent(ScriptedProvider([calls, "ok"]))
+    for name in names[:-1]:
+        agent.register_function(name, "", lambda: "ok", {"type": "object"})
+    await agent.chat("x")
+    counts, seconds = agent.trace.plot_tools()
+    counts.figure.canvas.draw()  # names are no formulas
+    assert len(texts(counts)) == 30
+    assert "$\\href{x}$ made up" in texts(counts)
+    called = [int(text.get_text().split(",")[0]) for text in counts.texts]
+    assert called == sorted(called, reverse=True)
+    boxes = [label.get_window_extent() for label in counts.get_yticklabels()]
+    assert all(one.y0 >= other.y1 for one, other in itertools.pairwise(boxes))  # no name covers another
+    assert len(seconds.collections) == 29  # what was made up never ran
+
+
 def test_empty_traces_draw_empty_pictures():
     Trace().timeline().figure.canvas.draw()
     Trace().plot_usage().figure.canvas.draw()
+    Trace().plot_tools()[0].figure.canvas.draw()
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):

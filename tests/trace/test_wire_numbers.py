@@ -1,0 +1,178 @@
+"""Every number in the tables is what came over the wire: recorded traffic of Claude, OpenAI, Gemini and Qwen.
+
+The sums beside the tables are made of the raw bytes by `wire_sums`, which knows nothing of nbagent.
+"""
+
+import json
+
+import pandas as pd
+import pytest
+import recordings
+from test_recorded_conversations import RecordedTools, conversations, scenes
+from wire_sums import events, said
+
+from nbagent import Agent, Trace
+from nbagent.errors import ProviderError
+
+recorded = recordings.needed
+
+#: API and vendor of the recordings -> at least so many answers.
+VENDORS = {
+    ("anthropic.messages", "anthropic"): 185, ("openai.chat", "openai"): 35, ("openai.responses", "openai"): 25,
+    ("gemini.generateContent", "google"): 95, ("openai.chat", "alibaba"): 3,
+}  # fmt: skip
+#: API -> at least so many conversations, and turns with several calls.
+CONVERSATIONS = {
+    "anthropic.messages": (10, 5), "openai.chat": (10, 3), "openai.responses": (8, 0),
+    "gemini.generateContent": (10, 2),
+}  # fmt: skip
+TOKENS = ["input", "output", "cache_read", "cache_write", "reasoning"]
+COLUMNS = [f"{kind}_tokens" for kind in TOKENS]
+
+
+def tokens(bodies) -> list[int]:
+    """The sums over raw answers, in the order of `TOKENS`."""
+    return [sum(getattr(each, kind) or 0 for each in bodies) for kind in TOKENS]
+
+
+def arguments(call) -> object:
+    """The arguments of a row of `tool_calls`: the object, or the text where it was no JSON."""
+    return call.args_raw if isinstance(call.args_raw, str) else json.loads(call.args)
+
+
+def differences(trace: Trace, said_by_run: dict) -> list[str]:
+    """What in the tables of runs with one request is not what was said."""
+    calls = trace.calls.set_index("run_id")
+    texts = trace.blocks.query("type in ['text', 'refusal'] and call_id.notna()").groupby("run_id")["text"].sum()
+    thoughts = trace.thinking.groupby("run_id")["chars"].sum()
+    used = {run_id: list(rows.itertuples()) for run_id, rows in trace.tool_calls.groupby("run_id")}
+    found = []
+    for run_id, want in said_by_run.items():
+        row = calls.loc[run_id]
+        counted = [None if pd.isna(row[column]) else int(row[column]) for column in COLUMNS]
+        pairs = {
+            "tokens": (tokens([want]) if want.input is not None else [None] * 5, counted),
+            "text": (want.text, texts.get(run_id, "")),
+            "thinking": (len(want.thinking), thoughts.get(run_id, 0)),
+            "calls": (want.calls, [(call.name, arguments(call)) for call in used.get(run_id, [])]),
+        }
+        found += [f"{run_id}: {what}: said {a}, have {b}" for what, (a, b) in pairs.items() if a != b]
+    return found
+
+
+@recorded
+@pytest.mark.parametrize(("api", "vendor"), VENDORS)
+async def test_each_answer_and_the_sums_of_all(api, vendor):
+    trace, want, providers = Trace(), {}, {}
+    with recordings.replay_server() as server:
+        for record, expected in recordings.records(api):
+            # arguments in pieces are Gemini's alone, and have tests of their own
+            if record["provider"] != vendor or expected["error"] or "partialArgs" in record["response"]["body"]:
+                continue
+            kind, server.default_id = record["stream"], record["id"]
+            provider = providers.setdefault(kind, recordings.make_provider(record, server.url, kind))
+            try:
+                await Agent(provider, trace=trace).chat("Hello.", max_iterations=1)
+            except ProviderError:  # a stream that was cut off where it was recorded
+                assert not expected["complete"]
+                continue
+            want[trace.rows("runs")[-1]["run_id"]] = said(api, record["response"]["body"])
+        for provider in providers.values():
+            await provider.aclose()
+    assert len(want) >= VENDORS[api, vendor]
+    assert differences(trace, want) == []
+    answered = trace.runs[trace.runs["run_id"].isin(want)]
+    sums = tokens(want.values())
+    assert answered[COLUMNS].sum().tolist() == sums
+    assert trace.usage[COLUMNS].sum().tolist() == sums
+    assert answered["total_tokens"].sum() == sums[0] + sums[1]
+    assert (trace.calls["usage_raw"].notna() == trace.calls["input_tokens"].notna()).all()
+
+
+@recorded
+@pytest.mark.parametrize("api", CONVERSATIONS)
+async def test_conversations_with_tools_are_summed_by_run(api):
+    held, parallel, providers = 0, 0, {}
+    with recordings.replay_server() as server:
+        for records in conversations(api):
+            if (api, records[0]["provider"]) not in VENDORS or not (said_by_user := scenes(records)):
+                continue
+            if held >= CONVERSATIONS[api][0] and not any("parallel_tools" in record["features"] for record in records):
+                continue  # the rest is more of the same
+            server.default_conversation = records[0]["conversation"]
+            server.reset()
+            kind = records[0]["stream"]
+            provider = providers.setdefault(kind, recordings.make_provider(records[0], server.url, kind))
+            agent = Agent(provider, RecordedTools(records[-1]))
+            for message, answers in said_by_user:
+                await agent.chat([*agent.conversation_history, message], max_iterations=answers)
+            if len(server.log) != len(records):  # the recording client asked more, or less, than an agent does
+                continue
+            bodies = [said(api, record["response"]["body"]) for record in records]
+            assert agent.trace.runs[COLUMNS].sum().tolist() == tokens(bodies), records[0]["conversation"]
+            assert agent.trace.usage[COLUMNS].sum().tolist() == tokens(bodies)
+            together = agent.trace.tool_calls.groupby("parallel_group", sort=False).size().tolist()
+            assert together == [len(body.calls) for body in bodies if body.calls]
+            held, parallel = held + 1, parallel + sum(size > 1 for size in together)
+        for provider in providers.values():
+            await provider.aclose()
+    assert (held >= CONVERSATIONS[api][0], parallel >= CONVERSATIONS[api][1]) == (True, True)
+
+
+@recorded
+@pytest.mark.parametrize(("api", "vendor"), VENDORS)
+async def test_attempts_that_failed_count_nothing(api, vendor):
+    """A recorded answer after a 429 and after its own first half."""
+    counted = [
+        record
+        for record, expected in recordings.records(api)
+        if record["provider"] == vendor and expected["complete"] and (expected["usage"] or {}).get("output")
+    ]
+    whole = next((record for record in counted if record["stream"]), counted[0])
+    response = whole["response"]
+    quick = {**response["headers"], "retry-after-ms": "1"}
+    busy = {"status": 429, "headers": {"retry-after-ms": "1"}, "body": '{"error": {"message": "slow down"}}'}
+    half = {"status": 200, "headers": quick, "body": response["body"][: len(response["body"]) // 2]}
+    attempts = [busy, half, response]
+    turns = [
+        {**whole, "id": str(turn), "conversation": "again", "turn": turn, "response": each}
+        for turn, each in enumerate(attempts)
+    ]
+    with recordings.replay_library().Replay(turns) as server:
+        server.default_conversation = "again"
+        provider = recordings.make_provider(whole, server.url, whole["stream"], max_retries=3)
+        agent = Agent(provider, trace=Trace(record_http=True))
+        await agent.chat("Hello.", max_iterations=1)
+        await provider.aclose()
+    want = said(api, response["body"])
+    assert differences(agent.trace, {agent.trace.runs["run_id"][0]: want}) == []
+    call = agent.trace.calls.iloc[0]
+    assert (call["retries"], call["attempt"]) == (2, 3)
+    assert agent.trace.http["status"].tolist() == [429, 200, 200]
+    assert agent.trace.http["response_body"].tolist()[-1] == response["body"]
+    assert agent.trace.runs[COLUMNS].iloc[0].tolist() == tokens([want])
+    assert agent.trace.events["type"].tolist().count("retry") == 2
+
+
+@pytest.mark.local_model
+async def test_the_embedded_model_s_own_counts():
+    def celsius(fahrenheit: float) -> float:
+        """Convert degrees Fahrenheit to Celsius."""
+        return round((fahrenheit - 32) * 5 / 9, 1)
+
+    agent = Agent("local", tools=[celsius], trace=Trace(record_http=True))
+    await agent.chat("Convert 100 degrees Fahrenheit to Celsius.")
+    await agent.chat("Say hello.")
+    asked = [timings(body) for body in agent.trace.http["response_body"] if '"timings"' in body]
+    sent, cached, generated = (sum(each[name] for each in asked) for name in ("prompt_n", "cache_n", "predicted_n"))
+    assert len(asked) >= 2
+    assert agent.trace.calls["input_tokens"].sum() == sent + cached
+    assert agent.trace.calls["cache_read_tokens"].sum() == cached
+    assert agent.trace.runs["output_tokens"].sum() == generated
+    assert agent.trace.usage["total_tokens"].sum() == sent + cached + generated
+    assert agent.trace.tool_calls["name"].tolist() == ["celsius"]
+
+
+def timings(body: str) -> dict:
+    """The last counts in a raw answer of llama.cpp's server."""
+    return [event["timings"] for event in events(body) if "timings" in event][-1]

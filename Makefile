@@ -58,8 +58,7 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 test-all: $(VENV)/.browser $(OLD)/.kernel ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
-	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q -m "kernel and not full" tests/notebook \
-	  --ignore=tests/notebook/test_panel.py  # old kernels take no clicks while a cell runs
+	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q -m "kernel and not full" tests/notebook
 	@echo "Long sizes, and JupyterLab in Chromium"
 	@$(BIN)/pytest -q -m "full or browser or hypothesis" tests
 	@$(BIN)/python notebooks/demo.py
@@ -99,9 +98,10 @@ notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
 	@$(PULL)
 	@$(BIN)/python notebooks/demo.py --save
 
-pictures: $(VENV)/.browser ## draw the README's pictures of a trace again
+pictures: $(VENV)/.browser ## make the README's pictures again: plots, and screenshots of JupyterLab in Chromium
 	@MPLBACKEND=agg $(BIN)/python notebooks/pictures.py
-	@$(BIN)/pytest -q -m browser tests/browser/test_explorer_in_lab.py --screenshots notebooks/images
+	@$(BIN)/pytest -q -m browser tests/browser/test_screenshots.py tests/browser/test_explorer_in_lab.py \
+	  --screenshots notebooks/images
 
 format: $(VENV)/.dev ## format the code and apply ruff's safe corrections
 	@$(BIN)/ruff check --fix .

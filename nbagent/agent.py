@@ -85,6 +85,8 @@ class Agent:
         self.trace = trace or Trace()
         #: Called with each event of each run, on the run's own thread, before its reader has it. They must not raise.
         self.observers: list[Callable[[Event], None]] = []
+        #: Names of tools that are not offered, unless a run asks for them by name.
+        self.tools_off: set[str] = set()
         self._queue = RunQueue()
         prompt = system_prompt or (config.system_prompt if config else None)
         if prompt:
@@ -229,6 +231,8 @@ class Agent:
 
     def _executor(self, use_tools: bool, names: Iterable[str] | None, approve_all: bool) -> ToolExecutor:
         executor = self.tool_executor.asking() if approve_all else self.tool_executor
+        if names is None and self.tools_off:
+            names = self.offered_tools()
         if names is not None or not use_tools:
             executor = executor.only(list(names or []) if use_tools else [])
         return executor.within(self.limits.tool_seconds)
@@ -259,6 +263,10 @@ class Agent:
         """As `register_function`, with the schema given; takes the keys of a tool definition as keywords."""
         self.function_registry.register(name, description, function, parameters)
 
+    def offered_tools(self) -> list[str]:
+        """The names of the tools that the model is offered now: those of the registry that are not switched off."""
+        return [name for name in self.function_registry.names() if name not in self.tools_off]
+
     def tool_stats(self) -> DataFrame:
         """How each tool did so far, by the trace: calls, failures, invalid arguments, denials, seconds.
 
@@ -267,6 +275,14 @@ class Agent:
         from nbagent.trace.stats import tool_stats
 
         return tool_stats(self.trace.tool_calls, self.function_registry.names())
+
+    def stop(self) -> int:
+        """End what this agent is doing and what waits for its turn; the text so far stays. From any thread, at once.
+
+        How many runs that were. Those who wait for them get `asyncio.CancelledError`.
+        """
+        streams = [reference() for reference in self._queue.members.valuerefs()]
+        return sum(stream.stop() for stream in streams if stream is not None)
 
     def clear_history(self) -> None:
         """Forget the conversation; the system prompt stays."""
@@ -282,7 +298,7 @@ class Agent:
         trace.observers += self.trace.observers
         other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy(), trace=trace)
         other.limits, other.temperature = self.limits, self.temperature
-        other.tool_executor = self.tool_executor
+        other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         return other
 
     def aside(self, system_prompt: str) -> Agent:
@@ -339,7 +355,7 @@ class Agent:
             model = f"{provider.vendor}:{provider.model_name}"
         else:
             model = getattr(provider, "model", provider) or "model chosen at the first message"
-        counts = [(len(self.function_registry), "tool"), (len(self.context.messages), "message")]
+        counts = [(len(self.offered_tools()), "tool"), (len(self.context.messages), "message")]
         listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
         return f"<Agent {model}, {listed}>"
 

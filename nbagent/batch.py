@@ -103,6 +103,8 @@ class Comparison:
         """What a notebook shows: the agents summed up, and what they answered."""
         with pd.option_context("display.max_colwidth", WIDTH):
             shown = self._shown().to_html(notebook=True, max_rows=ROWS, index=False)
+        for cell in ("td", "th"):  # texts are read from the left
+            shown = shown.replace(f"<{cell}>", f'<{cell} style="text-align: left">')
         return f"{_readable(self.summary()).to_html(notebook=True)}\n{shown}"
 
     def _shown(self) -> pd.DataFrame:
@@ -225,5 +227,5 @@ def _bar(total: int, progress: bool) -> Iterator[Callable[[], object]]:
     except ImportError:
         yield lambda: None
         return
-    with tqdm(total=total, desc="comparing", unit="answer", disable=None, delay=BAR_AFTER_S) as bar:
+    with tqdm(total=total, desc="comparing", unit="answer", disable=None, delay=BAR_AFTER_S, leave=False) as bar:
         yield bar.update

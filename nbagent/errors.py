@@ -96,7 +96,7 @@ class ProviderError(NbagentError):
 class AuthenticationError(ProviderError):
     """The key is missing, wrong, or not allowed to do this (401, 403)."""
 
-    remedy = "Check the key: pass api_key=..., or set the vendor's environment variable."
+    remedy = "Check the key: pass api_key=..., set the vendor's environment variable, or type it after %agent key."
 
 
 class ModelNotFoundError(ProviderError):

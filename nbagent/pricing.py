@@ -41,6 +41,19 @@ def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | Non
     return float(cost.total_price)
 
 
+def priced_models(vendor: str) -> list[str]:
+    """The models of a vendor that the price list knows and that are still sold; the list is part of the package.
+
+    >>> "claude-sonnet-5" in priced_models("claude")
+    True
+    """
+    from genai_prices.data_snapshot import get_snapshot
+
+    listed = [each for each in get_snapshot().providers if each.id == _PROVIDER_IDS.get(vendor, vendor)]
+    models = [model for each in listed for model in each.models if not model.deprecated]
+    return [model.id for model in models if model.id[-1].isalnum()]  # others stand for the beginning of a name
+
+
 def _kept_for_an_hour(raw: Any) -> dict[str, int]:
     written = raw.get("cache_creation") if isinstance(raw, dict) else None
     tokens = written.get("ephemeral_1h_input_tokens") if isinstance(written, dict) else None

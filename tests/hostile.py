@@ -174,6 +174,7 @@ FOUND = r"""roots => {
   const found = new Set()
   const live = "script iframe object embed link meta base form input button svg math audio video style dialog"
   const tags = live.split(" "), web = /^(https?|mailto):/, image = /^data:image\/(png|gif|jpeg|webp);/
+  const ours = /^((text-align|white-space|left|width): ?[\w.%]+;? ?)+$/
   for (const root of roots) {
     for (const each of [root, ...root.querySelectorAll("*")]) {
       const tag = each.tagName.toLowerCase(), formula = each.closest("mjx-container")
@@ -181,10 +182,10 @@ FOUND = r"""roots => {
       if (/^(fixed|sticky)$/.test(getComputedStyle(each).position)) found.add("covers " + tag)
       for (const {name, value} of each.attributes) {
         if (name.startsWith("on") || name.startsWith("data-command")) found.add("attribute " + name)
-        if (name == "style" && !formula && !/^text-align: ?[a-z]+;?$/.test(value)) found.add("style " + value)
+        if (name == "style" && !formula && !ours.test(value)) found.add("style " + value)
         if (name == "class" && /\bjp-/.test(value)) found.add("class " + value)
         if (/^(xlink:)?href$|^action$|^formaction$/.test(name) && !web.test(value)) found.add("link " + value)
-        if (/src|srcset|poster|data|background/.test(name) && !image.test(value)) found.add(name + " " + value)
+        if (/^(src|srcset|poster|data|background)$/.test(name) && !image.test(value)) found.add(name + " " + value)
       }
       const opens = each.target == "_blank" && each.rel?.includes("noopener")
       if (tag == "a" && each.href && !opens) found.add("opener " + each.outerHTML)

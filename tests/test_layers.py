@@ -36,7 +36,7 @@ BELOW = {
 #: Where a third-party package may be imported at all.
 HOME = {
     **dict.fromkeys(["openai", "anthropic", "xllamacpp"], "providers"),
-    **dict.fromkeys(["IPython", "ipywidgets", "ipykernel", "comm", "itables"], "notebook"),
+    **dict.fromkeys(["IPython", "anywidget", "ipywidgets", "ipykernel", "comm", "itables"], "notebook"),
     **dict.fromkeys(["fastapi", "starlette", "uvicorn"], "server"),
     "opentelemetry": "trace",
 }

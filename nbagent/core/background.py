@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
@@ -188,6 +189,8 @@ class RunQueue:
         self._lock = threading.Lock()
         #: Whose turn it is; for whoever uses the queue.
         self.holder: Any = None
+        #: Who may be in it, weakly, by id; for whoever uses the queue.
+        self.members: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._busy = False
         self._waiting: deque[Future[None]] = deque()
 

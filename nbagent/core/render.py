@@ -76,7 +76,12 @@ word-break: normal; background: none; max-height: 24em; overflow: auto}}
 border-radius: 6px; overflow-x: auto; color: inherit}}
 .nbagent.nbagent > pre > code {{background: none; padding: 0}}
 .nbagent img {{max-width: 100%; height: auto}}
-.nbagent.nbagent td, .nbagent.nbagent th {{text-align: left}} .nbagent.nbagent .n {{text-align: right}}
+.nbagent.nbagent > table {{border-collapse: collapse; margin: 8px 0; font-size: 13px}}
+.nbagent.nbagent > table :is(tr, td, th) {{background: none; border: 0; text-align: left}}
+.nbagent.nbagent > table :is(td, th) {{padding: 4px 18px 4px 0; border-bottom: 1px solid {LINE}; \
+font-variant-numeric: tabular-nums}}
+.nbagent.nbagent > table th {{color: {MUTED}; font-weight: 500}}
+.nbagent.nbagent .nbagent-body :is(td, th) {{text-align: left}} .nbagent.nbagent .n {{text-align: right}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}

@@ -95,6 +95,10 @@ class AgentStream:
         self._events: AsyncGenerator[Event] | None = None
         self._result: AgentResult | None = None
         self._error: BaseException | None = None
+        self._over = False
+        #: The task that closes the run from elsewhere.
+        self._closer: asyncio.Task[None] | None = None
+        queue.members[id(self)] = self
 
     def __aiter__(self) -> AsyncGenerator[Event]:
         iterator = self._iterate()
@@ -106,14 +110,20 @@ class AgentStream:
             raise RuntimeError("this stream was used already: chat_stream() makes a new one")
         self._events = self._start(self._ticket)
         self._ticket.reader = asyncio.current_task()
-        async with aclosing(self._events):
-            async for event in self._events:
-                if isinstance(event, events.Done):
-                    self._result = event.result
-                elif isinstance(event, events.Error):
-                    self._error = event.exception
-                yield event
-                self._ticket.reader = asyncio.current_task()
+        try:
+            async with aclosing(self._events):
+                async for event in self._events:
+                    if isinstance(event, events.Done):
+                        self._result = event.result
+                    elif isinstance(event, events.Error):
+                        self._error = event.exception
+                    yield event
+                    self._ticket.reader = asyncio.current_task()
+                    if self._closer is not None:
+                        await asyncio.wait({self._closer})
+                        break
+        finally:
+            self._over = True
 
     def __iter__(self) -> Iterator[Event]:
         running = self.__aiter__()
@@ -137,6 +147,23 @@ class AgentStream:
             reader.cancel()  # another task is waiting for the next event
         else:
             await self._events.aclose()
+
+    def stop(self) -> bool:
+        """End the run from any thread, as an interrupt does; also while it waits for its turn. Returns at once.
+
+        Whether there was anything to stop. Who reads the events sees `CancelledError`.
+        """
+        reader = self._ticket.reader
+        if self._over or reader is None or reader.get_loop().is_closed():
+            return False
+        asyncio.run_coroutine_threadsafe(self._stopped(), reader.get_loop())
+        return True
+
+    async def _stopped(self) -> None:
+        self._closer = asyncio.current_task()
+        await self.aclose()
+        if self._result is None and self._error is None:
+            self._error = asyncio.CancelledError("the run was stopped")
 
     async def __aenter__(self) -> AgentStream:
         return self

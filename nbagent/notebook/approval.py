@@ -18,6 +18,7 @@ from IPython.display import display
 from nbagent.core import render
 from nbagent.core.background import call_on_main
 from nbagent.core.messages import FunctionCall
+from nbagent.notebook.panel_style import PANEL_STYLE
 
 #: How long the front end may take to say that it shows the buttons.
 SHOWN_WITHIN_S = 2.0
@@ -59,39 +60,39 @@ class Approval:
 class Question:
     """One question with its buttons: `box` is the widget, `answer()` waits. The arguments can be edited first.
 
-    Make it on the event loop that waits for the answer; clicks may come on any thread. `folded` shows the arguments
-    as text until they are to be edited.
+    Make it on the event loop that waits for the answer; clicks may come on any thread.
     """
 
-    def __init__(self, call: FunctionCall, *, folded: bool = False) -> None:
+    def __init__(self, call: FunctionCall) -> None:
         import ipywidgets as widgets
 
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._shown: asyncio.Future[None] = self._loop.create_future()
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
+        self._title = widgets.HTML(self._asks(_as_text(call.arguments)))
         self._arguments = widgets.Textarea(
             render.as_json(call.arguments, indent=2),
             rows=min(10, 2 + len(call.arguments)),
-            layout=widgets.Layout(width="auto", display="none" if folded else ""),
+            layout=widgets.Layout(width="auto", display="none"),
+            description="Arguments, as JSON",
         )
-        self._problem = widgets.Label(layout=widgets.Layout(display="none"))
-        run = widgets.Button(description="Run", button_style="success", tooltip="Run it with these arguments")
+        self._problem = widgets.HTML()
+        approve = widgets.Button(description="Approve", button_style="success", tooltip="Run it with these arguments")
+        edit = widgets.Button(description="Edit", tooltip="Change the arguments first")
         deny = widgets.Button(description="Deny", tooltip="Don't run it; the model is told so")
-        run.on_click(lambda _: self._run())
+        approve.on_click(lambda _: self._approve())
+        edit.on_click(lambda _: self._unfold(edit))
         deny.on_click(lambda _: self._resolve(self._answer, False))
-        name = f"<code>{render.escape(call.name)}</code>"
-        if folded:
-            edit = widgets.Button(description="Edit", tooltip="Change the arguments first")
-            edit.on_click(lambda _: self._unfold(edit))
-            asks = f'<div class="nbagent"><strong>{name}</strong> asks to run{_as_text(call.arguments)}</div>'
-            self._title, buttons = widgets.HTML(asks), [run, edit, deny]
-        else:
-            self._title, buttons = widgets.HTML(f"Run {name} with these arguments?"), [run, deny]
-        self.box = widgets.VBox([self._title, self._arguments, self._problem, widgets.HBox(buttons)])
-        self.box.add_class("nbagent-ask")
+        buttons = widgets.HBox([approve, edit, deny])
+        self.box = widgets.VBox([self._title, self._arguments, self._problem, buttons]).add_class("nbagent-ask")
         self.box._view_count = 0  # asks the front end to count its views here
         self.box.observe(self._viewed, "_view_count")
+
+    def _asks(self, arguments: str) -> str:
+        """Who asks what; it is read out where a screen reader listens."""
+        title = f"<strong>{render.escape(self._call.name)}</strong> asks to run in your kernel"
+        return f'{PANEL_STYLE}<div class="nbagent" role="alert">{title}{arguments}</div>'
 
     async def ask(self) -> Answer | None:
         """Show it in the running cell. The answer; None where no front end shows the question."""
@@ -130,9 +131,9 @@ class Question:
 
     def _unfold(self, edit: Any) -> None:
         self._arguments.layout.display, edit.layout.display = "", "none"
-        self._title.value = f'<div class="nbagent"><strong>{render.escape(self._call.name)}</strong> asks to run</div>'
+        self._title.value = self._asks("")
 
-    def _run(self) -> None:
+    def _approve(self) -> None:
         """Take the arguments as they stand; what is no JSON object is said below them."""
         try:
             arguments = json.loads(self._arguments.value)
@@ -145,7 +146,9 @@ class Question:
         self._resolve(self._answer, True if arguments == self._call.arguments else arguments)
 
     def _complain(self, text: str) -> None:
-        self._problem.value, self._problem.layout.display = text, ""
+        self._problem.value = (
+            f'<div class="nbagent" role="alert"><span class="nbagent-bad">{render.escape(text)}</span></div>'
+        )
 
     def _resolve(self, future: asyncio.Future[Any], value: Any) -> None:
         """Clicks arrive on whichever thread serves them."""
@@ -158,9 +161,13 @@ class Question:
 
 
 def _as_text(arguments: dict[str, Any]) -> str:
-    """The arguments as HTML; those that are texts of several lines, such as code, as one would read them."""
+    """The arguments as HTML; texts that JSON would spell with backslashes, such as code, as one would read them."""
     shown = [
-        f"{name} =\n{value}" if isinstance(value, str) and "\n" in value else f"{name} = {render.as_json(value)}"
+        f"{name} = {render.as_json(value)}" if _is_plain(value) else f"{name} =\n{value}"
         for name, value in arguments.items()
     ]
     return f"<pre>{render.escape(chr(10).join(shown))}</pre>" if shown else ""
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, str) or "\\" not in render.as_json(value)

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import getpass
-import os
-import sys
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from IPython.core.error import UsageError
 
 from nbagent.agent import Agent
 from nbagent.core.background import run_sync
-from nbagent.functions.registry import FunctionDefinition
-from nbagent.notebook.kernel_tools import kernel_tools
+from nbagent.notebook import nesting
+from nbagent.notebook.last_error import last_error
+from nbagent.notebook.tool_commands import USAGE, tools
 from nbagent.providers import provider_names
-from nbagent.providers.catalog import CATALOG
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: The name of all kernel tools together.
-KERNEL = "kernel"
+from nbagent.providers.catalog import with_keys
+from nbagent.providers.keys import keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,73 +33,6 @@ def status(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
     return agent
 
 
-def tools(shell: Any, agent: Agent, words: Sequence[str]) -> pd.DataFrame:
-    """The agent's tools as a table; `add` and `drop` change them first."""
-    match words:
-        case []:
-            pass
-        case ["add", *names] if names:
-            definitions = [definition for name in names for definition in _found(shell.user_ns, name)]
-            for definition in definitions:
-                agent.function_registry.adopt(definition)
-        case ["drop", *names] if names:
-            dropped = [known for name in names for known in _known(agent, name)]
-            for name in dropped:
-                agent.function_registry.unregister(name)
-        case _:
-            raise UsageError("%agent tools [add NAME … | drop NAME …], where NAME is a function, obj.method, or kernel")
-    return _table(agent)
-
-
-def _found(namespace: Mapping[str, Any], name: str) -> list[FunctionDefinition]:
-    """What `add NAME` means: a function or method of the notebook, a kernel tool, or all of these."""
-    first, *attributes = name.split(".")
-    if first in namespace:
-        found = namespace[first]
-        for attribute in attributes:
-            if not hasattr(found, attribute):
-                raise UsageError(f"{name}: {type(found).__name__} has no attribute {attribute}")
-            found = getattr(found, attribute)
-        if not callable(found):
-            raise UsageError(f"{name} is a {type(found).__name__}, not a function")
-        return [FunctionDefinition(name.replace(".", "_"), "", None, found)]
-    definitions = [tool for tool in kernel_tools() if name in (KERNEL, tool.name)]
-    if not definitions:
-        raise UsageError(f"{name} is not defined: name a function of this notebook, or {KERNEL}")
-    return definitions
-
-
-def _known(agent: Agent, name: str) -> list[str]:
-    names = agent.function_registry.names()
-    if name == KERNEL:
-        return [tool.name for tool in kernel_tools() if tool.name in names]
-    if (plain := name.replace(".", "_")) not in names:
-        raise UsageError(f"{name} is no tool of this agent; its tools are {', '.join(names) or 'none'}")
-    return [plain]
-
-
-def _table(agent: Agent) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = []
-    for name in agent.function_registry.names():
-        definition = agent.function_registry.get_function(name)
-        if definition is not None:
-            arguments = ", ".join((definition.parameters or {}).get("properties", {}))
-            first_line = definition.description.strip().partition("\n")[0]
-            rows.append((name, arguments, first_line, bool(definition.approve), _place(definition.func)))
-    return pd.DataFrame(rows, columns=["tool", "arguments", "description", "asks", "defined in"]).set_index("tool")
-
-
-def _place(func: Any) -> str:
-    """Where a function was defined: a cell, or a file."""
-    code = getattr(getattr(func, "__func__", func), "__code__", None)
-    if code is None:
-        return ""
-    filename = Path(code.co_filename).name
-    return "this notebook" if "ipykernel" in code.co_filename or filename.startswith("<") else filename
-
-
 def models(shell: Any, agent: Agent, words: Sequence[str]) -> list[str]:
     """The models that the agent's vendor offers."""
     return run_sync(agent.provider.model_list())
@@ -122,13 +47,13 @@ def model(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
 
 
 def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Ask for a vendor's key, without echo, and keep it in this kernel's environment only."""
-    rows = {name: row for name, row in CATALOG.items() if row.key_vars}
+    """Ask for a vendor's key, without echo, and keep it in this process only: not even in its environment."""
+    rows = with_keys()
     if len(words) != 1 or words[0] not in rows:
         raise UsageError(f"%agent key VENDOR, where VENDOR is one of {', '.join(rows)}")
     variable = rows[words[0]].key_vars[0]
     if secret := getpass.getpass(f"{variable}: ").strip():
-        os.environ[variable] = secret
+        keys.keep(variable, secret)
 
 
 def trace(shell: Any, agent: Agent, words: Sequence[str]) -> Any:
@@ -165,18 +90,46 @@ def load(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
 
 
 def _file(words: Sequence[str], command: str) -> str:
-    if len(words) != 1:
+    """The name of a file, with or without quotation marks; it may have spaces."""
+    if not (name := " ".join(words).strip("\"'")):
         raise UsageError(f"%agent {command} FILE")
-    return words[0]
+    return name
 
 
 def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Let the agent explain the last error."""
-    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if error is None:
+    if (text := last_error.text()) is None:
         raise UsageError("%agent fix: no cell has failed yet")
-    text = "".join(traceback.format_exception(error))[-6_000:]
-    shell.run_cell_magic("agent", "--raw", f"Explain this error briefly and show the corrected code:\n\n{text}")
+    shell.run_cell_magic("agent", "--raw", f"Explain this error briefly and show the corrected code.\n\n{text}")
+
+
+def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+    """Let blocking calls of asyncio run inside the kernel's loop, where the kernel can take it."""
+    match words:
+        case ["on"]:
+            nesting.nest_on(shell)
+        case ["off"]:
+            nesting.nest_off()
+        case _:
+            raise UsageError(f"%agent nest on | off; it is {'on' if nesting.is_nested() else 'off'}")
+
+
+def stop(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+    """Stop what panels and background tasks asked: all agents of the notebook, or those named."""
+    from nbagent.notebook.panel_conversation import agents_in_panels
+
+    named = agents_of(shell)
+    if unknown := [name for name in words if name not in named]:
+        raise UsageError(f"%agent stop: {unknown[0]} is no agent; there are {', '.join(named)}")
+    chosen = [named[name] for name in words] if words else {*named.values(), *agents_in_panels()}
+    count = sum(each.stop() for each in chosen)
+    print(f"{count} {'run' if count == 1 else 'runs'} stopped." if count else "Nothing to stop.")  # noqa: T201  as below
+
+
+def agents_of(shell: Any) -> dict[str, Agent]:
+    """The notebook's agents by the names of their variables."""
+    found = {name: value for name, value in list(shell.user_ns.items()) if isinstance(value, Agent)}
+    return {name: value for name, value in found.items() if not name.startswith("_")}
 
 
 def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
@@ -187,7 +140,7 @@ def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 COMMANDS: dict[str, Command] = {
     "status": Command(status, "", "the agent: its model, how many tools and messages"),
-    "tools": Command(tools, "[add NAME … | drop NAME …]", "its tools; kernel is the set that looks at variables"),
+    "tools": Command(tools, USAGE, "its tools, switched on and off; kernel is the set that looks at variables"),
     "models": Command(models, "", "the models that its vendor offers"),
     "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "VENDOR", "type a vendor's key, for this kernel only"),
@@ -198,5 +151,7 @@ COMMANDS: dict[str, Command] = {
     "save": Command(save, "FILE", "write the conversation to a file"),
     "load": Command(load, "FILE", "go on with the conversation in a file"),
     "fix": Command(fix, "", "let the agent explain the last error"),
+    "stop": Command(stop, "[AGENT …]", "stop panels and background runs; the kernel's button stops cells"),
+    "nest": Command(nest, "on | off", "asyncio.run() inside cells; on kernels before ipykernel 7 only"),
     "help": Command(show_help, "", "this list"),
 }

@@ -29,6 +29,9 @@ from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_error, format_result, shorten
 from nbagent.functions.registry import FunctionDefinition
 
+#: Their names.
+KERNEL_TOOLS = ("list_variables", "describe_variable", "peek_dataframe", "run_code")
+
 _SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
 #: What IPython itself keeps in the namespace.
 _OWN = {"In", "Out", "exit", "quit", "open", "get_ipython"}

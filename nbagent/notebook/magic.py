@@ -8,6 +8,7 @@ background loop instead.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -23,18 +24,20 @@ from nbagent.core.background import run_sync
 from nbagent.core.messages import LLMMessage
 from nbagent.core.stream import AgentStream
 from nbagent.core.visible import visible
-from nbagent.errors import NbagentError
+from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
-from nbagent.notebook import dry_run, options
+from nbagent.notebook import completion, dry_run, options
 from nbagent.notebook.approval import Approval
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
 from nbagent.notebook.forms import FORMS, converted
 from nbagent.notebook.host import is_watched, request_of
 from nbagent.notebook.interpolate import interpolate
+from nbagent.notebook.last_error import last_error
 from nbagent.notebook.runner import run_in_cell
 from nbagent.notebook.view import CellView, TerminalView, Transcript
+from nbagent.providers.catalog import first_with_key
 from nbagent.trace.trace import Trace
 
 E = TypeVar("E", bound=BaseException)
@@ -78,13 +81,13 @@ class AgentMagics(Magics):
         dest="form",
         default="markdown",
         metavar="|".join(FORMS),
-        type=options.one_of(*FORMS),
+        type=options.OneOf(*FORMS),
         help="the answer's form: markdown; text, as typed; json or df, data that the cell returns; code, a cell below",
     )
     @argument(
         "--thinking",
         metavar="LEVEL",
-        type=options.one_of(*options.THINKING),
+        type=options.OneOf(*options.THINKING),
         help=f"how deep the model thinks about this cell: {', '.join(options.THINKING)}",
     )
     @argument("--max-iterations", metavar="N", type=options.count, help="at most N model requests")
@@ -300,6 +303,7 @@ def _cell_begins(info: Any) -> None:
 def _cell_ends(result: Any) -> None:
     _depth.set(max(0, _depth.get() - 1))
     live.names()  # the live set takes notice of what this cell defined and deleted
+    last_error.note(result)
 
 
 def _explore(trace: Trace) -> Any:
@@ -316,7 +320,10 @@ def load(shell: Any) -> None:
     shell.input_transformers_post.append(_to_async_cell(shell))
     shell.events.register("pre_run_cell", _cell_begins)
     shell.events.register("post_run_cell", _cell_ends)
+    shell.Completer.custom_matchers.append(completion.matcher(shell, AgentMagics.agent.parser))
     shell.user_ns.setdefault("agent", Agent(tools=live))
+    with suppress(ConfigurationError):  # a broken .env is told when a key is needed
+        first_with_key()  # Colab answers on the main thread only: the panel gets to know what it said
     ask_by_default(Approval(lambda: is_watched(shell)))
     Trace.explorer = _explore
 
@@ -325,8 +332,8 @@ def unload(shell: Any) -> None:
     """Take back what `load` registered; agents and tools stay."""
     ask_by_default(None)
     Trace.explorer = None
-    transformers = shell.input_transformers_post
-    transformers[:] = [transform for transform in transformers if not hasattr(transform, "nbagent")]
+    for hooks in (shell.input_transformers_post, shell.Completer.custom_matchers):
+        hooks[:] = [hook for hook in hooks if not hasattr(hook, "nbagent")]
     for name, callback in (("pre_run_cell", _cell_begins), ("post_run_cell", _cell_ends)):
         if callback in shell.events.callbacks[name]:
             shell.events.unregister(name, callback)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Any
@@ -52,15 +52,17 @@ def meant(word: str, known: Iterable[str]) -> str:
     return f", did you mean {near[0]}?" if near else ""
 
 
-def one_of(*words: str) -> Callable[[str], str]:
+class OneOf:
     """The type of an option that takes one of these words."""
 
-    def choice(text: str) -> str:
-        if text in words:
-            return text
-        raise ArgumentTypeError(f"{text!r} is none of {', '.join(words)}{meant(text, words)}")
+    def __init__(self, *words: str) -> None:
+        self.words = words
 
-    return choice
+    def __call__(self, text: str) -> str:
+        """The word itself."""
+        if text in self.words:
+            return text
+        raise ArgumentTypeError(f"{text!r} is none of {', '.join(self.words)}{meant(text, self.words)}")
 
 
 def variable(text: str) -> str:

@@ -1,7 +1,7 @@
 """`ChatPanel`: an agent's conversation as a widget, beside the cells and in step with them.
 
-It is made of ipywidgets' own parts, so that it works wherever these do. Clicks only hand over to the background loop
-(see `panel_conversation`), and everything that can go wrong is shown in the panel.
+It is made of ipywidgets' own parts, so that it works wherever these do; `panel_script` adds what they can't do. Clicks
+only hand over to the background loop (see `panel_conversation`), and what can go wrong is shown in the panel.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from nbagent.agent import Agent
 from nbagent.core import render
 from nbagent.notebook.panel_conversation import conversation_of, let_go
 from nbagent.notebook.panel_entry import static_html, static_text
+from nbagent.notebook.panel_script import PanelScript
 from nbagent.notebook.panel_setup import Setup
 from nbagent.notebook.panel_style import PANEL_STYLE
 from nbagent.notebook.panel_trace import TraceTab
 
-CHAT, TRACE, SETUP = "Chat", "Trace", "Setup"
+TABS = CHAT, TRACE, SETUP = ("Chat", "Trace", "Setup")
 #: Characters that may arrive at once with a typed Enter; more of them were pasted.
 TYPED = 20
-HINT = "Ask. Enter sends; \\ and Enter breaks the line"
+HINT = "Ask, or Shift-Enter for a new line"
+HINT_PLAIN = "Ask. Enter sends; \\ and Enter breaks the line"
 #: Seconds for which the conversation can't be scrolled, so that it shows its end again when something is asked.
 JUMP = 0.15
 
@@ -30,10 +32,10 @@ JUMP = 0.15
 class ChatPanel(widgets.VBox):
     """Talk to an agent in a panel: the same conversation as its `%%agent` cells, and the same trace.
 
-    Enter sends; a backslash before Enter breaks the line, and pasted text may have any number of lines. What cells ask
-    appears here, too; several panels on one agent stay in step. `Stop` ends what a panel asked, the text so far stays.
-    Tools marked `approve=True` ask here, if their run was started here. `height` is that of the conversation, in CSS.
-    `close()` takes the panel away.
+    Enter sends, Shift-Enter breaks the line (where the front end runs no scripts of widgets: a backslash before Enter).
+    What cells ask appears here, too; several panels on one agent stay in step. `Stop` ends what a panel asked, the text
+    so far stays. Tools marked `approve=True` ask here, if their run was started here. `height` is that of the
+    conversation, in CSS. `close()` takes the panel away.
 
     Display it again before you save a notebook: the output keeps the conversation as it is then, for readers without
     a kernel.
@@ -47,20 +49,20 @@ class ChatPanel(widgets.VBox):
         self._replacing: Any = None
         self._typed = ""
         self._make(height)
-        super().__init__([widgets.HTML(PANEL_STYLE), self._bar, self._notice, self._chat, self._other, self._foot])
+        style = widgets.HTML(PANEL_STYLE)
+        super().__init__([style, self._bar, self._notice, self._chat, self._other, self._foot, self._hidden])
         self.add_class("nbagent-panel")
         self._listen()
 
     # -- its parts ----------------------------------------------------------------------------------------------------
 
     def _make(self, height: str) -> None:
-        tabs = widgets.ToggleButtons(
-            options=[CHAT, TRACE, SETUP], tooltips=["", "What happened", "Model, tools, prompt"]
-        )
+        tabs = widgets.ToggleButtons(options=TABS, tooltips=["", "What happened", "Model, tools, prompt"])
         self._tabs = tabs.add_class("nbagent-tabs")
         self._setup = Setup(self._conversation)
         self._meter = widgets.HTML(self._conversation.meter.html())
-        self._bar = widgets.HBox([self._tabs, self._setup.models, self._meter]).add_class("nbagent-top")
+        self._tools = widgets.Button(tooltip="Choose the tools to offer").add_class("nbagent-tools")
+        self._bar = widgets.HBox([self._tabs, self._setup.models, self._tools, self._meter]).add_class("nbagent-top")
         self._notice = widgets.HTML()
         self._retry_button = widgets.Button(description="Retry", tooltip="Ask the last question again")
         self._edit_button = widgets.Button(description="Edit", tooltip="Change the last question and ask again")
@@ -70,8 +72,8 @@ class ChatPanel(widgets.VBox):
         self._trace = TraceTab(self._conversation)
         self._other = widgets.VBox([self._trace.box, self._setup.box], layout=widgets.Layout(height=height))
         self._other.add_class("nbagent-other")
-        self._box = widgets.Textarea(placeholder=HINT, rows=1, tooltip="Your question").add_class("nbagent-input")
-        self._box.continuous_update = True
+        self._box = widgets.Textarea(description="Your question", placeholder=HINT_PLAIN, rows=1)
+        self._box.add_class("nbagent-input")
         self._send_button = widgets.Button(description="Send", button_style="primary", tooltip="Ask the agent")
         self._stop_button = widgets.Button(
             description="Stop", tooltip="End the answer; what was said stays", disabled=True
@@ -79,6 +81,8 @@ class ChatPanel(widgets.VBox):
         self._status = widgets.HTML()
         row = widgets.HBox([self._box, self._send_button, self._stop_button]).add_class("nbagent-row")
         self._foot = widgets.VBox([row, self._status]).add_class("nbagent-input-area")
+        self._script = PanelScript()
+        self._hidden = widgets.Box([self._script]).add_class("nbagent-unseen")
 
     def _listen(self) -> None:
         call, conversation = self._conversation.call, self._conversation
@@ -88,6 +92,8 @@ class ChatPanel(widgets.VBox):
         self._edit_button.on_click(lambda _: call(self._begin_edit))
         self._box.observe(lambda change: call(self._take_typed, change["new"]), "value")
         self._tabs.observe(lambda change: call(self._show), "value")
+        self._tools.on_click(lambda _: call(setattr, self._tabs, "value", SETUP))
+        self._script.on_msg(lambda _, message, buffers: call(self._take_message, message))
         self._setup.listen()
         conversation.changed.append(self._changed)
         call(self._show)
@@ -95,11 +101,18 @@ class ChatPanel(widgets.VBox):
 
     # -- what a click does, on the background loop --------------------------------------------------------------------
 
+    def _take_message(self, message: dict[str, Any]) -> None:
+        """The script in the page works, or had an Enter; it has emptied the box then."""
+        if message.get("ready"):
+            self._box.placeholder = HINT
+        elif text := message.get("ask"):
+            self._ask(str(text))
+
     def _take_typed(self, text: str) -> None:
-        """A text that has just got an Enter at its end is sent; one with a backslash before it goes on."""
+        """Without the script: a text that has just got an Enter at its end is sent, but not with a backslash before."""
         grown = len(text) - len(self._typed)
         self._typed = text
-        if not (text.endswith("\n") and text.strip() and 0 < grown <= TYPED):
+        if self._box.placeholder == HINT or not (text.endswith("\n") and text.strip() and 0 < grown <= TYPED):
             return
         if text.endswith("\\\n"):
             self._put(text[:-2] + "\n")
@@ -108,11 +121,14 @@ class ChatPanel(widgets.VBox):
 
     def _ask_typed(self, text: str) -> None:
         if text.strip():
-            replaced, self._replacing = self._replacing, None
             self._put("")
-            self._conversation.ask(text.strip(), instead_of=replaced)
-            self._chat.add_class("nbagent-jump")
-            asyncio.get_running_loop().call_later(JUMP, self._chat.remove_class, "nbagent-jump")
+            self._ask(text)
+
+    def _ask(self, text: str) -> None:
+        replaced, self._replacing = self._replacing, None
+        self._conversation.ask(text.strip(), instead_of=replaced)
+        self._chat.add_class("nbagent-jump")
+        asyncio.get_running_loop().call_later(JUMP, self._chat.remove_class, "nbagent-jump")
 
     def _begin_edit(self) -> None:
         """The last question comes into the box; a second click leaves everything as it was."""
@@ -120,6 +136,7 @@ class ChatPanel(widgets.VBox):
         if self._replacing is None and last is not None:
             self._replacing = last
             self._put(last.message.text)
+            self._script.focus()
         else:
             self._replacing = None
             self._put("")
@@ -130,6 +147,7 @@ class ChatPanel(widgets.VBox):
 
     def _show(self) -> None:
         tab = self._tabs.value
+        self._script.tab = TABS.index(tab)
         self._chat.layout.display = "" if tab == CHAT else "none"
         self._other.layout.display = "none" if tab == CHAT else ""
         self._trace.box.layout.display = "" if tab == TRACE else "none"
@@ -148,12 +166,12 @@ class ChatPanel(widgets.VBox):
         self._stop_button.disabled = not conversation.asking
         self._meter.value = conversation.meter.html()
         status = "Your last question, to be asked anew." if self._replacing is not None else conversation.status
-        self._status.value = (
-            f'<div class="nbagent-status" role="status">{render.escape(status)}</div>' if status else ""
-        )
+        self._status.value = f'<div class="nbagent-status">{render.escape(status)}</div>' if status else ""
+        self._script.said = status or conversation.said
         text = render.escape(conversation.notice)
         self._notice.value = f'<div class="nbagent nbagent-error" role="alert">{text}</div>' if text else ""
         self._setup.update()
+        self._tools.description = self._setup.tools
         if self._tabs.value == TRACE and not conversation.busy:
             self._trace.refresh()
 

@@ -57,10 +57,10 @@ class Conversation:
         self.changed: list[Callable[[], None]] = []
         self.entries: list[Entry] = []
         self.meter = Meter(agent)
-        #: Tools that the panels don't offer.
-        self.off: set[str] = set()
         #: What went wrong beside the runs.
         self.notice = ""
+        #: The last answer, for those who hear it.
+        self.said = ""
         self._asks: list[Ask] = []
         self._open: dict[str, Entry | None] = {}
         self._news: deque[Event] = deque()
@@ -143,7 +143,7 @@ class Conversation:
             self._drop(instead_of)
         if self.entries and not self.entries[-1].sent and not self._asks:
             self._drop(self.entries[-1])
-        self.notice = ""
+        self.notice = self.said = ""
         entry = Entry(LLMMessage("user", content))
         entry.waiting = QUEUED if self.busy else "Waiting…"
         entry.refresh()
@@ -168,10 +168,7 @@ class Conversation:
     async def _run(self, ask: Ask) -> None:
         asker.set(functools.partial(self._approve, ask))
         show_figure.set(lambda figure: self.call(ask.entry.place, image_part(figure)))
-        names = self.agent.function_registry.names()
-        chosen = [name for name in names if name not in self.off] if self.off else None
-        options: dict[str, Any] = {"tools": chosen, "origin": {"source": "panel"}}
-        await self.agent.chat_stream(ask.entry.message.content, **options).collect()
+        await self.agent.chat_stream(ask.entry.message.content, origin={"source": "panel"}).collect()
 
     def _over(self, ask: Ask, task: asyncio.Task[None]) -> None:
         """An answer is there, or it failed, or it was stopped. Errors of runs came as events."""
@@ -186,7 +183,8 @@ class Conversation:
         self._change()
 
     async def _approve(self, ask: Ask, call: FunctionCall) -> Answer:
-        question = Question(call, folded=True)
+        question = Question(call)
+        ask.entry.transcript.status = "waiting for you"
         ask.entry.below.append(question.box)
         ask.entry.refresh()
         try:
@@ -194,6 +192,7 @@ class Conversation:
         finally:
             if question.box in ask.entry.below:
                 ask.entry.below.remove(question.box)
+            ask.entry.transcript.status = ""
             ask.entry.refresh()
             question.close()
 
@@ -242,6 +241,8 @@ class Conversation:
     def _ended(self, entry: Entry | None) -> None:
         if entry is None and self.entries:  # seen in part only: shown as the history has it
             self._drop(self.entries[-1])
+        if entry is not None:
+            self.said = entry.spoken()
         self.refresh()
 
     def refresh(self) -> None:
@@ -305,6 +306,11 @@ def conversation_of(agent: Agent) -> Conversation:
     if agent not in _of:
         _of[agent] = Conversation(agent)
     return _of[agent]
+
+
+def agents_in_panels() -> list[Agent]:
+    """The agents whose conversations panels show."""
+    return list(_of)
 
 
 def let_go(conversation: Conversation) -> None:

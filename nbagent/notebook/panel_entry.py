@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +17,9 @@ from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOut
 from nbagent.notebook.view import Throttle, Transcript
 
 log = logging.getLogger("nbagent")
+
+#: Characters of an answer that are read out.
+SPOKEN = 1_000
 
 
 class Entry:
@@ -63,6 +68,11 @@ class Entry:
             self._question.value = bubble(self.message, caption)
         self._throttle.now()
 
+    def spoken(self) -> str:
+        """The answer, or its beginning, as a screen reader may say it: without Markdown's signs."""
+        said = " ".join(segment.text for segment in self.transcript.segments if segment.kind == "text")
+        return _readable(said[:SPOKEN])
+
     def refresh(self) -> None:
         """Paint at once."""
         self._throttle.now()
@@ -91,20 +101,26 @@ class Entry:
             pieces.append(render.quiet(self.waiting))
         sent = 0
         for index, piece in enumerate(pieces):
-            html = f'<div class="nbagent">{piece}</div>'
+            page = f'<div class="nbagent">{piece}</div>'
             if index == len(self._pieces):
-                self._pieces.append(widgets.HTML(html))
-            elif self._pieces[index].value == html:
+                self._pieces.append(widgets.HTML(page))
+            elif self._pieces[index].value == page:
                 continue
             else:
-                self._pieces[index].value = html
-            sent += len(html)
+                self._pieces[index].value = page
+            sent += len(page)
         gone, self._pieces = self._pieces[len(pieces) :], self._pieces[: len(pieces)]
+        (self.box.remove_class if self.transcript.over else self.box.add_class)("nbagent-live")
         children = (*([self._question] if self._question else []), *self._pieces, *self.below)
         if self.box.children != children:
             self.box.children = children
         self._close(gone)
         return sent
+
+
+def _readable(markdown: str) -> str:
+    """What a browser would show of it, as plain text."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", render.safe_html(markdown))).split())
 
 
 def bubble(message: LLMMessage, caption: str = "") -> str:

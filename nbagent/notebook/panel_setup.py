@@ -23,15 +23,21 @@ class Setup:
         self._task: asyncio.Task[None] | None = None
         self._quiet = False
         layout = widgets.Layout(width="auto")
-        self.models = widgets.Dropdown(options=[], layout=layout, tooltip="Model").add_class("nbagent-model")
-        self._other = widgets.Text(placeholder="vendor:model", continuous_update=False, layout=layout)
-        self._other.tooltip = "Another model: Enter switches to it"
-        self._prompt = widgets.Textarea(continuous_update=False, rows=3, layout=layout, tooltip="System prompt")
+        self.models = widgets.Dropdown(options=[], layout=layout, description="Model").add_class("nbagent-model")
+        self._other = widgets.Text(description="Another model: Enter switches to it", continuous_update=False)
+        self._other.layout, self._other.placeholder = layout, "vendor:model"
+        self._prompt = widgets.Textarea(description="System prompt", continuous_update=False, rows=3, layout=layout)
         self._prompt.placeholder = "Who the agent is, what it should know"
         self._tools = widgets.VBox()
         self.box = widgets.VBox(
             [_head("Another model"), self._other, _head("Tools"), self._tools, _head("System prompt"), self._prompt]
         ).add_class("nbagent-setup")
+
+    @property
+    def tools(self) -> str:
+        """How many tools are offered."""
+        known, offered = len(self._agent.function_registry.names()), len(self._agent.offered_tools())
+        return f"{f'{offered} of {known}' if offered < known else known} tool{'s' * (known != 1)}"
 
     def listen(self) -> None:
         """Begin to take changes."""
@@ -65,7 +71,10 @@ class Setup:
         except (NbagentError, ImportError) as error:
             current, self._conversation.notice = "", str(error)
         for spec in _known():
-            self._specs.setdefault(spec, spec)
+            if not any(each.startswith(f"{spec}:") for each in self._specs):
+                self._specs.setdefault(spec, spec)
+            elif current.startswith(f"{spec}:"):
+                self._specs.pop(spec, None)
         options = tuple(self._specs) if current else ("", *self._specs)
         if self.models.options != options:
             self.models.options = options
@@ -74,7 +83,7 @@ class Setup:
 
     def _update_tools(self) -> None:
         names = tuple(self._agent.function_registry.names())
-        off = self._conversation.off
+        off = self._agent.tools_off
         if names != self._shown:
             self._shown = names
             old, self._tools.children = self._tools.children, tuple(map(self._tool, names))
@@ -87,12 +96,12 @@ class Setup:
             self._tools.children = (widgets.HTML('<div class="nbagent-status">None. %agent tools adds some.</div>'),)
 
     def _tool(self, name: str) -> Any:
-        box = widgets.Checkbox(name not in self._conversation.off, description=name, indent=False)
+        box = widgets.Checkbox(name not in self._agent.tools_off, description=name, indent=False)
         box.observe(lambda change: self._hand_over(lambda on: self._offer(name, on), change["new"]), "value")
         return box
 
     def _offer(self, name: str, on: bool) -> None:
-        (self._conversation.off.discard if on else self._conversation.off.add)(name)
+        (self._agent.tools_off.discard if on else self._agent.tools_off.add)(name)
         self._conversation.tell(self._conversation.notice)
 
     def _set_prompt(self, text: str) -> None:

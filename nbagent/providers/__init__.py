@@ -84,7 +84,7 @@ def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
     - `"vendor"` or `"vendor:model"`: made by name
     - an `AgentConfig`: its provider with its model, api_key and base_url; without one, the OpenAI chat API at base_url
     - None: the environment variable NBAGENT_MODEL (`"vendor:model"`); else the first vendor, in the catalog's order,
-      whose key is in the environment; else the embedded model
+      whose key is found (see `providers.keys`); else the embedded model
     """
     from nbagent.providers.base import LLMProvider
 

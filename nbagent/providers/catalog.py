@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbagent.providers.keys import keys
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -67,8 +69,8 @@ class Row:
     tool_choices: tuple[str, ...] = ("none", "required", "named")
 
     def api_key(self) -> str | None:
-        """The first key variable that is set."""
-        return next((value for name in self.key_vars if (value := os.environ.get(name, "").strip())), None)
+        """The key, from wherever `providers.keys` finds one of the key variables."""
+        return keys.find(self.key_vars) if self.key_vars else None
 
     def env_base_url(self) -> str:
         """The base URL: from the environment, else the vendor's own."""
@@ -231,5 +233,10 @@ CATALOG: Mapping[str, Row] = {row.name: row for row in _ROWS}
 
 
 def first_with_key() -> Row | None:
-    """The first row, in the order above, whose key is in the environment."""
+    """The first row, in the order above, whose key is found."""
     return next((row for row in CATALOG.values() if not row.keyless and row.api_key()), None)
+
+
+def with_keys() -> dict[str, Row]:
+    """The vendors that take a key, by name."""
+    return {name: row for name, row in CATALOG.items() if row.key_vars}

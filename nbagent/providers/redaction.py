@@ -48,10 +48,10 @@ class Redactor:
             if is_telling(name):
                 self._add(unquote(value), self._name_for(name))
 
-    def text(self, text: str) -> str:
-        """The text without secrets."""
+    def text(self, text: str, mask: str = "") -> str:
+        """The text without secrets: the mask stands in their place, or their names."""
         for secret in sorted(self._names, key=len, reverse=True):
-            text = blotted(text, secret, f"${self._names[secret]}")
+            text = blotted(text, secret, mask or f"${self._names[secret]}")
         return text
 
     def url(self, url: str) -> str:
@@ -113,7 +113,7 @@ def blotted(text: str, secret: str, mask: str = "***") -> str:
 
 def without_secrets(text: str, request: Any) -> str:
     """What came in answer to a request of httpx or httpx2, without the secrets that were sent in it."""
-    return text if request is None else Redactor(str(request.url), request.headers, None, "API_KEY").text(text)
+    return text if request is None else Redactor(str(request.url), request.headers, None, "").text(text, "***")
 
 
 def is_telling(name: str) -> bool:

@@ -49,7 +49,7 @@ class WireProvider(StreamingProvider):
 
     A subclass names its `vendor` (a row of the catalog) and makes its codec and transport.
 
-    - `api_key`: a string or `SecretStr`; else the row's environment variables, read at each request
+    - `api_key`: a string or `SecretStr`; else as `providers.keys` finds it, at each request
     - `timeout`: seconds between two reads; connecting has 10 s of its own
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: ask for one JSON body
@@ -308,7 +308,9 @@ class WireProvider(StreamingProvider):
             if self._row.keyless or self._client is not None:
                 return None
             variables = " or ".join(self._row.key_vars)
-            raise AuthenticationError(f"there is no API key: {variables} is not set", vendor=self.vendor)
+            raise AuthenticationError(
+                f"there is no API key: {variables} is neither set nor in a .env file", vendor=self.vendor
+            )
         if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
             raise AuthenticationError("the API key holds spaces or characters that no key has", vendor=self.vendor)
         return secret

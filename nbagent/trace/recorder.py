@@ -14,6 +14,7 @@ from nbagent.core.events import Event
 from nbagent.core.images import described
 from nbagent.core.messages import LLMMessage
 from nbagent.core.run import new_id
+from nbagent.errors import ConfigurationError
 from nbagent.trace.blocks import blocks_of, thinking_of
 from nbagent.trace.journal import Journal
 from nbagent.trace.open_run import USAGE, OpenRun, counts
@@ -35,6 +36,8 @@ class Recorder:
     """Turns events into rows of tables. Rows are completed as more is known; none is ever taken back."""
 
     def __init__(self, keep_results: bool = True, max_bytes: int | None = MAX_BYTES) -> None:
+        if max_bytes is not None and (type(max_bytes) is not int or max_bytes < 0):
+            raise ConfigurationError(f"max_bytes={max_bytes!r}: give a whole number of bytes, or None for no limit")
         self.keep_results = keep_results
         self.max_bytes = max_bytes
         self.session_id = new_id("session")
@@ -44,6 +47,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._open: dict[str, OpenRun] = {}
         self._system: str | None = None
+        self._message_ids = new_id("msg")
         self._last_message: str | None = None
         self._journal: Journal | None = None
         #: About how much memory the rows take that are not spilled, and where those go that are.
@@ -250,7 +254,8 @@ class Recorder:
 
     def _message(self, event: Event, message: LLMMessage, blocks: list[Row]) -> list[Row]:
         """A message's row and those of its blocks, which are returned."""
-        run, number, message_id = self._open[event.metadata["run_id"]], len(self._tables["messages"]), new_id("msg")
+        run, number = self._open[event.metadata["run_id"]], len(self._tables["messages"])
+        message_id = f"{self._message_ids}_{number}"
         text = described(message.content) if message.role == "tool" else message.text
         row: Row = {
             "message_id": message_id,

@@ -50,9 +50,9 @@ class Table:
         self.settled = 0
         #: The rows after those.
         self.rows: list[Row] = list(rows)
-        self._columns: Columns = {}
-        self._spilled = 0
-        self._files: list[tuple[int, Callable[[], Columns]]] = []
+        #: The settled rows in parts, each with its length: those in the file, then those in memory.
+        self._spilled: list[tuple[int, Callable[[], Columns]]] = []
+        self._kept: list[tuple[int, Columns]] = []
 
     def __len__(self) -> int:
         return self.settled + len(self.rows)
@@ -60,30 +60,33 @@ class Table:
     def settle(self, count: int) -> None:
         """The first `count` rows change no more. Each costs less the more of them there are."""
         rows = self.rows[: count - self.settled]
-        new = by_column(rows)
-        for name in new.keys() - self._columns.keys():
-            self._columns[name] = [None] * (self.settled - self._spilled)
-        for name, column in self._columns.items():
-            column.extend(new.get(name) or [None] * len(rows))
-        del self.rows[: len(rows)]
-        self.settled += len(rows)
+        if rows:
+            self._kept.append((len(rows), by_column(rows)))
+            del self.rows[: len(rows)]
+            self.settled += len(rows)
 
     def spill(self, file: SpillFile) -> Columns:
         """Move what is settled out of memory, and return it. Raises OSError, having changed nothing."""
-        columns, count = self._columns, self.settled - self._spilled
-        if count:
-            self._files.append((count, file.write(columns)))
-        self._columns, self._spilled = {}, self.settled
+        columns = _joined(self._kept)
+        if columns:
+            self._spilled.append((sum(count for count, _ in self._kept), file.write(columns)))
+        self._kept = []
         return columns
 
     def parts(self, start: int = 0) -> Iterator[Columns]:
         """The settled rows from this number on, by column, in parts of a row at least. No part has all columns."""
         first = 0
-        for count, read in [*self._files, (self.settled - self._spilled, lambda: self._columns)]:
+        for count, read in self._spilled:
             if start < first + count:
-                columns = read()
-                yield columns if start <= first else {name: column[start - first :] for name, column in columns.items()}
+                yield _after(start - first, read())
             first += count
+        kept = []
+        for count, columns in self._kept:
+            if start < first + count:
+                kept.append((count - max(0, start - first), _after(start - first, columns)))
+            first += count
+        if kept:
+            yield _joined(kept)
 
     def since(self, start: int) -> Iterator[Row]:
         """The rows from this number on as dicts: settled ones anew."""
@@ -104,3 +107,16 @@ def by_column(rows: Sequence[Row]) -> Columns:
         return {name: list(map(itemgetter(name), rows)) for name in names}
     except KeyError:
         return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _joined(parts: Sequence[tuple[int, Columns]]) -> Columns:
+    """Parts, each with its length, one below the other."""
+    joined: Columns = {name: [] for _, columns in parts for name in columns}
+    for count, columns in parts:
+        for name, column in joined.items():
+            column.extend(columns.get(name) or [None] * count)
+    return joined
+
+
+def _after(start: int, columns: Columns) -> Columns:
+    return {name: column[start:] for name, column in columns.items()} if start > 0 else columns

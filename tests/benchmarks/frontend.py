@@ -75,8 +75,12 @@ requestAnimationFrame(note)
 class Wire:
     """Counts what the kernel publishes, as the page receives it."""
 
-    def __init__(self, page):
+    def __init__(self):
         self.bytes = self.messages = 0
+
+    def watch(self, page) -> None:
+        """Begin, and note its frames, before the page is there."""
+        page.add_init_script(FRAMES)
         page.on("websocket", self._opened)
 
     def _opened(self, socket):
@@ -116,9 +120,8 @@ def main() -> bool:
     """Print the numbers; whether all are within what is to be reached."""
     good = True
     with tempfile.TemporaryDirectory() as folder, Lab(Path(folder)) as lab:
-        page = lab.page(FRAMES)
-        wire = Wire(page)
-        lab.show(page, "frontend.ipynb", [SETUP, *CELLS.values()])
+        wire = Wire()
+        page = lab.open("frontend.ipynb", [SETUP, *CELLS.values()], prepare=wire.watch)
         page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell')")
         page.locator(".nbagent-input textarea").wait_for()
         page.wait_for_timeout(2_000)

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import nbformat
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, Playwright, sync_playwright
 
 TOKEN = "tests-only"
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+#: No news, and every cell is in the page, whether it is in sight or not.
+SETTINGS = {
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    "notebook-extension/tracker": {"windowingMode": "none"},
+}
+#: Opens a notebook in a page that is there, which is faster than to load Lab again.
+REPLACE = """async name => {
+    for (const old of [...window.jupyterapp.shell.widgets('main')]) old.dispose();
+    await window.jupyterapp.commands.execute('docmanager:open', {path: name});
+}"""
+
+
+@cache
+def playwright() -> Playwright:
+    """One for all, since a thread can have one alone; it ends with the process."""
+    started = sync_playwright().start()
+    atexit.register(started.stop)
+    return started
+
 
 #: The beginning of a notebook: the extension, what most cells need, and a tool.
 BEGIN = '''%load_ext nbagent
@@ -46,26 +68,27 @@ class Lab:
         self._runtime.mkdir()
         self._env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(self._runtime), "IPYTHONDIR": str(folder / ".ipython")}
         self._env |= {"JUPYTER_CONFIG_DIR": str(folder / ".config"), "JUPYTERLAB_SETTINGS_DIR": str(folder / ".s")}
-        quiet = folder / ".s" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
-        quiet.parent.mkdir(parents=True, exist_ok=True)
-        quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
+        for path, settings in SETTINGS.items():
+            file = folder / ".s" / "@jupyterlab" / f"{path}.jupyterlab-settings"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(settings))
 
     def __enter__(self) -> Lab:
         command = [
             sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
             f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.folder}",
-            "--LabApp.expose_app_in_browser=True",
+            "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
         ]  # fmt: skip
         self._log = (self.folder / ".lab.log").open("w")
         self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)
         self.url = self._address()
-        self._playwright = sync_playwright().start()
-        self._browser = self._playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        self._browser = playwright().chromium.launch(executable_path=chromium(), args=FLAGS)
+        self._context = self._browser.new_context(viewport={"width": 1280, "height": 1200})
+        self._page: Page | None = None
         return self
 
     def __exit__(self, *_: object) -> None:
         self._browser.close()
-        self._playwright.stop()
         self._server.terminate()
         self._server.wait(timeout=30)
         self._log.close()
@@ -81,29 +104,62 @@ class Lab:
             time.sleep(0.1)
         raise TimeoutError((self.folder / ".lab.log").read_text())
 
-    def page(self, script: str = "") -> Page:
-        """An empty page. `script` runs first in each of its frames."""
-        page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
-        page.add_init_script(script)
-        return page
-
-    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light", script: str = "") -> Page:
-        """A page with a new notebook of these code cells; none has run. `script` runs first in each frame."""
-        page = self.page(script)
-        self.show(page, name, cells)
-        if theme != "JupyterLab Light":
-            page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-        return page
-
-    def show(self, page: Page, name: str, cells: list[str]) -> None:
-        """Open a new notebook of these code cells in a page."""
+    def write(self, name: str, cells: list[str]) -> None:
+        """A new notebook of these code cells."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
-        page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
+
+    def blank(self) -> Page:
+        """An empty page, in a context of its own."""
+        return self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
+
+    def visit(self, path: str, options: str = "") -> Page:
+        """A page of this server."""
+        page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
+        page.goto(f"{self.url}{path}?token={TOKEN}{options}")
+        return page
+
+    def visit_file(self, path: Path) -> Page:
+        """A page that is a file, without any network."""
+        context = self._browser.new_context(viewport={"width": 1100, "height": 1200}, offline=True)
+        page = context.new_page()
+        page.goto(path.as_uri(), wait_until="domcontentloaded")
+        return page
+
+    def open(
+        self, name: str, cells: list[str], theme: str = "JupyterLab Light", blocked: str = "", prepare: Any = None
+    ) -> Page:
+        """The page with a new notebook of these code cells, in place of the one before; none has run.
+
+        Where addresses are `blocked`, a pattern, or `prepare(page)` is to be called first, it is a page of its own.
+        """
+        self.write(name, cells)
+        is_shared = not blocked and prepare is None
+        page = self._page if is_shared else None
+        if page is None:
+            page = self._context.new_page()
+            if blocked:
+                page.route(blocked, lambda route: route.abort())
+            if prepare is not None:
+                prepare(page)
+            page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
+        else:
+            page.evaluate(REPLACE, name)
+        if is_shared:
+            self._page = page
+        self.wait_for_kernel(page)
+        if page.locator("body").get_attribute("data-jp-theme-name") != theme:
+            page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+            page.wait_for_selector(f'body[data-jp-theme-name="{theme}"]', state="attached")
+        return page
+
+    @staticmethod
+    def wait_for_kernel(page: Page) -> None:
+        """Until the page's notebook is there and can be run."""
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
         page.wait_for_function(
-            "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
+            "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
         )
 
     @staticmethod

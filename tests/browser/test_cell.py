@@ -1,7 +1,7 @@
 """`%%agent` in real JupyterLab: the answer streams, tools are shown collapsed, Run All runs all, nothing executes."""
 
 import pytest
-from lab import BEGIN, Lab
+from lab import BEGIN
 
 pytestmark = pytest.mark.browser
 
@@ -28,19 +28,19 @@ agent.provider = ScriptedProvider(turns, delay=0.02, model="claude-sonnet-5")'''
 )
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    with Lab(tmp_path_factory.mktemp("lab")) as lab:
-        yield lab
+#: Notes how long the first answer was at each change of the page.
+WATCH = """() => {
+    window.sizes = new Set();
+    const note = () => window.sizes.add(document.querySelector('.jp-OutputArea-output .nbagent')?.innerText.length);
+    new MutationObserver(note).observe(document.body, {childList: true, subtree: true});
+}"""
 
 
 def outputs(page):
     return page.locator(".jp-OutputArea-output .nbagent")
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_run_all_streams_each_answer_into_its_cell(lab, request, theme):
-    name = theme.split()[-1]
+def test_run_all_streams_each_answer_into_its_cell(lab):
     cells = [
         SETUP,
         "%%agent\nWhich species is heaviest, and by how much?",
@@ -48,12 +48,14 @@ def test_run_all_streams_each_answer_into_its_cell(lab, request, theme):
         "%%agent\nthen?",
         "%%agent\nx",
     ]
-    page = lab.open(f"{name}.ipynb", cells, theme)
+    page = lab.open("all.ipynb", cells)
     requests = []
     page.on("request", lambda request: requests.append(request.url))
+    page.evaluate(WATCH)
     lab.command(page, "notebook:run-all-cells")
     page.wait_for_selector(".nbagent details", timeout=30_000)
     page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 4", timeout=30_000)
+    assert page.evaluate("window.sizes.size") > 3  # it came bit by bit
     first = outputs(page).nth(0)
     assert first.locator("details").count() == 3  # thinking, two calls
     assert first.locator("details[open]").count() == 0
@@ -65,8 +67,6 @@ def test_run_all_streams_each_answer_into_its_cell(lab, request, theme):
     assert "third" in outputs(page).nth(2).inner_text()
     assert page.evaluate("window.hacked") is None
     assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
-    if folder := request.config.getoption("--screenshots"):
-        page.screenshot(path=f"{folder}/cell-{name.lower()}.png")
 
 
 def test_stop_button(lab):
@@ -88,22 +88,24 @@ def wipe(table: str, rows: int = 1) -> str:
     '''Delete rows.'''
     wiped.append((table, rows))
     return f"{rows} rows of {table} are gone."
-agent.provider = ScriptedProvider([FunctionCall("wipe", {"table": "cities", "rows": 3}, "c"), "Done."])"""
+agent.provider = ScriptedProvider([FunctionCall("wipe", {"table": "cities", "rows": 3}, "c"), "Done."] * 2)"""
+LAST = "print(wiped, agent.trace.tool_calls['approval'].tolist())"
 
 
-def test_approval_by_a_click_while_the_cell_runs(lab, request):
-    page = lab.open("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "print(wiped)"])
+def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab, picture):
+    page = lab.open("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "%%agent\nAgain", LAST])
     lab.command(page, "notebook:run-all-cells")
-    area = page.locator(".jp-OutputArea-output textarea")
-    area.wait_for(timeout=30_000)
-    if folder := request.config.getoption("--screenshots"):
-        page.screenshot(path=f"{folder}/approval.png")
-    area.fill('{"table": "cities", "rows": 2}')
-    page.get_by_role("button", name="Run", exact=True).click()
-    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)]\")", timeout=30_000)
-    assert area.count() == 0
-    said = 'approved as edited: wipe(table="cities", rows=2)'
-    assert said in " ".join(page.locator(".jp-OutputArea-output").all_inner_texts())
+    page.get_by_role("button", name="Edit", exact=True).click(timeout=30_000)
+    picture(page, "approval")
+    page.locator(".nbagent-ask textarea").fill('{"table": "cities", "rows": 2}')
+    page.get_by_role("button", name="Approve", exact=True).click()
+    page.wait_for_function("document.body.innerText.includes('approved as edited: wipe(')", timeout=30_000)
+    page.get_by_role("button", name="Deny", exact=True).press("Enter", timeout=30_000)
+    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)] ['edited', 'denied']\")", timeout=30_000)
+    assert page.locator(".nbagent-ask").count() == 0
+    said = " ".join(page.locator(".jp-OutputArea-output").all_inner_texts())
+    assert 'approved as edited: wipe(table="cities", rows=2)' in said
+    assert 'denied: wipe(table="cities", rows=3)' in said
 
 
 FORMS = """
@@ -111,7 +113,7 @@ table = "| species | n |\\n|---|--:|\\n| Gentoo | 1,230 |"
 agent.provider = ScriptedProvider([table, "```python\\nfound = counts['n'].sum()\\n```"])"""
 
 
-def test_an_answer_as_data_and_as_code_in_a_cell_below(lab, request):
+def test_an_answer_as_data_and_as_code_in_a_cell_below(lab, picture):
     cells = [SETUP + FORMS, "%%agent --as df -o counts\nHow many?", "%%agent --as code\nSum them up", "'last'"]
     page = lab.open("forms.ipynb", cells)
     lab.command(page, "notebook:run-all-cells")
@@ -121,5 +123,4 @@ def test_an_answer_as_data_and_as_code_in_a_cell_below(lab, request):
     assert outputs(page).nth(0).locator("details:not([open]) table").count() == 1, "its text is folded away"
     assert outputs(page).nth(1).locator(".nbagent-string").inner_text() == "'n'"
     assert page.locator(".jp-CodeCell .jp-Editor").nth(3).inner_text().strip() == "found = counts['n'].sum()"
-    if folder := request.config.getoption("--screenshots"):
-        page.screenshot(path=f"{folder}/forms.png")
+    picture(page, "forms")

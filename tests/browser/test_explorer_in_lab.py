@@ -1,7 +1,7 @@
 """The trace's explorer in real JupyterLab: filters, rows in full, both themes; no request leaves, nothing runs."""
 
 import pytest
-from lab import BEGIN, Lab
+from lab import BEGIN
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -35,12 +35,6 @@ agent.chat_sync(hostile)
 """
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    with Lab(tmp_path_factory.mktemp("lab")) as lab:
-        yield lab
-
-
 def opened(lab, name, theme):
     page = lab.open(name, [SETUP, "agent.trace.explore()"], theme)
     requests = []
@@ -59,18 +53,17 @@ def until_detail(page, text):
     expect(page.locator(".nbagent-detail")).to_contain_text(text, timeout=30_000)
 
 
-def see_run(page, request, name):
+def see_run(page, picture, name):
     """Choose the first run, unfold its first tool call, and keep a picture."""
     explorer = page.locator(".nbagent-explore")
     explorer.locator("tbody tr").first.click()
     until_detail(page, "more than Chinstrap")
     explorer.locator("summary").nth(1).click()
     assert "3733.1" in explorer.locator("details[open]").inner_text()
-    if folder := request.config.getoption("--screenshots"):
-        explorer.screenshot(path=f"{folder}/{name}.png")
+    picture(explorer, name)
 
 
-def test_filters_and_a_run_in_full(lab, request):
+def test_filters_and_a_run_in_full(lab, picture):
     page, requests = opened(lab, "explore.ipynb", "JupyterLab Light")
     explorer = page.locator(".nbagent-explore")
     until_rows(page, 3)
@@ -91,7 +84,7 @@ def test_filters_and_a_run_in_full(lab, request):
     until_rows(page, 1)
     search(page, "")
     until_rows(page, 3)
-    see_run(page, request, "explorer")
+    see_run(page, picture, "explorer")
     assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
 
 
@@ -101,11 +94,11 @@ def search(page, text):
     box.press("Enter")
 
 
-def test_nothing_hostile_runs_or_loads(lab, request):
+def test_nothing_hostile_runs_or_loads(lab, picture):
     page, requests = opened(lab, "hostile.ipynb", "JupyterLab Dark")
     explorer = page.locator(".nbagent-explore")
     until_rows(page, 3)
-    see_run(page, request, "explorer-dark")
+    see_run(page, picture, "explorer-dark")
     page.evaluate(
         """code => {
             const {content, sessionContext} = window.jupyterapp.shell.currentWidget;

@@ -5,7 +5,6 @@ import sys
 
 import nbformat
 import pytest
-from lab import Lab
 
 pytestmark = pytest.mark.browser
 
@@ -22,12 +21,6 @@ agent.provider = ScriptedProvider(turns, delay=0.02)'''
 CELLS = [SETUP, "%%agent\nWhich is heaviest?", "%%agent\nAs a table", "%%agent\nAs code", "agent.trace"]
 
 
-@pytest.fixture
-def lab(tmp_path):
-    with Lab(tmp_path) as lab:
-        yield lab
-
-
 def test_the_exported_page_shows_every_answer_offline(lab):
     page = lab.open("answers.ipynb", CELLS)
     lab.command(page, "notebook:run-all-cells")
@@ -40,7 +33,7 @@ def test_the_exported_page_shows_every_answer_offline(lab):
         assert set(output.data) == {"text/html", "text/plain"}
     command = [sys.executable, "-m", "nbconvert", "--to", "html", "--log-level=ERROR", "answers.ipynb"]
     subprocess.run(command, cwd=lab.folder, check=True)
-    offline = lab.page()
+    offline = lab.blank()
     offline.context.set_offline(True)
     asked = []
     offline.on("request", lambda request: asked.append(request.url))

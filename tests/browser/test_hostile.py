@@ -6,7 +6,6 @@ import time
 
 import pytest
 from hostile import FOUND, HOST, LONG, MATH, PAYLOADS, naive
-from lab import Lab
 
 pytestmark = pytest.mark.browser
 
@@ -20,16 +19,6 @@ FRAMES = """pages => pages.forEach(page => {
 })"""
 EACH = "[...document.querySelectorAll('iframe')].map(frame => frame.contentDocument?.body)"
 CLICK = "each => each.dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))"
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lab")
-    every_cell_is_in_the_page = folder / ".s" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
-    every_cell_is_in_the_page.parent.mkdir(parents=True)
-    every_cell_is_in_the_page.write_text('{"windowingMode": "none"}')
-    with Lab(folder) as lab:
-        yield lab
 
 
 class Watch:
@@ -47,7 +36,8 @@ class Watch:
 
 
 def test_shown_carelessly_each_of_them_works(lab):
-    page = lab.page(COUNT)
+    page = lab.blank()
+    page.add_init_script(COUNT)
     page.route("http://careless.example/", lambda route: route.fulfill(body="<body>", content_type="text/html"))
     page.goto("http://careless.example/")
     watch = Watch(page)
@@ -166,7 +156,7 @@ def notebook(lab):
     """One page for all: the notebook with its first cell run, and who watches it."""
     texts = [payload.text for payload in PAYLOADS]
     (lab.folder / "texts.json").write_text(json.dumps([texts, MATH, LONG]))
-    page = lab.open("hostile.ipynb", list(CELLS.values()), script=COUNT)
+    page = lab.open("hostile.ipynb", list(CELLS.values()), prepare=lambda page: page.add_init_script(COUNT))
     watch = Watch(page, lab.url)
     run(page, "setup")
     return page, watch
@@ -198,9 +188,9 @@ def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
     deny(page, unfold=True)
     say_in_panel(page, "fail")
     until_text(page, "RuntimeError")
-    page.get_by_role("button", name="Trace", exact=True).click()
+    page.get_by_role("tab", name="Trace").first.click()
     until_text(page, "agent.trace.tool_calls")
-    page.get_by_role("button", name="Setup", exact=True).click()
+    page.get_by_role("tab", name="Setup").first.click()
     other = page.get_by_placeholder("vendor:model")
     other.fill("<img src=x onerror=hit(-2)>:m")
     other.press("Enter")

@@ -1,8 +1,10 @@
 """The chat panel in real JupyterLab: typing, stopping, approving, scrolling, reloading."""
 
+import re
+
 import nbformat
 import pytest
-from lab import Lab
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -35,14 +37,8 @@ def script(*turns, delay=0.01):
 '''
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    with Lab(tmp_path_factory.mktemp("lab")) as lab:
-        yield lab
-
-
-def opened(lab, name, *cells, theme="JupyterLab Light"):
-    page = lab.open(name, [SETUP, *cells], theme)
+def opened(lab, name, *cells, **options):
+    page = lab.open(name, [SETUP, *cells], **options)
     lab.command(page, "notebook:run-all-cells")
     page.locator(".nbagent-input textarea").first.wait_for(timeout=60_000)
     return page
@@ -63,39 +59,128 @@ def until_text(page, text):
     until(page, "([text]) => document.querySelector('.nbagent-panel').innerText.includes(text)", text)
 
 
+def run_new_cell(page, code):
+    """Below the last one."""
+    do = "await window.jupyterapp.commands.execute"
+    page.evaluate(
+        f"""async code => {{
+            const notebook = window.jupyterapp.shell.currentWidget.content;
+            notebook.activeCellIndex = notebook.widgets.length - 1;
+            {do}('notebook:insert-cell-below');
+            notebook.activeCell.model.sharedModel.setSource(code);
+            window.jupyterapp.commands.execute('notebook:run-cell');
+        }}""",
+        code,
+    )
+
+
 def run_cell(page, index):
     command = "window.jupyterapp.commands.execute('notebook:run-cell')"
     page.evaluate(f"i => {{window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; {command}}}", index)
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_a_conversation(lab, request, theme):
-    name = theme.split()[-1].lower()
-    page = opened(lab, f"talk-{name}.ipynb", "agent = script(*turns)\nChatPanel(agent, height='400px')", theme=theme)
-    asks(page, "Which species is heaviest, and by how much?")
-    until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 1")
-    panel = page.locator(".nbagent-panel")
-    assert page.locator(".nbagent-input textarea").input_value() == ""
-    assert panel.locator("details").count() == 2
-    assert panel.locator("details[open]").count() == 0
-    assert panel.locator("table tbody tr").count() == 3
-    panel.locator("summary").nth(1).click()
-    assert "3733.1" in panel.locator("details[open]").inner_text()
-    picture(request, panel, f"panel-open-{name}")
-    asks(page, "Drop the rows without a sex.")
-    until_text(page, "asks to run")
-    assert panel.locator("details[open]").count() == 1  # what the reader opened stays open
-    picture(request, panel, f"panel-{name}")
-    page.get_by_role("button", name="Run", exact=True).click()
-    until_text(page, "Dropped 11 of 344 rows.")
-    page.get_by_role("button", name="Trace", exact=True).click()
-    until_text(page, "agent.trace.tool_calls")
-    picture(request, panel, f"panel-trace-{name}")
+def test_by_keyboard_and_by_ear(lab):
+    page = opened(lab, "keys.ipynb", "agent = script(clean, 'Dropped **11** rows.', 'Again.')\nChatPanel(agent)")
+    panel = page.get_by_role("region", name="Chat with an agent")
+    box = panel.get_by_label("Your question")
+    box.press_sequentially("one")
+    box.press("Shift+Enter")
+    box.press_sequentially("two")
+    box.press("Enter")
+    panel.get_by_role("alert").get_by_text("run_code asks to run in your kernel").wait_for()
+    assert box.input_value() == ""
+    assert panel.locator(".nbagent-you").inner_text() == "one\ntwo"
+    for name in ("Deny", "Edit"):
+        page.keyboard.press("Shift+Tab")
+        expect(panel.get_by_role("button", name=name)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(panel.get_by_role("textbox", name="Arguments, as JSON")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(panel.get_by_role("button", name="Approve")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(box).to_be_focused()
+    expect(panel.get_by_role("status")).to_have_text("Dropped 11 rows.")
+    panel.get_by_role("button", name="Edit").press("Enter")
+    expect(box).to_have_value("one\ntwo")
+    expect(box).to_be_focused()
+    box.press("Enter")
+    expect(panel.get_by_role("status")).to_have_text("Again.")
+    assert panel.locator(".nbagent-you").count() == 1
+    panel.get_by_role("tab", name="Chat").focus()
+    page.keyboard.press("ArrowRight")
+    expect(panel.get_by_role("tab", name="Trace", selected=True)).to_be_focused()
+    expect(panel.get_by_role("tabpanel", name="Trace")).to_be_visible()
+    page.keyboard.type("dd")  # the notebook's shortcut to delete a cell
+    assert page.locator(".jp-Cell").count() == 2
+    page.keyboard.press("ArrowRight")
+    expect(panel.get_by_role("tabpanel", name="Setup")).to_be_visible()
+    assert not re.findall(r"- (?:button|textbox|combobox|checkbox|tab)\b(?! \").*", panel.aria_snapshot())
 
 
-def picture(request, locator, name):
-    if folder := request.config.getoption("--screenshots"):
-        locator.screenshot(path=f"{folder}/{name}.png")
+def test_enter_and_a_backslash_where_no_scripts_of_widgets_are_run(lab):
+    code = "agent = script('answered')\nChatPanel(agent)"
+    page = opened(lab, "plain.ipynb", code, blocked="**/extensions/anywidget/**")
+    asks(page, "one\\")
+    until(page, "() => document.querySelector('.nbagent-input textarea').value == 'one\\n'")
+    asks(page, "two")
+    until_text(page, "answered")
+    assert page.locator(".nbagent-you").inner_text() == "one\ntwo"
+    assert page.get_by_text("Error displaying widget").filter(visible=True).count() == 0
+
+
+CHOICES = """
+say = ScriptedProvider(lambda messages, tools: str((messages[0].text, [tool["name"] for tool in tools or []])))
+agent = Agent(say, tools=live)
+ChatPanel(agent)"""
+
+
+def test_model_tools_and_prompt(lab):
+    page = opened(lab, "choices.ipynb", CHOICES, "ChatPanel(agent)")
+    panel, other = (page.locator(".nbagent-panel").nth(index) for index in (0, 1))
+    panel.get_by_role("button", name="2 tools").click()
+    panel.get_by_role("checkbox", name="run_code").uncheck()
+    panel.get_by_label("System prompt").fill("Be brief.")
+    panel.get_by_role("tab", name="Chat").click()
+    asks(page, "who")
+    other.get_by_role("log").get_by_text("('Be brief.', ['mean_by'])").wait_for()
+    expect(other.get_by_role("button", name="1 of 2 tools")).to_be_visible()
+    other.get_by_label("Model", exact=True).select_option("local")
+    expect(panel.get_by_label("Model", exact=True)).to_have_value(re.compile("^local:.+"))
+
+
+SPEED = """
+@tool
+def speed() -> str:
+    "How fast it is."
+    return "slow"
+"""
+TURN = """
+def turn(messages, tools):
+    return FunctionCall("speed", {}, "c") if messages[-1].role == "user" else messages[-1].text
+agent = Agent(ScriptedProvider(turn), tools=live)
+ChatPanel(agent)"""
+BUSY = "The kernel is busy with a cell"
+
+
+def test_beside_cells_that_redefine_a_tool_or_run_on(lab):
+    page = opened(lab, "beside.ipynb", SPEED + TURN)
+    wait = "import time, pathlib\nwhile not pathlib.Path('gate').exists(): time.sleep(0.01)"
+    asks(page, "how")
+    until_text(page, "slow")
+    for code in (SPEED.replace("slow", "fast"), "%%agent\nhow now"):
+        run_new_cell(page, code)
+    until(page, "() => [...document.querySelectorAll('.jp-Cell')].at(-1).innerText.includes('fast')")
+    run_new_cell(page, "import asyncio\nawait asyncio.sleep(3600)")
+    asks(page, "and meanwhile")
+    until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 3")
+    assert page.locator(".nbagent-log").inner_text().count("fast") >= 2
+    assert page.locator(".jp-Cell").last.inner_text().startswith("[*]")
+    lab.command(page, "notebook:interrupt-kernel")
+    until(page, "() => document.body.innerText.includes('CancelledError')")
+    run_new_cell(page, wait)
+    until_text(page, BUSY)
+    (lab.folder / "gate").touch()
+    until(page, "([text]) => !document.querySelector('.nbagent-panel').innerText.includes(text)", BUSY)
 
 
 def test_stop_retry_and_the_reader_s_place(lab):
@@ -136,7 +221,7 @@ def test_deny_in_the_panel_and_ask_from_a_cell(lab):
     )
     asks(page, "clean")
     until_text(page, "asks to run")
-    assert page.get_by_role("button", name="Deny", exact=True).count() == 2  # two panels, one question
+    expect(page.get_by_role("button", name="Deny", exact=True)).to_have_count(2)  # two panels, one question
     page.get_by_role("button", name="Deny", exact=True).last.click()
     until_text(page, "Then not.")
     assert page.get_by_role("button", name="Deny", exact=True).count() == 0
@@ -148,18 +233,26 @@ def test_deny_in_the_panel_and_ask_from_a_cell(lab):
 
 
 def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
-    page = opened(
-        lab, "reload.ipynb", "agent = script('first answer', 'second answer')\nChatPanel(agent)", "agent._p = 1"
-    )
+    code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer')\nChatPanel(agent)"
+    page = opened(lab, "reload.ipynb", code)
     asks(page, "one")
     until_text(page, "first answer")
+    run_new_cell(page, "%%agent\nin a cell")
+    until(page, "() => document.querySelectorAll('.nbagent-foot').length == 3")  # two in the panel, one in the cell
     lab.command(page, "docmanager:save")
     saved = lab.folder / "reload.ipynb"
     until(page, "() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
     bundle = nbformat.read(saved, 4).cells[1].outputs[0].data
     assert {"text/html", "text/plain"} <= bundle.keys()
+    asks(page, "two")
+    until_text(page, "word word")
     page.reload()
     page.locator(".nbagent-input textarea").first.wait_for(timeout=60_000)
     until_text(page, "first answer")
-    asks(page, "two")
-    until_text(page, "second answer")
+    length = page.evaluate("document.querySelector('.nbagent-log').innerText.length")
+    until(page, "([n]) => document.querySelector('.nbagent-log').innerText.length > n", length)  # it goes on
+    page.get_by_role("button", name="Stop", exact=True).click()
+    until_text(page, "Interrupted.")
+    asks(page, "three")
+    until_text(page, "last answer")
+    assert "from a cell" in page.locator(".jp-Cell").last.inner_text()

@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from jupyter_client.kernelspec import KernelSpecManager
@@ -40,6 +41,19 @@ class Gated(LLMProvider):
         yield Text(self.second)
         yield LLMResponse(self.first + self.second, None, "stop")
 '''
+
+
+def python() -> str:
+    """The Python of the kernels that are tested."""
+    return os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
+
+
+def write_spec(folder: Path) -> None:
+    """Make a kernel named `tested` below this folder, which may be on JUPYTER_PATH."""
+    spec = folder / "kernels" / "tested"
+    spec.mkdir(parents=True)
+    argv = [python(), "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
 
 
 @dataclass
@@ -92,23 +106,16 @@ class Cell:
         return "\n".join(self.reply["content"].get("traceback", []))
 
 
-def specify(folder: Path) -> None:
-    """Write the specification of the kernel that is to be tested, `tested`, below the folder."""
-    spec = folder / "kernels" / "tested"
-    spec.mkdir(parents=True)
-    python = os.environ.get("NBAGENT_TEST_KERNEL", sys.executable)
-    argv = [python, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "tested", "language": "python"}))
-
-
 class Kernel:
     """Starts with `with Kernel(tmp_path) as kernel:`; the extension is loaded and PRELUDE has run."""
 
     def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
-        specify(folder)
+        write_spec(folder)
         specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
         # not TCP: before the kernel takes its ports, another process of the tests may have them
-        self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs, transport="ipc")
+        self._sockets = TemporaryDirectory(prefix="kernel")
+        where = {"transport": "ipc", "ip": f"{self._sockets.name}/socket"}
+        self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs, **where)
         self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}
         self._cells: dict[str, Cell] = {}
         #: What was published in answer to something else than a cell, such as a click.
@@ -126,6 +133,7 @@ class Kernel:
     def __exit__(self, *_: object) -> None:
         self.client.stop_channels()
         self._manager.shutdown_kernel()  # gently, so that its coverage is written
+        self._sockets.cleanup()
 
     def send(self, code: str, allow_stdin: bool = True, cell_id: str | None = None) -> Cell:
         """Queue a cell, of a notebook's cell with this id; does not wait."""

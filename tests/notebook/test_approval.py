@@ -53,7 +53,7 @@ def asked_by_buttons(kernel):
 
 def test_run(kernel):
     if (cell := asked_by_buttons(kernel)) is not None:
-        click(kernel, cell, "Run")
+        click(kernel, cell, "Approve")
         kernel.wait(cell)
         assert any("approved: wipe(table=" in text.get("text/plain", "") for text in cell.displays)
     assert values(kernel) == "[('cities', 3)]"
@@ -75,7 +75,7 @@ def test_edit_and_run(kernel):
         area = kernel.widget(cell, _model_name="TextareaModel")
         for text in ("{", "[1]", '{"table": "rivers", "rows": 1}'):
             kernel.tell(area, method="update", state={"value": text}, buffer_paths=[])
-            click(kernel, cell, "Run")
+            click(kernel, cell, "Approve")
         kernel.wait(cell)
         told = [m["content"]["data"].get("state", {}) for m in kernel.elsewhere if m["msg_type"] == "comm_msg"]
         said = [state["value"] for state in told if "value" in state]
@@ -89,13 +89,13 @@ def test_interrupted_while_it_waits(kernel):
     if (cell := asked_by_buttons(kernel)) is not None:
         kernel.interrupt()
         assert kernel.wait(cell).error == "KeyboardInterrupt"
-        click_late = kernel.widget(cell, _model_name="ButtonModel", description="Run")
+        click_late = kernel.widget(cell, _model_name="ButtonModel", description="Approve")
         kernel.tell(click_late, method="custom", content={"event": "click"})
         assert values(kernel) == "[]"
         kernel.run(WIPE)
         again = kernel.send("%%agent\nwipe")
         shown(kernel, again)
-        click(kernel, again, "Run")
+        click(kernel, again, "Approve")
         kernel.wait(again)
         assert values(kernel) == "[('cities', 3)]"
 

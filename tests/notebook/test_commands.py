@@ -1,5 +1,7 @@
 """`%agent COMMAND` and the kernel tools in a real kernel."""
 
+import re
+
 import pytest
 from kernels import Kernel
 
@@ -50,19 +52,69 @@ def calls(kernel, name, /, **arguments):
     return ok(kernel.run("print(result.content)")).stdout.rstrip("\n")
 
 
+def offered(kernel):
+    return ok(kernel.run("agent.offered_tools()")).result
+
+
 def test_tools_are_added_and_dropped(kernel):
     table = ok(kernel.run("%agent tools add area shop.price")).result
     assert "Area of a rectangle." in table
     assert "Price of an item." in table
-    assert ok(kernel.run("agent.function_registry.names()")).result == "['area', 'shop_price']"
+    assert offered(kernel) == "['area', 'shop_price']"
     assert calls(kernel, "shop_price", item="tea") == "9.5"
     ok(kernel.run("def area(width: float) -> float:\n    return -width"))
     assert calls(kernel, "area", width=2) == "-2.0"
     ok(kernel.run("%agent tools drop area"))
-    assert (
-        ok(kernel.run("%agent tools").__class__ and kernel.run("agent.function_registry.names()")).result
-        == "['shop_price']"
+    assert offered(kernel) == "['shop_price']"
+    ok(kernel.run("shop = Shop()\nshop.price = lambda item: 8.5"))
+    ok(kernel.run("%agent tools add shop.price area"))
+    assert offered(kernel) == "['area', 'shop_price']"
+    assert calls(kernel, "shop_price", item="tea") == "8.5"
+
+
+def test_the_table_says_what_is_on_where_it_is_from_and_whether_it_asks(kernel):
+    code = "@tool(approve=True)\ndef wipe(table: str = 'a<b') -> None:\n    'Delete <i>rows</i>.\\n\\nFor good.'"
+    cell = ok(kernel.run(f"agent = Agent(tools=nbagent.live)\n{code}"))
+    ok(
+        kernel.run(
+            "@tool(approve=lambda path: path > 'm')\ndef write(path: str) -> None: ...\nfrom textwrap import dedent"
+        )
     )
+    ok(kernel.run("agent.register_tool('given', 'By schema.', {'properties': {'x': {}, 'y': {}}}, lambda x, y: x)"))
+    shown = ok(kernel.run("%agent tools add dedent")).of("execute_result")[-1]["data"]
+    line = next(line for line in shown["text/plain"].splitlines() if line.startswith("wipe"))
+    count = cell.of("execute_input")[-1]["execution_count"]
+    assert re.split(r"\s{2,}", line) == [
+        "wipe", "● on", "(table: str = 'a<b') -> None", "Delete <i>rows</i>.", "always", f"In[{count}]",
+    ]  # fmt: skip
+    assert re.search(r"write .*\(path: str\) -> None .*depends", shown["text/plain"])
+    assert re.search(r"given .*\(x, y\) .*no ", shown["text/plain"])
+    assert re.search(r"dedent .*textwrap\.py", shown["text/plain"])
+    assert ">Delete &lt;i&gt;rows&lt;/i&gt;.<" in shown["text/html"]
+    assert "wipe(table: str = &#x27;a&lt;b&#x27;) -&gt; None" in shown["text/html"]
+    ok(kernel.run("dropped = %agent tools drop wipe"))
+    assert ok(kernel.run("dropped.frame['on'].tolist()")).result == "[False, True, True, True]"
+    assert "○ off" in ok(kernel.run("dropped")).result
+    ok(kernel.run("%agent tools drop write given dedent"))
+    assert "No tools" in ok(kernel.run("agent = Agent()\n%agent tools")).result
+
+
+def test_what_was_switched_off_comes_back_as_it_was(kernel):
+    ok(kernel.run("agent = Agent(tools=nbagent.live)\n@tool(approve=True)\ndef wipe(n: int) -> int:\n    return n"))
+    ok(kernel.run("other = Agent(tools=nbagent.live)\n%agent tools drop wipe"))
+    assert ok(kernel.run("agent.offered_tools(), other.offered_tools()")).result == "([], ['wipe'])"
+    ok(kernel.run("agent.provider = asked = ScriptedProvider(['a', 'b'])"))
+    ok(kernel.run("%%agent\nx"))
+    ok(kernel.run("%%agent -t wipe\nx"))
+    assert ok(kernel.run("[[f['name'] for f in r[1] or []] for r in asked.requests]")).result == "[[], ['wipe']]"
+    ok(kernel.run("def wipe(n: int) -> int:\n    return -n"))
+    ok(kernel.run("%agent tools add wipe"))
+    assert ok(kernel.run("agent.function_registry.get_function('wipe').approve")).result == "True"
+    assert calls(kernel, "wipe", n=3) == "-3"
+    ok(kernel.run("plain = nbagent.FunctionRegistry(); plain.register('wipe', '', lambda n: n, approve=True)"))
+    ok(kernel.run("agent = Agent(function_registry=plain)\n%agent tools add wipe"))
+    assert ok(kernel.run("plain.get_function('wipe').approve")).result == "True"
+    assert calls(kernel, "wipe", n=3) == "-3"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +127,9 @@ def test_tools_are_added_and_dropped(kernel):
         ("tools drop area", "area is no tool of this agent; its tools are none"),
         ("model", "%agent model VENDOR[:MODEL]"),
         ("model nobody", "Unknown provider 'nobody'"),
+        ("tools drop kernel nothing", "nothing is no tool of this agent"),
+        ("nest", "%agent nest on | off; it is off"),
+        ("stop nobody", "nobody is no agent; there are agent"),
         ("key nobody", "where VENDOR is one of openai, claude"),
         ("save", "%agent save FILE"),
         ("load missing.json", "No such file"),
@@ -90,14 +145,14 @@ def test_usage_is_explained(kernel, line, said):
 
 def test_conversations_are_saved_and_loaded(kernel, tmp_path):
     ok(kernel.run("agent.provider = ScriptedProvider(['one', 'two'])\nresult = agent.chat_sync('first')"))
-    ok(kernel.run(f"%agent save {tmp_path}/talk.json"))
+    ok(kernel.run(f"%agent save '{tmp_path}/our talk.json'"))
     ok(kernel.run("%agent new"))
     assert ok(kernel.run("len(agent.conversation_history)")).result == "0"
-    ok(kernel.run(f"%agent load {tmp_path}/talk.json"))
+    ok(kernel.run(f"%agent load {tmp_path}/our talk.json"))
     assert ok(kernel.run("[m.text for m in agent.conversation_history]")).result == "['first', 'one']"
 
 
-def test_a_key_is_typed_and_stays_out_of_the_outputs(kernel):
+def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kernel):
     ok(kernel.run("import os; _ = os.environ.pop('ANTHROPIC_API_KEY', None)"))
     cell = kernel.send("%agent key claude")
     question = kernel.client.get_stdin_msg(timeout=30)["content"]
@@ -105,15 +160,107 @@ def test_a_key_is_typed_and_stays_out_of_the_outputs(kernel):
     kernel.client.input("sk-typed-secret")
     ok(kernel.wait(cell))
     assert "sk-typed-secret" not in str(cell.messages)
-    assert ok(kernel.run("os.environ.pop('ANTHROPIC_API_KEY') == 'sk-typed-secret'")).result == "True"
+    assert ok(kernel.run("'sk-typed-secret' in str(os.environ)")).result == "False"
+    assert ok(kernel.run("nbagent.create_provider('claude').secrets")).result == "['sk-typed-secret']"
+    ok(kernel.run("from nbagent.providers.keys import keys; keys.forget('ANTHROPIC_API_KEY')"))
 
 
-def test_the_last_error_is_explained(kernel):
-    ok(kernel.run("agent.provider = asked = ScriptedProvider(['You divided by zero.'])"))
-    assert kernel.run("1 / 0").status == "error"
-    cell = ok(kernel.run("%agent fix"))
-    assert "You divided by zero." in cell.text
-    assert "ZeroDivisionError" in ok(kernel.run("asked.requests[0][0][-1].text")).result
+COLAB = """
+import sys, types
+from nbagent.providers.catalog import CATALOG
+from nbagent.providers.keys import keys
+for row in CATALOG.values():
+    for name in row.key_vars: os.environ.pop(name, None)
+secrets = {"DASHSCOPE_API_KEY": "sk-from-colab"}
+for name in ("google", "google.colab", "google.colab.userdata"): sys.modules[name] = types.ModuleType(name)
+sys.modules["google.colab.userdata"].get = secrets.__getitem__
+"""
+
+
+def test_colabs_secrets_are_known_to_other_threads_once_the_extension_is_loaded(kernel):
+    ok(kernel.run(COLAB))
+    ask = "await asyncio.to_thread(lambda: nbagent.create_provider('qwen').secrets)"
+    assert ok(kernel.run(ask)).result == "[]"
+    ok(kernel.run("%reload_ext nbagent"))
+    assert ok(kernel.run(ask)).result == "['sk-from-colab']"
+    ok(kernel.run("for name in list(sys.modules):\n    if name.split('.')[0] == 'google': del sys.modules[name]"))
+    ok(kernel.run("keys._answers.clear()"))
+
+
+def test_a_broken_env_file_does_not_keep_the_extension_from_loading(kernel, tmp_path):
+    (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
+    ok(kernel.run(f"before = os.getcwd(); os.chdir({str(tmp_path)!r})"))
+    ok(kernel.run("%reload_ext nbagent"))
+    assert "is not UTF-8 text: correct it" in kernel.run("%agent model qwen").traceback
+    ok(kernel.run("os.chdir(before)"))
+
+
+@pytest.mark.parametrize(
+    ("cell", "sent"),
+    [
+        ("1 / 0", ["The cell:\n1 / 0\n", "ZeroDivisionError: division by zero"]),
+        ("def f():\n    return [][1]\nf()", ["in f\n    return [][1]", "IndexError"]),
+        ("x = (1 +", ["The cell:\nx = (1 +\n", "SyntaxError"]),
+        ("for x in y\n    pass", ["expected ':'"]),
+        ("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('outer') from e", ["KeyError: 'a'", "outer"]),
+        ("await asyncio.wait_for(asyncio.sleep(9), 0.01)", ["TimeoutError"]),
+    ],
+)
+def test_the_last_error_is_explained(kernel, cell, sent):
+    ok(kernel.run("agent.provider = asked = ScriptedProvider([RuntimeError('no network'), 'Like so.'])"))
+    assert kernel.run(cell).status == "error"
+    assert kernel.run("%agent fxi").status == "error"
+    assert kernel.run("%agent fix").error == "RuntimeError"
+    assert "Like so." in ok(kernel.run("%agent fix")).text
+    text = ok(kernel.run("print(asked.requests[-1][0][-1].text)")).stdout
+    for part in sent:
+        assert part in text
+    assert "nbagent/" not in text
+    assert "run_code(self" not in text
+
+
+def test_without_an_error_there_is_nothing_to_explain(kernel):
+    ok(kernel.run("from nbagent.notebook.last_error import last_error; import sys\nlast_error.__init__()"))
+    ok(kernel.run("sys.last_exc = sys.last_value = None"))
+    for _ in range(2):  # the refusal is an error, too
+        refused = kernel.run("%agent fix")
+        assert "no cell has failed yet" in str(refused.messages)
+    ok(kernel.run("sys.last_value = KeyError('from before the extension was loaded')"))
+    ok(kernel.run("agent.provider = asked = ScriptedProvider(['.'])\n%agent fix"))
+    assert "from before" in ok(kernel.run("print(asked.requests[-1][0][-1].text)")).stdout
+
+
+def test_background_runs_are_stopped(kernel):
+    assert ok(kernel.run("%agent stop")).stdout == "Nothing to stop.\n"
+    ok(kernel.run("import threading\nslow = Agent(Gated('begun', 'never')); other = Agent(Gated('begun', 'never'))"))
+    ok(kernel.run("tasks = [asyncio.create_task(slow.chat(q)) for q in 'ab'] + [asyncio.create_task(other.chat('c'))]"))
+    ok(kernel.run("while not (slow.conversation_history and other.conversation_history): await asyncio.sleep(0.01)"))
+    assert ok(kernel.run("%agent stop slow")).stdout == "2 runs stopped.\n"
+    ok(kernel.run("_ = await asyncio.wait(tasks[:2])"))
+    assert ok(kernel.run("[task.done() and task.cancelled() for task in tasks]")).result == "[True, True, False]"
+    assert ok(kernel.run("%agent stop")).stdout == "1 run stopped.\n"
+    ok(kernel.run("_ = await asyncio.wait(tasks)"))
+    assert ok(kernel.run("slow.trace.runs['status'].tolist()")).result == "['interrupted']"
+    assert ok(kernel.run("%agent stop")).stdout == "Nothing to stop.\n"
+
+
+def test_runs_of_panels_are_stopped_and_the_next_question_works(kernel):
+    ok(kernel.run("inner = Agent(Gated('begun', 'never'))\npanel = nbagent.ChatPanel(inner); panel.ask('a')"))
+    ok(kernel.run("while len(inner.conversation_history) < 2: await asyncio.sleep(0.01)"))
+    assert ok(kernel.run("%agent stop")).stdout == "1 run stopped.\n"
+    ok(kernel.run("while inner.trace.runs['status'].tolist() != ['interrupted']: await asyncio.sleep(0.01)"))
+    ok(kernel.run("inner.provider = ScriptedProvider(['fine'])"))
+    assert ok(kernel.run("inner.chat_sync('b').content")).result == "'fine'"
+    ok(kernel.run("panel.close()"))
+
+
+def test_nesting_is_refused_where_it_loses_cells(kernel):
+    if ok(kernel.run("import ipykernel; ipykernel.version_info[0] >= 7")).result == "True":
+        refused = kernel.run("%agent nest on")
+        assert "loses queued cells and clicks under nest-asyncio" in str(refused.messages)
+        assert "Write `await` in the cell" in str(refused.messages)
+        assert ok(kernel.run("hasattr(asyncio, '_nest_patched')")).result == "False"
+        ok(kernel.run("%agent nest off"))
 
 
 def test_models_and_help(kernel):

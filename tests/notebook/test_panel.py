@@ -74,7 +74,7 @@ class Panel:
         self.kernel.tell(self.find(**wanted), method="update", state=value, buffer_paths=[])
 
     def type(self, text):
-        self.set({"value": text}, tooltip="Your question")
+        self.set({"value": text}, description="Your question")
 
     def ask(self, text):
         self.type(text)
@@ -98,6 +98,13 @@ def kernel(one_kernel):
     one_kernel.elsewhere.clear()
     assert one_kernel.run("for name in nbagent.live.names(): nbagent.live.unregister(name)").status == "ok"
     return one_kernel
+
+
+@pytest.fixture
+def clicking(kernel):
+    """A kernel that takes clicks while a cell runs."""
+    if kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result != "True":
+        pytest.skip("kernels before ipykernel 7 take clicks between cells only")
 
 
 def script(kernel, *turns, options=""):
@@ -137,12 +144,27 @@ def test_enter_sends_and_a_backslash_breaks_the_line(kernel):
     panel.until(lambda: panel.find(value="one\n"))
     panel.type("one\ntwo\n")
     panel.until_text("'ONE\\nTWO'")
-    assert panel.find(tooltip="Your question", value="")
+    assert panel.find(description="Your question", value="")
     panel.type("a pasted text that is longer than what one types\n")  # waits for a person
     panel.type("")
     panel.ask("three")
     panel.until_text("'THREE'")
     assert history(kernel).count("'user'") == 2
+
+
+def test_the_script_in_the_page_tells_what_to_send(kernel):
+    script(kernel, "'a'", "'b'")
+    panel = Panel(kernel)
+    page = panel.find(_model_name="AnyModel")
+    kernel.tell(page, method="custom", content={"ready": True})
+    panel.until(lambda: panel.find(placeholder="Ask, or Shift-Enter for a new line"))
+    panel.type("one")
+    panel.type("one\n")  # by Shift-Enter: nothing is sent
+    panel.type("one\ntwo")
+    kernel.tell(page, method="custom", content={"ask": "one\ntwo"})
+    panel.type("")
+    panel.until(lambda: panel.states()[page]["said"] == "a")
+    assert history(kernel) == "[('user', 'one\\ntwo'), ('assistant', 'a')]"
 
 
 def test_stop_keeps_the_text_so_far(kernel, tmp_path):
@@ -160,7 +182,7 @@ def test_stop_keeps_the_text_so_far(kernel, tmp_path):
     assert kernel.run("agent.trace.runs['status'].tolist()").result == "['interrupted', 'ok']"
 
 
-def test_a_question_waits_for_the_run_of_a_cell(kernel, tmp_path):
+def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
     gate = tmp_path / "gate"
     kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
     panel = Panel(kernel)
@@ -228,7 +250,7 @@ def test_the_last_question_can_be_edited(kernel):
         panel.until(lambda: panel.find(description="Edit"))
     panel.until_text("two", "b")
     panel.click("Edit")
-    panel.until(lambda: panel.find(tooltip="Your question", value="two"))
+    panel.until(lambda: panel.find(description="Your question", value="two"))
     panel.until_text("to be asked anew")
     panel.ask("three")
     panel.until_text("three", "c")
@@ -250,7 +272,7 @@ call = FunctionCall('wipe', {'table': 'cities', 'rows': 3}, 'c')
 @pytest.mark.parametrize(
     ("button", "wiped", "approval"),
     [
-        ("Run", "[('cities', 3)]", "approved"),
+        ("Approve", "[('cities', 3)]", "approved"),
         ("Deny", "[]", "denied"),
         ("Edit", "[('rivers', 1)]", "edited"),
         ("Stop", "[]", "interrupted"),
@@ -264,9 +286,9 @@ def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
     panel.until_text("wipe asks to run", 'table = "cities"')
     panel.click(button)
     if button == "Edit":
-        panel.until(lambda: panel.find(_model_name="TextareaModel", description="", rows=4))
-        panel.set({"value": json.dumps({"table": "rivers", "rows": 1})}, _model_name="TextareaModel", rows=4)
-        panel.click("Run")
+        panel.until(lambda: panel.find(description="Arguments, as JSON"))
+        panel.set({"value": json.dumps({"table": "rivers", "rows": 1})}, description="Arguments, as JSON")
+        panel.click("Approve")
     panel.until_text("Interrupted." if button == "Stop" else "done")
     assert "asks to run" not in panel.text
     assert kernel.run("wiped").result == wiped
@@ -283,7 +305,7 @@ def test_model_tools_and_prompt(kernel):
     panel = Panel(kernel)
     panel.tab("Setup")
     panel.set({"value": False}, description="wipe")
-    panel.set({"value": "Be brief."}, tooltip="System prompt")
+    panel.set({"value": "Be brief."}, description="System prompt")
     panel.tab("Chat")
     panel.ask("who")
     panel.until_text("('Be brief.', ['add'])")

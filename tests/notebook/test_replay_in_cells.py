@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from kernels import PRELUDE, TIMEOUT, specify
+from kernels import PRELUDE, TIMEOUT, write_spec
 from nbclient import NotebookClient
 from nbformat import v4
 
@@ -51,7 +51,7 @@ def executed(folder: Path, provider: str, tape: str) -> list[bytes]:
 
 
 def test_a_notebook_replayed_twice_shows_the_same_byte_for_byte(tmp_path, monkeypatch):
-    specify(tmp_path)
+    write_spec(tmp_path)
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     path = str(tmp_path / "run.jsonl")
     recorded = executed(tmp_path / "recorded", SCRIPT, f"nbagent.record({path!r})")

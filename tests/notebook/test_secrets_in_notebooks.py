@@ -5,7 +5,7 @@ import re
 
 import nbformat
 import pytest
-from kernels import TIMEOUT, specify
+from kernels import TIMEOUT, write_spec
 from nbclient import NotebookClient
 from nbformat import v4
 from secret_forms import ARGUMENT, HEADER, KEYS, VENDORS, Echo, address, assert_clean
@@ -39,7 +39,7 @@ LAST = [
 
 
 async def test_no_key_is_in_a_saved_notebook(tmp_path, monkeypatch):
-    specify(tmp_path)
+    write_spec(tmp_path)
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     async with Echo() as server:
         codes = [FIRST, "import os"]

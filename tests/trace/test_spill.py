@@ -38,7 +38,7 @@ def assert_same(one: dict[str, pd.DataFrame], other: dict[str, pd.DataFrame]) ->
 
 def in_memory(trace: Trace, table: str) -> int:
     kept = trace._tables[table]
-    return len(kept.rows) + kept.settled - kept._spilled
+    return len(kept) - sum(count for count, _ in kept._spilled)
 
 
 async def test_tables_are_whole_after_rows_moved_to_the_file(tmp_path):
@@ -172,7 +172,7 @@ turns = [FunctionCall("say", {"text": "x" * 3_000}, str(n)) for n in range(30)]
 def say(text: str) -> str:
     """Says it."""
     if len(trace.tool_calls) == 30:
-        print(trace._tables["tool_calls"]._spilled, flush=True)
+        print(sum(count for count, _ in trace._tables["tool_calls"]._spilled), flush=True)
         time.sleep(600)
     return text
 
@@ -193,3 +193,9 @@ def test_a_killed_process_leaves_its_turns_and_no_temporary_file(tmp_path):
     assert loaded.tool_calls["result_text"].str.len().tolist() == [3_000] * 29  # the 30th was running
     assert loaded.calls["finish_reason"].tolist()[:29] == ["tool_calls"] * 29
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize("size", ["100 MB", -1, 1.5, True])
+def test_a_limit_is_a_number_of_bytes(size):
+    with pytest.raises(ConfigurationError, match="max_bytes"):
+        Trace(max_bytes=size)

@@ -1,0 +1,88 @@
+"""The same notebook in JupyterLab, Notebook 7 and Voila, and as nbconvert's page without a network."""
+
+import json
+import os
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+
+pytestmark = pytest.mark.browser
+
+SETUP = """%load_ext nbagent
+from nbagent import Agent, ChatPanel, FunctionCall, ScriptedProvider, live, tool
+ran = []
+@tool(approve=True)
+def wipe(table: str) -> str:
+    ran.append(table)
+    return "gone"
+def made(answer="**Gentoo** are heaviest. "):
+    turns = [FunctionCall("wipe", {"table": "cities"}, "a"), answer * 20, "slow " * 500]
+    return Agent(ScriptedProvider(turns, delay=0.02), tools=live)
+agent, endless, other = made(), made("slow " * 500), made()"""
+ASKS = "() => document.querySelector('.nbagent-panel').innerText.includes('asks to run')"
+ANSWERED = "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 1"
+
+
+def asks_in_panel(page):
+    """A question in the panel, whose tool is approved there."""
+    box = page.locator(".nbagent-input textarea").first
+    box.wait_for(timeout=60_000)
+    box.press_sequentially("wipe it", delay=20)
+    box.press("Enter")
+    page.wait_for_function(ASKS, timeout=30_000)
+    page.locator(".nbagent-panel button", has_text="Approve").first.click()
+    page.wait_for_function(ANSWERED, timeout=30_000)
+
+
+@pytest.mark.parametrize("path", ["lab/tree", "notebooks"], ids=["JupyterLab 4", "Notebook 7"])
+def test_a_notebook(lab, path):
+    name = path.replace("/", "-") + ".ipynb"
+    lab.write(name, [SETUP, "%%agent\nwipe it", "ChatPanel(other)", "%%agent endless -t wipe\ngo"])
+    page = lab.visit(f"{path}/{name}")
+    lab.wait_for_kernel(page)
+    lab.command(page, "notebook:run-all-cells")
+    page.locator(".nbagent-ask button", has_text="Approve").first.click(timeout=60_000)
+    streams = "() => document.querySelector('.nbagent:not(.nbagent-ask)').innerText.includes('heaviest')"
+    page.wait_for_function(f"({streams})() && !document.querySelector('.nbagent-foot')", timeout=30_000)
+    page.wait_for_selector(".nbagent-foot", timeout=30_000)
+    page.locator(".nbagent-ask button", has_text="Deny").first.click(timeout=30_000)
+    page.wait_for_function("() => document.body.innerText.includes('slow slow')", timeout=30_000)
+    lab.command(page, "kernelmenu:interrupt")
+    page.wait_for_function("() => document.body.innerText.includes('Interrupted.')", timeout=30_000)
+    asks_in_panel(page)
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    cells = nbformat.read(lab.folder / name, 4).cells
+    answers = [output for output in cells[1].outputs if "heaviest" in str(output)]
+    assert len(answers) == 1, "the updates of a display are one output"
+    assert "[scripted" in answers[0].data["text/plain"]
+    assert "approved: wipe(" in json.dumps(cells[1].outputs)
+
+
+def test_voila(lab):
+    lab.write("app.ipynb", [SETUP, "%%agent\nwipe it", "ChatPanel(other)"])
+    page = lab.visit("voila/render/app.ipynb")
+    asks_in_panel(page)
+    page.locator(".nbagent-input textarea").first.fill("go on")
+    page.locator(".nbagent-panel button", has_text="Send").click()
+    page.wait_for_function("() => document.body.innerText.includes('slow slow')", timeout=30_000)
+    page.locator(".nbagent-panel button", has_text="Stop").click()
+    page.wait_for_function("() => document.body.innerText.includes('Interrupted.')", timeout=30_000)
+    cell = page.locator(".nbagent").first.inner_text()
+    assert "denied" in cell, "nobody can answer a cell there"
+    assert "Gentoo are heaviest." in cell
+
+
+def test_nbconvert_without_a_network(lab, monkeypatch):
+    cells = [nbformat.v4.new_code_cell(cell) for cell in (SETUP, "%%agent\nwipe it", "ChatPanel(agent)")]
+    environment = {**os.environ, "IPYTHONDIR": str(lab.folder / "ipython")}
+    made = NotebookClient(nbformat.v4.new_notebook(cells=cells), kernel_name="python3", store_widget_state=False)
+    page_text, _ = HTMLExporter().from_notebook_node(made.execute(env=environment))
+    (lab.folder / "page.html").write_text(page_text)
+    page = lab.visit_file(lab.folder / "page.html")
+    for place in (0, 1):
+        assert "Gentoo are heaviest." in page.locator(".nbagent").nth(place).inner_text()
+        assert page.locator(".nbagent").nth(place).is_visible()
+    page.locator(".nbagent summary").first.click()
+    assert "not approved" in page.locator(".nbagent details[open]").first.inner_text()

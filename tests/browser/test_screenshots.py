@@ -1,0 +1,140 @@
+"""The cell, the panel with an open tool call and the Trace tab in both themes: the pictures of the README.
+
+`make pictures` keeps them. The data, the tools and the plot are real; what the model says is a script.
+"""
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+DATA = Path(__file__).parents[2] / "notebooks" / "data" / "penguins.csv"
+
+SETUP = f"""%load_ext nbagent
+import asyncio
+import json
+from typing import Literal
+import matplotlib.pyplot as plt
+import pandas as pd
+from nbagent import Agent, ChatPanel, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage, live, tool
+
+penguins = pd.read_csv({str(DATA)!r})
+Group = Literal["species", "island", "sex"]
+
+@tool
+def mean_by(column: Literal["bill_length_mm", "body_mass_g"], group: Group) -> dict:
+    "Mean of a column for each value of a group."
+    return penguins.groupby(group)[column].mean().round(1).to_dict()
+
+@tool
+def count_by(group: Group) -> dict:
+    "Rows for each value of a group."
+    return penguins[group].value_counts().to_dict()
+
+@tool(approve=True)
+def run_code(code: str) -> str:
+    "Run code in the notebook."
+    exec(code, globals())
+    return str(clean.shape)
+
+@tool
+def plot_by(column: str, group: str) -> str:
+    "Plot the means of a column."
+    clean.groupby(group)[column].mean().plot.barh(color="#818cf8", figsize=(5, 1.3))
+    return "drawn"
+"""
+SCRIPT = '''
+class Claude(ScriptedProvider):
+    "Says what the script says, at Claude's pace and prices."
+    vendor = "claude"
+
+heaviest = """**Gentoo** penguins are heaviest, on average **1,343 g** more than Chinstrap.
+
+| species | mean body mass (g) | n |
+|---|--:|--:|
+| Gentoo | 5,076.0 | 123 |
+| Chinstrap | 3,733.1 | 68 |
+| Adelie | 3,700.7 | 151 |
+"""
+def calls(*made, thinking="", used=Usage()):
+    made = [FunctionCall(name, arguments, f"{name}{used}") for name, arguments in made]
+    return LLMResponse("", made, "tool_calls", {"thinking": thinking, "usage": used})
+def says(text, used):
+    return LLMResponse(text, None, "stop", {"usage": used})
+mass = {"column": "body_mass_g", "group": "species"}
+code = {"code": 'clean = penguins.dropna(subset=["sex"])'}
+turns = iter([
+    calls(("mean_by", mass), ("count_by", {"group": "specie"}), thinking="By species, then.", used=Usage(604, 43, 490)),
+    says(heaviest, Usage(790, 86, 604)),
+    calls(("run_code", code), thinking="First the rows.", used=Usage(1020, 61, 790)),
+    calls(("plot_by", mass), used=Usage(1130, 48, 1020)),
+    says("Dropped 11 of 344 rows. **Gentoo** first, the others close together.", Usage(1240, 33, 1130)),
+])
+async def turn(messages, functions):
+    await asyncio.sleep(0.25)
+    return next(turns)
+agent = Agent(Claude(turn, model="claude-sonnet-5", delay=0.005), tools=live, limits=Limits(max_cost=0.02))'''
+
+
+def luminance(colour):
+    """Relative luminance of a CSS colour, as WCAG defines it."""
+    red, green, blue = (
+        v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4
+        for v in (int(part) / 255 for part in colour.strip("rgba()").split(",")[:3])
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(text, behind):
+    """Between two colours: from 1 to 21."""
+    dark, light = sorted([luminance(text), luminance(behind)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+#: Of each visible element: its text, the text's colour, and the colour behind it.
+COLOURS = """elements => elements.filter(e => e.offsetParent && !e.disabled).map(element => {
+    let behind = element;
+    while (/, 0(\\.\\d+)?\\)/.test(getComputedStyle(behind).backgroundColor)) behind = behind.parentElement;
+    return [element.innerText, getComputedStyle(element).color, getComputedStyle(behind).backgroundColor];
+})"""
+TEXTS = "button, select, p, summary code, small, th, td, h4, textarea, .nbagent-you, .nbagent-meter"
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_a_conversation(lab, picture, theme):
+    name = theme.split()[-1].lower()
+    question = "%%agent\nWhich species is heaviest, and by how much?"
+    page = lab.open(f"talk-{name}.ipynb", [SETUP + SCRIPT, question, "ChatPanel(agent, height='430px')"], theme)
+    lab.command(page, "notebook:run-all-cells")
+    panel = page.locator(".nbagent-panel")
+    panel.get_by_label("Your question").wait_for(timeout=60_000)
+    cell = page.locator(".jp-Cell").nth(1)
+    assert cell.locator("details").count() == 3  # thinking, two calls
+    assert cell.locator("details[open]").count() == 0
+    assert cell.locator("table tbody tr").count() == 3
+    assert "arguments invalid, sent back" in cell.inner_text()
+    cell.locator("summary").nth(1).click()
+    assert "5076.0" in cell.locator("details[open]").inner_text()
+    panel.get_by_label("Your question").fill("Drop the rows without a sex, then plot mass by species.")
+    picture(cell, f"cell-{name}")
+    panel.get_by_label("Your question").press("Enter")
+    panel.get_by_text("asks to run in your kernel").wait_for()
+    panel.locator("summary").last.click()
+    assert "arguments" in panel.locator("details[open]").inner_text()
+    picture(panel, f"panel-{name}")
+    panel.get_by_role("button", name="Approve").click()
+    panel.get_by_role("log").get_by_text("Dropped 11 of 344 rows.").wait_for()
+    assert panel.locator("img").count() == 1
+    assert panel.locator("details[open]").count() == 1  # what the reader opened stays open
+    panel.get_by_role("tab", name="Trace").click()
+    panel.locator(".nbagent-timeline b").nth(6).wait_for()
+    assert panel.locator(".nbagent-timeline > span").all_inner_texts()[:3] == [
+        "claude-sonnet-5",
+        "mean_by()",
+        "count_by()",
+    ]
+    colours = page.locator(f".nbagent-panel :is({TEXTS}), .jp-Cell .nbagent :is({TEXTS})").evaluate_all(COLOURS)
+    assert len(colours) > 50
+    assert not [each for each in colours if contrast(*each[1:]) < 4.5]
+    picture(panel, f"trace-{name}")

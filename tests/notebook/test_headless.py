@@ -1,0 +1,79 @@
+"""Hosts without a person: nbclient, papermill, nbconvert. Each answer is saved once, approval is denied."""
+
+import json
+
+import nbformat
+import papermill
+import pytest
+from kernels import write_spec
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),  # the hosts' own
+]
+
+SETUP = """%load_ext nbagent
+from nbagent import Agent, ChatPanel, FunctionCall, ScriptedProvider, live, tool
+ran = []
+@tool
+def mean_by(group: str) -> dict:
+    return {"Gentoo": 5076.0}
+@tool(approve=True)
+def wipe() -> None:
+    ran.append(1)
+turns = [FunctionCall("mean_by", {"group": "species"}, "a"), "**Gentoo** are heaviest. " * 50]
+turns += [FunctionCall("wipe", {}, "b"), "It was denied."]
+agent = Agent(ScriptedProvider(turns, delay=0.001), tools=live)"""
+CELLS = [SETUP, "%%agent\nWhich is heaviest?", "%%agent\nwipe it", "assert not ran", "ChatPanel(agent)"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    write_spec(tmp_path)
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def notebook(*cells):
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    made.metadata["kernelspec"] = {"name": "tested", "display_name": "tested", "language": "python"}
+    return made
+
+
+def test_nbclient_saves_each_answer_once_and_nbconvert_shows_it_without_a_network(folder):
+    executed = NotebookClient(notebook(*CELLS), kernel_name="tested", timeout=60).execute()
+    answer, denied, _, panel = (cell.outputs for cell in executed.cells[1:])
+    assert [[output.output_type for output in outputs] for outputs in (answer, denied)] == [["display_data"]] * 2
+    assert set(answer[0].data) == {"text/html", "text/plain"}
+    assert "▸ mean_by" in answer[0].data["text/plain"]
+    assert "denied" in denied[0].data["text/html"]
+    assert "It was denied." in panel[0].data["text/plain"]
+    executed.metadata.pop("widgets", None)  # what store_widget_state=False leaves out
+    page, _ = HTMLExporter().from_notebook_node(executed)
+    assert page.count("<strong>Gentoo</strong> are heaviest.") == 2 * 50, "in the cell, and in the panel's output"
+    assert "It was denied." in page
+
+
+def test_papermill_puts_parameters_into_the_question_and_stops_at_a_failure(folder):
+    parameters = nbformat.v4.new_code_cell("species = 'none'", metadata={"tags": ["parameters"]})
+    asked = notebook(
+        "%load_ext nbagent\nfrom nbagent import Agent, ScriptedProvider\n"
+        "def answer(messages, functions):\n    if len(messages) > 2: raise RuntimeError('down')\n"
+        "    return messages[-1].text.upper()\nagent = Agent(ScriptedProvider(answer))",
+        "%%agent\nHow heavy is {species}?",
+        "%%agent\nagain",
+        "print('not reached')",
+    )
+    asked.cells.insert(0, parameters)
+    nbformat.write(asked, "in.ipynb")
+    options = {"parameters": {"species": "Gentoo"}, "kernel_name": "tested", "progress_bar": False}
+    with pytest.raises(papermill.PapermillExecutionError, match="RuntimeError"):
+        papermill.execute_notebook("in.ipynb", "out.ipynb", **options)
+    saved = json.loads((folder / "out.ipynb").read_text())
+    texts = ["".join(str(cell["outputs"])) for cell in saved["cells"] if cell["cell_type"] == "code"]
+    assert any("HOW HEAVY IS GENTOO?" in text for text in texts)
+    assert "not reached" not in str(texts)

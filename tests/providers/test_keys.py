@@ -1,0 +1,165 @@
+"""Where keys are found, in which order, and where they don't get."""
+
+import os
+import sys
+import threading
+import types
+
+import pytest
+
+from nbagent.errors import AuthenticationError, ConfigurationError
+from nbagent.providers import create_provider, keys, resolve
+from nbagent.providers.catalog import CATALOG
+from nbagent.providers.keys import KeyRing
+
+NAME = "DEEPSEEK_API_KEY"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory whose parent is the project; no key of the machine's."""
+    for row in CATALOG.values():
+        for name in row.key_vars:
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("NBAGENT_MODEL", raising=False)
+    monkeypatch.setattr(keys, "keys", KeyRing())
+    monkeypatch.setattr("nbagent.providers.catalog.keys", keys.keys)
+    inner = tmp_path / "project" / "notebooks"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    return inner
+
+
+@pytest.fixture
+def colab(monkeypatch):
+    """What Colab's kernel brings: a module that asks the browser."""
+
+    class NotebookAccessError(Exception):
+        pass
+
+    class SecretNotFoundError(Exception):
+        pass
+
+    class TimeoutException(Exception):  # noqa: N818  its name there
+        pass
+
+    userdata = types.ModuleType("google.colab.userdata")
+    userdata.secrets, userdata.asked = {NAME: "from-colab", "OPENAI_API_KEY": NotebookAccessError}, []
+
+    def get(name):
+        userdata.asked.append(name)
+        answer = userdata.secrets.get(name, SecretNotFoundError)
+        if isinstance(answer, str):
+            return answer
+        raise answer(name)
+
+    userdata.get, userdata.Timeout = get, TimeoutException
+    for name in ("google", "google.colab"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, "google.colab.userdata", userdata)
+    return userdata
+
+
+def found(name=NAME):
+    return keys.keys.find([name])
+
+
+def test_the_order_of_the_places(folder, colab, monkeypatch):
+    assert found() == "from-colab"
+    (folder.parent / ".env").write_text(f"{NAME}=from-file\n")
+    assert found() == "from-file"
+    monkeypatch.setenv(NAME, "from-environment")
+    assert found() == "from-environment"
+    keys.keys.keep(NAME, "typed")
+    assert found() == "typed"
+    assert create_provider("deepseek", api_key="given").secrets[0] == "given"
+    assert create_provider("deepseek").secrets == ["typed"]
+    keys.keys.forget(NAME)
+    assert found() == "from-environment"
+
+
+def test_a_file_is_read_again_when_it_changes_and_the_nearest_one_counts(folder):
+    assert found() is None
+    far, near = folder.parent / ".env", folder / ".env"
+    far.write_text(f"export {NAME}='from far'  # a comment\nDASHSCOPE_API_KEY=\n")
+    assert found() == "from far"
+    assert found("DASHSCOPE_API_KEY") is None
+    far.write_text(f"{NAME}=changed\n")
+    assert found() == "changed"
+    near.write_text("OTHER=1\n")
+    assert found() is None
+    near.unlink()
+    far.unlink()
+    assert found() is None
+
+
+def test_the_vendor_of_a_key_in_a_file_is_the_default_and_its_address_is_not_taken(folder):
+    assert resolve(None).vendor == "local"
+    (folder / ".env").write_text(f"{NAME}=sk-12345678\nDEEPSEEK_BASE_URL=http://evil.example\nNBAGENT_MODEL=ollama\n")
+    provider = resolve(None)
+    assert provider.vendor == "deepseek"
+    assert "evil" not in provider.base_url
+    provider.check()
+
+
+def test_found_keys_stay_out_of_the_environment_and_of_reprs(folder, colab):
+    (folder / ".env").write_text("DASHSCOPE_API_KEY=sk-in-the-file\n")
+    keys.keys.keep("OPENAI_API_KEY", "sk-typed-here")
+    assert [found(name) for name in ("OPENAI_API_KEY", "DASHSCOPE_API_KEY", NAME)] == [
+        "sk-typed-here", "sk-in-the-file", "from-colab",
+    ]  # fmt: skip
+    everything = " ".join([*os.environ, *os.environ.values(), repr(keys.keys), repr(create_provider("qwen"))])
+    assert "sk-typed-here" not in everything
+    assert "sk-in-the-file" not in everything
+    assert "from-colab" not in everything
+
+
+def test_colab_is_asked_once_for_what_it_has_and_not_at_once_again_for_what_it_has_not(folder, colab, monkeypatch):
+    assert [found(), found(), found("OPENAI_API_KEY"), found("OPENAI_API_KEY")] == ["from-colab"] * 2 + [None] * 2
+    assert colab.asked == [NAME, "OPENAI_API_KEY"]
+    colab.secrets["OPENAI_API_KEY"] = "granted"
+    monkeypatch.setattr(keys, "ASK_AGAIN", 0.0)
+    keys.keys._answers["OPENAI_API_KEY"] = ("", 0.0)  # as if the time were over
+    assert found("OPENAI_API_KEY") == "granted"
+
+
+def test_colab_without_its_own_page_is_asked_once(folder, colab):
+    colab.secrets[NAME] = colab.Timeout
+    keys.keys._answers.clear()
+    assert [found(), found()] == [None, None]
+    assert keys.keys._answers[NAME][1] == float("inf")
+    assert colab.asked == [NAME]
+
+
+def test_other_threads_do_not_wait_for_the_browser(folder, colab):
+    answers = []
+
+    def ask():
+        answers.append(found())
+
+    for _ in range(2):
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        found()
+    assert answers == [None, "from-colab"]
+    assert colab.asked == [NAME]
+
+
+def test_trouble_with_files(folder, monkeypatch):
+    (folder / ".env").write_bytes(f"{NAME}=M\xfcller".encode("latin-1"))
+    with pytest.raises(ConfigurationError, match="is not UTF-8 text"):
+        found()
+    (folder / ".env").unlink()
+    (folder / ".env").mkdir()
+    assert found() is None
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert found() is None
+
+
+async def test_a_missing_key_is_explained(folder):
+    with pytest.raises(AuthenticationError, match=r"DEEPSEEK_API_KEY is neither set nor in a \.env file.*%agent key"):
+        await create_provider("deepseek").chat([])

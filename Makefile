@@ -31,14 +31,15 @@ export JUPYTER_PREFER_ENV_PATH := 1
 PULL := $(BIN)/nbagent pull >/dev/null
 
 # Tests and the demo use the embedded model, never a key from the environment.
-demo test test-all coverage notebook bench: export NBAGENT_MODEL := local
+demo test test-all coverage notebook bench bench-browser: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-all coverage lint types bench bench-peers notebook pictures format hooks clean
+.PHONY: help demo lab test test-all coverage lint types bench bench-browser bench-peers notebook pictures format hooks \
+  clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.demo ## run the quickstart notebook in a real kernel, with the embedded model, and print its story
 	@$(PULL)
@@ -90,6 +91,9 @@ bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, th
 	@$(BIN)/python tests/benchmarks/long_conversation.py
 	@echo
 	@$(BIN)/python tests/benchmarks/peers/run.py
+
+bench-browser: $(VENV)/.browser ## measure what a streamed answer costs JupyterLab in Chromium: fails on a miss
+	@$(BIN)/python tests/benchmarks/frontend.py
 
 bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent libraries, which it installs (minutes)
 	@$(BIN)/python tests/benchmarks/peers/run.py --peers --rounds 3

@@ -15,8 +15,8 @@ LANGUAGES = {
     **dict.fromkeys(("javascript", "js"), "javascript"),
     **{name: name for name in ("json", "sql", "toml", "yaml", "r")},
 }
-#: Longer code stays plain: it is read anew whenever it grows.
-MOST_CHARS = 20_000
+#: Longer code stays plain: it is read anew whenever it grows, and hostile code takes a time that grows with its square.
+MOST_CHARS = 4_000
 
 #: A token of this type, or of one below it, has this class; the first that fits counts.
 _CLASSES = {

@@ -3,20 +3,27 @@
 Nothing that a model or a tool said is ever raw HTML: Markdown is rendered with HTML and images switched off, then
 cleaned against a short list of tags. Everything else is escaped. An image that a model made is in the page as data. The
 style uses the host's theme variables, with fallbacks, and the page reads well where it is stripped.
+
+Hosts typeset what looks like TeX in an output. Formulas of an answer are welcome, but not TeX commands that make links,
+styles or definitions, which would hold for the whole notebook; everything else is marked as no TeX.
 """
 
 from __future__ import annotations
 
 import html
 import json
+import re
 from functools import lru_cache
 from typing import Any
 
 from nbagent.core import highlight
 from nbagent.core.messages import well_formed
+from nbagent.core.visible import escaped, visible
 
-#: Longer Markdown is shown as plain text: parsing time grows with hostile nesting.
+#: Longer Markdown, or with more marks in it, is shown as plain text: parsing time grows with hostile nesting.
 MAX_MARKDOWN = 200_000
+MAX_MARKS = 10_000
+_MARKS = "[*_<|~&"
 #: Characters of growing Markdown from which on its first blocks are kept as they are.
 SETTLE = 1_500
 #: Characters of a tool's result that a display shows; the trace has the whole.
@@ -26,7 +33,16 @@ _TAGS = {
     "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
     "s", "a", "table", "thead", "tbody", "tr", "th", "td", "span",
 }  # fmt: skip
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "code": {"class"}}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}}
+#: Links lead to the web, and never to what a server on this machine would do.
+_LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
+_TEX_COMMAND = re.compile(
+    r"\\(?=(href|url|class|cssId|style|data|bbox|mmlToken|require|unicode|[gex]?def|let|(re)?newcommand"
+    r"|(re)?newenvironment|DeclareMathOperator|DeclarePairedDelimiters?|(re)?newtagform|usetagform)(?![a-zA-Z]))"
+)
+_DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
+#: The class of what no host should typeset, as MathJax 2 and 3 know it.
+NO_TEX = "tex2jax_ignore mathjax_ignore"
 
 #: Colours and fonts: the host's, else ours.
 LINE = "var(--jp-border-color2, var(--vscode-panel-border, #e5e7eb))"
@@ -53,12 +69,19 @@ white-space: nowrap}}
 word-break: normal; background: none; max-height: 24em; overflow: auto}}
 .nbagent summary > .nbagent-quiet {{flex: none}}
 .nbagent .nbagent-plain {{white-space: pre-wrap; overflow-wrap: anywhere}}
+.nbagent.nbagent .nbagent-body table {{font-size: 12px; margin: 0 0 6px; border-collapse: collapse}}
+.nbagent.nbagent .nbagent-body tr {{background: none}}
+.nbagent.nbagent .nbagent-body :is(td, th) {{padding: 2px 14px 2px 0; border: 0; border-bottom: 1px solid {LINE}}}
+.nbagent.nbagent > pre {{font: 12px/1.5 {CODE}; background: {CARD}; padding: 8px 12px; margin: 8px 0; \
+border-radius: 6px; overflow-x: auto; color: inherit}}
+.nbagent.nbagent > pre > code {{background: none; padding: 0}}
 .nbagent img {{max-width: 100%; height: auto}}
 .nbagent.nbagent > table {{border-collapse: collapse; margin: 8px 0; font-size: 13px}}
 .nbagent.nbagent > table :is(tr, td, th) {{background: none; border: 0; text-align: left}}
 .nbagent.nbagent > table :is(td, th) {{padding: 4px 18px 4px 0; border-bottom: 1px solid {LINE}; \
 font-variant-numeric: tabular-nums}}
 .nbagent.nbagent > table th {{color: {MUTED}; font-weight: 500}}
+.nbagent.nbagent .nbagent-body :is(td, th) {{text-align: left}} .nbagent.nbagent .n {{text-align: right}}
 .nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
 .nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
 font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
@@ -70,11 +93,21 @@ font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
 def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "highlight": highlight.highlighted}).enable(
-        ["table", "strikethrough"]
-    )
-    parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {escape(tokens[i].content)}]")
+    options = {"html": False, "linkify": False, "highlight": highlight.highlighted}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
+    parser.add_render_rule("text", lambda self, tokens, i, options, env: _untypeset(tokens[i].content))
+    parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {_untypeset(tokens[i].content)}]")
     return parser
+
+
+def _untypeset(text: str) -> str:
+    """Escaped text in which TeX commands that do more than to write a formula are split, so that they do nothing."""
+    return _TEX_COMMAND.sub(r"<span>\\</span>", html.escape(text))
+
+
+def _is_markdown(text: str) -> bool:
+    return len(text) <= MAX_MARKDOWN and sum(map(text.count, _MARKS)) <= MAX_MARKS
 
 
 def safe_html(text: str) -> str:
@@ -85,23 +118,24 @@ def safe_html(text: str) -> str:
     """
     import nh3
 
-    text = well_formed(text)
-    if len(text) > MAX_MARKDOWN:
+    if not _is_markdown(text):
         return f"<pre>{escape(text)}</pre>"
-    return nh3.clean(
-        _markdown().render(text),
+    cleaned = nh3.clean(
+        _markdown().render(legible(text)),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         allowed_classes={"span": highlight.CLASSES},
         filter_style_properties={"text-align"},  # how Markdown tables align their columns
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
     )
+    return visible(cleaned)  # `&#x202e;` is a character only now
 
 
 def parsed(text: str) -> list[Any]:
     """The blocks of Markdown, as markdown-it's tokens; none where it is too long."""
-    return [] if len(text) > MAX_MARKDOWN else list(_markdown().parse(well_formed(text)))
+    return [] if not _is_markdown(text) else list(_markdown().parse(well_formed(text)))
 
 
 def plain_text(text: str) -> str:
@@ -116,7 +150,7 @@ def plain_text(text: str) -> str:
 
 def as_typed(text: str) -> str:
     """Text as HTML with its own line breaks, and nothing else made of it."""
-    return f'<div class="nbagent-plain">{escape(text)}</div>'
+    return f'<div class="nbagent-plain {NO_TEX}">{escape(text)}</div>'
 
 
 def settled(text: str) -> int:
@@ -127,7 +161,7 @@ def settled(text: str) -> int:
     >>> settled("one paragraph\\n\\n" * 200 + "the last") == len("one paragraph\\n\\n" * 200)
     True
     """
-    if not SETTLE <= len(text) <= MAX_MARKDOWN or "\r" in text:
+    if len(text) < SETTLE or "\r" in text or not _is_markdown(text):
         return 0
     starts = [token.map[0] for token in _markdown().parse(text) if token.map and token.level == 0]
     return sum(len(line) + 1 for line in text.split("\n")[: starts[-1]]) if starts else 0
@@ -135,7 +169,12 @@ def settled(text: str) -> int:
 
 def escape(text: str) -> str:
     """Any text as the text of an HTML element or attribute."""
-    return html.escape(well_formed(text), quote=True)
+    return html.escape(legible(text), quote=True)
+
+
+def legible(text: str) -> str:
+    """Any text so that it can be sent, and shows what it is."""
+    return visible(well_formed(text))
 
 
 def picture(media_type: str, base64_data: str, caption: str) -> str:
@@ -146,12 +185,19 @@ def picture(media_type: str, base64_data: str, caption: str) -> str:
 def details(summary: str, side: str, body: str) -> str:
     """A collapsed block. All three are HTML already."""
     side = f'<span class="nbagent-side">{side}</span>' if side else ""
-    return f'<details><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
+    return (
+        f'<details class="{NO_TEX}"><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
+    )
+
+
+def quiet(text: str) -> str:
+    """A line beside what is said: a state, a note."""
+    return f'<div class="nbagent-quiet {NO_TEX}">{escape(text)}</div>' if text else ""
 
 
 def labelled(label: str, text: str) -> str:
     """A small heading and preformatted text under it."""
-    return f"<small>{escape(label)}</small><pre>{escape(preview(text))}</pre>"
+    return f"<small>{escape(label)}</small><pre>{html.escape(legible(preview(text)), quote=False)}</pre>"
 
 
 def preview(text: str, limit: int = PREVIEW, see: str = ": see agent.trace.tool_calls") -> str:
@@ -161,20 +207,25 @@ def preview(text: str, limit: int = PREVIEW, see: str = ": see agent.trace.tool_
     return f"{text[:limit]}… ({len(text) - limit:,} more characters{see})"
 
 
-def as_json(value: Any) -> str:
-    """JSON text for people."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+def as_json(value: Any, indent: int | None = None) -> str:
+    """JSON text for people; characters that hide or reorder others are written as `\\uXXXX`."""
+    return escaped(well_formed(json.dumps(value, ensure_ascii=False, default=str, indent=indent)))
 
 
 def signature(name: str, arguments: dict[str, Any] | None) -> str:
     """`mean_by(column="body_mass_g")`: a call as one would type it, values shortened."""
-    parts = [f"{key}={_short(value)}" for key, value in (arguments or {}).items()]
-    return f"{name}({', '.join(parts)})"
+    parts = [f"{shortened(key, 60)}={shortened(as_json(value), 60)}" for key, value in (arguments or {}).items()]
+    return f"{shortened(name, 100)}({shortened(', '.join(parts), 1_000)})"
 
 
-def _short(value: Any, limit: int = 60) -> str:
-    text = as_json(value)
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning and an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def has_definitions(text: str) -> bool:
+    """Whether Markdown says somewhere where the links go that are used elsewhere in it."""
+    return _DEFINITION.search(text) is not None and _is_markdown(text)
 
 
 def duration(seconds: float) -> str:
@@ -186,6 +237,7 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def page(body: str) -> str:
-    """One output: the style, and a container that it applies to."""
-    return f'{STYLE}<div class="nbagent">{body}</div>'
+def page(body: str, *, formulas: bool = True) -> str:
+    """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for."""
+    classes = "nbagent" if formulas else f"nbagent {NO_TEX}"
+    return f'{STYLE}<div class="{classes}">{body}</div>'

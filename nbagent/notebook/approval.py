@@ -72,7 +72,7 @@ class Question:
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
         self._title = widgets.HTML(self._asks(_as_text(call.arguments)))
         self._arguments = widgets.Textarea(
-            json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str),
+            render.as_json(call.arguments, indent=2),
             rows=min(10, 2 + len(call.arguments)),
             layout=widgets.Layout(width="auto", display="none"),
             description="Arguments, as JSON",
@@ -111,7 +111,7 @@ class Question:
             said = ""
         finally:
             text = f"{said}: {render.signature(self._call.name, arguments)}" if said else ""
-            page = render.page(f'<div class="nbagent-quiet">{render.escape(text)}</div>') if said else ""
+            page = render.page(render.quiet(text)) if said else ""
             handle.update({"text/plain": text, "text/html": page}, raw=True)
             self.close()
         return answer

@@ -24,6 +24,7 @@ from nbagent.core import events, render
 from nbagent.core.background import run_sync
 from nbagent.core.messages import LLMMessage
 from nbagent.core.stream import AgentStream
+from nbagent.core.visible import visible
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
@@ -279,7 +280,7 @@ class AgentMagics(Magics):
 
 def _readable(error: E) -> E:
     """The same error, which the cell shows as one readable block instead of a traceback through our code."""
-    text = f": {error}" if str(error) else ""
+    text = f": {visible(str(error))}" if str(error) else ""
     lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
     error.__dict__["_render_traceback_"] = lambda: lines
     return error

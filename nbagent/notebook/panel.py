@@ -202,4 +202,5 @@ class ChatPanel(widgets.VBox):
         history = list(self.agent.conversation_history)
         said = static_html(history) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
         text = static_text(history)
-        return {**bundle, "text/html": PANEL_STYLE + render.page(said), "text/plain": f"{self!r}\n\n{text}".strip()}
+        page = PANEL_STYLE + render.page(said, formulas=True)
+        return {**bundle, "text/html": page, "text/plain": f"{self!r}\n\n{text}".strip()}

@@ -13,7 +13,7 @@ import ipywidgets as widgets
 from nbagent.core import events, render
 from nbagent.core.events import Event
 from nbagent.core.images import Image, described, note
-from nbagent.core.messages import LLMMessage, LLMResponse, well_formed
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
 from nbagent.notebook.view import Throttle, Transcript
 
 log = logging.getLogger("nbagent")
@@ -98,7 +98,7 @@ class Entry:
             log.exception("the transcript can't be shown as HTML")
             pieces = [f"<pre>{render.escape(self.transcript.plain())}</pre>"]
         if self.waiting:
-            pieces.append(f'<div class="nbagent-quiet">{render.escape(self.waiting)}</div>')
+            pieces.append(render.quiet(self.waiting))
         sent = 0
         for index, piece in enumerate(pieces):
             page = f'<div class="nbagent">{piece}</div>'
@@ -175,7 +175,8 @@ def transcript_of(turn: Sequence[LLMMessage]) -> Transcript:
                 transcript.interrupted()
         elif message.role == "tool":
             about = {"tool_call_id": message.tool_call_id, "is_error": message.is_error, "duration_s": None}
-            transcript.feed(events.ToolResult(described(message.content), message.name, metadata=about))
+            outcome = ToolOutcome(FunctionCall(message.name or "", {}), message.content)
+            transcript.feed(events.ToolResult(described(message.content), message.name, None, about, outcome))
     transcript.feed(events.Done())
     return transcript
 
@@ -206,4 +207,4 @@ def static_text(messages: Sequence[LLMMessage]) -> str:
     for turn in turns(messages):
         asked = [f"> {turn[0].text}"] if turn[0].role == "user" else []
         said.append("\n".join([*asked, transcript_of(turn).plain()]).rstrip())
-    return well_formed("\n\n".join(said))
+    return render.legible("\n\n".join(said))

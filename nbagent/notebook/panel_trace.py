@@ -81,4 +81,4 @@ def _rows(frame: Any) -> str:
         return NOTHING
     shown = frame.shown()
     known = shown.astype(object).where(shown.notna(), "–")
-    return str(known.to_html(max_rows=20, escape=True, border=0))
+    return render.legible(known.to_html(max_rows=20, escape=True, border=0))

@@ -16,7 +16,8 @@ from typing import Any
 from nbagent.core import events, render
 from nbagent.core.events import Event
 from nbagent.core.images import Image, note
-from nbagent.core.messages import LLMResponse, Usage, well_formed
+from nbagent.core.messages import LLMResponse, Usage
+from nbagent.notebook.tool_call import picture, pictures, tool_call_html
 
 log = logging.getLogger("nbagent")
 
@@ -24,8 +25,12 @@ log = logging.getLogger("nbagent")
 INTERVAL = 1 / 15
 #: Seconds without painting for each second of it: Markdown can be made to take long.
 PAUSE = 4
-#: Characters of HTML a second that a display may send while it streams.
-BYTES_PER_SECOND = 60_000
+#: Characters a second that a display may send while it streams, and those of a message around what is shown.
+BYTES_PER_SECOND, OVERHEAD = 32_000, 800
+#: Characters of plain text in an update: those who see it have the whole of it at the end.
+PLAIN = 1_000
+#: Characters of thinking that a display shows; the trace has the whole.
+THINKING = 20_000
 
 
 @dataclass(slots=True)
@@ -175,25 +180,45 @@ class Transcript:
             self._footer.append(self.note)
 
     def html(self) -> str:
-        """The whole transcript as one safe HTML page fragment."""
-        return render.page("".join([*map(self._segment_html, self.segments), self._closing_html()]))
+        """The whole transcript as one safe HTML page fragment.
+
+        Images are in it once the run is over: until then everything is sent again with each update.
+        """
+        said = [segment.text for segment in self.segments if segment.kind == "text"]
+        formulas = any("$" in text or "\\" in text for text in said)
+        return render.page("".join(self._shown(images=self.over)), formulas=formulas)
 
     def parts(self) -> list[str]:
         """The same in pieces, without the style: as the run goes on only the last ones change."""
-        pieces = [piece for segment in self.segments for piece in self._pieces(segment)]
+        return self._shown(images=True)
+
+    def _shown(self, *, images: bool) -> list[str]:
+        pieces = [piece for segment in self.segments for piece in self._pieces(segment, images)]
         return [*pieces, closing] if (closing := self._closing_html()) else pieces
 
-    def _pieces(self, segment: Segment) -> list[str]:
-        if segment.image is not None:
-            return [_picture(segment.image, segment.text)]
-        if segment.kind != "text":
-            return [self._segment_html(segment)]
+    def _pieces(self, segment: Segment, images: bool) -> list[str]:
+        if segment.kind == "text":
+            pieces = self._text_pieces(segment)
+            folded = '<span class="nbagent-quiet">Answer</span>'
+            return [render.details(folded, "", "".join(pieces))] if segment.is_folded else pieces
+        if segment.kind == "image":
+            return [_image_html(segment, images)]
+        if segment.html is None:
+            made = self._tool_html(segment) if segment.kind == "tool" else self._thinking_html(segment)
+            if (segment is self.segments[-1] or segment.kind == "tool") and not segment.result and not self.over:
+                return [made]
+            segment.html = made
+        return [segment.html, *(pictures(segment.result) if images else [])]
+
+    def _text_pieces(self, segment: Segment) -> list[str]:
         while cut := render.settled(segment.text[segment.settled_chars :]):
             self._settle(segment, cut)
         rest = segment.text[segment.settled_chars :]
         if self.over or segment is not self.segments[-1]:
             self._settle(segment, len(rest))
             rest = ""
+            if len(segment.settled) > 1 and render.has_definitions(segment.text):
+                segment.settled[:] = [self._as_html(segment.text)]
         return [*segment.settled, self._as_html(rest)] if rest else segment.settled
 
     def _settle(self, segment: Segment, chars: int) -> None:
@@ -202,15 +227,11 @@ class Transcript:
             segment.settled.append(self._as_html(segment.text[begin : segment.settled_chars]))
 
     def _closing_html(self) -> str:
-        parts = []
-        if self.status:
-            parts.append(f'<div class="nbagent-quiet">{render.escape(self.status)}…</div>')
-        if self._ending:
-            parts.append(f'<div class="nbagent-quiet">{render.escape(self._ending)}</div>')
+        closing = render.quiet(f"{self.status}…" if self.status else "") + render.quiet(self._ending)
         if self._footer:
             spans = "".join(f"<span>{render.escape(item)}</span>" for item in self._footer)
-            parts.append(f'<div class="nbagent-foot">{spans}</div>')
-        return "".join(parts)
+            closing += f'<div class="nbagent-foot {render.NO_TEX}">{spans}</div>'
+        return closing
 
     def plain(self) -> str:
         """The same as readable text, for terminals and for hosts without HTML."""
@@ -225,64 +246,24 @@ class Transcript:
         lines += [line for line in (f"{self.status}…" if self.status else "", self._ending) if line]
         if self._footer:
             lines.append(f"[{' · '.join(self._footer)}]")
-        return well_formed("\n".join(lines))
-
-    def _segment_html(self, segment: Segment) -> str:
-        if segment.html is not None:
-            return segment.html
-        if segment.kind == "text":
-            made = self._as_html(segment.text)
-            if segment.is_folded:
-                made = render.details('<span class="nbagent-quiet">Answer</span>', "", made)
-        elif segment.kind == "thinking":
-            made = self._thinking_html(segment)
-        elif segment.kind == "image":
-            return self._image_html(segment)
-        else:
-            made = self._tool_html(segment)
-        if segment is not self.segments[-1] or self.over:
-            segment.html = made if segment.kind != "tool" or segment.result else None
-        return made
+        return render.legible("\n".join(lines))
 
     def _thinking_html(self, segment: Segment) -> str:
         took = f" for {segment.duration:.1f} s" if self.timings and (segment.duration or 0) >= 0.1 else ""
         head = "Thinking…" if segment.duration is None else f"Thought{took}"
-        body = f"<pre>{render.escape(segment.text)}</pre>"
+        body = f"<pre>{render.escape(render.preview(segment.text, THINKING, ': see agent.trace.thinking'))}</pre>"
         return render.details(f'<span class="nbagent-quiet">{head}</span>', "", body)
 
-    def _image_html(self, segment: Segment) -> str:
-        """The image itself once the run is over: until then everything is sent again with each update."""
-        if segment.image is not None and self.over:
-            return _picture(segment.image, segment.text)
-        return f'<div class="nbagent-quiet">{render.escape(segment.text)}</div>'
-
     def _tool_html(self, segment: Segment) -> str:
-        call, result = segment.event, segment.result
-        if call is None:
+        if segment.event is None:
             return ""
-        arguments = call.tool_arguments or {}
-        body = render.labelled("arguments", render.as_json(arguments))
-        side = "interrupted" if self.over else "running…"
-        if result is not None:
-            body += render.labelled("error" if result.metadata["is_error"] else "result", result.content)
-            side = self._tool_side(result)
-        title = f"<code>{render.escape(render.signature(call.tool_name or '', arguments))}</code>"
-        return render.details(title, side, body)
-
-    def _tool_side(self, result: events.ToolResult) -> str:
-        outcome = result.outcome
-        took = f" {render.duration(result.metadata['duration_s'])}" if self.timings else ""
-        if outcome is not None and not outcome.args_valid:
-            return '<span class="nbagent-bad">arguments invalid, sent back</span>'
-        if outcome is not None and outcome.denied:
-            return '<span class="nbagent-bad">denied</span>'
-        if result.metadata["is_error"]:
-            return f'<span class="nbagent-bad">✗ error</span>{took}'
-        return f'<span class="nbagent-ok">✓</span>{took}'
+        return tool_call_html(segment.event, segment.result, over=self.over, timings=self.timings)
 
 
-def _picture(image: Image, caption: str) -> str:
-    return render.picture(image.media_type, image.to_base64(), caption)
+def _image_html(segment: Segment, shown: bool) -> str:
+    if segment.image is not None and shown:
+        return picture(segment.image, segment.text)
+    return render.quiet(segment.text)
 
 
 class Throttle:
@@ -314,7 +295,7 @@ class Throttle:
         began = monotonic()
         size = self._paint()
         ended = monotonic()
-        self._next = ended + max(INTERVAL, size / BYTES_PER_SECOND, PAUSE * (ended - began))
+        self._next = ended + max(INTERVAL, (size + OVERHEAD) / BYTES_PER_SECOND, PAUSE * (ended - began))
 
 
 class CellView:
@@ -342,13 +323,15 @@ class CellView:
 
     def _paint(self) -> int:
         plain = self.transcript.plain()
+        if not self.transcript.over:
+            plain = render.shortened(plain, PLAIN)
         try:
             html = self.transcript.html()
         except Exception:  # whatever is wrong with the picture, the run must go on
             log.exception("the transcript can't be shown as HTML")
             html = f"<pre>{render.escape(plain)}</pre>"
         self._show({"text/html": html, "text/plain": plain})
-        return len(html)
+        return len(html) + len(plain)
 
 
 class TerminalView:
@@ -381,5 +364,5 @@ class TerminalView:
 
     def _write(self, text: str, end: str = "\n") -> None:
         lead = "\n" if self._open and end else ""
-        print(f"{lead}{text}", end=end, flush=True)  # noqa: T201  a terminal's display is its standard output
+        print(f"{lead}{render.legible(text)}", end=end, flush=True)  # noqa: T201  a terminal's display is its standard output
         self._open = not end

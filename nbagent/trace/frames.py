@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nbagent.core.messages import well_formed
+from nbagent.core.visible import visible
 from nbagent.trace.rows import Columns, Row
 from nbagent.trace.table import by_column
 
@@ -130,10 +131,11 @@ class TraceFrame(pd.DataFrame):
 
     def __repr__(self) -> str:
         text: str = self.shown().to_string(max_rows=ROWS, max_colwidth=TEXT_WIDTH, show_dimensions=len(self) > ROWS)
-        return text
+        return visible(text)
 
     def _repr_html_(self) -> str | None:
-        return self.shown().to_html(notebook=True, max_rows=ROWS)
+        html: str = self.shown().to_html(notebook=True, max_rows=ROWS, classes="tex2jax_ignore mathjax_ignore")
+        return visible(html)
 
 
 def build(table: str, rows: Sequence[Row]) -> TraceFrame:

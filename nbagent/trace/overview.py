@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from nbagent.core.visible import visible
 from nbagent.trace.rows import Row
 
-#: Models and tools that are named, the most used first.
-MOST_NAMES = 8
+#: Models and tools that are named, the most used first, and characters of such a name.
+MOST_NAMES, NAME_CHARS = 8, 60
 
 
 def overview(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
@@ -41,15 +42,15 @@ def overview(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
 
 def as_html(lines: Iterable[tuple[str, str]]) -> str:
     """The lines as a small table."""
+    left = 'style="text-align:left"'
     cells = "".join(
-        f'<tr><th style="text-align:left">{escape(label)}</th><td style="text-align:left">{escape(text)}</td></tr>'
-        for label, text in lines
+        f"<tr><th {left}>{escape(label)}</th><td {left}>{escape(visible(text))}</td></tr>" for label, text in lines
     )
-    return f"<table><caption>Trace</caption>{cells}</table>"
+    return f'<table class="tex2jax_ignore mathjax_ignore"><caption>Trace</caption>{cells}</table>'
 
 
 def _counted(names: Iterable[object]) -> str:
-    counts = Counter(map(str, names))
+    counts = Counter(str(name)[:NAME_CHARS] for name in names)
     most = counts.most_common(MOST_NAMES)
     more = [f"{len(counts) - len(most)} more"] if len(counts) > len(most) else []
     return f"{counts.total():,}: " + ", ".join([f"{name} ×{count:,}" for name, count in most] + more)

@@ -165,7 +165,7 @@ def tidy(ax: Axes, *sides: str) -> None:
 
 def shortened(name: str) -> str:
     """A name on one line of a picture or a text, cut where it is long: models can make up any name."""
-    name = " ".join(name.split())
+    name = "".join(filter(str.isprintable, " ".join(name.split())))
     return name if len(name) <= LABEL else name[: LABEL - 1] + "…"
 
 

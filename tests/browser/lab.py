@@ -11,6 +11,7 @@ import sys
 import time
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from playwright.sync_api import Page, Playwright, sync_playwright
@@ -109,6 +110,10 @@ class Lab:
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
 
+    def blank(self) -> Page:
+        """An empty page, in a context of its own."""
+        return self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
+
     def visit(self, path: str, options: str = "") -> Page:
         """A page of this server."""
         page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
@@ -122,21 +127,26 @@ class Lab:
         page.goto(path.as_uri(), wait_until="domcontentloaded")
         return page
 
-    def open(self, name: str, cells: list[str], theme: str = "JupyterLab Light", blocked: str = "") -> Page:
+    def open(
+        self, name: str, cells: list[str], theme: str = "JupyterLab Light", blocked: str = "", prepare: Any = None
+    ) -> Page:
         """The page with a new notebook of these code cells, in place of the one before; none has run.
 
-        Where addresses are `blocked`, a pattern, it is a page of its own.
+        Where addresses are `blocked`, a pattern, or `prepare(page)` is to be called first, it is a page of its own.
         """
         self.write(name, cells)
-        page = None if blocked else self._page
+        is_shared = not blocked and prepare is None
+        page = self._page if is_shared else None
         if page is None:
             page = self._context.new_page()
             if blocked:
                 page.route(blocked, lambda route: route.abort())
+            if prepare is not None:
+                prepare(page)
             page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
         else:
             page.evaluate(REPLACE, name)
-        if not blocked:
+        if is_shared:
             self._page = page
         self.wait_for_kernel(page)
         if page.locator("body").get_attribute("data-jp-theme-name") != theme:

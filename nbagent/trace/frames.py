@@ -69,8 +69,8 @@ COLUMNS: dict[str, dict[str, Dtype]] = {
     },
     # one row per block of a message
     "blocks": {
-        "block_id": TEXT, "message_id": TEXT, "index": COUNT, "type": _BLOCK, "name": TEXT, "text": TEXT, "chars": COUNT,
-        "signature": FLAG, "media_type": TEXT, "sha256": TEXT, "provider_data": TEXT, "call_id": TEXT,
+        "block_id": TEXT, "message_id": TEXT, "index": COUNT, "type": _BLOCK, "name": TEXT, "text": TEXT,
+        "chars": COUNT, "signature": FLAG, "media_type": TEXT, "sha256": TEXT, "provider_data": TEXT, "call_id": TEXT,
         "tool_call_id": TEXT,
     },
     # one row per tool call

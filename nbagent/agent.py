@@ -294,7 +294,7 @@ class Agent:
 
     def fork(self) -> Agent:
         """Another agent that goes on from this conversation: same provider and tools, its own history and trace."""
-        trace = Trace(record_http=self.trace.record_http)
+        trace = Trace(self.trace.record_http, self.trace.keep_results, self.trace.max_bytes)
         trace.observers += self.trace.observers
         other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy(), trace=trace)
         other.limits, other.temperature = self.limits, self.temperature

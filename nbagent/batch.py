@@ -13,7 +13,9 @@ import pandas as pd
 from nbagent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.core.messages import as_messages
-from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.core.render import NO_TEX
+from nbagent.core.visible import visible
+from nbagent.errors import ConfigurationError
 from nbagent.trace.frames import COUNT, REAL, TEXT
 from nbagent.trace.trace import Trace
 
@@ -26,8 +28,6 @@ COLUMNS = {
 }  # fmt: skip
 #: What is drawn and summed up, with the words for it.
 MEASURES = {"seconds": "seconds a prompt", "tokens": "tokens a prompt", "cost": "dollars a prompt"}
-#: Colours that stay apart for colour-blind readers, as in the other pictures.
-BAR, DOT = "#B8C9D9", "#0072B2"
 #: Rows of a display, characters of a value in it, and seconds until a progress bar appears.
 ROWS, WIDTH, BAR_AFTER_S = 60, 160, 1.0
 
@@ -74,38 +74,36 @@ class Comparison:
 
         >>> nbagent.compare({"small": small, "large": large}, prompts).plot()      # doctest: +SKIP
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise MissingDependencyError("pictures need matplotlib: pip install 'nbagent[plot]'") from None
+        from nbagent.trace.plots import COLOURS, subplots, tidy
+
         drawn = {name: words for name, words in MEASURES.items() if name == "seconds" or self.frame[name].any()}
         names, answered = list(self.frame["agent"].unique()), self._answered()
         size = (1.2 + 3.0 * len(drawn), 1.0 + 0.4 * max(len(names), 1))
-        _, grid = plt.subplots(1, len(drawn), figsize=size, layout="constrained", squeeze=False)
-        for ax, (measure, words) in zip(grid[0], drawn.items(), strict=True):
+        grid = list(subplots(len(drawn), figsize=size, squeeze=False)[0])
+        for ax, (measure, words) in zip(grid, drawn.items(), strict=True):
             for place, name in enumerate(names):
                 values = answered.loc[answered["agent"] == name, measure].dropna().astype(float)
                 if len(values):
-                    ax.barh(place, values.mean(), height=0.62, color=BAR)
-                    ax.plot(values, [place] * len(values), "o", color=DOT, alpha=0.6, markersize=5, clip_on=False)
-            ax.set(xlabel=words, ylim=(len(names) - 0.4, -0.6), yticks=range(len(names)))
-            ax.set_yticklabels(names if ax is grid[0][0] else [])
+                    ax.barh(place, values.mean(), height=0.62, color=COLOURS["waiting"])
+                    dots = {"color": COLOURS["model"], "alpha": 0.6, "markersize": 5, "clip_on": False}
+                    ax.plot(values, [place] * len(values), "o", **dots)
+            ax.set(xlabel=words, ylim=(len(names) - 0.4, -0.6))
+            ax.set_yticks(range(len(names)), names if ax is grid[0] else [""] * len(names), parse_math=False)
             ax.set_xlim(left=0)
-            ax.spines[["top", "right", "left"]].set_visible(False)
-            ax.tick_params(axis="y", length=0)
-        return list(grid[0])
+            tidy(ax, "left")
+        return grid
 
     def __repr__(self) -> str:
         shown = self._shown().to_string(max_rows=ROWS, max_colwidth=60, index=False)
-        return f"{_readable(self.summary()).to_string()}\n\n{shown}"
+        return visible(f"{_readable(self.summary()).to_string()}\n\n{shown}")
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the agents summed up, and what they answered."""
         with pd.option_context("display.max_colwidth", WIDTH):
-            shown = self._shown().to_html(notebook=True, max_rows=ROWS, index=False)
+            shown = self._shown().to_html(notebook=True, max_rows=ROWS, index=False, classes=NO_TEX)
         for cell in ("td", "th"):  # texts are read from the left
             shown = shown.replace(f"<{cell}>", f'<{cell} style="text-align: left">')
-        return f"{_readable(self.summary()).to_html(notebook=True)}\n{shown}"
+        return visible(f"{_readable(self.summary()).to_html(notebook=True, classes=NO_TEX)}\n{shown}")
 
     def _shown(self) -> pd.DataFrame:
         """No ids, and the column of errors only where there are any."""

@@ -16,6 +16,7 @@ from nbagent import (
     LLMResponse,
     ScriptedProvider,
     StreamingHandler,
+    Trace,
     Usage,
 )
 from nbagent.core.repair import repair
@@ -241,6 +242,11 @@ async def test_fork_goes_its_own_way():
     await other.chat("y")
     assert (len(agent.conversation_history), len(other.conversation_history)) == (2, 4)
     assert len(agent.trace.runs) == len(other.trace.runs) == 1
+
+
+def test_the_trace_of_a_fork_has_the_same_settings():
+    trace = Agent("local", trace=Trace(True, False, 5_000)).fork().trace
+    assert (trace.record_http, trace.keep_results, trace.max_bytes) == (True, False, 5_000)
 
 
 async def test_undo_and_clear():

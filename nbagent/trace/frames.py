@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from nbagent.core.messages import well_formed
+from nbagent.core.render import NO_TEX
 from nbagent.core.visible import visible
 from nbagent.trace.rows import Columns, Row
 from nbagent.trace.table import by_column
@@ -142,7 +143,7 @@ class TraceFrame(pd.DataFrame):
         return visible(text)
 
     def _repr_html_(self) -> str | None:
-        html: str = self.shown().to_html(notebook=True, max_rows=ROWS, classes="tex2jax_ignore mathjax_ignore")
+        html: str = self.shown().to_html(notebook=True, max_rows=ROWS, classes=NO_TEX)
         return visible(html)
 
 

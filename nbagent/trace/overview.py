@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from nbagent.core.render import NO_TEX
 from nbagent.core.visible import visible
 from nbagent.trace.rows import Row
 
@@ -46,7 +47,7 @@ def as_html(lines: Iterable[tuple[str, str]]) -> str:
     cells = "".join(
         f"<tr><th {left}>{escape(label)}</th><td {left}>{escape(visible(text))}</td></tr>" for label, text in lines
     )
-    return f'<table class="tex2jax_ignore mathjax_ignore"><caption>Trace</caption>{cells}</table>'
+    return f'<table class="{NO_TEX}"><caption>Trace</caption>{cells}</table>'
 
 
 def _counted(names: Iterable[object]) -> str:

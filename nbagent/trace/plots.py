@@ -71,7 +71,7 @@ def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Seque
     """See `Trace.plot_tools`; takes what `stats.tool_stats` and `stats.seconds_of` give."""
     given = axes is not None
     if axes is None:
-        axes = _subplots(2, figsize=(9.0, 1.3 + 0.27 * max(len(stats), 1)), sharey=True)
+        axes = subplots(2, figsize=(9.0, 1.3 + 0.27 * max(len(stats), 1)), sharey=True)
     left, right = axes
     from matplotlib.ticker import MaxNLocator
 
@@ -132,11 +132,12 @@ def _distributions(ax: Axes, seconds: Sequence[Sequence[float]]) -> None:
 
 def new_axes(width: float, height: float) -> Axes:
     """New axes of so many inches. In a notebook they display themselves at the end of the cell."""
-    ax: Axes = _subplots(1, figsize=(width, height))
+    ax: Axes = subplots(1, figsize=(width, height))
     return ax
 
 
-def _subplots(columns: int, **options: Any) -> Any:
+def subplots(columns: int, **options: Any) -> Any:
+    """So many axes side by side, as matplotlib's function of that name gives them."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:

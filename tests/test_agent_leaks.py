@@ -108,7 +108,7 @@ def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, way, runs):
     assert loop.run_until_complete(agent.chat(vendors.question()[1])).status == "ok"
     statuses = agent.trace.runs["status"].value_counts()
     assert statuses["interrupted"] > runs / 3
-    assert "running" not in statuses
+    assert statuses["running"] == 0
 
     loop.run_until_complete(asyncio.sleep(0))
     assert not asyncio.all_tasks(loop)

@@ -160,7 +160,8 @@ class LocalProvider(OpenSourceProvider):
                 end = event if "stop_type" in event else end
         if not end:
             raise IncompleteStreamError("the stream has no end", vendor=self.vendor, model=self.model_name)
-        usage = Usage(end.get("tokens_evaluated", 0), end.get("tokens_predicted", 0))
+        cached = end.get("timings", {}).get("cache_n", 0)
+        usage = Usage(end.get("tokens_evaluated", 0), end.get("tokens_predicted", 0), cache_read_tokens=cached)
         return Completion(text, usage, cut_off=end["stop_type"] == "limit" or bool(end.get("truncated")))
 
     async def _completion_events(self, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:

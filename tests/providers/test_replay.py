@@ -234,6 +234,8 @@ def test_wrong_settings_are_errors(path):
         nbagent.replay(path, speed=0)
     with pytest.raises(ConfigurationError, match="no such folder"):
         nbagent.record(path.parent / "none" / "run.jsonl").start()
+    with pytest.raises(ConfigurationError, match="it is a folder, name a file"):
+        nbagent.record(path.parent).start()
     path.write_text("hello\n")
     with pytest.raises(ConfigurationError, match="is no recording: line 1"):
         nbagent.replay(path).start()

@@ -168,14 +168,14 @@ class Trace(TraceTables):
         return Trace.explorer(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all tables to a file that `Trace.load`, or any other tool, reads; what the name ends with says which.
+        """Write the tables to a file that `Trace.load`, or any other tool, reads; what the name ends with says which.
 
         - `.sqlite`: one SQLite database
         - `.parquet`: a folder with one Parquet file for each table; needs `pip install 'nbagent[parquet]'`
         - `.jsonl`: one JSON object a line, `{"table": "runs", "n": 0, "row": {...}}`
 
-        The file is there whole or not at all. Values of tools are not part of it; a run that still goes on is saved as
-        far as it is.
+        The file is there whole or not at all. Values of tools are not part of it, nor `usage`, which sums up `calls`; a
+        run that still goes on is saved as far as it is.
         """
         from nbagent.trace import store
 

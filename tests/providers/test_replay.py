@@ -1,6 +1,7 @@
 """Recording what models answer and playing it again, exactly; the modes; what differs on a miss."""
 
 import json
+from pathlib import Path
 
 import pytest
 from decoding import SAMPLES, decode
@@ -225,6 +226,16 @@ async def test_mode_all_begins_anew_with_the_first_answer(path):
     with nbagent.replay(path, mode="all"):
         await Agent(ScriptedProvider(["new"])).chat("1")
     assert [line["response"]["content"] for line in lines(path)[1:]] == ["new"]
+
+
+def test_the_example_of_the_readme(path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    example = text.partition("## Record and replay")[2].partition("```python\n")[2].partition("```")[0]
+    agent = Agent(ScriptedProvider(["Gentoos are heavier."]))
+    exec(example, {"nbagent": nbagent, "agent": agent})
+    assert agent.trace.runs["replayed"].tolist() == [False, True]
+    assert agent.trace.runs["output"].tolist() == ["Gentoos are heavier."] * 2
 
 
 def test_wrong_settings_are_errors(path):

@@ -296,7 +296,10 @@ class Agent:
         """Another agent that goes on from this conversation: same provider and tools, its own history and trace."""
         trace = Trace(self.trace.record_http, self.trace.keep_results, self.trace.max_bytes)
         trace.observers += self.trace.observers
-        other = Agent(self._provider or self._spec, self.function_registry, context=self.context.copy(), trace=trace)
+        other = Agent(self._provider or self._spec, self.function_registry, trace=trace)
+        other.context = (
+            self.context.copy()
+        )  # after the system prompt that a configuration brings: it may be another now
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         return other

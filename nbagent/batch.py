@@ -163,6 +163,8 @@ def _checked(agents: Mapping[str, Agent], prompts: Iterable[Any]) -> list[Any]:
             raise ConfigurationError(
                 f"{name!r} is a {type(agent).__name__}: compare() takes agents, Agent('vendor:model')"
             )
+    if not isinstance(prompts, Iterable):
+        raise ConfigurationError(f"{prompts!r} is no list of prompts: compare(agents, ['Who are you?', ...])")
     asked = [prompts] if isinstance(prompts, str) else list(prompts)
     for prompt in asked:
         as_messages(prompt)  # what no agent takes is an error before any is asked

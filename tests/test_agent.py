@@ -244,6 +244,14 @@ async def test_fork_goes_its_own_way():
     assert len(agent.trace.runs) == len(other.trace.runs) == 1
 
 
+def test_a_fork_has_the_system_prompt_of_now():
+    agent = Agent(AgentConfig(system_prompt="of the configuration"))
+    agent.system_prompt = "of now"
+    assert agent.fork().system_prompt == "of now"
+    agent.system_prompt = None
+    assert agent.fork().system_prompt is None
+
+
 def test_the_trace_of_a_fork_has_the_same_settings():
     trace = Agent("local", trace=Trace(True, False, 5_000)).fork().trace
     assert (trace.record_http, trace.keep_results, trace.max_bytes) == (True, False, 5_000)

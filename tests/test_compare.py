@@ -122,6 +122,7 @@ def test_options_go_to_each_run():
         ({}, ["x"], "takes agents by name"),
         ({"x": "claude"}, ["x"], "'x' is a str: compare"),
         ({"x": scripted("a")}, ["x", 3], "can't hold 3"),
+        ({"x": scripted("a")}, None, "None is no list of prompts"),
     ],
 )
 def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, message):

@@ -216,4 +216,3 @@ AnyEvent = (
     | Done
     | Error
 )
-EVENT_TYPES: tuple[str, ...] = tuple(cls.type for cls in AnyEvent.__args__)

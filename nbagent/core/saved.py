@@ -31,13 +31,10 @@ def save(path: str | os.PathLike[str], messages: Sequence[LLMMessage], model: st
             f"the conversation can't be saved: it holds something that is no JSON ({error})"
         ) from None
     target = Path(path).expanduser()
-    temporary = None
     try:
         with replacing(target) as temporary:
             temporary.write_text(text, encoding="utf-8")
     except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
         raise ConfigurationError(
             f"the conversation can't be saved to {str(target)!r}: {error.strerror or error}"
         ) from None

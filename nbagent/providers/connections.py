@@ -158,7 +158,7 @@ class Connections:
     def _drained(self) -> Iterator[Connection]:
         while self._lent:
             yield self._lent.pop()
-        for idle in self._idle.values():
+        for idle in list(self._idle.values()):  # what is put back meanwhile is closed by that
             while idle:
                 yield idle.pop()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import ssl
 import sys
 from ipaddress import ip_address, ip_network
@@ -42,9 +43,10 @@ def without_password(url: str) -> str:
     >>> without_password("http://ada:p@ss@proxy.example:3128")
     'http://proxy.example:3128'
     """
-    scheme, mark, rest = url.rpartition("://")
-    authority, slash, path = rest.partition("/") if "@" not in rest else (rest.rpartition("@")[2], "", "")
-    return f"{scheme}{mark}{authority}{slash}{path}"
+    if "@" not in url:
+        return url
+    scheme = re.match(r"[a-z0-9+.-]+://", url, re.IGNORECASE)
+    return f"{scheme[0] if scheme else ''}{url.rpartition('@')[2]}"
 
 
 def _is_here(host: str) -> bool:

@@ -53,10 +53,13 @@ class PlayedTools:
 
 
 def results_after(exchange: Recorded, recorded: Sequence[Recorded]) -> list[tuple[str, dict[str, Any]]]:
-    """The results of an answer's calls, each with its call, as the next request of the same conversation tells them."""
+    """The results of an answer's calls, each with its call, as the next request of the same conversation tells them.
+
+    Others may have asked the same, and their tools returned something else: the next request of the same model counts.
+    """
     asked = exchange.request["messages"]
     calls = [_called(call) for call in (exchange.response or {}).get("function_calls", ())]
-    for later in recorded:
+    for later in _nearest(exchange, recorded):
         messages = later.request["messages"]
         answer = messages[len(asked)] if len(messages) > len(asked) and messages[: len(asked)] == asked else {}
         made = answer.get("tool_calls") or ()
@@ -64,6 +67,14 @@ def results_after(exchange: Recorded, recorded: Sequence[Recorded]) -> list[tupl
             results = {each.get("tool_call_id"): each for each in messages[len(asked) + 1 :] if each["role"] == "tool"}
             return [(_called(call), results[call["id"]]) for call in made if call["id"] in results]
     return []
+
+
+def _nearest(exchange: Recorded, recorded: Sequence[Recorded]) -> list[Recorded]:
+    """All exchanges, those of the same model first, and of these those that came after it."""
+    place = next((number for number, other in enumerate(recorded) if other is exchange), -1)
+    following = [*recorded[place + 1 :], *recorded[: place + 1]]
+    who = (exchange.vendor, exchange.model)
+    return sorted(following, key=lambda other: (other.vendor, other.model) != who)
 
 
 def _called(call: dict[str, Any]) -> str:

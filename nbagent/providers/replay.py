@@ -124,6 +124,8 @@ class Recording:
         self.plays_alone = self.mode == "none" or (there and self.mode == "once")
         if not self.plays_alone and not self.path.absolute().parent.is_dir():
             raise ConfigurationError(f"{str(self.path)!r} can't be recorded: there is no such folder")
+        if self.path.is_dir():
+            raise ConfigurationError(f"{str(self.path)!r} can't be recorded: it is a folder, name a file")
         self._writer = None if self.plays_alone else Writer(self.path, length, self._without_secrets)
 
     def first(self) -> Recorded | None:

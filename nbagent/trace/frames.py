@@ -135,8 +135,9 @@ class TraceFrame(pd.DataFrame):
         return pd.DataFrame
 
     def shown(self) -> pd.DataFrame:
-        """The part of the table that its display shows."""
-        return pd.DataFrame(self)[DISPLAYED[self.table]]
+        """The part of the table that its display shows; of one whose columns were changed in place, all of it."""
+        frame, names = pd.DataFrame(self), DISPLAYED[self.table]
+        return frame[names] if frame.columns.isin(names).sum() == len(names) else frame
 
     def __repr__(self) -> str:
         text: str = self.shown().to_string(max_rows=ROWS, max_colwidth=TEXT_WIDTH, show_dimensions=len(self) > ROWS)

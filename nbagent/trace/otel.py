@@ -43,6 +43,9 @@ from nbagent.trace.otel_mapping import (
 )
 from nbagent.trace.recorder import Recorder
 
+#: Called with the recorder and each event of each of its runs.
+Observer = Callable[[Recorder, Event], None]
+
 
 @dataclass(slots=True)
 class _Chat:
@@ -79,30 +82,38 @@ class Telemetry:
         tracer_provider: TracerProvider,
         meter_provider: MeterProvider,
         capture_content: bool,
-        stop: Callable[[Telemetry], None],
+        observers: list[Observer],
+        shutdown: Callable[[], None],
     ) -> None:
         self.capture_content = capture_content
+        #: Those of the trace that it was begun for. Forks of its agent have it among theirs, too.
+        self.observers = observers
         self._tracer = tracer_provider.get_tracer("nbagent")
         meter = meter_provider.get_meter("nbagent")
         self._tokens, self._seconds = (
             meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=boundaries)
             for name, unit, description, boundaries in (TOKENS, SECONDS)
         )
-        self._stop = stop
+        self._shutdown = shutdown
+        self._stopped = False
         self._open: dict[str, _OpenRun] = {}
 
     def __call__(self, recorder: Recorder, event: Event) -> None:
         """Take one event of a run that `recorder` records."""
         if isinstance(event, kinds.RunStarted):
-            self._run_started(recorder, event)
+            if not self._stopped:
+                self._run_started(recorder, event)
             return
         run, handle = self._open.get(event.metadata["run_id"]), _HANDLERS.get(event.type)
         if run is not None and handle is not None:
             handle(self, run, event)
 
     def stop(self) -> None:
-        """No more: runs that begin from now on are not told of."""
-        self._stop(self)
+        """No more: runs that begin from now on are not told of, those of forks neither."""
+        self._stopped = True
+        if self in self.observers:
+            self.observers.remove(self)
+        self._shutdown()
 
     def __repr__(self) -> str:
         return f"<Telemetry to OpenTelemetry, {'with' if self.capture_content else 'without'} what is said>"
@@ -240,9 +251,6 @@ class Telemetry:
 def _measured(chat: _Chat) -> Attributes:
     return {name: chat.attributes[name] for name in MEASURED_BY if name in chat.attributes}
 
-
-#: Called with the recorder and each event of each of its runs.
-Observer = Callable[[Recorder, Event], None]
 
 _HANDLERS: dict[str, Callable[[Telemetry, _OpenRun, Any], None]] = {
     "turn_started": Telemetry._turn_started,

@@ -24,7 +24,7 @@ def begin(
     tracer_provider: TracerProvider | None,
     meter_provider: MeterProvider | None,
 ) -> Telemetry:
-    """See `Trace.to_otel`. What was begun with these observers before ends."""
+    """See `Trace.to_otel`. What was begun with these observers before ends; what a fork has of its origin ends here."""
     if endpoint and (tracer_provider or meter_provider):
         raise ConfigurationError("give endpoint or providers, not both: providers know where they send to")
     if capture_content is None:
@@ -35,19 +35,21 @@ def begin(
         if endpoint:
             tracer_provider, meter_provider = own[:] = _providers(endpoint)
 
-    def stop(telemetry: Telemetry) -> None:
-        if telemetry in observers:
-            observers.remove(telemetry)
+    def shutdown() -> None:
         while own:
             own.pop().shutdown()
 
     for earlier in [each for each in observers if isinstance(each, Telemetry)]:
-        earlier.stop()
+        if earlier.observers is observers:
+            earlier.stop()
+        else:
+            observers.remove(earlier)
     telemetry = Telemetry(
         tracer_provider or trace.get_tracer_provider(),
         meter_provider or metrics.get_meter_provider(),
         capture_content,
-        stop,
+        observers,
+        shutdown,
     )
     observers.append(telemetry)
     return telemetry

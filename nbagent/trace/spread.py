@@ -18,7 +18,8 @@ def args(tool_calls: Sequence[Row], tool: str) -> pd.DataFrame:
     """See `Trace.args`. Numbers, flags and texts get the dtypes of the trace's tables; what is not there is NA."""
     import pandas as pd
 
-    given = {number: json.loads(row["args"] or "{}") for number, row in enumerate(tool_calls) if row["name"] == tool}
+    rows = {number: row for number, row in enumerate(tool_calls) if row["name"] == tool}
+    given = {number: json.loads(row["args"] or "{}") or {} for number, row in rows.items()}  # a model may send null
     names = dict.fromkeys(name for arguments in given.values() for name in arguments)
     index = pd.Index(list(given), dtype="int64")
     columns = {name: _column([arguments.get(name) for arguments in given.values()], index) for name in names}

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +48,7 @@ def load(path: Path) -> Tables:
         raise ConfigurationError(f"no trace can be loaded from {str(path)!r}: there is no such file")
     try:
         return read(path)
-    except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
+    except (OSError, sqlite3.Error, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(f"{str(path)!r} is no saved trace: {error}") from None
@@ -161,13 +163,16 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _save_jsonl(frames: Mapping[str, TraceFrame], path: Path) -> None:
+    """Rows are numbered in their session, as a journal does it, so that it can go on in this file."""
+    numbers: defaultdict[tuple[str, str | None], count[int]] = defaultdict(count)
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.write(json.dumps({"format": FORMAT, "version": journal.VERSION}) + "\n")
         for table, frame in frames.items():
             names = list(frame.columns)
             for values in _plain(frame):
                 row = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-                file.write(json.dumps({"table": table, "row": row}, ensure_ascii=False) + "\n")
+                number = next(numbers[table, row.get("session_id")])
+                file.write(json.dumps({"table": table, "n": number, "row": row}, ensure_ascii=False) + "\n")
 
 
 def _load_jsonl(path: Path) -> Tables:

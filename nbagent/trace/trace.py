@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nbagent.core import events as kinds
 from nbagent.core.events import Event
 from nbagent.core.http_log import collecting
+from nbagent.core.messages import well_formed
+from nbagent.core.whole_files import replacing
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace import http_log
 from nbagent.trace.journal import Journal
@@ -166,18 +168,18 @@ class Trace(TraceTables):
         return Trace.explorer(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all tables to a file that `Trace.load`, or any other tool, reads; what the name ends with says which.
+        """Write the tables to a file that `Trace.load`, or any other tool, reads; what the name ends with says which.
 
         - `.sqlite`: one SQLite database
         - `.parquet`: a folder with one Parquet file for each table; needs `pip install 'nbagent[parquet]'`
-        - `.jsonl`: one JSON object a line, `{"table": "runs", "row": {...}}`
+        - `.jsonl`: one JSON object a line, `{"table": "runs", "n": 0, "row": {...}}`
 
-        The file is there whole or not at all. Values of tools are not part of it; a run that still goes on is saved as
-        far as it is.
+        The file is there whole or not at all. Values of tools are not part of it, nor `usage`, which sums up `calls`; a
+        run that still goes on is saved as far as it is.
         """
         from nbagent.trace import store
 
-        store.save({name: self._frame(name) for name in TABLES}, Path(path))
+        store.save({name: self._frame(name) for name in TABLES}, Path(path).expanduser())
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
         """Append to a `.jsonl` file from now on: what is there already, and what is new after each turn.
@@ -192,7 +194,7 @@ class Trace(TraceTables):
                 return
             if Path(path).suffix != ".jsonl":
                 raise ConfigurationError(f"{str(path)!r} can't be appended to: let its name end with .jsonl")
-            journal = Journal(Path(path))
+            journal = Journal(Path(path).expanduser())
             journal.write(self._tables, self._settled())
             self._journal = journal
 
@@ -228,7 +230,7 @@ class Trace(TraceTables):
         """
         from nbagent.trace import store
 
-        return cls._of(store.load(Path(path)))
+        return cls._of(store.load(Path(path).expanduser()))
 
     @classmethod
     def concat(cls, traces: Iterable[Trace]) -> Trace:
@@ -268,6 +270,8 @@ class Trace(TraceTables):
     def curl(self, index: int = -1) -> str:
         """An exchange, the last one if none is named, as a command for a shell; keys come from its environment.
 
+        Raises ConfigurationError where none is recorded, or its body was too long to be kept whole.
+
         >>> print(agent.trace.curl())                                       # doctest: +SKIP
         curl -sSN -X POST https://api.openai.com/v1/chat/completions \\
           -H "authorization: Bearer $OPENAI_API_KEY" ...
@@ -278,8 +282,16 @@ class Trace(TraceTables):
         return http_log.curl(rows[index])
 
     def save_har(self, path: str | Path) -> None:
-        """Write the exchanges as an HTTP archive, which the network panel of a browser's developer tools opens."""
-        Path(path).write_text(as_json(http_log.har(self.rows("http"))), encoding="utf-8")
+        """Write the exchanges as an HTTP archive, which the network panel of a browser's developer tools opens.
+
+        Raises ConfigurationError where it can't be written; then what was in the file before is still there.
+        """
+        text = well_formed(as_json(http_log.har(self.rows("http"))))
+        try:
+            with replacing(Path(path).expanduser()) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
 
     @contextmanager
     def recording_http(self) -> Iterator[Trace]:

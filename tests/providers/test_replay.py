@@ -1,6 +1,7 @@
 """Recording what models answer and playing it again, exactly; the modes; what differs on a miss."""
 
 import json
+from pathlib import Path
 
 import pytest
 from decoding import SAMPLES, decode
@@ -227,6 +228,16 @@ async def test_mode_all_begins_anew_with_the_first_answer(path):
     assert [line["response"]["content"] for line in lines(path)[1:]] == ["new"]
 
 
+def test_the_example_of_the_readme(path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    example = text.partition("## Record and replay")[2].partition("```python\n")[2].partition("```")[0]
+    agent = Agent(ScriptedProvider(["Gentoos are heavier."]))
+    exec(example, {"nbagent": nbagent, "agent": agent})
+    assert agent.trace.runs["replayed"].tolist() == [False, True]
+    assert agent.trace.runs["output"].tolist() == ["Gentoos are heavier."] * 2
+
+
 def test_wrong_settings_are_errors(path):
     with pytest.raises(ConfigurationError, match="'once', 'none', 'new', 'all'"):
         nbagent.replay(path, mode="some")
@@ -234,6 +245,8 @@ def test_wrong_settings_are_errors(path):
         nbagent.replay(path, speed=0)
     with pytest.raises(ConfigurationError, match="no such folder"):
         nbagent.record(path.parent / "none" / "run.jsonl").start()
+    with pytest.raises(ConfigurationError, match="it is a folder, name a file"):
+        nbagent.record(path.parent).start()
     path.write_text("hello\n")
     with pytest.raises(ConfigurationError, match="is no recording: line 1"):
         nbagent.replay(path).start()

@@ -185,6 +185,27 @@ async def test_each_request_at_a_time_has_a_connection_which_is_kept(loopback, c
     assert len(loopback.requests) == 96
 
 
+async def test_one_that_is_put_back_while_all_are_closed_is_closed_too():
+    every, closed = connections.Connections(httpx), []
+
+    class Transport:
+        """Stands in for a library's transport whose closing takes a while."""
+
+        def __init__(self, meanwhile=None):
+            self.meanwhile = meanwhile
+
+        async def aclose(self):
+            closed.append(self)
+            if self.meanwhile is not None:
+                await every._put_back(self.meanwhile, True)
+
+    late = connections.Connection(("http", "b.test", 2), Transport(), None)
+    kept = connections.Connection(("http", "a.test", 1), Transport(late), None)
+    await every._put_back(kept, True)
+    await every.aclose()
+    assert closed == [kept.transport, late.transport]
+
+
 async def test_not_too_many_are_kept_nor_for_too_long(loopback, monkeypatch):
     loopback.answers = [good("open_source")]
     kept = connections.Connections(httpx, most_kept=4)

@@ -270,6 +270,7 @@ def test_who_is_reached_without_the_proxy(host, no_proxy, direct, monkeypatch):
         ("http://ada:p/ss@proxy.test:3128/", "http://proxy.test:3128/"),
         ("http://proxy.test:3128", "http://proxy.test:3128"),
         ("ada:pass@proxy.test", "proxy.test"),
+        ("http://ada:pa://ss@proxy.test:1", "http://proxy.test:1"),
     ],
 )
 def test_addresses_are_shown_without_passwords(url, shown):

@@ -93,6 +93,13 @@ def test_a_frame_is_the_users_own(trace):
     assert trace.tool_calls["name"].iloc[0] == "double"
 
 
+def test_a_frame_whose_columns_were_changed_is_shown_whole(trace):
+    mine = trace.tool_calls
+    del mine["name"]
+    assert "run_id" in repr(mine)
+    assert "run_id" in mine._repr_html_()
+
+
 def test_the_display_leaves_out_ids_and_times(trace):
     shown = repr(trace.tool_calls)
     assert "double" in shown

@@ -152,6 +152,8 @@ async def test_an_archive(tmp_path):
         port = server.url
     trace.record(Http(metadata={"run_id": None}, exchange=exchange(error_type="X", error_message="no way")))
     trace.save_har(tmp_path / "talk.har")
+    with pytest.raises(ConfigurationError, match="can't be written: No such file"):
+        trace.save_har(tmp_path / "no folder" / "talk.har")
     log = json.loads((tmp_path / "talk.har").read_text("utf-8"))["log"]
     assert (log["version"], log["creator"]["name"]) == ("1.2", "nbagent")
     good, failed = log["entries"]

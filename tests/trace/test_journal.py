@@ -64,6 +64,21 @@ async def test_lines_are_only_ever_added(tmp_path):
     assert_same(Trace.load(path), asked.trace)
 
 
+async def test_a_saved_file_grows_on(tmp_path):
+    path = tmp_path / "t.jsonl"
+    asked = agent()
+    await asked.chat("Twice 4?")
+    asked.trace.save(path)
+    asked.trace.stream_to(path)
+    await asked.chat("more")
+    assert_same(Trace.load(path), asked.trace)
+    loaded = Trace.load(path)
+    loaded.save(path)
+    loaded.stream_to(path)
+    await Agent(ScriptedProvider(["on"]), trace=loaded).chat("x")
+    assert_same(Trace.load(path), loaded)
+
+
 async def test_several_traces_may_grow_one_file_one_after_the_other(tmp_path):
     path = tmp_path / "t.jsonl"
     for number in range(3):

@@ -286,7 +286,18 @@ async def test_forks_are_followed_and_stop_ends_it(collected):
     assert collected.spans[0].attributes["gen_ai.conversation.id"] == fork.trace.session_id
     agent.trace.observers[0].stop()
     await agent.chat("2")
+    await fork.chat("3")
     assert len(collected.spans) == 2
+
+
+async def test_a_fork_may_go_elsewhere(collected):
+    elsewhere = Collected()
+    agent = collected.follow(Agent(ScriptedProvider(list("abc"))))
+    fork = elsewhere.follow(agent.fork())
+    await fork.chat("1")
+    assert (len(collected.spans), len(elsewhere.spans)) == (0, 2)
+    await agent.chat("2")
+    assert (len(collected.spans), len(elsewhere.spans)) == (2, 2)
 
 
 async def test_odd_options_and_names_break_nothing(collected):

@@ -64,6 +64,12 @@ async def test_arguments_of_any_shape_and_of_no_call():
     assert agent.trace.results("never").empty
 
 
+async def test_a_model_may_send_null_as_arguments():
+    agent = Agent(ScriptedProvider([[FunctionCall("load", None, "1"), FunctionCall("load", {"n": 1}, "2")], "x"]))
+    await agent.chat("Go.")
+    assert agent.trace.args("load")["n"].fillna(0).tolist() == [0, 1]
+
+
 async def test_results_are_the_values_themselves(trace):
     means = trace.results("mean")
     assert means.index.tolist() == [0, 2]

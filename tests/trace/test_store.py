@@ -82,6 +82,16 @@ def test_any_values_survive(tmp_path_factory, rows):
         assert_same(trace, Trace.load(folder / name))
 
 
+async def test_a_path_may_begin_at_home(trace, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    trace.save("~/t.sqlite")
+    trace.stream_to("~/t.jsonl")
+    trace.save_har("~/t.har")
+    assert_same(Trace.load("~/t.sqlite"), Trace.load("~/t.jsonl"))
+    assert (tmp_path / "t.har").is_file()
+
+
 @pytest.mark.parametrize("name", FORMATS)
 async def test_a_loaded_trace_records_on(trace, tmp_path, name):
     trace.save(tmp_path / name)
@@ -143,6 +153,10 @@ def test_what_is_no_trace_is_an_error(tmp_path):
     for name in FORMATS:
         with pytest.raises(ConfigurationError, match="there is no such file"):
             Trace.load(tmp_path / name)
+    for head in ("[1]", "null", '{"format": "nbagent trace", "version": 1}\n{"table": "runs", "row": [1]}'):
+        (tmp_path / "t.jsonl").write_text(f"{head}\n")
+        with pytest.raises(ConfigurationError, match="is no saved trace"):
+            Trace.load(tmp_path / "t.jsonl")
     (tmp_path / "t.jsonl").write_text('{"format": "other"}\n')
     (tmp_path / "t.sqlite").write_text("not a database at all")
     (tmp_path / "t.parquet").mkdir()

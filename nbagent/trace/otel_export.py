@@ -15,6 +15,8 @@ from nbagent.trace.otel import Observer, Telemetry
 #: The environment variable that asks for what was said, and the values that ask for it on spans.
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 CAPTURING = ("true", "span_only", "span_and_event")
+#: How long a collector that does not answer is asked, if OTEL_EXPORTER_OTLP_TIMEOUT does not say; `stop` waits for it.
+TIMEOUT_S = 2.0
 
 
 def begin(
@@ -82,10 +84,11 @@ def _providers(endpoint: str) -> tuple[Any, Any]:
     base = endpoint.rstrip("/").removesuffix("/v1/traces")
     if not base.startswith(("http://", "https://")):
         raise ConfigurationError(f"{endpoint!r} is no address of a collector: give one such as 'http://localhost:4318'")
+    timeout = float(os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT", TIMEOUT_S))
     resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "nbagent")})
     tracers = Tracers(resource=resource)
-    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{base}/v1/traces")))
+    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{base}/v1/traces", timeout=timeout)))
     readers = []
     if os.environ.get("OTEL_METRICS_EXPORTER") != "none":
-        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics")))
+        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics", timeout=timeout)))
     return tracers, Meters(readers, resource=resource)

@@ -82,13 +82,12 @@ class TraceTables(Recorder):
 
         with self._lock:
             whole = {name: self._frame(name) for name in (*TABLES, "usage")}
-        tables = {
+        if run_id not in whole["runs"]["run_id"].tolist():
+            raise no_run(run_id)
+        return {
             name: frames.named(frame[frame["run_id"] == run_id].reset_index(drop=True), name)
             for name, frame in whole.items()
         }
-        if tables["runs"].empty:
-            raise _no_run(run_id)
-        return tables
 
     def _rows_of(self, run_id: str | None) -> dict[str, list[Row]]:
         """Copies of all rows of one run, or of all runs, by table."""
@@ -98,7 +97,7 @@ class TraceTables(Recorder):
                 for name, table in self._tables.items()
             }
         if run_id is not None and not rows["runs"]:
-            raise _no_run(run_id)
+            raise no_run(run_id)
         return rows
 
     def _frame(self, name: str) -> TraceFrame:
@@ -123,5 +122,6 @@ class TraceTables(Recorder):
         self._frames.clear()
 
 
-def _no_run(run_id: str) -> ConfigurationError:
+def no_run(run_id: object) -> ConfigurationError:
+    """The error where a trace has no such run."""
     return ConfigurationError(f"this trace has no run {run_id!r}: see trace.runs['run_id']")

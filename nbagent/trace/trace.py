@@ -19,7 +19,7 @@ from nbagent.trace.overview import as_html, overview
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
 from nbagent.trace.rows import as_json
 from nbagent.trace.table import Table
-from nbagent.trace.tables import TraceTables
+from nbagent.trace.tables import TraceTables, no_run
 
 if TYPE_CHECKING:
     import os
@@ -101,6 +101,8 @@ class Trace(TraceTables):
         """
         from nbagent.trace.diff import diff
 
+        if run_a is None or run_b is None:  # which elsewhere means all runs
+            raise no_run(None)
         return diff(self._rows_of(run_a), self._rows_of(run_b))
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:

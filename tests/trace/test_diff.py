@@ -104,3 +104,5 @@ async def test_an_unknown_run_is_named():
     trace = await trace_of(["ok"])
     with pytest.raises(ConfigurationError, match="no run 'run_x'"):
         trace.diff(trace.runs["run_id"][0], "run_x")
+    with pytest.raises(ConfigurationError, match="no run None"):
+        trace.diff(trace.runs["run_id"][0], None)

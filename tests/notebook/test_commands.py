@@ -171,6 +171,12 @@ sys.modules["google.colab.userdata"].get = secrets.__getitem__
 """
 
 
+def test_where_nobody_can_type_a_key_it_is_said_where_else_it_may_stand(kernel):
+    cell = kernel.run("%agent key claude", allow_stdin=False)
+    assert cell.error == "UsageError"
+    assert "nobody can type here; set ANTHROPIC_API_KEY, or write it into the file .env" in cell.stderr
+
+
 def test_colabs_secrets_are_known_to_other_threads_once_the_extension_is_loaded(kernel):
     kernel.ok(COLAB)
     ask = "await asyncio.to_thread(lambda: nbagent.create_provider('qwen').secrets)"

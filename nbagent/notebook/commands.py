@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from IPython.core.error import UsageError
+from IPython.core.error import StdinNotImplementedError, UsageError
 
 from nbagent.agent import Agent
 from nbagent.core.background import run_sync
@@ -52,7 +52,11 @@ def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     if len(words) != 1 or words[0] not in rows:
         raise UsageError(f"%agent key VENDOR, where VENDOR is one of {', '.join(rows)}")
     variable = rows[words[0]].key_vars[0]
-    if secret := getpass.getpass(f"{variable}: ").strip():
+    try:
+        secret = getpass.getpass(f"{variable}: ").strip()
+    except StdinNotImplementedError:
+        raise UsageError(f"%agent key: nobody can type here; set {variable}, or write it into the file .env") from None
+    if secret:
         keys.keep(variable, secret)
 
 

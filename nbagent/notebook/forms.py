@@ -74,7 +74,7 @@ def code_in(text: str) -> str:
     >>> code_in("Here you are:\\n```python\\nx = 1\\n```")
     'x = 1'
     """
-    blocks = [(token.info.strip().lower(), token.content) for token in render.parsed(text) if token.type == "fence"]
+    blocks = _code_blocks(text)
     python = [content for language, content in blocks if language.startswith(("python", "py", "ipython"))]
     if chosen := python or [content for _, content in blocks]:
         return "\n\n".join(content.rstrip() for content in chosen)
@@ -87,9 +87,16 @@ def code_in(text: str) -> str:
     return text.strip()
 
 
+def _code_blocks(text: str) -> list[tuple[str, str]]:
+    """`(language, content)` of the code blocks that have content."""
+    fences = [token for token in render.parsed(text) if token.type == "fence" and token.content.strip()]
+    return [(token.info.strip().lower(), token.content) for token in fences]
+
+
 def frame_in(text: str) -> pd.DataFrame:
     """The table of an answer: a Markdown table, or else JSON: an array of objects, or one object, a row.
 
+    The Markdown may stand in a code block, where there is no table outside of one.
     Columns of a Markdown table become numbers where all of their cells are numbers; numbers with leading zeros or more
     digits than a float holds stay text. Raises ValueError where there is no table, or more than one, or where a row has
     not the columns of the header.
@@ -99,7 +106,8 @@ def frame_in(text: str) -> pd.DataFrame:
     """
     import pandas as pd
 
-    tables = _tables(text)
+    marked = [content for language, content in _code_blocks(text) if language in ("", "markdown", "md")]
+    tables = _tables(text) or [table for content in marked for table in _tables(content)]
     if len(tables) > 1:
         raise ValueError(f"there are {len(tables)} tables in the answer: ask for one")
     if tables:

@@ -67,7 +67,7 @@ def _expression_end(text: str, opening: int) -> int | None:
             return None
         try:
             tree = ast.parse(inside, mode="eval")
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError):
             continue
         return None if _is_literal(tree) else end
     return None
@@ -78,13 +78,15 @@ def _is_literal(tree: ast.Expression) -> bool:
         ast.literal_eval(tree)
     except ValueError:
         return False
+    except TypeError:  # a literal of something that can't be, such as {[1]: 2}
+        return True
     return True
 
 
 def _evaluate(expression: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
     try:
         value = eval(expression.strip(), namespace)  # noqa: S307  the user's own expression in the user's own kernel
+        return value if isinstance(value, str) else format_result(value)
     except Exception as error:
         hint = "write {{ for a brace, or use --raw" if isinstance(error, NameError) else "nothing was sent"
         raise UsageError(f"{{{expression}}}: {type(error).__name__}: {error} ({hint})") from error
-    return value if isinstance(value, str) else format_result(value)

@@ -133,6 +133,8 @@ class AgentMagics(Magics):
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
             raise UsageError(f"%agent {name}: not a command; there are {', '.join(COMMANDS)}")
+        if words and not COMMANDS[name].usage:  # `%agent new analyst` must not be taken for another agent's
+            raise UsageError(f"%agent {name} takes nothing more, and is about the agent in the variable agent")
         agent = self.shell.user_ns["agent"] = self._find("agent")
         try:
             return COMMANDS[name].run(self.shell, agent, words)

@@ -32,6 +32,8 @@ def parse(magic: Any, line: str) -> Any:
         raise UsageError(f"%%agent: {_unknown(unknown[0], magic.parser)}")
     if options.tools and options.no_tools:
         raise UsageError("%%agent: give -t or --no-tools, not both")
+    if options.output == options.name:
+        raise UsageError(f"%%agent: -o {options.output} would put the answer in the place of the agent: name another")
     return options
 
 

@@ -13,6 +13,7 @@ import ipywidgets as widgets
 
 from nbagent.agent import Agent
 from nbagent.core import render
+from nbagent.errors import ConfigurationError
 from nbagent.notebook.panel_conversation import conversation_of, let_go
 from nbagent.notebook.panel_entry import static_html, static_text
 from nbagent.notebook.panel_script import PanelScript
@@ -44,6 +45,8 @@ class ChatPanel(widgets.VBox):
     """
 
     def __init__(self, agent: Agent, *, height: str = "420px") -> None:
+        if not isinstance(agent, Agent):
+            raise ConfigurationError(f"ChatPanel takes an Agent, no {type(agent).__name__}: ChatPanel(agent)")
         self.agent = agent
         self._conversation = conversation_of(agent)
         self._replacing: Any = None

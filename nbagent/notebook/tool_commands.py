@@ -16,7 +16,7 @@ from nbagent.functions.discovery import settings_of
 from nbagent.functions.introspection import signature_of, underlying
 from nbagent.functions.live import live
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.notebook.kernel_tools import kernel_tools
+from nbagent.notebook.kernel_tools import KERNEL_TOOLS, kernel_tools
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,8 @@ def _found(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[Functi
     """What `add NAME` means: a function or method of the notebook, a tool that the agent has, or kernel tools."""
     first, *attributes = name.split(".")
     known = agent.function_registry.get_function(name)
-    if first in namespace and (known is None or callable(namespace[first])):
+    is_tool = known is not None or name in (KERNEL, *KERNEL_TOOLS)  # it may be the name of some data, too
+    if first in namespace and (not is_tool or callable(namespace[first])):
         found = namespace[first]
         for attribute in attributes:
             if not hasattr(found, attribute):

@@ -19,6 +19,8 @@ PREVIEW = 80
 #: A longer number is told by its size: writing it in decimals takes its time.
 _BITS = 1_000
 _FEW = 3
+#: Levels of containers inside each other: three items on each of many are more than a line, and take for ever.
+_LEVELS = 3
 _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 _NUMBERS = (bool, float, complex, type(None))
 _ROUTINES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
@@ -62,17 +64,16 @@ def _said(kind: type, value: Any) -> str:
     return f"of shape {shape}" if isinstance(shape, tuple) and all(type(size) is int for size in shape) else ""
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether its `repr` is short and runs no code of the user's."""
+def _is_plain(value: Any, levels: int = _LEVELS) -> bool:
+    """Whether its `repr` is short and runs no code of the user's; containers may have `levels` of containers."""
     kind = type(value)
     if kind is int:
         return bool(value.bit_length() <= _BITS)
     if kind in (str, bytes):
         return len(value) <= PREVIEW
-    if kind in (list, tuple, set, frozenset):
-        return len(value) <= _FEW and all(map(_is_plain, value))
-    if kind is dict:
-        return len(value) <= _FEW and all(map(_is_plain, (*value.keys(), *value.values())))
+    if kind in (list, tuple, set, frozenset, dict):
+        items = (*value.keys(), *value.values()) if kind is dict and len(value) <= _FEW else value
+        return levels > 0 and len(value) <= _FEW and all(_is_plain(item, levels - 1) for item in items)
     return kind in _NUMBERS or kind.__module__.partition(".")[0] in _HARMLESS
 
 

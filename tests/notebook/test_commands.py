@@ -59,6 +59,15 @@ def test_tools_are_added_and_dropped(kernel):
     assert calls(kernel, "shop_price", item="tea") == "8.5"
 
 
+def test_a_variable_of_their_name_does_not_hide_the_kernel_tools(kernel):
+    kernel.ok("kernel = run_code = [[0, 1], [1, 0]]\n%agent tools add kernel")
+    assert len(kernel.value("agent.offered_tools()")) == 5
+    kernel.ok("%agent tools drop kernel")
+    kernel.ok("%agent tools add run_code")
+    assert kernel.value("agent.offered_tools()") == ["run_code"]
+    kernel.ok("del kernel, run_code")
+
+
 def test_the_table_says_what_is_on_where_it_is_from_and_whether_it_asks(kernel):
     code = "@tool(approve=True)\ndef wipe(table: str = 'a<b') -> None:\n    'Delete <i>rows</i>.\\n\\nFor good.'"
     cell = kernel.ok(f"agent = Agent(tools=nbagent.live)\n{code}")
@@ -111,6 +120,7 @@ def test_what_was_switched_off_comes_back_as_it_was(kernel):
         ("tools drop area", "area is no tool of this agent; its tools are none"),
         ("model", "%agent model VENDOR[:MODEL]"),
         ("model nobody", "Unknown provider 'nobody'"),
+        ("new analyst", "new takes nothing more, and is about the agent in the variable agent"),
         ("tools drop kernel nothing", "nothing is no tool of this agent"),
         ("nest", "%agent nest on | off; it is off"),
         ("stop nobody", "nobody is no agent; there are agent"),
@@ -159,6 +169,12 @@ secrets = {"DASHSCOPE_API_KEY": "sk-from-colab"}
 for name in ("google", "google.colab", "google.colab.userdata"): sys.modules[name] = types.ModuleType(name)
 sys.modules["google.colab.userdata"].get = secrets.__getitem__
 """
+
+
+def test_where_nobody_can_type_a_key_it_is_said_where_else_it_may_stand(kernel):
+    cell = kernel.run("%agent key claude", allow_stdin=False)
+    assert cell.error == "UsageError"
+    assert "nobody can type here; set ANTHROPIC_API_KEY, or write it into the file .env" in cell.stderr
 
 
 def test_colabs_secrets_are_known_to_other_threads_once_the_extension_is_loaded(kernel):

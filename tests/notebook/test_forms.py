@@ -43,6 +43,8 @@ def test_a_markdown_table_becomes_a_frame():
             {"id": "12345678901234567890", "pi": math.pi},
         ]),
         ("| x |\n|---|\n| −5 |\n| +5 |", [{"x": -5}, {"x": 5}]),
+        ("Here:\n```markdown\n| a |\n|--|\n| 1 |\n```", [{"a": 1}]),
+        ("| a |\n|--|\n| 1 |\n\nIts source:\n```\n| a |\n|--|\n| 1 |\n```", [{"a": 1}]),
         ('```json\n[{"a": 1}, {"a": 2}]\n```', [{"a": 1}, {"a": 2}]),
         ('{"rows": [{"a": 1}]}', [{"a": 1}]),
         ('{"a": 1, "b": [1, 2]}', [{"a": 1, "b": [1, 2]}]),
@@ -90,7 +92,7 @@ def test_code(text, code):
     assert code_in(text) == code
 
 
-@pytest.mark.parametrize("text", ["", "Sorry, I can't do that.", "# Heading"])
+@pytest.mark.parametrize("text", ["", "Sorry, I can't do that.", "# Heading", "```python\n```"])
 def test_what_is_no_code(text):
     if text.startswith("#"):
         assert code_in(text) == text, "a comment is Python"

@@ -27,6 +27,8 @@ from nbagent.notebook.interpolate import interpolate
         ("{{n}} and {n}}}", "{n} and 3}}"),
         ("{\nn}", "{\nn}"),
         ("{word}", "text"),
+        ("{ {[1]: 2} } { {[1]} }", "{ {[1]: 2} } { {[1]} }"),
+        ("{" + "-" * 5000 + "n}", "{" + "-" * 5000 + "n}"),
         ("json: {'a': {n}}", "json: {'a': 3}"),
     ],
 )
@@ -42,10 +44,14 @@ def test_a_data_frame_becomes_its_shape_types_and_head():
     assert "99" not in text.replace("100", "")
 
 
-@pytest.mark.parametrize("text", ["{missing}", "{1 / 0}"])
-def test_what_cannot_be_evaluated_is_said_before_anything_is_sent(text):
+@pytest.mark.parametrize("text", ["{missing}", "{1 / 0}", "{unshown}"])
+def test_what_cannot_be_evaluated_or_shown_is_said_before_anything_is_sent(text):
+    class Unshown:
+        def __repr__(self):
+            return str(1 / 0)
+
     with pytest.raises(UsageError, match=r"missing|ZeroDivisionError"):
-        interpolate(text, {})
+        interpolate(text, {"unshown": Unshown()})
 
 
 def test_a_figure_becomes_an_image_part():

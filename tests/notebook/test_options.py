@@ -52,6 +52,7 @@ def test_other_spellings(line, name, value):
         ("-t size, name", "write the names without spaces"),
         ("-t size --no-tools", "give -t or --no-tools, not both"),
         ("-o class", "-o/--output: 'class' is not a variable name"),
+        ("-o agent", "-o agent would put the answer in the place of the agent"),
         ("my-agent", "'my-agent' is not a variable name"),
         ("agent and more", "'and' is one word too many"),
         ("-s 'open", "a quotation mark is not closed"),

@@ -375,3 +375,9 @@ def test_a_closed_panel_listens_no_more(kernel):
     assert kernel.run("import time; time.sleep(0.1); len(agent.observers)").result == "0"
     again = Panel(kernel)
     again.until_text("one", "a", "two", "b")
+
+
+def test_a_panel_is_of_an_agent(kernel):
+    cell = kernel.run("nbagent.ChatPanel('openai')")
+    assert cell.error == "ConfigurationError"
+    assert cell.reply["content"]["evalue"] == "ChatPanel takes an Agent, no str: ChatPanel(agent)"

@@ -1,6 +1,7 @@
 """A line for each variable, whatever it is: no code of theirs can hold it up, break it or fill it."""
 
 import datetime as dt
+import functools
 import threading
 
 import numpy as np
@@ -69,6 +70,7 @@ VARIABLES = {
     "list [1, 'a', None]": lambda: [1, "a", None],
     "list [[1], {'a': 2}]": lambda: [[1], {"a": 2}],
     "list of length 1": lambda: [Hostile()],
+    "list of length 3": lambda: functools.reduce(lambda inner, _: [inner] * 3, range(60), 0),
     "dict of length 1": lambda: {"a": Slow()},
     "OddList of length 2": lambda: OddList([1, 2]),
     "Hostile": lambda: Hostile(),

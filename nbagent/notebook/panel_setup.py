@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from typing import Any
 
 import ipywidgets as widgets
@@ -21,7 +22,8 @@ class Setup:
         self._specs: dict[str, Any] = {}
         self._shown: tuple[str, ...] = ()
         self._task: asyncio.Task[None] | None = None
-        self._quiet = False
+        #: The thread that shows what holds now. What changes there is no wish of the reader's.
+        self._updating: int | None = None
         layout = widgets.Layout(width="auto")
         self.models = widgets.Dropdown(options=[], layout=layout, description="Model").add_class("nbagent-model")
         self._other = widgets.Text(description="Another model: Enter switches to it", continuous_update=False)
@@ -46,12 +48,12 @@ class Setup:
         self._prompt.observe(lambda change: self._hand_over(self._set_prompt, change["new"]), "value")
 
     def _hand_over(self, action: Any, value: Any) -> None:
-        if not self._quiet:
+        if self._updating != threading.get_ident():  # a reader's click comes on another, also in the middle of that
             self._conversation.call(action, value)
 
     def update(self) -> None:
         """Show what holds now; nothing can be changed while a run goes on."""
-        self._quiet = True
+        self._updating = threading.get_ident()
         try:
             self._update_models()
             self._update_tools()
@@ -59,7 +61,7 @@ class Setup:
             if self._prompt.value != prompt:
                 self._prompt.value = prompt
         finally:
-            self._quiet = False
+            self._updating = None
         for widget in (self.models, self._other, self._prompt):
             widget.disabled = self._conversation.busy or self._conversation.asking
 

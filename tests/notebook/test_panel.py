@@ -66,12 +66,15 @@ class Panel:
         self.until(lambda: all(text in self.text for text in texts))
 
     def click(self, button):
-        self.until(lambda: (comm := self.find(description=button)) and not self.states()[comm].get("disabled"))
-        self.kernel.tell(self.find(description=button), method="custom", content={"event": "click"})
+        self.kernel.tell(self.usable(description=button), method="custom", content={"event": "click"})
 
     def set(self, value, **wanted):
-        self.until(lambda: self.find(**wanted))
-        self.kernel.tell(self.find(**wanted), method="update", state=value, buffer_paths=[])
+        self.kernel.tell(self.usable(**wanted), method="update", state=value, buffer_paths=[])
+
+    def usable(self, **wanted):
+        """The widget, as soon as a reader could use it."""
+        self.until(lambda: (comm := self.find(**wanted)) and not self.states()[comm].get("disabled"))
+        return self.find(**wanted)
 
     def type(self, text):
         self.set({"value": text}, description="Your question")

@@ -74,6 +74,11 @@ class Agent:
     ) -> None:
         if function_registry is not None and tools is not None:
             raise ConfigurationError("give function_registry or tools, not both: register the tools in the registry")
+        for given, kind in ((context, ContextManager), (limits, Limits), (trace, Trace)):
+            if given is not None and not isinstance(given, kind):
+                raise ConfigurationError(
+                    f"{given!r} is no {kind.__name__}: make one, {kind.__name__}(...), or pass None"
+                )
         config = provider if isinstance(provider, AgentConfig) else None
         self._spec: Any = provider
         self._provider: LLMProvider | None = None

@@ -252,6 +252,12 @@ def test_a_fork_has_the_system_prompt_of_now():
     assert agent.fork().system_prompt is None
 
 
+@pytest.mark.parametrize(("name", "kind"), [("context", "ContextManager"), ("limits", "Limits"), ("trace", "Trace")])
+def test_what_is_of_another_kind_is_named(name, kind):
+    with pytest.raises(ConfigurationError, match=f"'x.jsonl' is no {kind}: make one"):
+        Agent("local", **{name: "x.jsonl"})
+
+
 def test_the_trace_of_a_fork_has_the_same_settings():
     trace = Agent("local", trace=Trace(True, False, 5_000)).fork().trace
     assert (trace.record_http, trace.keep_results, trace.max_bytes) == (True, False, 5_000)

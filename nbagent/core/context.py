@@ -43,7 +43,7 @@ class ContextManager:
         strategy: Literal["trim", "summarise"] = "trim",
     ) -> None:
         for name, value in (("max_messages", max_messages), ("max_tokens", max_tokens)):
-            if value is not None and value < 1:
+            if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name}={value!r}: give a number from 1 up, or None for no limit")
         if strategy not in ("trim", "summarise"):
             raise ValueError(f'strategy={strategy!r}: give "trim" or "summarise"')

@@ -101,7 +101,7 @@ def tool(
     or a function of some of the arguments that says whether to ask (`approve=lambda path: path.startswith("/")`).
     `parallel=False`: not beside other calls. `main_thread`: call it on the main thread. `timeout`: seconds.
     `retries`: how often to try again after it raised. `cache_ttl`: seconds for which a result is kept.
-    Raises ConfigurationError for what can't be a tool's name, such as a lambda's.
+    Raises ConfigurationError for what can't be a tool's name, such as a lambda's, and for a method without its object.
     """
     options: dict[str, Any] = {
         "approve": approve,
@@ -113,10 +113,23 @@ def tool(
     }
 
     def register(function: F) -> F:
+        _refuse_method(function)
         live.register(name or name_of(function), description or "", function, **options)
         return function
 
     return register if fn is None else register(fn)
+
+
+def _refuse_method(function: Any) -> None:
+    """A method in the body of its class has no object to be called on."""
+    owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    arguments = getattr(getattr(function, "__code__", None), "co_varnames", ())[:1]
+    is_bound = getattr(function, "__self__", None) is not None
+    if owner and not owner.endswith("<locals>") and arguments in (("self",), ("cls",)) and not is_bound:
+        raise ConfigurationError(
+            f"{owner}.{name} is a method, and there is no object to call it on yet: make one, then tool(that.{name}). "
+            "To mark methods in the class itself there is agent_callable, for register_instance_methods"
+        )
 
 
 def as_registry(tools: Any) -> FunctionRegistry:

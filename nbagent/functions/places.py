@@ -28,11 +28,12 @@ class Place:
         self._last = original
         self._name = name
         self._searches = 0
+        self._is_nowhere = False
         self._spot = self._search()
 
     def look_up(self) -> Callable[..., Any] | None:
         """What the place holds now, or None."""
-        if self._spot is None:
+        if self._spot is None and not self._is_nowhere:
             self._spot = self._search() or self._redefined()
         if self._spot is None:
             return self._original
@@ -50,6 +51,7 @@ class Place:
         if own is not None and is_same(_held(own), self._original):
             return own
         if self._searches == _SEARCHES:
+            self._is_nowhere = own is None  # a local function, say: it will never have a place
             return None
         self._searches += 1
         return _spot_of_method(self._original) or next(_variables(self._original, self._name), None)

@@ -78,7 +78,7 @@ class Recording:
     ) -> None:
         if mode not in _MODES:
             raise ConfigurationError(f"mode={mode!r} is not known: it is one of {', '.join(map(repr, _MODES))}")
-        if speed is not None and not speed > 0:
+        if speed is not None and not (isinstance(speed, (int, float)) and speed > 0):
             raise ConfigurationError(f"speed={speed!r} must be a positive number, or None for no waiting")
         self.path, self.mode, self.speed, self.run_tools = Path(path).expanduser(), mode, speed, run_tools
         self.plays_alone = False

@@ -259,3 +259,28 @@ def test_as_registry_takes_marks_and_definitions():
 def test_as_registry_refuses_the_rest(wrong):
     with pytest.raises(ConfigurationError, match="is no tool: pass functions"):
         as_registry(wrong)
+
+
+def test_a_method_is_no_tool_before_there_is_its_object():
+    with pytest.raises(ConfigurationError, match=r"Shop.price is a method, .* make one, then tool\(that.price\)"):
+
+        class Shop:
+            @tool
+            def price(self, item: str) -> float: ...
+
+    class Store:
+        def price(self, item: str) -> float:
+            return 1.0
+
+        @staticmethod
+        def tax(rate: float) -> float:
+            return rate
+
+    store = Store()
+    try:
+        assert tool(store.price).__self__ is store
+        tool(Store.tax)
+        assert {"price", "tax"} <= set(live.names())
+    finally:
+        live.unregister("price")
+        live.unregister("tax")

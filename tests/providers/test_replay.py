@@ -243,6 +243,8 @@ def test_wrong_settings_are_errors(path):
         nbagent.replay(path, mode="some")
     with pytest.raises(ConfigurationError, match="must be a positive number"):
         nbagent.replay(path, speed=0)
+    with pytest.raises(ConfigurationError, match="speed='fast' must be a positive number"):
+        nbagent.replay(path, speed="fast")
     with pytest.raises(ConfigurationError, match="no such folder"):
         nbagent.record(path.parent / "none" / "run.jsonl").start()
     with pytest.raises(ConfigurationError, match="it is a folder, name a file"):

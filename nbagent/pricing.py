@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | Non
     """
     if vendor in _FREE:
         return 0.0
+    listed_at = _PROVIDER_IDS.get(vendor, vendor)
+    if not _is_listed(model, listed_at):
+        return None
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
@@ -34,11 +38,20 @@ def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | Non
         cache_write_tokens=usage.cache_write_tokens,
         **_kept_for_an_hour(raw),
     )
+    return float(calc_price(tokens, model, provider_id=listed_at).total_price)
+
+
+@lru_cache(maxsize=256)
+def _is_listed(model: str, listed_at: str) -> bool:
+    """Whether the list knows the model there. It looks long for what it does not know, so it is asked once."""
+    from genai_prices import Usage as Tokens
+    from genai_prices import calc_price
+
     try:
-        cost = calc_price(tokens, model, provider_id=_PROVIDER_IDS.get(vendor, vendor))
+        calc_price(Tokens(), model, provider_id=listed_at)
     except LookupError:
-        return None
-    return float(cost.total_price)
+        return False
+    return True
 
 
 def priced_models(vendor: str) -> list[str]:

@@ -110,6 +110,15 @@ class Lab:
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
 
+    def close_others(self) -> None:
+        """Close all pages but the shared one: a second JupyterLab would write its layout over that of the first."""
+        for context in self._browser.contexts:
+            if context is not self._context:
+                context.close()
+        for page in self._context.pages:
+            if page is not self._page:
+                page.close()
+
     def blank(self) -> Page:
         """An empty page, in a context of its own."""
         return self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()

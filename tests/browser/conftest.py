@@ -17,13 +17,6 @@ def lab(tmp_path_factory):
         yield lab
 
 
-@pytest.fixture(autouse=True)
-def shared_page_alone(lab):
-    """Other pages that a test opened are closed after it."""
-    yield
-    lab.close_others()
-
-
 @pytest.fixture
 def picture(request):
     """Keeps a screenshot of a locator, or of the page, under a name, if pictures are wanted."""

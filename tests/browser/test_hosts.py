@@ -25,6 +25,13 @@ ASKS = "() => document.querySelector('.nbagent-panel').innerText.includes('asks 
 ANSWERED = "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 1"
 
 
+@pytest.fixture(autouse=True)
+def only_the_shared_page(lab):
+    """No other JupyterLab stays open."""
+    yield
+    lab.close_others()
+
+
 def asks_in_panel(page):
     """A question in the panel, whose tool is approved there."""
     box = page.locator(".nbagent-input textarea").first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from nbagent.core.visible import visible
 from nbagent.errors import ConfigurationError
 from nbagent.trace.frames import COUNT, REAL, TEXT
 from nbagent.trace.trace import Trace
+
+log = logging.getLogger("nbagent")
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,10 +183,11 @@ async def _ask(
         error: Exception | None = None
         fork = None
         try:
-            agent.provider  # noqa: B018  made once, so that the forks share it
+            agent.provider.check()  # it is made here, once, and the forks share it
             fork = agent.fork()
             await fork.chat(prompt, origin={"source": "compare", "agent": name}, **options)
-        except Exception as failure:  # noqa: BLE001  whatever fails in one agent is its row: the others' are not lost
+        except Exception as failure:  # its row tells of it; those of the others are not lost
+            log.info("%s failed", name, exc_info=True)
             error = failure
         trace = fork.trace if fork else Trace()
         found.append((_row(name, prompt, trace, error), trace))

@@ -148,9 +148,11 @@ class ToolExecutor:
         try:
             value = await self._perform(run)
             outcome = await self._success(run, value)
-        except ToolExecutionError as error:
-            outcome = self._failure(run, error.__cause__ or error)
-        except Exception as error:  # noqa: BLE001  hooks are users' code: each call has a result, whatever they raise
+        except ToolError as error:
+            raised = error.__cause__ if isinstance(error, ToolExecutionError) else None
+            outcome = self._failure(run, raised or error)
+        except Exception as error:  # a hook's, which is the user's code: each call has a result all the same
+            logger.warning("a hook of %r failed before %s was done", self.registry, call.name, exc_info=True)
             outcome = self._failure(run, error)
         await self._after(run, outcome)
         return outcome
@@ -231,7 +233,8 @@ class ToolExecutor:
                     content, run.facts["value_repr"] = await in_thread(self._written, value)
         except TimeoutError:
             content = f"<{kind}, which took too long to show>"
-        except Exception as error:  # noqa: BLE001  a repr is users' code, and the function has done its work
+        except Exception as error:  # of a repr, which is the user's code; the function has done its work
+            logger.debug("a %s can't be shown", kind, exc_info=True)
             content = f"<{kind}, which can't be shown: {type(error).__name__}: {error}>"
         if run.facts.get("approval") == "edited":
             content = _with_note(content, run.call.arguments)

@@ -7,6 +7,7 @@ import datetime as dt
 import enum
 import itertools
 import json
+import logging
 import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from typing import Any
 
 from nbagent.core.images import image_part, is_picture
 from nbagent.core.messages import Content
+
+logger = logging.getLogger("nbagent")
 
 #: What the model reads when a function returned None.
 NO_VALUE = "Done (no return value)."
@@ -172,7 +175,8 @@ def short_repr(value: Any) -> str:
         if type(value) in (str, bytes, list, tuple):
             value = value[:_REPR_CHARS]
         text = repr(value)
-    except Exception as error:  # noqa: BLE001  a user's class with a broken repr must not end the run
+    except Exception as error:  # the user's class is broken, not the run
+        logger.debug("a %s has no repr", type(value).__name__, exc_info=True)
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     return text if len(text) <= _REPR_CHARS else text[:_REPR_CHARS] + "…"
 

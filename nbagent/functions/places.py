@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any
 
 from nbagent.functions.introspection import underlying
+
+logger = logging.getLogger("nbagent")
 
 _Spot = tuple[dict[str, Any], tuple[str, ...]]
 
@@ -103,7 +106,8 @@ def _held(spot: _Spot) -> Any:
     for attribute in attributes:
         try:
             found = getattr(found, attribute, None)
-        except Exception:  # noqa: BLE001  a property is users' code: what can't be reached is not offered
+        except Exception:  # of a property, which is the user's code: what can't be reached is not offered
+            logger.debug("%s of a %s can't be read", attribute, type(found).__name__, exc_info=True)
             return None
     return found
 

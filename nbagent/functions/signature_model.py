@@ -123,8 +123,8 @@ def _resolve(parameter: inspect.Parameter, target: Any) -> tuple[Any, bool]:
     try:
         hints = typing.get_type_hints(holder, namespace, _locals(target), include_extras=True)
         return _describable(_newest(hints["value"], namespace)), True
-    except Exception as error:  # noqa: BLE001  evaluates users' code, an annotation: the tool is offered all the same
-        logger.debug("parameter %s of %s takes anything: %s", parameter.name, target, error)
+    except Exception:  # of an annotation, which is evaluated: the tool is offered all the same
+        logger.debug("parameter %s of %s takes anything", parameter.name, target, exc_info=True)
         return Any, False
 
 
@@ -139,8 +139,8 @@ def _describable(annotation: Any) -> Any:
     annotation = _with_new_typed_dicts(annotation)
     try:
         TypeAdapter(annotation)
-    except Exception as error:  # noqa: BLE001  runs users' code, hooks of their classes: the tool is offered all the same
-        logger.debug("no schema for %r: %s", annotation, error)
+    except Exception:  # of a class's hook, which pydantic calls: the tool is offered all the same
+        logger.debug("no schema for %r", annotation, exc_info=True)
         return Any
     return annotation
 

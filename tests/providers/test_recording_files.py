@@ -1,10 +1,7 @@
 """The file of a recording: no secrets in it, and whole up to its last line whatever happened."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from killed import killed
 from loopback import Answer, said, sse
 
 import nbagent
@@ -84,13 +81,7 @@ with nbagent.record(sys.argv[1]):
 
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.full)])
 def test_a_recording_that_is_killed_has_every_whole_exchange(path, kills):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    for kill in range(kills):
-        command = [sys.executable, "-c", KILLED, str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
-            for _ in range(1 + kill % 7):
-                done = int(process.stdout.readline())
-            process.kill()
+    for done in killed(KILLED, path, kills):
         found, _ = recording.read(path)
         assert len(found) >= done
         assert [each.request["messages"][0]["content"] for each in found] == [str(n) for n in range(len(found))]

@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
+from killed import killed
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
 from nbagent.errors import ConfigurationError
@@ -144,15 +142,8 @@ while True:
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.full)])
 def test_a_kill_leaves_every_whole_turn(tmp_path, kills):
     path = tmp_path / "t.jsonl"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     runs = 0
-    for kill in range(kills):
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, env=environment, text=True
-        ) as process:
-            for _ in range(1 + kill % 7):
-                done = int(process.stdout.readline())
-            process.kill()
+    for kill, done in enumerate(killed(KILLED, path, kills)):
         found = Trace.load(path).runs
         assert (found["status"] == "ok").sum() >= runs + done
         runs = int((found["status"] == "ok").sum())

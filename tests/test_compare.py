@@ -10,7 +10,17 @@ import pytest
 from loopback import Answer, Loopback, claude_said, said, sse
 
 import nbagent
-from nbagent import Agent, Comparison, FunctionCall, LLMResponse, ScriptedProvider, Usage, acompare, compare
+from nbagent import (
+    Agent,
+    Comparison,
+    FunctionCall,
+    Limits,
+    LLMResponse,
+    ScriptedProvider,
+    Usage,
+    acompare,
+    compare,
+)
 from nbagent.batch import COLUMNS
 from nbagent.errors import ConfigurationError
 from nbagent.providers import create_provider
@@ -221,3 +231,29 @@ def test_the_picture():
     priced = result.frame.assign(cost=[0.25, 0.5, 0.75, 1.0])
     assert len(Comparison(priced, result.trace).plot()) == 3
     plt.close("all")
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_a_comparison_within_a_tool_spends_from_the_budget_of_the_asking_run(blocking):
+    def costly(messages, functions):
+        return LLMResponse("x", None, "stop", {"usage": Usage(60, 40)})
+
+    def agents():
+        return {name: Agent(ScriptedProvider(costly)) for name in ("one", "two")}
+
+    if blocking:
+
+        def ask_all() -> str:
+            return " ".join(compare(agents(), ["?"] * 4, progress=False).frame["status"])
+
+    else:
+
+        async def ask_all() -> str:
+            return " ".join((await acompare(agents(), ["?"] * 4, progress=False)).frame["status"])
+
+    script = ScriptedProvider([FunctionCall("ask_all", {}, "c"), "not asked any more"])
+    result = await Agent(script, tools=[ask_all], limits=Limits(max_total_tokens=350)).chat("Go")
+    assert (result.status, result.limit_reason) == ("limit", "tokens")
+    statuses = result.function_calls[0]["result"].split()
+    assert {"ok", "limit"} == set(statuses)
+    assert len(statuses) == 8

@@ -302,9 +302,8 @@ class Agent:
         trace = Trace(self.trace.record_http, self.trace.keep_results, self.trace.max_bytes)
         trace.observers += self.trace.observers
         other = Agent(self._provider or self._spec, self.function_registry, trace=trace)
-        other.context = (
-            self.context.copy()
-        )  # after the system prompt that a configuration brings: it may be another now
+        # not before: a configuration brings its own system prompt, and here it may be another by now
+        other.context = self.context.copy()
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         return other

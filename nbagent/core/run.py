@@ -15,6 +15,7 @@ from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
+from nbagent.errors import ConfigurationError
 
 
 @dataclass(eq=False, slots=True)
@@ -123,6 +124,11 @@ class Run:
     unread: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if taken := _TAKEN.intersection(self.request_options):
+            raise ConfigurationError(
+                f"{' and '.join(sorted(taken))} can't be given as an option: the message comes first, chat(message), "
+                "and tools=[...] names the functions to offer."
+            )
         outer = working_for.get()
         self.parent = outer if outer is not None and outer.ticket.alive else None
         self.spent = Spending(self.limits, self.parent.spent if self.parent else None)
@@ -154,6 +160,9 @@ class Run:
         """`emit` for where nothing can be yielded; the loop hands the event on with its next one."""
         self.unread.append(self.emit(event, metadata))
 
+
+#: What a request holds in any case, so that no option can have the name.
+_TAKEN = frozenset(("messages", "functions"))
 
 #: The run whose tool is running here.
 working_for: ContextVar[Run | None] = ContextVar("nbagent_working_for", default=None)

@@ -24,10 +24,24 @@ class Ticket:
 
     queue: RunQueue
     alive: bool = False
-    #: The task that reads the events, where it is one task from the beginning to the end.
-    reader: asyncio.Task[Any] | None = None
+    #: The event loop on which the events are read; None before the first.
+    loop: asyncio.AbstractEventLoop | None = None
+    #: The task that reads them. A task that failed holds its frames, and what those hold may lead back to the run: such
+    #: a circle is for the garbage collector, which would close the generators of a run from any thread, in any order.
+    _reader: weakref.ref[asyncio.Task[Any]] | None = None
     #: The iterator that it reads them from; gone when it was dropped by a `break`.
     iterator: weakref.ref[Any] | None = None
+
+    @property
+    def reader(self) -> asyncio.Task[Any] | None:
+        """The task that reads the events, where it is one task from the beginning to the end."""
+        return None if self._reader is None else self._reader()
+
+    def read_here(self) -> None:
+        """The current task asks for the next event."""
+        task = asyncio.current_task()
+        if task is not None and (self._reader is None or self._reader() is not task):
+            self._reader, self.loop = weakref.ref(task), task.get_loop()
 
     @property
     def is_read_here(self) -> bool:
@@ -38,7 +52,7 @@ class Ticket:
     @property
     def is_held_up(self) -> bool:
         """Whether it is read on an event loop that stands still, for a blocking call waits there for us."""
-        return self.reader is not None and self.reader.get_loop() in held_up.get()
+        return self.loop in held_up.get()
 
 
 #: The runs whose tools, or whose plain `for`, this context is inside of.

@@ -8,8 +8,7 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from functools import cache, partial
-from inspect import Parameter, signature
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -32,6 +31,7 @@ from nbagent.providers.environment import checked_address, without_password
 from nbagent.providers.http_errors import provider_error, request_id, shortened
 from nbagent.providers.redaction import SHORTEST_SECRET, blotted, is_telling, without_secrets
 from nbagent.providers.retry import retrying
+from nbagent.providers.settings import check_options, check_settings, setting_names
 from nbagent.providers.transport import Body, Target, Transport, drain, read_events, read_up_to
 from nbagent.providers.wire.codec import Codec
 from nbagent.providers.wire.refused import IMAGES, Changes, refused_field, tool_named
@@ -78,6 +78,8 @@ class WireProvider(StreamingProvider):
         vendor: str | None = None,
         **options: Any,
     ) -> None:
+        given = {"model": model, "base_url": base_url, "timeout": timeout, "max_retries": max_retries}
+        check_settings(api_key, headers, streaming=streaming, function_calling=function_calling, **given)
         self.vendor = vendor or self.vendor
         kind = CATALOG[type(self).vendor]
         self._row = CATALOG.get(self.vendor) or replace(kind, name=self.vendor, families=kind.families or kind.name)
@@ -184,7 +186,7 @@ class WireProvider(StreamingProvider):
         options: Mapping[str, Any],
     ) -> Asked:
         """A request's own options, and the provider's where it has none; its choice of tools where there are any."""
-        if misplaced := _settings(type(self)).intersection(options):
+        if misplaced := setting_names(type(self)).intersection(options):
             raise ConfigurationError(
                 f"{', '.join(sorted(misplaced))} can't be given for one request: make a provider with it, "
                 f"create_provider({self.vendor!r}, …), and assign that to agent.provider."
@@ -198,15 +200,19 @@ class WireProvider(StreamingProvider):
 
     def _encode(self, messages: list[LLMMessage], asked: Asked, changes: Changes) -> bytes:
         """A request's body; `changes` are the fields that the model refused."""
-        return self.codec.encode_request(
-            messages,
-            asked.functions,
-            model=self.model_name,
-            stream=asked.stream,
-            temperature=asked.temperature,
-            extra=asked.extra,
-            changes=changes,
-        )
+        try:
+            return self.codec.encode_request(
+                messages,
+                asked.functions,
+                model=self.model_name,
+                stream=asked.stream,
+                temperature=asked.temperature,
+                extra=asked.extra,
+                changes=changes,
+            )
+        except (TypeError, ValueError):
+            check_options(asked.extra)
+            raise
 
     async def _attempt(
         self,
@@ -344,14 +350,6 @@ class WireProvider(StreamingProvider):
             error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
             error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
         return error
-
-
-@cache
-def _settings(cls: type[WireProvider]) -> frozenset[str]:
-    """What a provider is made with, and no request has: a key in a request's body would be told to others."""
-    makers = [signature(vars(base)["__init__"]) for base in cls.__mro__[:-1] if "__init__" in vars(base)]
-    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    return frozenset(name for maker in makers for name, each in maker.parameters.items() if each.kind in kinds)
 
 
 def _secret(value: str | SecretStr | None) -> SecretStr | None:

@@ -1,5 +1,6 @@
 """`create_provider`, `register_provider`, `resolve`, and what providers keep to themselves."""
 
+import re
 import subprocess
 import sys
 import traceback
@@ -285,3 +286,35 @@ def test_the_factory_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("vendor", ["openai", "claude", "gemini", "qwen"])
+@pytest.mark.parametrize(
+    ("setting", "value", "says"),
+    [
+        ("timeout", 0, "timeout=0 can't be used: give seconds"),
+        ("timeout", "1m", "timeout='1m' can't be used"),
+        ("timeout", None, "timeout=None can't be used"),
+        ("timeout", float("nan"), "timeout=nan can't be used"),
+        ("max_retries", -1, "max_retries=-1 can't be used: give a whole number from 0 up"),
+        ("max_retries", True, "max_retries=True can't be used"),
+        ("streaming", "no", "streaming='no' can't be used: give True or False"),
+        ("model", 5, "model=5 can't be used: give the name"),
+        ("base_url", b"http://x", "can't be used: give an address"),
+        ("api_key", 12345678, "api_key is of type int"),
+        ("headers", "X-Key: sk-12345678", "headers is of type str"),
+        ("headers", {"X Key": "sk-12345678"}, "'X Key' can't be the name of a header"),
+        ("headers", {"X-Key": "sk-12345678\n"}, "the header 'X-Key' must be a text of one line"),
+    ],
+)
+def test_settings_of_a_wrong_kind(vendor, setting, value, says):
+    with pytest.raises(ConfigurationError, match=re.escape(says)) as caught:
+        create_provider(vendor, **{"api_key": "k", setting: value})
+    assert "12345678" not in str(caught.value)
+
+
+@pytest.mark.parametrize("vendor", ["openai", "claude", "gemini", "qwen"])
+async def test_options_that_are_no_data(vendor):
+    agent = Agent(create_provider(vendor, api_key="k", model="m1", base_url="http://127.0.0.1:9"))
+    with pytest.raises(ConfigurationError, match=re.escape("stop={'.'} can't be sent: Object of type set")):
+        await agent.chat("hi", stop={"."})

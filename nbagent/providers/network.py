@@ -33,8 +33,9 @@ LONGEST_HEAD = 2**18
 _NEXT_ADDRESS_S = 0.25
 #: What httpcore calls what asyncio's transports tell of themselves.
 _NAMES = {"client_addr": "sockname", "server_addr": "peername"}
-#: With one of these a header would end, and another begin.
-_ENDS_HEADER = re.compile(rb"[\0\r\n]")
+#: A header that is one: its name a token, no line break in its value.
+#: Source: RFC 9110, sections 5.1 and 5.5.
+_HEADER = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]+: [^\0\r\n]*")
 
 
 async def connect(
@@ -341,7 +342,8 @@ def _head(http: ModuleType, request: Any) -> bytes:
     """A request up to its body. Raises `LocalProtocolError` for headers that are none."""
     lines = [b"%b %b HTTP/1.1" % (request.method.encode(), request.url.raw_path)]
     for name, value in request.headers.raw:
-        if _ENDS_HEADER.search(name) or _ENDS_HEADER.search(value):
-            raise http.LocalProtocolError(f"the header {name.decode('latin-1')!r} holds a line break")
-        lines.append(b"%b: %b" % (name, value))
+        line = b"%b: %b" % (name, value)
+        if not _HEADER.fullmatch(line):
+            raise http.LocalProtocolError(f"the header {name.decode('latin-1')!r} holds characters that no header has")
+        lines.append(line)
     return b"\r\n".join([*lines, b"", b""])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import re
 import select
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 if TYPE_CHECKING:
     import ssl
 
+log = logging.getLogger("nbagent")
 #: Bytes that are taken from the system at a time.
 MOST_AT_ONCE = 2**16
 #: Bytes of an answer that came and that nobody has read yet; at more the server has to wait.
@@ -115,6 +117,7 @@ class HTTPConnection(asyncio.BufferedProtocol):
         await self._send(whole, limits.get("write"))
         while not answer.begun:
             await self.more(answer)
+        log.debug("%s %s%s: %d", request.method, request.url.host, request.url.path, answer.status)
         return answer
 
     async def _send(self, whole: bytes, timeout: float | None) -> None:

@@ -60,6 +60,18 @@ def test_run(kernel):
     assert kernel.run("agent.trace.tool_calls['approval'].tolist()").result == "['approved']"
 
 
+def test_a_front_end_that_has_shown_buttons_is_waited_for(kernel):
+    """It is slow, and not without buttons."""
+    if (cell := asked_by_buttons(kernel)) is not None:
+        click(kernel, cell, "Approve")
+        kernel.wait(cell)
+        kernel.ok(f"{WITHIN}0\nnbagent.notebook.approval.SHOWN_AGAIN_WITHIN_S = {TIMEOUT}")
+        again = asked_by_buttons(kernel)
+        click(kernel, again, "Approve")
+        kernel.wait(again)
+        assert values(kernel) == "[('cities', 3), ('cities', 3)]"
+
+
 def test_deny(kernel):
     if (cell := asked_by_buttons(kernel)) is not None:
         click(kernel, cell, "Deny")

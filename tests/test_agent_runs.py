@@ -21,16 +21,21 @@ from nbagent.core.events import Text, Thinking
 from nbagent.core.repair import NO_RESULT
 
 
+class Watch(StreamingHandler):
+    """Tells when the answer has begun."""
+
+    def __init__(self):
+        self.seen = asyncio.Event()
+
+    def on_token(self, token):
+        self.seen.set()
+
+
 async def test_cancelling_keeps_the_text_so_far_and_the_next_message_works():
     agent = Agent(ScriptedProvider(["one two three four", "fine"], delay=0.01))
-    seen = asyncio.Event()
-
-    class Watch(StreamingHandler):
-        def on_token(self, token):
-            seen.set()
-
-    task = asyncio.create_task(agent.chat("count", handler=Watch()))
-    await seen.wait()
+    watch = Watch()
+    task = asyncio.create_task(agent.chat("count", handler=watch))
+    await watch.seen.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -148,10 +153,9 @@ async def test_a_stream_closed_between_two_calls_leaves_no_tool_running():
 
 async def test_a_stream_can_be_stopped_from_another_task():
     agent = Agent(ScriptedProvider(["word " * 1000], delay=0.01))
-    stream = agent.chat_stream("x")
-    reading = asyncio.create_task(stream.collect())
-    while not any("word" in message.text for message in agent.conversation_history):
-        await asyncio.sleep(0.01)
+    stream, watch = agent.chat_stream("x"), Watch()
+    reading = asyncio.create_task(stream.collect(watch))
+    await watch.seen.wait()
     await stream.aclose()
     with pytest.raises(asyncio.CancelledError):
         await reading

@@ -20,7 +20,7 @@ def wipe(table: str) -> str:
     ran.append(table)
     return "gone"
 def made(answer="**Gentoo** are heaviest. "):
-    turns = [FunctionCall("wipe", {"table": "cities"}, "a"), answer * 20, "slow " * 500]
+    turns = [FunctionCall("wipe", {"table": "cities"}, "a"), answer * 20, "slow " * 5000]
     return Agent(ScriptedProvider(turns, delay=0.02), tools=live)
 agent, endless, other = made(), made("slow " * 500), made()"""
 )

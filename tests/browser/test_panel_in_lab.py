@@ -217,7 +217,7 @@ def test_deny_in_the_panel_and_ask_from_a_cell(lab):
 
 
 def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
-    code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer')\nChatPanel(agent)"
+    code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer', delay=0.03)\nChatPanel(agent)"
     page = opened(lab, "reload.ipynb", code)
     asks(page, "one")
     until_text(page, "first answer")

@@ -151,9 +151,18 @@ async def test_a_stream_closed_between_two_calls_leaves_no_tool_running():
     assert ran == []
 
 
-async def test_a_stream_can_be_stopped_from_another_task():
+class Dwell(Watch):
+    """Does not ask for more at once."""
+
+    async def on_token(self, token):
+        self.seen.set()
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("handler", [Watch, Dwell], ids=["waiting for an event", "between two events"])
+async def test_a_stream_can_be_stopped_from_another_task(handler):
     agent = Agent(ScriptedProvider(["word " * 1000], delay=0.01))
-    stream, watch = agent.chat_stream("x"), Watch()
+    stream, watch = agent.chat_stream("x"), handler()
     reading = asyncio.create_task(stream.collect(watch))
     await watch.seen.wait()
     await stream.aclose()

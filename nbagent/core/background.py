@@ -86,8 +86,8 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         context.run(_main_waits.set, True)
     done: Future[T] = Future()
     tasks: list[asyncio.Task[None]] = []
-    loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(_report(coroutine, done), context=context)))
     try:
+        loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(_report(coroutine, done), context=context)))
         (_serve if on_main else _wait_in_slices)(done)
     except BaseException:
         loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])

@@ -138,15 +138,18 @@ class AgentStream:
             run_sync(running.aclose())
 
     async def aclose(self) -> None:
-        """Stop the run, if it still goes on."""
+        """Stop the run, if it still goes on. Another task that reads it sees `CancelledError`."""
         if self._events is None:
             return
         reader = self._ticket.reader
+        elsewhere = None if reader is asyncio.current_task() or (reader and reader.done()) else reader
         running = getattr(self._events, "ag_running", False)  # not in the type of generators
-        if running and reader is not None and reader is not asyncio.current_task():
-            reader.cancel()  # another task is waiting for the next event
-        else:
-            await self._events.aclose()
+        if running and elsewhere is not None:
+            elsewhere.cancel()  # it is waiting for the next event
+            return
+        await self._events.aclose()
+        if elsewhere is not None:
+            self._stopped_by_another()
 
     def stop(self) -> bool:
         """End the run from any thread, as an interrupt does; also while it waits for its turn. Returns at once.
@@ -162,6 +165,9 @@ class AgentStream:
     async def _stopped(self) -> None:
         self._closer = asyncio.current_task()
         await self.aclose()
+        self._stopped_by_another()
+
+    def _stopped_by_another(self) -> None:
         if self._result is None and self._error is None:
             self._error = asyncio.CancelledError("the run was stopped")
 

@@ -22,6 +22,8 @@ from nbagent.notebook.panel_style import PANEL_STYLE
 
 #: How long the front end may take to say that it shows the buttons.
 SHOWN_WITHIN_S = 2.0
+#: … and once it has shown some: then it is slow, and not without buttons.
+SHOWN_AGAIN_WITHIN_S = 30.0
 
 #: True, the edited arguments, or False.
 Answer = bool | dict[str, Any]
@@ -36,6 +38,7 @@ class Approval:
     def __init__(self, is_live: Callable[[], bool]) -> None:
         self._is_live = is_live
         self._buttons = True  # until a front end did not show them
+        self._were_shown = False
 
     async def __call__(self, call: FunctionCall, definition: Any) -> Answer:
         """Ask about one call. Interrupting the cell while it waits runs nothing."""
@@ -44,8 +47,9 @@ class Approval:
         if not self._is_live():
             return False
         if self._buttons and threading.current_thread() is threading.main_thread():  # a typed cell: its loop is free
-            answer = await Question(call).ask()
+            answer = await Question(call).ask(SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S)
             if answer is not None:
+                self._were_shown = True
                 return answer
             self._buttons = False
         return await self._typed(call)
@@ -94,13 +98,13 @@ class Question:
         title = f"<strong>{render.escape(self._call.name)}</strong> asks to run in your kernel"
         return f'{PANEL_STYLE}<div class="nbagent" role="alert">{title}{arguments}</div>'
 
-    async def ask(self) -> Answer | None:
-        """Show it in the running cell. The answer; None where no front end shows the question."""
+    async def ask(self, shown_within: float) -> Answer | None:
+        """Show it in the running cell. The answer; None where no front end shows it within so many seconds."""
         handle = display(self.box, display_id=True)
         answer: Answer | None = None
         said, arguments = "not answered", self._call.arguments
         try:
-            async with asyncio.timeout(SHOWN_WITHIN_S):
+            async with asyncio.timeout(shown_within):
                 await self._shown
             answer = await self._answer
             if isinstance(answer, dict):

@@ -53,8 +53,8 @@ def test_run_all_streams_each_answer_into_its_cell(lab):
     page.on("request", lambda request: requests.append(request.url))
     page.evaluate(WATCH)
     lab.command(page, "notebook:run-all-cells")
-    page.wait_for_selector(".nbagent details", timeout=30_000)
-    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 4", timeout=30_000)
+    page.wait_for_selector(".nbagent details")
+    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 4")
     assert page.evaluate("window.sizes.size") > 3  # it came bit by bit
     first = outputs(page).nth(0)
     assert first.locator("details").count() == 3  # thinking, two calls
@@ -75,9 +75,9 @@ def test_stop_button(lab):
         [SETUP + "\nagent.provider = ScriptedProvider(['word ' * 5000], delay=0.05)", "%%agent\ngo", "print('next')"],
     )
     lab.command(page, "notebook:run-all-cells")
-    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('word word')", timeout=30_000)
+    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('word word')")
     lab.command(page, "notebook:interrupt-kernel")
-    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('Interrupted.')", timeout=10_000)
+    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('Interrupted.')")
     assert "word word" in outputs(page).nth(0).inner_text()
 
 
@@ -95,13 +95,13 @@ LAST = "print(wiped, agent.trace.tool_calls['approval'].tolist())"
 def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab, picture):
     page = lab.open("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "%%agent\nAgain", LAST])
     lab.command(page, "notebook:run-all-cells")
-    page.get_by_role("button", name="Edit", exact=True).click(timeout=30_000)
+    page.get_by_role("button", name="Edit", exact=True).click()
     picture(page, "approval")
     page.locator(".nbagent-ask textarea").fill('{"table": "cities", "rows": 2}')
     page.get_by_role("button", name="Approve", exact=True).click()
-    page.wait_for_function("document.body.innerText.includes('approved as edited: wipe(')", timeout=30_000)
-    page.get_by_role("button", name="Deny", exact=True).press("Enter", timeout=30_000)
-    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)] ['edited', 'denied']\")", timeout=30_000)
+    page.wait_for_function("document.body.innerText.includes('approved as edited: wipe(')")
+    page.get_by_role("button", name="Deny", exact=True).press("Enter")
+    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)] ['edited', 'denied']\")")
     assert page.locator(".nbagent-ask").count() == 0
     said = " ".join(page.locator(".jp-OutputArea-output").all_inner_texts())
     assert 'approved as edited: wipe(table="cities", rows=2)' in said
@@ -117,8 +117,8 @@ def test_an_answer_as_data_and_as_code_in_a_cell_below(lab, picture):
     cells = [SETUP + FORMS, "%%agent --as df -o counts\nHow many?", "%%agent --as code\nSum them up", "'last'"]
     page = lab.open("forms.ipynb", cells)
     lab.command(page, "notebook:run-all-cells")
-    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 2", timeout=30_000)
-    page.wait_for_function("document.querySelectorAll('.jp-CodeCell').length == 5", timeout=10_000)
+    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 2")
+    page.wait_for_function("document.querySelectorAll('.jp-CodeCell').length == 5")
     assert "1230" in page.locator(".jp-OutputArea-executeResult .dataframe").inner_text()
     assert outputs(page).nth(0).locator("details:not([open]) table").count() == 1, "its text is folded away"
     assert outputs(page).nth(1).locator(".nbagent-string").inner_text() == "'n'"

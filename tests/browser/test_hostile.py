@@ -6,6 +6,7 @@ import time
 
 import pytest
 from hostile import FOUND, HOST, LONG, MATH, PAYLOADS, naive
+from lab import LOAD, PATIENCE_S
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +43,7 @@ def test_shown_carelessly_each_of_them_works(lab):
     page.goto("http://careless.example/")
     watch = Watch(page)
     page.evaluate(FRAMES, [naive(payload.text) for payload in PAYLOADS])
-    harmless, deadline = PAYLOADS, time.monotonic() + 30
+    harmless, deadline = PAYLOADS, time.monotonic() + PATIENCE_S
     while harmless and time.monotonic() < deadline:
         page.wait_for_timeout(200)
         works = effects(page, watch)
@@ -63,8 +64,9 @@ def effects(page, watch):
     return works
 
 
-SETUP = '''%load_ext nbagent
-import json, pathlib
+SETUP = (
+    LOAD
+    + '''import json, pathlib
 from IPython.display import HTML, display
 from nbagent import Agent, ChatPanel, FunctionCall, LLMResponse, ScriptedProvider, live, tool
 texts, math, long = json.loads(pathlib.Path("texts.json").read_text())
@@ -92,6 +94,7 @@ long_calls = [FunctionCall("echo", {"text": text}, f"long{i}") for i, text in en
 long_talk = LLMResponse(long[0], long_calls, "tool_calls", {"thinking": long[0]})
 endless = Agent(ScriptedProvider([long_talk, long[0], RuntimeError(long[0])]), tools=live)
 '''
+)
 CELLS = {
     "setup": SETUP,
     "formulas": "%%agent formulas\nhow much is it?",
@@ -125,7 +128,7 @@ def start(page, name, then=""):
 
 
 def deny(page, unfold=False):
-    page.get_by_role("button", name="Deny", exact=True).first.wait_for(timeout=30_000)
+    page.get_by_role("button", name="Deny", exact=True).first.wait_for()
     if unfold:
         page.get_by_role("button", name="Edit", exact=True).first.click()
     assert_harmless(page)
@@ -213,7 +216,7 @@ def test_a_million_brackets_are_shown_soon(notebook):
     begun = time.perf_counter()
     run(page, "long")
     run(page, "long error")
-    assert time.perf_counter() - begun < 30  # seconds; it takes two
+    assert time.perf_counter() - begun < PATIENCE_S  # it takes two
     assert len(page.locator(".nbagent > pre").last.inner_text()) == len(LONG[0])
     assert "[[[[" in page.locator(ERRORS).last.inner_text()
     assert_harmless(page)

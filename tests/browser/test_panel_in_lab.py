@@ -29,7 +29,7 @@ def opened(lab, name, *cells, **options):
     page = lab.open(name, [SETUP, *cells], **options)
     lab.command(page, "notebook:run-all-cells")
     hint = "Enter breaks the line" if "blocked" in options else "Shift-Enter"  # with the script, or without it
-    page.get_by_placeholder(hint).first.wait_for(timeout=60_000)
+    page.get_by_placeholder(hint).first.wait_for()
     return page
 
 
@@ -41,7 +41,7 @@ def asks(page, text):
 
 
 def until(page, condition, *arguments):
-    page.wait_for_function(condition, arg=list(arguments), timeout=30_000)
+    page.wait_for_function(condition, arg=list(arguments))
 
 
 def until_text(page, text):
@@ -217,7 +217,7 @@ def test_deny_in_the_panel_and_ask_from_a_cell(lab):
 
 
 def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
-    code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer')\nChatPanel(agent)"
+    code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer', delay=0.03)\nChatPanel(agent)"
     page = opened(lab, "reload.ipynb", code)
     asks(page, "one")
     until_text(page, "first answer")
@@ -231,7 +231,7 @@ def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
     asks(page, "two")
     until_text(page, "word word")
     page.reload()
-    page.locator(".nbagent-input textarea").first.wait_for(timeout=60_000)
+    page.locator(".nbagent-input textarea").first.wait_for()
     until_text(page, "first answer")
     length = page.evaluate("document.querySelector('.nbagent-log').innerText.length")
     until(page, "([n]) => document.querySelector('.nbagent-log').innerText.length > n", length)  # it goes on

@@ -19,7 +19,8 @@ from typing import Any
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
-TIMEOUT = 60.0
+#: Seconds; generous, for busy machines.
+TIMEOUT = 300.0
 
 #: Run first in each kernel: providers whose pace a test controls through files.
 PRELUDE = '''

@@ -1,7 +1,7 @@
 """The options of `%%agent` in a real kernel: typed cells, cells that nobody watches, and cells under other magics."""
 
 import pytest
-from kernels import Kernel
+from kernels import TIMEOUT, Kernel
 
 pytestmark = pytest.mark.kernel
 
@@ -193,7 +193,7 @@ def test_approve_asks_before_each_call_of_this_cell_alone(kernel, prefix):
     script(kernel, call, "'yes'", call, "'no'", call, "'free'")
     for answer in ("y", "n"):
         cell = kernel.send(f"{prefix}%%agent --approve\nx")
-        assert "size(n=2)" in kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"]
+        assert "size(n=2)" in kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
         kernel.client.input(answer)
         kernel.wait(cell)
     kernel.ok("%%agent\nx", allow_stdin=False)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from kernels import TIMEOUT
 
 pytestmark = pytest.mark.kernel
 
@@ -149,7 +150,7 @@ def test_conversations_are_saved_and_loaded(kernel, tmp_path):
 def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kernel):
     kernel.ok("import os; _ = os.environ.pop('ANTHROPIC_API_KEY', None)")
     cell = kernel.send("%agent key claude")
-    question = kernel.client.get_stdin_msg(timeout=30)["content"]
+    question = kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]
     assert (question["prompt"], question["password"]) == ("ANTHROPIC_API_KEY: ", True)
     kernel.client.input("sk-typed-secret")
     kernel.ok(cell)

@@ -5,7 +5,7 @@ import json
 import nbformat
 import papermill
 import pytest
-from kernels import write_spec
+from kernels import TIMEOUT, write_spec
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
@@ -45,7 +45,7 @@ def notebook(*cells):
 
 
 def test_nbclient_saves_each_answer_once_and_nbconvert_shows_it_without_a_network(folder):
-    executed = NotebookClient(notebook(*CELLS), kernel_name="tested", timeout=60).execute()
+    executed = NotebookClient(notebook(*CELLS), kernel_name="tested", timeout=TIMEOUT).execute()
     answer, denied, _, panel = (cell.outputs for cell in executed.cells[1:])
     assert [[output.output_type for output in outputs] for outputs in (answer, denied)] == [["display_data"]] * 2
     assert set(answer[0].data) == {"text/html", "text/plain"}

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from kernels import TIMEOUT
 
 pytestmark = pytest.mark.kernel
 
@@ -134,12 +135,12 @@ def test_an_interrupted_approval_does_not_eat_the_next_answer(kernel):
     script(kernel, "FunctionCall('wipe', {}, 'c')")
     kernel.ok("@tool(approve=True)\ndef wipe() -> str:\n    return 'wiped'")
     cell = kernel.send("%%agent\nwipe")
-    kernel.client.get_stdin_msg(timeout=30)
+    kernel.client.get_stdin_msg(timeout=TIMEOUT)
     kernel.interrupt()
     assert kernel.wait(cell).error == "KeyboardInterrupt"
     for answer in ("one", "two", "three"):
         asking = kernel.send("print(input('name? '))")
-        kernel.client.get_stdin_msg(timeout=30)
+        kernel.client.get_stdin_msg(timeout=TIMEOUT)
         kernel.client.input(answer)
         assert kernel.ok(asking).stdout == f"{answer}\n"
 
@@ -148,7 +149,7 @@ def test_an_approval_is_asked_below_the_cell_and_denied_where_nobody_can_answer(
     script(kernel, "FunctionCall('wipe', {}, 'c')", "'done'", "FunctionCall('wipe', {}, 'c')", "'denied'")
     kernel.ok("wiped = []\n@tool(approve=True)\ndef wipe() -> str:\n    wiped.append(1)\n    return 'wiped'")
     cell = kernel.send("%%agent\nwipe")
-    question = kernel.client.get_stdin_msg(timeout=30)
+    question = kernel.client.get_stdin_msg(timeout=TIMEOUT)
     assert "wipe()" in question["content"]["prompt"]
     kernel.client.input("y")
     kernel.ok(cell)

@@ -236,6 +236,8 @@ class Agent:
 
     def _executor(self, use_tools: bool, names: Iterable[str] | None, approve_all: bool) -> ToolExecutor:
         executor = self.tool_executor.asking() if approve_all else self.tool_executor
+        if isinstance(names, str):
+            names = [names]
         if names is None and self.tools_off:
             names = self.offered_tools()
         if names is not None or not use_tools:

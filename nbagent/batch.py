@@ -29,6 +29,8 @@ COLUMNS = {
     "agent": TEXT, "prompt": TEXT, "answer": TEXT, "tools": TEXT, "tokens": COUNT, "cost": REAL, "seconds": REAL,
     "status": TEXT, "error": TEXT, "run_id": TEXT,
 }  # fmt: skip
+#: What `Agent.chat` is given here.
+_TAKEN = frozenset(("self", "message", "origin"))
 #: What is drawn and summed up, with the words for it.
 MEASURES = {"seconds": "seconds a prompt", "tokens": "tokens a prompt", "cost": "dollars a prompt"}
 #: Rows of a display, characters of a value in it, and seconds until a progress bar appears.
@@ -134,7 +136,8 @@ def compare(
     Each prompt goes to a fork of each agent: it sees the agent's conversation, and leaves it as it is. The agents work
     side by side, each at one prompt after the other. What fails is a row with an `error`, and all else goes on.
     `options` are those of `Agent.chat`; prompts are what it takes. A bar shows the progress where it takes longer and
-    tqdm is installed. In async code there is `await acompare(...)`.
+    tqdm is installed. In async code there is `await acompare(...)`. Raises ConfigurationError, before anything is
+    asked, for what can't be asked of any of the agents.
 
     >>> result = nbagent.compare({"claude": one, "qwen": other}, ["Who are you?", "What is 2 + 2?"])  # doctest: +SKIP
     >>> result.frame.pivot(index="prompt", columns="agent", values="answer")                          # doctest: +SKIP
@@ -149,7 +152,7 @@ async def acompare(
 
     >>> result = await nbagent.acompare({"claude": one, "qwen": other}, prompts)        # doctest: +SKIP
     """
-    asked = _checked(agents, prompts)
+    asked = _checked(agents, prompts, options)
     with _bar(len(agents) * len(asked), progress) as step:
         answers = await asyncio.gather(*(_ask(name, agents[name], asked, step, options) for name in agents))
     by_prompt = [answer for of_prompt in zip(*answers, strict=True) for answer in of_prompt]
@@ -158,7 +161,7 @@ async def acompare(
     return Comparison(frame, Trace.concat(trace for _, trace in by_prompt))
 
 
-def _checked(agents: Mapping[str, Agent], prompts: Iterable[Any]) -> list[Any]:
+def _checked(agents: Mapping[str, Agent], prompts: Iterable[Any], options: Mapping[str, Any]) -> list[Any]:
     if not isinstance(agents, Mapping) or not agents:
         raise ConfigurationError('compare() takes agents by name: {"claude": agent_a, "qwen": agent_b}')
     for name, agent in agents.items():
@@ -171,7 +174,22 @@ def _checked(agents: Mapping[str, Agent], prompts: Iterable[Any]) -> list[Any]:
     asked = [prompts] if isinstance(prompts, str) else list(prompts)
     for prompt in asked:
         as_messages(prompt)  # what no agent takes is an error before any is asked
+    if taken := _TAKEN.intersection(options):
+        raise ConfigurationError(f"compare() takes no {' and no '.join(sorted(taken))}: each run gets its own.")
+    errors = [error for agent in agents.values() for error in _wrong(agent, asked[:1], options)]
+    if len(errors) == len(agents):
+        raise errors[0]
     return asked
+
+
+def _wrong(agent: Agent, prompts: list[Any], options: Mapping[str, Any]) -> Iterator[ConfigurationError]:
+    """What this agent can't be asked, as far as can be told without asking it."""
+    of_stream = {name: value for name, value in options.items() if name != "handler"}
+    for prompt in prompts:
+        try:
+            agent.chat_stream(prompt, **of_stream).preview()
+        except ConfigurationError as error:
+            yield error
 
 
 async def _ask(

@@ -88,6 +88,7 @@ class ProviderError(NbagentError):
         who = " ".join(part for part in (self.vendor, self.model) if part)
         facts = [f"status {self.status}"] if self.status is not None else []
         facts += [f"request {self.request_id}"] if self.request_id else []
+        facts += [f"to be tried again after {self.retry_after:g} s"] if self.retry_after else []
         text = f"{who}: {self.message}" if who else self.message
         text = f"{text.rstrip('.')} ({', '.join(facts)})" if facts else text
         return f"{text.rstrip('.')}. {self.remedy}" if self.remedy else text

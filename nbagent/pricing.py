@@ -16,8 +16,8 @@ _FREE = {"local", "scripted"}
 def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | None:
     """US dollars for these tokens, or None where the list does not know the model at this vendor.
 
-    `raw` is the usage in the vendor's words, which may say more: what is kept in Claude's cache for an hour costs more.
-    A model on the user's own machine is free.
+    `raw` is the usage in the vendor's words, which may say more: what is kept in Claude's cache for an hour costs more,
+    and what Gemini read of its own tools' results is billed as input. A model on the user's own machine is free.
 
     >>> from nbagent.core.messages import Usage
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
@@ -32,7 +32,7 @@ def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | Non
     from genai_prices import calc_price
 
     tokens = Tokens(
-        input_tokens=usage.input_tokens,
+        input_tokens=usage.input_tokens + _read_of_its_own_tools(raw),
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
@@ -71,3 +71,13 @@ def _kept_for_an_hour(raw: Any) -> dict[str, int]:
     written = raw.get("cache_creation") if isinstance(raw, dict) else None
     tokens = written.get("ephemeral_1h_input_tokens") if isinstance(written, dict) else None
     return {"cache_write_1h_tokens": tokens} if isinstance(tokens, int) and tokens else {}
+
+
+def _read_of_its_own_tools(raw: Any) -> int:
+    """Gemini counts what its own tools (code execution, URLs, files) gave it beside the prompt.
+
+    `totalTokenCount` is the sum of both, the candidates and the thoughts; both are billed as input:
+    https://ai.google.dev/gemini-api/docs/code-execution#billing
+    """
+    tokens = raw.get("toolUsePromptTokenCount") if isinstance(raw, dict) else None
+    return tokens if isinstance(tokens, int) else 0

@@ -140,6 +140,31 @@ def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, me
         compare(agents, prompts)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"origin": {"source": "mine"}}, "takes no origin: each run gets its own"),
+        ({"message": "x", "origin": {}}, "takes no message and no origin"),
+        ({"messages": ["x"], "functions": []}, "functions and messages can't be given as an option"),
+        ({"max_iterations": "many"}, "max_iterations='many'"),
+        ({"tools": "multiply"}, "no tool 'multiply'"),
+        ({"api_key": "k", "model": "m"}, "api_key, model can't be given for one request"),
+        ({"thinking": "much"}, "thinking='much' is no way to think"),
+    ],
+)
+def test_wrong_options_are_errors_before_anything_is_asked(options, message):
+    nowhere = create_provider("open_source", base_url="http://127.0.0.1:9/v1", max_retries=0)
+    with pytest.raises(ConfigurationError, match=message):
+        compare({"x": Agent(nowhere, tools=[add]), "y": Agent("nobody:m")}, ["go"], **options)
+
+
+def test_an_option_that_one_agent_does_not_take_is_its_row_alone():
+    off = Agent(create_provider("minimax", api_key="k", model="MiniMax-M2.5", max_retries=0))
+    frame = compare({"on": scripted("a"), "off": off}, ["go"], thinking=False).frame.set_index("agent")
+    assert frame["answer"]["on"] == "a"
+    assert frame["error"]["off"].startswith("ConfigurationError: MiniMax-M2.5 always thinks")
+
+
 def test_one_prompt_needs_no_list_and_no_prompt_gives_no_row():
     assert compare({"x": scripted("a")}, "only").frame["prompt"].tolist() == ["only"]
     empty = compare({"x": scripted("a")}, [])

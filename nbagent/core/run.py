@@ -15,6 +15,7 @@ from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
+from nbagent.errors import ConfigurationError
 
 
 @dataclass(eq=False, slots=True)
@@ -23,10 +24,24 @@ class Ticket:
 
     queue: RunQueue
     alive: bool = False
-    #: The task that reads the events, where it is one task from the beginning to the end.
-    reader: asyncio.Task[Any] | None = None
+    #: The event loop on which the events are read; None before the first.
+    loop: asyncio.AbstractEventLoop | None = None
+    #: The task that reads them. A task that failed holds its frames, and what those hold may lead back to the run: such
+    #: a circle is for the garbage collector, which would close the generators of a run from any thread, in any order.
+    _reader: weakref.ref[asyncio.Task[Any]] | None = None
     #: The iterator that it reads them from; gone when it was dropped by a `break`.
     iterator: weakref.ref[Any] | None = None
+
+    @property
+    def reader(self) -> asyncio.Task[Any] | None:
+        """The task that reads the events, where it is one task from the beginning to the end."""
+        return None if self._reader is None else self._reader()
+
+    def read_here(self) -> None:
+        """The current task asks for the next event."""
+        task = asyncio.current_task()
+        if task is not None and (self._reader is None or self._reader() is not task):
+            self._reader, self.loop = weakref.ref(task), task.get_loop()
 
     @property
     def is_read_here(self) -> bool:
@@ -37,7 +52,7 @@ class Ticket:
     @property
     def is_held_up(self) -> bool:
         """Whether it is read on an event loop that stands still, for a blocking call waits there for us."""
-        return self.reader is not None and self.reader.get_loop() in held_up.get()
+        return self.loop in held_up.get()
 
 
 #: The runs whose tools, or whose plain `for`, this context is inside of.
@@ -123,6 +138,11 @@ class Run:
     unread: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if taken := _TAKEN.intersection(self.request_options):
+            raise ConfigurationError(
+                f"{' and '.join(sorted(taken))} can't be given as an option: the message comes first, chat(message), "
+                "and tools=[...] names the functions to offer."
+            )
         outer = working_for.get()
         self.parent = outer if outer is not None and outer.ticket.alive else None
         self.spent = Spending(self.limits, self.parent.spent if self.parent else None)
@@ -154,6 +174,9 @@ class Run:
         """`emit` for where nothing can be yielded; the loop hands the event on with its next one."""
         self.unread.append(self.emit(event, metadata))
 
+
+#: What a request holds in any case, so that no option can have the name.
+_TAKEN = frozenset(("messages", "functions"))
 
 #: The run whose tool is running here.
 working_for: ContextVar[Run | None] = ContextVar("nbagent_working_for", default=None)

@@ -109,7 +109,7 @@ class AgentStream:
         if self._events is not None:
             raise RuntimeError("this stream was used already: chat_stream() makes a new one")
         self._events = self._start(self._ticket)
-        self._ticket.reader = asyncio.current_task()
+        self._ticket.read_here()
         try:
             async with aclosing(self._events):
                 async for event in self._events:
@@ -118,7 +118,7 @@ class AgentStream:
                     elif isinstance(event, events.Error):
                         self._error = event.exception
                     yield event
-                    self._ticket.reader = asyncio.current_task()
+                    self._ticket.read_here()
                     if self._closer is not None:
                         await asyncio.wait({self._closer})
                         break
@@ -156,10 +156,10 @@ class AgentStream:
 
         Whether there was anything to stop. Who reads the events sees `CancelledError`.
         """
-        reader = self._ticket.reader
-        if self._over or reader is None or reader.get_loop().is_closed():
+        loop = self._ticket.loop
+        if self._over or loop is None or loop.is_closed():
             return False
-        asyncio.run_coroutine_threadsafe(self._stopped(), reader.get_loop())
+        asyncio.run_coroutine_threadsafe(self._stopped(), loop)
         return True
 
     async def _stopped(self) -> None:

@@ -1,4 +1,4 @@
-"""What the environment says about the way to a server: its proxy, and the certificates to trust.
+"""The way to a server: its address, and what the environment says of a proxy and of the certificates to trust.
 
 - HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY (also in lower case, and the settings of Windows and macOS). NO_PROXY
   holds names, which stand for their subdomains too, addresses, networks such as `10.0.0.0/8`, or `*`. This machine
@@ -15,6 +15,7 @@ import re
 import ssl
 import sys
 from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
 
 from nbagent.errors import ConfigurationError
 
@@ -47,6 +48,25 @@ def without_password(url: str) -> str:
         return url
     scheme = re.match(r"[a-z0-9+.-]+://", url, re.IGNORECASE)
     return f"{scheme[0] if scheme else ''}{url.rpartition('@')[2]}"
+
+
+def checked_address(base_url: str) -> str:
+    """A base URL without a slash at its end. Raises `ConfigurationError` for what is none.
+
+    >>> checked_address("http://localhost:8000/v1/")
+    'http://localhost:8000/v1'
+    """
+    try:
+        parts = urlsplit(base_url)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, a bracket that is not closed
+        fits = False
+    if base_url and (not fits or re.search(r"\s", base_url)):
+        raise ConfigurationError(
+            f"base_url={without_password(base_url)!r} is no address of a server: give one such as "
+            "'http://localhost:8000/v1' or 'https://api.example.com/v1'."
+        )
+    return base_url.rstrip("/")
 
 
 def _is_here(host: str) -> bool:

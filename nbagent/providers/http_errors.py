@@ -39,7 +39,7 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes, reques
         message, words = error_message(body)
         asked["retry_after"] = _retry_info(body) if asked["retry_after"] is None else asked["retry_after"]
     except (ValueError, RecursionError):
-        body, message, words = None, readable(text), ()
+        body, message, words = None, _without_explanation(text, status, headers, request), ()
     if status == 402:  # no credit is left, and waiting brings none
         asked["should_retry"] = False
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
@@ -88,13 +88,27 @@ def _retry_info(body: Any) -> float | None:
 
 
 def readable(text: str) -> str:
-    """A body that is no JSON in a few words."""
+    """A body that is no JSON in a few words.
+
+    >>> readable("<html><title>Sign in</title>…"), readable("Ollama is running")
+    ('an HTML page (Sign in)', "the text 'Ollama is running'")
+    """
     if not text:
         return "an empty answer"
     if text.startswith("<"):
         title = re.search(r"<title[^>]*>(.*?)</title>", text[:TEXT_LIMIT], re.IGNORECASE | re.DOTALL)
         return f"an HTML page{f' ({title[1].strip()})' if title else ''}"
-    return text[:TEXT_LIMIT]
+    if "\0" in text or text.count("\N{REPLACEMENT CHARACTER}") > len(text) / 10:
+        return "binary data"
+    return f"the text '{text[:TEXT_LIMIT]}'"
+
+
+def _without_explanation(text: str, status: int, headers: Mapping[str, str], request: Any) -> str:
+    """What an error whose body is no JSON says."""
+    if 300 <= status < 400 and (elsewhere := headers.get("location")):
+        return f"the server sends the request elsewhere, to {without_secrets(elsewhere, request)}"
+    told = readable(text)
+    return text if told.startswith("the text ") else f"{told} came instead of an explanation"
 
 
 #: The exceptions of httpx, httpx2 and both SDKs, by the names they share, the special before the general.
@@ -125,7 +139,7 @@ def provider_error(
         response = answer.response
         return status_error(response.status_code, response.headers, response.content, response.request)
     if "InvalidURL" in names or "UnsupportedProtocol" in names or "LocalProtocolError" in names:
-        return ConfigurationError(f"The request can't be sent: {_cause(exc)} Check base_url and api_key.")
+        return ConfigurationError(f"The request can't be sent: {_cause(exc).rstrip('.')}. Check base_url and api_key.")
     cls = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
     if cls is None:
         return None
@@ -140,7 +154,7 @@ def provider_error(
         advice = "Behind a company's proxy, name its certificates in the environment variable SSL_CERT_FILE"
         text = f"the server's TLS certificate is not trusted ({text}). {advice}"
         return ProviderConnectionError(text, should_retry=False)
-    return cls(text)
+    return cls(f"no connection to {host} ({text})" if (host := _host(exc)) and "Connect" in text else text)
 
 
 def _silence(exc: BaseException, timeout: float | None) -> str:
@@ -151,6 +165,16 @@ def _silence(exc: BaseException, timeout: float | None) -> str:
             return "no connection came about in time"
         link = link.__cause__
     return "nothing came in time" if timeout is None else f"nothing came for {timeout:g} s"
+
+
+def _host(exc: BaseException | None) -> str | None:
+    """Where a request that failed was sent to, after redirections."""
+    host = None
+    while exc is not None:
+        request = vars(exc).get("_request") or vars(exc).get("request")
+        host = host if request is None else str(request.url.host)
+        exc = exc.__cause__
+    return host
 
 
 def _cause(exc: Exception) -> str:

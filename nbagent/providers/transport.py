@@ -210,7 +210,7 @@ class SDKTransport(Transport):
             default_headers=dict(target.headers),
             timeout=timeout,
             max_retries=0,
-            http_client=connections.client(timeout, follow_redirects=True),
+            http_client=connections.client(timeout),  # which takes the key nowhere else: it follows no redirection
         )
         return client, connections
 

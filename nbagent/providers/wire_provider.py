@@ -28,8 +28,9 @@ from nbagent.errors import (
 from nbagent.providers.asked import Asked, Asking
 from nbagent.providers.base import Functions, StreamingProvider
 from nbagent.providers.catalog import CATALOG, Row
+from nbagent.providers.environment import checked_address, without_password
 from nbagent.providers.http_errors import provider_error, request_id, shortened
-from nbagent.providers.redaction import blotted, is_telling, without_secrets
+from nbagent.providers.redaction import SHORTEST_SECRET, blotted, is_telling, without_secrets
 from nbagent.providers.retry import retrying
 from nbagent.providers.transport import Body, Target, Transport, drain, read_events, read_up_to
 from nbagent.providers.wire.codec import Codec
@@ -82,7 +83,7 @@ class WireProvider(StreamingProvider):
         self._row = CATALOG.get(self.vendor) or replace(kind, name=self.vendor, families=kind.families or kind.name)
         self._model = model or self._row.model
         self._client = client
-        self.base_url = (base_url or self._row.env_base_url()).rstrip("/")
+        self.base_url = checked_address(base_url or self._row.env_base_url())
         self.codec = self._make_codec(self._row)
         self.base_url = self.base_url.removesuffix(self.codec.path(self._model, streaming))
         self.timeout = timeout
@@ -110,7 +111,7 @@ class WireProvider(StreamingProvider):
         """The transport; `client` is the user's own, or None."""
 
     def __repr__(self) -> str:
-        address = re.sub(r"//[^/]*@", "//", self.base_url)
+        address = without_password(self.base_url)
         return f"{type(self).__name__}(vendor={self.vendor!r}, model={self.model_name!r}, base_url={address!r})"
 
     @property
@@ -333,7 +334,7 @@ class WireProvider(StreamingProvider):
         error.__traceback__ = error.__context__ = None  # frames hold the request and the answer, which some tools show
         if isinstance(error, ProviderError) and response is not None:
             error.request_id = error.request_id or request_id(response.headers)
-        told = [partial(blotted, secret=secret) for secret in self.secrets]
+        told = [partial(blotted, secret=secret) for secret in self.secrets if len(secret) >= SHORTEST_SECRET]
         for clean in (*told, partial(without_secrets, request=getattr(response, "request", None))):
             error.args = tuple(clean(str(arg)) for arg in error.args)
             if isinstance(error, ProviderError) and error.request_id:
@@ -341,8 +342,7 @@ class WireProvider(StreamingProvider):
         if isinstance(error, ProviderError):
             text = shortened(str(error.args[0]))
             error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
-            error.args = (error.message,)
-            error.vendor, error.model = self.vendor, self.model_name
+            error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
         return error
 
 

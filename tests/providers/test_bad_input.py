@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import re
 import ssl
 
 import pytest
@@ -13,6 +14,7 @@ from nbagent.core.messages import LLMMessage
 from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
+    ConfigurationError,
     InvalidResponseError,
     ModelNotFoundError,
     NbagentError,
@@ -113,6 +115,7 @@ async def test_a_wrong_model(loopback, make):
 async def test_an_unreachable_host(make):
     error = await failure(make(base_url="http://nowhere.invalid/v1", max_retries=0))
     assert type(error) is ProviderConnectionError
+    assert "no connection to nowhere.invalid (" in str(error)
     assert "base_url" in str(error)
     assert error.status is None
 
@@ -257,3 +260,52 @@ def self_signed():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     return context
+
+
+@pytest.mark.parametrize("address", ["localhost:8000/v1", "ftp://x/v1", "http://", "http://[::1/v1", "http://h:99999"])
+async def test_an_address_that_is_none(make, address):
+    with pytest.raises(ConfigurationError, match=re.escape(f"base_url={address!r} is no address of a server")):
+        make(base_url=address)
+
+
+async def test_an_address_that_is_none_hides_its_password(make):
+    with pytest.raises(ConfigurationError) as caught:
+        make(base_url="ftp://ada:s3cr3t@x/v1")
+    assert "'ftp://x/v1'" in str(caught.value)
+
+
+async def test_another_server_gets_no_key_by_a_redirection(loopback, make):
+    async with Loopback() as elsewhere:
+        elsewhere.answers = [Answer(b"{}")]
+        loopback.answers = [Answer(b"", 307, {"location": f"{elsewhere.url}/login"})]
+        error = await failure(make())
+    assert elsewhere.requests == []
+    assert type(error) is InvalidResponseError
+    assert f"sends the request elsewhere, to {elsewhere.url}/login (status 307)" in str(error)
+    assert len(loopback.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (
+            Answer(b"<title>Not here</title>", 404),
+            "an HTML page (Not here) came instead of an explanation (status 404)",
+        ),
+        (Answer(b"", 403), "an empty answer came instead of an explanation (status 403)"),
+        (Answer(b"no route", 404), "m1: no route (status 404)"),
+        (Answer(b"Ollama is running"), "the text 'Ollama is running' came instead of JSON"),
+        (Answer(bytes(range(256))), "binary data came instead of JSON"),
+        (Answer(b'{"error": "slow"}', 429, {"retry-after": "500"}), "slow (status 429, to be tried again after 500 s)"),
+    ],
+)
+async def test_answers_that_explain_nothing(loopback, make, answer, says):
+    loopback.answers = [answer]
+    assert says in str(await failure(make()))
+
+
+async def test_a_short_key_is_no_word_to_blot_out(loopback, connect):
+    """Local servers are given keys such as "ollama"."""
+    loopback.answers = [Answer(b'{"error": "not found, try ollama pull"}', 404)]
+    error = await failure(connect("ollama", api_key="ollama"))
+    assert "try ollama pull" in str(error)

@@ -6,6 +6,7 @@ import pytest
 from decoding import SAMPLES, decode, text_of
 from loopback import Answer
 
+from nbagent import Agent
 from nbagent.core.events import ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.errors import (
@@ -257,6 +258,24 @@ async def test_the_request_on_the_wire(loopback, connect):
     loopback.answers = [Answer(json.dumps(said("Ho", "STOP")).encode(), headers={"content-type": "application/json"})]
     assert (await provider.chat([USER])).content == "Ho"
     assert loopback.requests[-1].path == "/v1beta/models/m1:generateContent"
+
+
+async def test_what_its_own_tools_gave_it_to_read_is_billed_as_input(loopback, connect):
+    """Google counts it apart from the prompt, and its total is the sum of all four."""
+    prompt, read, wrote, thought = 132, 1387, 65, 149
+    usage = {
+        "promptTokenCount": prompt,
+        "toolUsePromptTokenCount": read,
+        "candidatesTokenCount": wrote,
+        "thoughtsTokenCount": thought,
+        "totalTokenCount": prompt + read + wrote + thought,
+    }
+    loopback.answers = [Answer(streamed(said("Hi", "STOP") | {"usageMetadata": usage}))]
+    agent = Agent(connect("gemini", model="gemini-3.7-flash", tools=[{"codeExecution": {}}]))
+    result = await agent.chat("hi")
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (prompt, wrote + thought)
+    assert result.cost == pytest.approx(((prompt + read) * 0.75 + (wrote + thought) * 3.75) / 1e6)
+    assert json.loads(agent.trace.calls["usage_raw"][0]) == usage
 
 
 @pytest.mark.parametrize(

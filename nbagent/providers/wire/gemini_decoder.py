@@ -224,7 +224,11 @@ def _slot(node: Any, step: str | int, empty: Any) -> Any:
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
-    """Token counts of a `usageMetadata`, which counts thinking beside the candidates."""
+    """Token counts of a `usageMetadata`, which counts thinking beside the candidates.
+
+    What Google's own tools gave the model to read (`toolUsePromptTokenCount`) is no part of the prompt and not counted
+    here; it is kept in `usage_raw`, and `pricing.price` charges it as the input that it is billed as.
+    """
     thoughts = token_count(raw.get("thoughtsTokenCount"))
     return Usage(
         input_tokens=token_count(raw.get("promptTokenCount")),

@@ -170,6 +170,22 @@ def test_what_is_no_trace_is_an_error(tmp_path):
         Trace().save(tmp_path / "no folder" / "t.sqlite")
 
 
+@pytest.mark.parametrize("name", ["t.sqlite", "t.jsonl"])
+def test_an_empty_file_is_an_error_that_says_so(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(ConfigurationError, match=rf"{name}' is empty, which no saved trace is: trace\.save"):
+        Trace.load(tmp_path / name)
+
+
+def test_a_file_without_a_whole_first_line_is_no_trace(tmp_path):
+    for text in ("hello", '{"format": "nbagent tr', '{"mine": 1}'):
+        (tmp_path / "t.jsonl").write_text(text)
+        for use in (Trace.load, Trace().stream_to):
+            with pytest.raises(ConfigurationError, match="is no saved trace"):
+                use(tmp_path / "t.jsonl")
+        assert (tmp_path / "t.jsonl").read_text() == text
+
+
 async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_an_error(trace, tmp_path):
     path = tmp_path / "t.jsonl"
     trace.save(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -267,6 +268,10 @@ class Trace(TraceTables):
             tables[name][column] = list(range(count_of(tables[name])))
         for name, columns in tables.items():
             trace._tables[name].take(columns)
+        events = tables["events"]
+        for kind, data in zip(events.get("type", ()), events.get("data", ()), strict=True):
+            if kind == "context":
+                trace._trimmed.update(json.loads(data).get("trimmed", ()))
         return trace
 
     def curl(self, index: int = -1) -> str:

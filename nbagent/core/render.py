@@ -231,10 +231,15 @@ def has_definitions(text: str) -> bool:
 def duration(seconds: float) -> str:
     """Seconds for people.
 
-    >>> duration(0.0142), duration(3.21)
-    ('14 ms', '3.2 s')
+    >>> duration(0.0142), duration(3.21), duration(204), duration(0.00004)
+    ('14 ms', '3.2 s', '3 min 24 s', '<1 ms')
     """
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.0005 or not seconds else "<1 ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:,} min {rest} s"
 
 
 def page(body: str, *, formulas: bool = True) -> str:

@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from nbagent.core import recording
 from nbagent.core.messages import well_formed
 from nbagent.core.whole_files import replacing
 from nbagent.errors import ConfigurationError
@@ -68,6 +69,8 @@ class Journal:
 
 def check(path: Path, form: Any, version: Any) -> None:
     """Raise ConfigurationError for what is no trace, or of a newer schema."""
+    if form == recording.FORMAT:
+        raise ConfigurationError(f"{str(path)!r} is no saved trace but a recording: nbagent.replay(path) plays it")
     if form != FORMAT or not isinstance(version, int):
         raise ConfigurationError(f"{str(path)!r} is no saved trace: trace.save(path) writes one")
     if version > VERSION:

@@ -148,6 +148,11 @@ def _load_parquet(path: Path) -> Tables:
     from nbagent.trace.recorder import TABLES
 
     arrow, parquet = _pyarrow()
+    if not path.is_dir():
+        raise ConfigurationError(
+            f"{str(path)!r} is one file, and a trace in Parquet is a folder with a file for each table: load the "
+            "folder that trace.save(path) wrote, or read one table with pandas.read_parquet"
+        )
     tables: Tables = {}
     for table in TABLES:
         data = parquet.ParquetFile(path / f"{table}.parquet").read()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render import duration
-from nbagent.trace.plots import COLOURS, name_colours, new_axes, shortened, tidy
+from nbagent.trace.plots import COLOURS, name_colours, new_axes, say_nothing, shortened, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,4 +149,6 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
     tidy(ax, "left")
     if found:
         name_colours(ax, 6, inside=given)
+    else:
+        say_nothing(ax)
     return ax

@@ -70,7 +70,7 @@ class Trace(TraceTables):
     def args(self, tool: str) -> pd.DataFrame:
         """The arguments of each call of one tool, a column for each argument; the index is that of `tool_calls`.
 
-        >>> trace.tool_calls.join(trace.args("mean_by"), rsuffix="_arg")    # doctest: +SKIP
+        >>> trace.tool_calls.join(trace.args("mean_by").add_prefix("arg_"))     # doctest: +SKIP
         """
         from nbagent.trace import spread
 
@@ -100,11 +100,15 @@ class Trace(TraceTables):
 
         >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
-        from nbagent.trace.diff import diff
+        from nbagent.trace.diff import diff, with_system
 
         if run_a is None or run_b is None:  # which elsewhere means all runs
             raise no_run(None)
-        return diff(self._rows_of(run_a), self._rows_of(run_b))
+        runs = self._rows_of(run_a), self._rows_of(run_b)
+        told = [row for row in self.rows("messages") if row["role"] == "system"]
+        for rows in runs:
+            rows["messages"] = with_system(rows["messages"], told)
+        return diff(*runs)
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw when each model call and tool ran and how long it took; tools that ran side by side overlap.

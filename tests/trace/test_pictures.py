@@ -197,10 +197,20 @@ async def test_thirty_tools_have_a_line_each_and_the_most_used_come_first():
     assert len(seconds.collections) == 29  # what was made up never ran
 
 
-def test_empty_traces_draw_empty_pictures():
-    Trace().timeline().figure.canvas.draw()
-    Trace().plot_usage().figure.canvas.draw()
-    Trace().plot_tools()[0].figure.canvas.draw()
+def test_empty_traces_draw_pictures_that_say_so():
+    for ax in (Trace().timeline(), Trace().plot_usage(), *Trace().plot_tools()):
+        ax.figure.canvas.draw()
+        assert [text.get_text() for text in ax.texts] == ["Nothing yet."]
+        assert not [*ax.get_xticks(), *ax.get_yticks()]
+
+
+async def test_few_tokens_have_each_number_once():
+    agent = Agent(ScriptedProvider([LLMResponse("Hi.", None, "stop", {"usage": Usage(1, 1)})]))
+    await agent.chat("Hello")
+    ax = agent.trace.plot_usage()
+    ax.figure.canvas.draw()
+    numbers = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(set(numbers)) == len(numbers) > 1
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):

@@ -160,6 +160,12 @@ def test_what_is_no_trace_is_an_error(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"format": "other"}\n')
     (tmp_path / "t.sqlite").write_text("not a database at all")
     (tmp_path / "t.parquet").mkdir()
+    (tmp_path / "record.jsonl").write_text('{"format": "nbagent recording", "version": 1}\n')
+    with pytest.raises(ConfigurationError, match=r"is no saved trace but a recording: nbagent\.replay"):
+        Trace.load(tmp_path / "record.jsonl")
+    Trace().save(tmp_path / "whole.parquet")
+    with pytest.raises(ConfigurationError, match=r"runs.parquet' is one file, and .* a folder"):
+        Trace.load(tmp_path / "whole.parquet" / "runs.parquet")
     with sqlite3.connect(tmp_path / "mine.sqlite") as database:
         database.execute("CREATE TABLE runs (a)")
     database.close()

@@ -56,7 +56,7 @@ class Turn:
                     yield event
         request = run.request()
         if request.done:
-            yield run.emit(_shortened(request.done, request.trimmed))
+            yield run.emit(_context_event(request.done, request.trimmed))
         run.context.add_message(self._message)
         run.spent.iterations = self.step
         facts = self._request_facts(request)
@@ -95,7 +95,7 @@ class Turn:
                 yield run.emit(events.Context(f"no summary: {error}"))
                 return
             run.context.drop(part, summary)
-            yield run.emit(_shortened(f"summarised {len(part)} old messages", part))
+            yield run.emit(_context_event(f"summarised {len(part)} old messages", part))
 
     def _exchanged(self, exchange: Exchange) -> None:
         """An HTTP exchange has ended, however it did."""
@@ -256,7 +256,8 @@ class Turn:
                 return
 
 
-def _shortened(how: str, trimmed: Iterable[LLMMessage]) -> Event:
+def _context_event(how: str, trimmed: Iterable[LLMMessage]) -> Event:
+    """What became of the history, with the rows of the messages that left it."""
     ids = [message.message_id for message in trimmed if message.message_id]
     return events.Context(how, metadata={"trimmed": ids} if ids else {})
 

@@ -44,8 +44,8 @@ class TraceTables(Recorder):
     def messages(self) -> TraceFrame:
         """One row per message that entered the conversation.
 
-        `parent_id` is the `message_id` of the message before it, which after a fork is in the trace of the origin.
-        `branch` is that of its run. `trimmed` says whether limits of the `ContextManager` have since taken it out of
+        `parent_id` is the `message_id` of the message before it: after a fork in the trace of the origin, NA where no
+        trace recorded that one, as in a conversation that was loaded. `branch` is that of its run. `trimmed` says whether limits of the `ContextManager` have since taken it out of
         the history, so that later requests are without it.
         """
         return self._frame("messages")

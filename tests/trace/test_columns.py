@@ -107,6 +107,18 @@ def test_every_key_leads_to_a_row(trace):
     assert len(whole) == len(trace.blocks)
 
 
+def test_tables_are_grouped_and_joined_without_a_warning(trace):
+    for table in COLUMNS:
+        frame = getattr(trace, table)
+        for name in frame.select_dtypes("category"):
+            assert frame.groupby(name).size().sum() == frame[name].notna().sum()
+    spread = trace.tool_calls.join(trace.args("now").add_prefix("arg_"))
+    assert spread.loc[spread["arg_zone"].notna(), "name"].unique().tolist() == ["now"]
+    tokens = trace.calls.merge(trace.runs, on="run_id", suffixes=("", "_of_run"), validate="m:1")
+    sums = tokens.groupby("run_id", sort=False)["input_tokens"].sum(min_count=1)
+    assert sums.tolist() == trace.runs["input_tokens"].tolist()
+
+
 def test_the_columns_say_what_happened(trace):
     calls, runs = trace.calls, trace.runs
     first, failed = calls.iloc[0], calls.iloc[3]

@@ -45,8 +45,9 @@ class TraceTables(Recorder):
         """One row per message that entered the conversation.
 
         `parent_id` is the `message_id` of the message before it: after a fork in the trace of the origin, NA where no
-        trace recorded that one, as in a conversation that was loaded. `branch` is that of its run. `trimmed` says whether limits of the `ContextManager` have since taken it out of
-        the history, so that later requests are without it.
+        trace recorded that one, as in a conversation that was loaded. `branch` is that of its run. `trimmed` says
+        whether limits of the `ContextManager` have since taken it out of the history, so that later requests are
+        without it.
         """
         return self._frame("messages")
 

@@ -92,6 +92,12 @@ async def test_thinking_has_its_own_stretch_until_the_first_other_piece(tmp_path
     assert again.trace.calls["thinking_s"].isna().all()  # a recording does not hold it
 
 
+async def test_the_pause_before_a_request_is_sent_again_is_waiting(trace):
+    again = pd.DataFrame(trace.calls).assign(ttft_s=0.5, retry_wait_s=2.0, duration_s=4.0, error_type=None)
+    found = [span for span in spans(again, trace.tool_calls.iloc[:0]) if span.lane == 0]
+    assert [(span.kind, span.seconds) for span in found] == [("waiting", 2.5), ("model", 1.5)]
+
+
 async def test_pauses_between_runs_are_left_out(trace):
     calls = pd.DataFrame(trace.calls)
     later = calls["run_id"] != calls["run_id"].iloc[0]

@@ -52,6 +52,10 @@ class ContextManager:
         self.strategy = strategy
         #: The live history; what you change here is what the model reads next.
         self.messages: list[LLMMessage] = []
+        #: The id of the run that began this line of the conversation; None where the next run begins one.
+        self.branch: str | None = None
+        #: What the last `prepare` took out.
+        self.trimmed: list[LLMMessage] = []
         self._valid: list[LLMMessage] = []  # the leading messages that were repaired already
         self._counted: tuple[int, int] = (0, 0)  # (messages, tokens) at the vendor's last count
 
@@ -76,7 +80,9 @@ class ContextManager:
         model would be asked to go on from its own last answer.
         """
         items = listed(message)
-        messages = as_messages(message if items is None else items)
+        given = as_messages(message if items is None else items)
+        # a message of another conversation, or of an earlier question, is a new one here
+        messages = [each.replace(message_id=None) if each.message_id else each for each in given]
         if not messages or (messages[-1].role == "user" and is_blank(messages[-1])):
             asked = messages[-1].content if messages else message
             raise ConfigurationError(
@@ -95,7 +101,7 @@ class ContextManager:
         if not any(m.role == "system" for m in new):
             new = [m for m in self.messages if m.role == "system"] + new
         self.messages[:] = new
-        self._counted = (0, 0)
+        self._diverge()
 
     def clear(self) -> None:
         """Forget the conversation, keep the system message."""
@@ -111,7 +117,7 @@ class ContextManager:
             return []
         removed = self.messages[starts[-1] :]
         del self.messages[starts[-1] :]
-        self._counted = (0, 0)
+        self._diverge()
         return removed
 
     def pin(self, message: int | LLMMessage, pinned: bool = True) -> None:
@@ -129,10 +135,15 @@ class ContextManager:
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(listed(content) or [content])
         known = self.messages[index]
-        edited = known.replace(content=new, provider_extras=None)
+        edited = known.replace(content=new, provider_extras=None, message_id=None)
         if new != known.content and not (is_blank(known) and is_blank(edited)):
             self.messages[index] = edited
-            self._counted = (0, 0)
+            self._diverge()
+
+    def _diverge(self) -> None:
+        """What was said is not what the next run goes on from: the vendor's count is void, a new branch begins."""
+        self._counted = (0, 0)
+        self.branch = None
 
     def _index(self, message: int | LLMMessage) -> int:
         if isinstance(message, int):
@@ -176,9 +187,10 @@ class ContextManager:
         if repaired != self.messages:
             done.append("repaired the history")
             self.messages[:] = repaired
-        if oldest := self.oldest():
-            self.drop(oldest)
-            done.append(f"trimmed {len(oldest)} old messages")
+        self.trimmed = self.oldest()
+        if self.trimmed:
+            self.drop(self.trimmed)
+            done.append(f"trimmed {len(self.trimmed)} old messages")
         self._valid = list(self.messages)
         return ", ".join(done)
 

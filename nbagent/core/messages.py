@@ -69,6 +69,8 @@ class LLMMessage:
     is_summary: bool = False
     #: Encoded forms, kept by codecs under a key of their own: a long conversation is encoded once.
     wire: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    #: Its `message_id` in the trace that recorded it; None until then, and again once it says something else.
+    message_id: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.content, str) and not self.content.isascii():
@@ -97,11 +99,15 @@ class LLMMessage:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LLMMessage:
         """The inverse of `to_dict`; takes chat-completions `tool_calls` (`{"function": {...}}`) too."""
-        known = {f.name for f in fields(cls)} - {"wire", "tool_calls"}
+        known = {f.name for f in fields(cls)} - {"wire", "message_id", "tool_calls"}
         values = {key: value for key, value in data.items() if key in known}
         values["content"] = values.get("content") or ""
         calls = [_call_from(item) for item in data.get("tool_calls") or []]
         return cls(**values, tool_calls=calls or None)
+
+    def recorded_as(self, message_id: str) -> None:
+        """Take note of its row in a trace."""
+        object.__setattr__(self, "message_id", message_id)
 
     def replace(self, **changes: Any) -> LLMMessage:
         """A copy with other values; the encoded forms are not copied."""

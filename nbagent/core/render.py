@@ -231,10 +231,17 @@ def has_definitions(text: str) -> bool:
 def duration(seconds: float) -> str:
     """Seconds for people.
 
-    >>> duration(0.0142), duration(3.21)
-    ('14 ms', '3.2 s')
+    >>> duration(0.0142), duration(3.21), duration(204), duration(0.00004)
+    ('14 ms', '3.2 s', '3 min 24 s', '40 µs')
     """
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    if 0 < seconds < 0.0005:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:,} min {rest} s"
 
 
 def page(body: str, *, formulas: bool = True) -> str:

@@ -30,12 +30,12 @@ from nbagent.errors import (
     UnknownToolError,
 )
 from nbagent.functions.approval import Approver, answer_of, is_due
-from nbagent.functions.definition import cell_of, function_version
 from nbagent.functions.formatting import format_error, format_result, short_repr, shorten
 from nbagent.functions.generators import collected, collected_async
 from nbagent.functions.introspection import is_async
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.result_cache import ResultCache, cache_key
+from nbagent.functions.source import cell_of, function_version
 from nbagent.functions.threads import in_thread
 
 logger = logging.getLogger("nbagent")

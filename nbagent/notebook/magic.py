@@ -37,7 +37,7 @@ from nbagent.notebook.forms import FORMS, converted
 from nbagent.notebook.host import cell_id_of, is_watched, note_cell
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.last_error import last_error
-from nbagent.notebook.runner import run_in_cell
+from nbagent.notebook.async_cell import run_in_cell
 from nbagent.notebook.view import CellView, TerminalView, Transcript
 from nbagent.providers.catalog import first_with_key
 from nbagent.trace.trace import Trace

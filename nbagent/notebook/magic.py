@@ -30,6 +30,7 @@ from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
 from nbagent.notebook import completion, dry_run, options
 from nbagent.notebook.approval import Approval
+from nbagent.notebook.async_cell import run_in_cell
 from nbagent.notebook.cell_outputs import CellOutputs
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
@@ -37,7 +38,6 @@ from nbagent.notebook.forms import FORMS, converted
 from nbagent.notebook.host import cell_id_of, is_watched, note_cell
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.last_error import last_error
-from nbagent.notebook.async_cell import run_in_cell
 from nbagent.notebook.view import CellView, TerminalView, Transcript
 from nbagent.providers.catalog import first_with_key
 from nbagent.trace.trace import Trace
@@ -105,9 +105,10 @@ class AgentMagics(Magics):
     def agent(self, line: str, cell: str) -> Any:
         """Ask an agent; the answer streams into the cell.
 
-        The text of the cell is the question. `{expression}` in it is evaluated in the notebook; `{{` is a brace. The
-        agent is the variable `agent`, or the one named: `%%agent analyst`. Functions decorated with `@nbagent.tool`
-        are its tools. Afterwards `_agent` is the result, and `agent.trace` has everything as DataFrames.
+        The text of the cell is the question. `{expression}` in it is evaluated in the notebook, `{x:.2f}` and `{x!r}`
+        as in an f-string; `{{` is a brace. The agent is the variable `agent`, or the one named: `%%agent analyst`.
+        Functions decorated with `@nbagent.tool` are its tools. Afterwards `_agent` is the result, and `agent.trace` has
+        everything as DataFrames.
         """
         try:
             return run_sync(self._answer(*self._prepare(line, cell)))

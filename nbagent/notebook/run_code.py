@@ -1,4 +1,4 @@
-"""What the tool `run_code` does: runs code in the notebook's namespace, shows and keeps what it prints, ends in time."""
+"""What the tool `run_code` does: run code in the notebook's namespace, show and keep what it prints, end in time."""
 
 from __future__ import annotations
 

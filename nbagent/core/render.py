@@ -237,7 +237,10 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def page(body: str, *, formulas: bool = True) -> str:
-    """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for."""
+def page(body: str, *, formulas: bool = True, style: bool = True) -> str:
+    """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for.
+
+    One `style` is enough for all outputs of a cell.
+    """
     classes = "nbagent" if formulas else f"nbagent {NO_TEX}"
-    return f'{STYLE}<div class="{classes}">{body}</div>'
+    return f'{STYLE if style else ""}<div class="{classes}">{body}</div>'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from nbagent.functions.formatting import format_result
 #: Closing braces that are tried for one opening brace.
 MOST_BRACES = 20
 
-_CONVERSIONS = {"r": repr, "s": str, "a": ascii}
+_CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
 _FILL, _SIGN, _WIDTH, _PRECISION = r"(?:[^a-zA-Z\s{}]?[<>=^])?", "[-+ ]?z?#?", r"\d*[,_]?", r"(?:\.\d+)?[,_]?"
 _FORMAT = re.compile(
     rf"(?P<expression>.+?)(?:!(?P<conversion>[rsa]))?(?::(?P<format>(?! |$)"

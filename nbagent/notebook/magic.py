@@ -29,7 +29,7 @@ from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
 from nbagent.notebook import completion, dry_run, options
-from nbagent.notebook.approval import Approval
+from nbagent.notebook.approval import Approval, asking
 from nbagent.notebook.async_cell import run_in_cell
 from nbagent.notebook.cell_outputs import CellOutputs
 from nbagent.notebook.commands import COMMANDS
@@ -38,7 +38,8 @@ from nbagent.notebook.forms import FORMS, converted
 from nbagent.notebook.host import cell_id_of, is_watched, note_cell
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.last_error import last_error
-from nbagent.notebook.view import CellView, TerminalView, Transcript
+from nbagent.notebook.transcript import Transcript
+from nbagent.notebook.view import CellView, TerminalView
 from nbagent.providers.catalog import first_with_key
 from nbagent.trace.trace import Trace
 
@@ -258,13 +259,15 @@ class AgentMagics(Magics):
             return TerminalView(transcript)
         handles: list[Any] = []
 
-        def show(bundle: dict[str, str]) -> None:
-            if handles:
-                handles[0].update(bundle, raw=True)
+        def show(index: int, bundle: dict[str, str]) -> None:
+            if index < len(handles):
+                handles[index].update(bundle, raw=True)
             else:
                 handles.append(display(bundle, raw=True, display_id=True))
 
-        return CellView(transcript, show, live=self._live)
+        view = CellView(transcript, show, live=self._live)
+        asking.set(view.asking)
+        return view
 
     def _answered_before(self, agent: Agent) -> LLMMessage | None:
         """The question this very cell asked last, if its turn is still the conversation's last."""

@@ -31,13 +31,14 @@ agent.provider = ScriptedProvider(turns, delay=0.02, model="claude-sonnet-5")'''
 #: Notes how long the first answer was at each change of the page.
 WATCH = """() => {
     window.sizes = new Set();
-    const note = () => window.sizes.add(document.querySelector('.jp-OutputArea-output .nbagent')?.innerText.length);
+    const note = () => window.sizes.add(document.querySelector('.jp-Cell-outputArea:has(.nbagent)')?.innerText.length);
     new MutationObserver(note).observe(document.body, {childList: true, subtree: true});
 }"""
 
 
 def outputs(page):
-    return page.locator(".jp-OutputArea-output .nbagent")
+    """All that stands below each cell that asks."""
+    return page.locator(".jp-Cell-outputArea:has(.nbagent)")
 
 
 def test_run_all_streams_each_answer_into_its_cell(lab):
@@ -77,7 +78,7 @@ def test_stop_button(lab):
     lab.command(page, "notebook:run-all-cells")
     page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('word word')", timeout=30_000)
     lab.command(page, "notebook:interrupt-kernel")
-    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('Interrupted.')", timeout=10_000)
+    page.wait_for_function("document.querySelector('.jp-Cell-outputArea:has(.nbagent)')?.innerText.includes('Interrupted.')", timeout=10_000)
     assert "word word" in outputs(page).nth(0).inner_text()
 
 

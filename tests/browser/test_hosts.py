@@ -51,7 +51,7 @@ def test_a_notebook(lab, path):
     lab.wait_for_kernel(page)
     lab.command(page, "notebook:run-all-cells")
     page.locator(".nbagent-ask button", has_text="Approve").first.click(timeout=60_000)
-    streams = "() => document.querySelector('.nbagent:not(.nbagent-ask)').innerText.includes('heaviest')"
+    streams = "() => document.querySelector('.jp-Cell-outputArea:has(.nbagent)').innerText.includes('heaviest')"
     page.wait_for_function(f"({streams})() && !document.querySelector('.nbagent-foot')", timeout=30_000)
     page.wait_for_selector(".nbagent-foot", timeout=30_000)
     page.locator(".nbagent-ask button", has_text="Deny").first.click(timeout=30_000)

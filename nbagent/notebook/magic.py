@@ -70,6 +70,7 @@ class AgentMagics(Magics):
     @argument(
         "name",
         nargs="?",
+        metavar="NAME",
         default="agent",
         type=options.variable,
         help="the variable that holds the agent; made if there is none",
@@ -134,7 +135,7 @@ class AgentMagics(Magics):
         """Look at the agent in the variable `agent`, or change it: `%agent help` lists the commands."""
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
-            raise UsageError(f"%agent {name}: not a command; there are {', '.join(COMMANDS)}")
+            raise UsageError(f"%agent {name}: not a command{options.instead(name, COMMANDS)}")
         if words and not COMMANDS[name].usage:  # `%agent new analyst` must not be taken for another agent's
             raise UsageError(f"%agent {name} takes nothing more, and is about the agent in the variable agent")
         agent = self.shell.user_ns["agent"] = self._find("agent")
@@ -188,7 +189,7 @@ class AgentMagics(Magics):
         if found is None:
             found = Agent(tools=live)
         if not isinstance(found, Agent):
-            raise UsageError(f"{name} is a {type(found).__name__}, not an Agent: del {name}, or use another name")
+            raise UsageError(f"{name} is no Agent but of type {type(found).__name__}: del {name}, or use another name")
         return found
 
     def _stream(self, given: Any, agent: Agent, message: Any) -> AgentStream:

@@ -56,6 +56,8 @@ CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
 STYLE = f"""<style>
 .nbagent {{max-width: 60em; line-height: 1.5}}
 .nbagent details {{border: 1px solid {LINE}; border-radius: 6px; background: {CARD}; margin: 6px 0}}
+.nbagent.nbagent:has(> details:only-child) {{margin: 0}}
+.nbagent > details:only-child {{margin: 3px 0}}
 .nbagent summary {{padding: 4px 10px; cursor: pointer; display: flex; gap: 8px; align-items: baseline}}
 .nbagent summary::before {{content: "▸"; color: {MUTED}; font-size: 10px}}
 .nbagent details[open] > summary::before {{content: "▾"}}

@@ -73,7 +73,7 @@ def test_run_all_streams_each_answer_into_its_cell(lab):
 LONG = """
 calls = [FunctionCall("mean_by", {"column": "mass", "group": group}, group) for group in ("year", "island")]
 first = LLMResponse("", calls, "tool_calls", {"thinking": "By year, by island."})
-agent.provider = ScriptedProvider([first, "More of it, and *more*.\\n\\n" * 100], delay=0.02)"""
+agent.provider = ScriptedProvider([first, "More of it, and *more*.\\n\\n" * 60], delay=0.02)"""
 
 
 def test_what_the_reader_unfolds_stays_open_while_the_answer_streams(lab, picture):

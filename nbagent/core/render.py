@@ -56,6 +56,8 @@ CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
 STYLE = f"""<style>
 .nbagent {{max-width: 60em; line-height: 1.5}}
 .nbagent details {{border: 1px solid {LINE}; border-radius: 6px; background: {CARD}; margin: 6px 0}}
+.nbagent.nbagent:has(> details:only-child) {{margin: 0}}
+.nbagent > details:only-child {{margin: 3px 0}}
 .nbagent summary {{padding: 4px 10px; cursor: pointer; display: flex; gap: 8px; align-items: baseline}}
 .nbagent summary::before {{content: "▸"; color: {MUTED}; font-size: 10px}}
 .nbagent details[open] > summary::before {{content: "▾"}}
@@ -244,7 +246,10 @@ def duration(seconds: float) -> str:
     return f"{minutes:,} min {rest} s"
 
 
-def page(body: str, *, formulas: bool = True) -> str:
-    """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for."""
+def page(body: str, *, formulas: bool = True, style: bool = True) -> str:
+    """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for.
+
+    One `style` is enough for all outputs of a cell.
+    """
     classes = "nbagent" if formulas else f"nbagent {NO_TEX}"
-    return f'{STYLE}<div class="{classes}">{body}</div>'
+    return f'{STYLE if style else ""}<div class="{classes}">{body}</div>'

@@ -10,6 +10,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -31,6 +32,10 @@ Answer = bool | dict[str, Any]
 #: Who asks in the runs of this context, in place of the cell: the panel that they were started from.
 asker: ContextVar[Callable[[FunctionCall], Awaitable[Answer]] | None] = ContextVar("nbagent_asker", default=None)
 
+#: What surrounds a question in the runs of this context: the cell's view, which shows that the call waits.
+Asking = Callable[[FunctionCall], AbstractContextManager[None]]
+asking: ContextVar[Asking] = ContextVar("nbagent_asking", default=lambda call: nullcontext())
+
 
 class Approval:
     """An approver for a notebook. `is_live()` says whether a person may be there: if not, the answer is no."""
@@ -46,6 +51,10 @@ class Approval:
             return await ask(call)
         if not self._is_live():
             return False
+        with asking.get()(call):
+            return await self._answer(call)
+
+    async def _answer(self, call: FunctionCall) -> Answer:
         if self._buttons and threading.current_thread() is threading.main_thread():  # a typed cell: its loop is free
             answer = await Question(call).ask(SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S)
             if answer is not None:

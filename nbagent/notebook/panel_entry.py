@@ -14,7 +14,8 @@ from nbagent.core import events, render
 from nbagent.core.events import Event
 from nbagent.core.images import Image, described, note
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
-from nbagent.notebook.view import Throttle, Transcript
+from nbagent.notebook.transcript import Transcript
+from nbagent.notebook.view import Throttle
 
 log = logging.getLogger("nbagent")
 

@@ -27,7 +27,7 @@ agent, endless, other = made(), made("slow " * 500), made()"""
 ASKS = "() => document.querySelector('.nbagent-panel').innerText.includes('asks to run')"
 #: Notes whether an answer was seen before its end.
 WATCH = """() => {
-    const text = () => document.querySelector('.nbagent:not(.nbagent-ask)')?.innerText;
+    const text = () => document.querySelector('.jp-Cell-outputArea:has(.nbagent)')?.innerText;
     const note = () => window.streamed ||= text()?.includes('heaviest') && !document.querySelector('.nbagent-foot');
     new MutationObserver(note).observe(document.body, {childList: true, subtree: true});
 }"""

@@ -53,6 +53,7 @@ def asked_by_buttons(kernel):
 
 def test_run(kernel):
     if (cell := asked_by_buttons(kernel)) is not None:
+        assert ("waiting for you…" in cell.html, "running…" in cell.html) == (True, False)
         click(kernel, cell, "Approve")
         kernel.wait(cell)
         assert any("approved: wipe(table=" in text.get("text/plain", "") for text in cell.displays)

@@ -245,6 +245,16 @@ def test_iterations_and_temperature_are_those_of_the_cell(kernel):
     assert "high" not in str(third)
 
 
+def test_values_are_formatted_as_in_an_f_string(kernel):
+    script(kernel, "'a'")
+    kernel.ok("%%agent --new\n{2 / 3:.2f} of {'it'.upper()!r} {missing:1}")
+    assert kernel.value("agent.conversation_history[0].text") == "0.67 of 'IT' {missing:1}"
+    failed = kernel.run("%%agent\n{agent:.2f}?")
+    assert (failed.status, failed.error) == ("error", "UsageError")
+    assert "{agent:.2f}: TypeError: unsupported format string" in failed.stderr + failed.traceback
+    assert kernel.value("len(agent.conversation_history)") == 2
+
+
 def test_new_forgets_and_raw_leaves_braces(kernel):
     script(kernel, "'a'", "'b'")
     kernel.ok("%%agent\nx")

@@ -281,7 +281,8 @@ def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
     script(kernel, "call", "'done'")
     panel = Panel(kernel)
     panel.ask("wipe it")
-    panel.until_text("wipe asks to run", 'table = "cities"')
+    panel.until_text("wipe asks to run", 'table = "cities"', "waiting for you…")
+    assert "running…" not in panel.text
     panel.click(button)
     if button == "Edit":
         panel.until(lambda: panel.find(description="Arguments, as JSON"))
@@ -289,6 +290,7 @@ def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
         panel.click("Approve")
     panel.until_text("Interrupted." if button == "Stop" else "done")
     assert "asks to run" not in panel.text
+    assert "waiting for you" not in panel.text
     assert result(kernel, "wiped") == wiped
     column = "error_type" if button == "Stop" else "approval"
     assert result(kernel, f"agent.trace.tool_calls[{column!r}].tolist()") == f"[{approval!r}]"

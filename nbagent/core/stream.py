@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.background import RunQueue, run_sync
+from nbagent.core.background import RunQueue, heartbeat, run_sync
 from nbagent.core.events import Event
 from nbagent.core.messages import AgentResult, FunctionCall
 from nbagent.core.preview import Preview
@@ -111,7 +111,7 @@ class AgentStream:
         self._events = self._start(self._ticket)
         self._ticket.reader = asyncio.current_task()
         try:
-            async with aclosing(self._events):
+            async with heartbeat(), aclosing(self._events):
                 async for event in self._events:
                     if isinstance(event, events.Done):
                         self._result = event.result

@@ -26,6 +26,7 @@ from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry
+from nbagent.functions.registry import FunctionRegistry
 from nbagent.pricing import price
 from nbagent.providers import resolve
 from nbagent.trace.trace import Trace
@@ -33,7 +34,6 @@ from nbagent.trace.trace import Trace
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from nbagent.functions.registry import FunctionRegistry
     from nbagent.providers.base import LLMProvider
 
 log = logging.getLogger("nbagent")
@@ -74,6 +74,8 @@ class Agent:
     ) -> None:
         if function_registry is not None and tools is not None:
             raise ConfigurationError("give function_registry or tools, not both: register the tools in the registry")
+        if function_registry is not None and not isinstance(function_registry, FunctionRegistry):
+            raise ConfigurationError(f"{function_registry!r} is no FunctionRegistry: pass functions as tools=[...]")
         for given, kind in ((context, ContextManager), (limits, Limits), (trace, Trace)):
             if given is not None and not isinstance(given, kind):
                 raise ConfigurationError(
@@ -239,7 +241,7 @@ class Agent:
         if names is None and self.tools_off:
             names = self.offered_tools()
         if names is not None or not use_tools:
-            executor = executor.only(list(names or []) if use_tools else [])
+            executor = executor.only((names or ()) if use_tools else ())
         return executor.within(self.limits.tool_seconds)
 
     def _adapted(self) -> Provider:

@@ -170,6 +170,9 @@ def unacceptable(value: Any) -> ConfigurationError:
 
 def _known_part(part: Part) -> Part:
     """A part that the user wrote: paths are read, bytes encoded, addresses looked at."""
+    if part.get("type") == "image_url":  # as chat completions have it
+        address = part.get("image_url")
+        part = {"type": "image", "url": address.get("url") if isinstance(address, Mapping) else address}
     if part.get("type") != "image":
         if "type" not in part:
             raise unacceptable(part)

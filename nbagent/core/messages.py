@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from nbagent.core.images import Image, content_parts, image_part, is_image, unacceptable
+from nbagent.errors import ConfigurationError
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -310,14 +311,29 @@ def as_messages(message: Any) -> list[LLMMessage]:
 
 
 def _as_message(item: Any) -> LLMMessage:
-    """A message whose content, where it is a list, is made of parts."""
+    """A message of a role that there is, whose content, where it is a list, is made of parts."""
     if not is_message(item):
-        raise unacceptable(item)
-    message = item if isinstance(item, LLMMessage) else LLMMessage.from_dict({**item, "content": _content(item)})
+        raise ConfigurationError(
+            f"{item!r:.60} is no message: in a list of messages each has its role, as in "
+            '{"role": "user", "content": "…"}'
+        )
+    try:
+        message = item if isinstance(item, LLMMessage) else LLMMessage.from_dict({**item, "content": _content(item)})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(f"{item!r:.200} is no message that can be read: {error!r}") from None
+    if message.role not in get_args(Role):
+        message = message.replace(role=_known_role(message.role))
     if isinstance(message.content, str):
         return message
-    parts = content_parts(message.content)
+    parts = content_parts(listed(message.content) or []) if message.content else ""
     return message if parts == message.content else message.replace(content=parts)
+
+
+def _known_role(role: Any) -> str:
+    """The role by our name for it."""
+    if role == "developer":  # what OpenAI calls system messages of late
+        return "system"
+    raise ConfigurationError(f"{role!r} is no role of a message: there are {', '.join(get_args(Role))}")
 
 
 def _content(item: Mapping[str, Any]) -> Any:

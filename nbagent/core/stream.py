@@ -15,6 +15,7 @@ from nbagent.core.events import Event
 from nbagent.core.messages import AgentResult, FunctionCall
 from nbagent.core.preview import Preview
 from nbagent.core.run import Ticket, inside
+from nbagent.errors import ConfigurationError
 
 
 class StreamingHandler:
@@ -179,6 +180,10 @@ class AgentStream:
 
     async def collect(self, handler: StreamingHandler | None = None) -> AgentResult:
         """Go to the end and give the result; with a handler, tell it of each event."""
+        if handler is not None and not isinstance(handler, StreamingHandler):
+            raise ConfigurationError(
+                f"{handler!r} is no StreamingHandler: make one of a subclass with on_token(self, token) and the like"
+            )
         async with aclosing(self.__aiter__()) as running:
             async for event in running:
                 if handler is not None:

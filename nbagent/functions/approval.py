@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbagent.core.messages import FunctionCall
+from nbagent.errors import ConfigurationError
 from nbagent.functions.introspection import is_async, signature_of
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.threads import in_thread
@@ -17,6 +18,26 @@ logger = logging.getLogger("nbagent")
 
 #: `(call, definition) -> True`, a dict of edited arguments, or anything else for no; sync or async.
 Approver = Callable[[FunctionCall, FunctionDefinition], Any]
+
+
+def check_approver(approver: Any) -> None:
+    """Raise ConfigurationError for what can't be asked: it would deny every call, and only the log would say why."""
+    wanted = "a function of (call, definition) that returns True, a dict of edited arguments, or anything else for no"
+    if approver is None:
+        return
+    if not callable(approver):
+        raise ConfigurationError(
+            f"approve={approver!r}: pass {wanted}. Which calls wait for it is said by tool(approve=True), or by "
+            "agent.chat(..., approve_all=True)"
+        )
+    try:
+        inspect.signature(approver).bind(None, None)
+    except ValueError:  # a builtin that does not tell what it takes
+        return
+    except TypeError as error:
+        raise ConfigurationError(
+            f"approve={approver!r} can't be called with two arguments: {error}. Pass {wanted}"
+        ) from None
 
 
 #: Who is asked where an agent has no approver of its own: nobody, or one.

@@ -29,7 +29,7 @@ from nbagent.errors import (
     ToolTimeoutError,
     UnknownToolError,
 )
-from nbagent.functions.approval import Approver, answer_of, is_due
+from nbagent.functions.approval import Approver, answer_of, check_approver, is_due
 from nbagent.functions.definition import cell_of, function_version
 from nbagent.functions.formatting import format_error, format_result, short_repr, shorten
 from nbagent.functions.generators import collected, collected_async
@@ -86,6 +86,7 @@ class ToolExecutor:
         around: Around | None = None,
         alone: Callable[[FunctionDefinition], bool] | None = None,
     ) -> None:
+        check_approver(approver)
         self.registry = registry
         self.approver = approver
         self.approve_all = False

@@ -53,8 +53,10 @@ def register_provider(name: str, factory: Factory) -> None:
 
     >>> register_provider("echo", lambda **options: ...)
     """
-    if not name or ":" in name:
-        raise ConfigurationError(f"{name!r} can't be a provider's name: it must not be empty or contain a colon.")
+    if not isinstance(name, str) or not name or ":" in name:
+        raise ConfigurationError(f"{name!r} can't be a provider's name: give a text without a colon.")
+    if not callable(factory):
+        raise ConfigurationError(f"{factory!r} makes no provider: pass its class, or a function of its options.")
     _registered[name] = factory
 
 
@@ -66,6 +68,8 @@ def create_provider(name: str, **options: Any) -> LLMProvider:
 
     Raises `ConfigurationError` for an unknown name, with the names that exist.
     """
+    if not isinstance(name, str):
+        raise ConfigurationError(f"{name!r} is no provider's name: give 'vendor' or 'vendor:model'.")
     vendor, _, model = name.partition(":")
     if model:
         options.setdefault("model", model)

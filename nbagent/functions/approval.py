@@ -18,8 +18,8 @@ from nbagent.functions.threads import in_thread
 logger = logging.getLogger("nbagent")
 
 _NOBODY = (
-    "The call needs approval, and nobody can be asked here (Agent(approve=...) says who). Do not repeat it as it is; tell "
-    "the user."
+    "The call needs approval, and nobody can be asked here (Agent(approve=...) says who). Do not repeat it as it is; "
+    "tell the user."
 )
 
 #: `(call, definition) -> True`, a dict of edited arguments, or anything else for no; sync or async.

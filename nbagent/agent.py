@@ -183,6 +183,8 @@ class Agent:
         stand below the system prompt in this run's requests, and in no later one. `origin` is kept in the trace's
         `runs` (source, cell_id, execution_count); other keywords go into the vendor's request (`max_tokens=500`).
         """
+        if "handler" in request_options:
+            raise ConfigurationError("a stream takes no handler: iterate its events, or chat(..., handler=...)")
 
         def run(ticket: Ticket, context: ContextManager) -> Run:
             provider, executor = self._taped(self._adapted(), self._executor(use_tools, tools, approve_all))

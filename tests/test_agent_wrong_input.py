@@ -7,10 +7,14 @@ from nbagent import (
     Agent,
     AgentConfig,
     ContextManager,
+    FunctionCall,
     FunctionRegistry,
     Limits,
     LLMMessage,
+    LLMProvider,
+    LLMResponse,
     ScriptedProvider,
+    StreamingHandler,
     create_provider,
     register_provider,
     tool,
@@ -43,6 +47,7 @@ MADE_WRONGLY = {
     "retries": (lambda: tool(retries=True)(area), "retries=True: pass 0 or"),
     "a name as the function": (lambda: tool("area"), "'area' is not callable"),
     "a provider's name": (lambda: create_provider(5), "5 is no provider's name"),
+    "a provider's class": (lambda: Agent(Own).provider, "The class Own is no provider"),
     "a factory": (lambda: register_provider("mine", 5), "5 makes no provider"),
 }
 
@@ -85,6 +90,56 @@ def test_options_of_a_run(options, words):
     with pytest.raises(ConfigurationError, match=words):
         asked.chat_sync("hi", **options)
     assert asked.conversation_history == [], "nothing was asked"
+
+
+def test_a_stream_takes_no_handler():
+    with pytest.raises(ConfigurationError, match="iterate its events"):
+        agent().chat_stream("hi", handler=StreamingHandler())
+
+
+class Own(LLMProvider):
+    """A provider of the user's own, which answers with whatever it was given."""
+
+    model_name = "own"
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def supports_function_calling(self):
+        return True
+
+    async def chat(self, messages, functions=None, temperature=None, **kwargs):
+        return self.answer
+
+
+class Blocking(Own):
+    def chat(self, messages, functions=None, temperature=None, **kwargs):
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("provider", "words"),
+    [
+        (Own("text"), r"Own.chat\(\) must be async and return an LLMResponse, and gave a str"),
+        (Own(None), "gave a NoneType"),
+        (Blocking(LLMResponse("text")), r"Blocking.chat\(\) must be async .* gave a LLMResponse"),
+    ],
+)
+def test_a_provider_that_gives_something_else(provider, words):
+    with pytest.raises(TypeError, match=words):
+        Agent(provider).chat_sync("hi")
+
+
+def test_calls_without_a_text_may_have_none():
+    asked = Agent(Own(LLMResponse(None, [FunctionCall("area", {"width": 2})])), tools=[area])
+    assert [call["result"] for call in asked.chat_sync("hi", max_iterations=1).function_calls] == ["4.0"]
+
+
+@pytest.mark.parametrize("turn", [5, {"content": "x"}, ["text"], lambda messages, functions: None])
+def test_a_turn_that_is_none(turn):
+    provider = ScriptedProvider(turn if callable(turn) else [turn])
+    with pytest.raises(ConfigurationError, match="is no turn of a script: give a text"):
+        Agent(provider).chat_sync("hi")
 
 
 def test_what_is_meant_is_taken():

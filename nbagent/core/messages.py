@@ -200,6 +200,11 @@ class LLMResponse:
     metadata: dict[str, Any] | None = None
     raw_response: Any = None
 
+    def __post_init__(self) -> None:
+        content: Any = self.content
+        if content is None:  # as many APIs have it where there are but calls
+            object.__setattr__(self, "content", "")
+
     @property
     def usage(self) -> Usage:
         """The token counts; zeros where the vendor gave none."""

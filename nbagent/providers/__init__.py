@@ -102,13 +102,12 @@ def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
     return _from_config(spec)
 
 
-def _from_config(config: AgentConfig) -> LLMProvider:
+def _from_config(config: Any) -> LLMProvider:
     from nbagent.config import AgentConfig
 
     if not isinstance(config, AgentConfig):
-        raise ConfigurationError(
-            f"{type(config).__name__!r} is no provider. Pass a provider, 'vendor:model', an AgentConfig, or None."
-        )
+        what = f"The class {config.__name__}" if isinstance(config, type) else repr(type(config).__name__)
+        raise ConfigurationError(f"{what} is no provider. Pass a provider, 'vendor:model', an AgentConfig, or None.")
     given = {key: value for key in ("model", "api_key", "base_url") if (value := getattr(config, key))}
     return create_provider(config.provider or "open_source", **given)
 

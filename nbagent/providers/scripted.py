@@ -95,6 +95,11 @@ def _as_response(turn: ScriptedTurn, messages: list[LLMMessage]) -> LLMResponse:
     if isinstance(turn, str):
         return LLMResponse(turn, None, "stop", {"usage": usage})
     calls = [turn] if isinstance(turn, FunctionCall) else turn
+    if not isinstance(calls, list) or not all(isinstance(call, FunctionCall) for call in calls):
+        raise ConfigurationError(
+            f"{turn!r} is no turn of a script: give a text, a FunctionCall or a list of these, an LLMResponse, or an "
+            "exception"
+        )
     return LLMResponse("", calls, "tool_calls", {"usage": usage})
 
 

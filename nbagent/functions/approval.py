@@ -84,7 +84,7 @@ def _named_by(policy: Callable[..., Any], arguments: dict[str, Any]) -> dict[str
 async def answer_of(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
     """What the approver, or the default one, says: True, a dict of edited arguments, or None for no.
 
-    Raises ToolDeniedError where there is none to ask.
+    Raises ToolDeniedError where there is none to ask; an approver may raise one of its own, to say why it denies.
     """
     approver = approver or next(iter(_default), None)
     if approver is None:
@@ -92,7 +92,7 @@ async def answer_of(approver: Approver | None, call: FunctionCall, definition: F
     try:
         answer = await (approver(call, definition) if is_async(approver) else in_thread(approver, call, definition))
         answer = await answer if inspect.isawaitable(answer) else answer
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, ToolDeniedError):
         raise
     except BaseException:  # whatever happens while asking, it is no yes
         logger.warning("the approver of %s failed: denied", definition.name, exc_info=True)

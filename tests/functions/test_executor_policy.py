@@ -205,6 +205,15 @@ async def test_no_approver_means_no():
     assert (await run(executor, "delete")).denied
 
 
+async def test_an_approver_may_say_why_it_denies():
+    def approver(call, definition):
+        raise ToolDeniedError("Not on a Sunday.")
+
+    executor = executor_of(delete, options={"approve": True}, approver=approver)
+    outcome = await run(executor, "delete")
+    assert (outcome.content, outcome.denied, outcome.approval) == ("Error: Not on a Sunday.", True, "denied")
+
+
 async def test_the_log_tells_of_an_answer_that_is_neither_yes_nor_no(caplog):
     executor = executor_of(delete, options={"approve": True}, approver=lambda *_: "yes")
     assert (await run(executor, "delete")).denied

@@ -16,6 +16,9 @@ from nbagent.errors import ConfigurationError
 
 Role = Literal["system", "user", "assistant", "tool"]
 
+#: Characters of an answer in its `repr`; the whole is in `content`.
+_SHOWN = 300
+
 #: `str`, or a list of parts: `{"type": "text", "text": str}` or an image as `nbagent.core.images` describes it.
 Content = str | list[dict[str, Any]]
 
@@ -246,9 +249,9 @@ class ToolOutcome:
     denied: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class AgentResult:
-    """What a run gave. `result["content"]` works too, and `str(result)` is the content.
+    """What a run gave. `result["content"]` works too, and `str(result)` is the content; its `repr` is short.
 
     `function_calls` are dicts `{id, name, arguments, result, is_error, duration_s}`; `iterations` counts model
     requests; `status` is ok, limit, denied, interrupted or error; `cost` is in US dollars, None where unknown.
@@ -282,6 +285,19 @@ class AgentResult:
 
     def __str__(self) -> str:
         return self.content
+
+    def __repr__(self) -> str:
+        """`<AgentResult ok: 'It is sunny.', 1 tool call, 262 tokens, $0.0012>`, for the last line of a cell."""
+        said = self.content if len(self.content) <= _SHOWN else f"{self.content[:_SHOWN]}…"
+        status = f"{self.status} ({self.limit_reason})" if self.limit_reason else self.status
+        counts = (
+            (len(self.function_calls), "tool call"),
+            (len(self.images), "image"),
+            (self.usage.total_tokens, "token"),
+        )
+        facts = [f"{number:,} {thing}{'' if number == 1 else 's'}" for number, thing in counts if number]
+        facts += [f"${self.cost:.4f}"] if self.cost else []
+        return f"<AgentResult {', '.join([f'{status}: {said!r}', *facts])}>"
 
 
 def listed(message: Any) -> list[Any] | None:

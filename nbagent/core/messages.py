@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
-from nbagent.core.images import Image, content_parts, image_part, is_image, unacceptable
+from nbagent.core.images import Image, content_parts, described, image_part, is_image, unacceptable
 from nbagent.errors import ConfigurationError
 
 Role = Literal["system", "user", "assistant", "tool"]
 
-#: Characters of an answer in its `repr`; the whole is in `content`.
+#: Characters of a text or another value in the `repr` of a message or a result, which hold the whole.
 _SHOWN = 300
 
 #: `str`, or a list of parts: `{"type": "text", "text": str}` or an image as `nbagent.core.images` describes it.
@@ -50,7 +50,7 @@ class FunctionCall:
         return cls(data["name"], data.get("arguments") or {}, data.get("id"), data.get("raw"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LLMMessage:
     """One message of a conversation.
 
@@ -77,6 +77,14 @@ class LLMMessage:
     def __post_init__(self) -> None:
         if isinstance(self.content, str) and not self.content.isascii():
             object.__setattr__(self, "content", well_formed(self.content))
+
+    def __repr__(self) -> str:
+        """`LLMMessage('user', 'Hello')`: role, content and what else is set; images and long values in short."""
+        parts = isinstance(self.content, list) and all(isinstance(part, Mapping) for part in self.content)
+        shown = [repr(self.role), _in_short(described(self.content) if parts else self.content)]
+        others = [f.name for f in fields(self) if f.name not in ("role", "content", "wire")]
+        shown += [f"{name}={_in_short(value)}" for name in others if (value := getattr(self, name))]
+        return f"LLMMessage({', '.join(shown)})"
 
     @property
     def text(self) -> str:
@@ -110,6 +118,14 @@ class LLMMessage:
     def replace(self, **changes: Any) -> LLMMessage:
         """A copy with other values; the encoded forms are not copied."""
         return replace(self, wire={}, **changes)
+
+
+def _in_short(value: Any) -> str:
+    """Its `repr`, or the beginning of one that is long."""
+    if isinstance(value, str) and len(value) > _SHOWN:
+        return f"{value[:_SHOWN] + '…'!r}"
+    text = repr(value)
+    return text if isinstance(value, str) or len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _call_from(data: dict[str, Any]) -> FunctionCall:
@@ -288,7 +304,6 @@ class AgentResult:
 
     def __repr__(self) -> str:
         """`<AgentResult ok: 'It is sunny.', 1 tool call, 262 tokens, $0.0012>`, for the last line of a cell."""
-        said = self.content if len(self.content) <= _SHOWN else f"{self.content[:_SHOWN]}…"
         status = f"{self.status} ({self.limit_reason})" if self.limit_reason else self.status
         counts = (
             (len(self.function_calls), "tool call"),
@@ -297,7 +312,7 @@ class AgentResult:
         )
         facts = [f"{number:,} {thing}{'' if number == 1 else 's'}" for number, thing in counts if number]
         facts += [f"${self.cost:.4f}"] if self.cost else []
-        return f"<AgentResult {', '.join([f'{status}: {said!r}', *facts])}>"
+        return f"<AgentResult {', '.join([f'{status}: {_in_short(self.content)}', *facts])}>"
 
 
 def listed(message: Any) -> list[Any] | None:

@@ -80,3 +80,14 @@ def test_a_result_is_shown_in_short():
     assert repr(limited).startswith("<AgentResult limit (tokens): 'long long")
     assert len(repr(limited)) < 400
     assert str(limited) == "long " * 1000
+
+
+def test_a_message_is_shown_in_short():
+    assert repr(LLMMessage("user", "Hello")) == "LLMMessage('user', 'Hello')"
+    calls = [FunctionCall("f", {"a": 1}, "c1")]
+    assert repr(LLMMessage("assistant", "", tool_calls=calls)) == f"LLMMessage('assistant', '', tool_calls={calls!r})"
+    drawn = LLMMessage("tool", [{"type": "image", "media_type": "image/png", "data": "eA==" * 10_000}], name="draw")
+    assert repr(drawn) == "LLMMessage('tool', '[image: image/png]', name='draw')"
+    assert repr(LLMMessage("user", 5)) == "LLMMessage('user', 5)"
+    assert repr(LLMMessage("user", ["a"])) == "LLMMessage('user', ['a'])"
+    assert len(repr(LLMMessage("tool", "x" * 20_000, provider_extras={"blocks": ["y" * 20_000]}))) < 800

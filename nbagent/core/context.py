@@ -6,7 +6,7 @@ the history starts with a user's message and no result ever stands without its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from nbagent.core.images import content_parts
@@ -43,10 +43,10 @@ class ContextManager:
         strategy: Literal["trim", "summarise"] = "trim",
     ) -> None:
         for name, value in (("max_messages", max_messages), ("max_tokens", max_tokens)):
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name}={value!r}: give a number from 1 up, or None for no limit")
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise ConfigurationError(f"{name}={value!r}: give a number from 1 up, or None for no limit")
         if strategy not in ("trim", "summarise"):
-            raise ValueError(f'strategy={strategy!r}: give "trim" or "summarise"')
+            raise ConfigurationError(f'strategy={strategy!r}: give "trim" or "summarise"')
         self.max_messages = max_messages
         self.max_tokens = max_tokens
         self.strategy = strategy
@@ -61,6 +61,8 @@ class ContextManager:
 
     def set_system_message(self, content: str | None) -> None:
         """Replace the system message; None removes it."""
+        if content is not None and not isinstance(content, str):
+            raise ConfigurationError(f"the system prompt {content!r:.60} is a {type(content).__name__}: give a text")
         rest = [m for m in self.messages if m.role != "system"]
         self.messages[:] = ([LLMMessage("system", content)] if content else []) + rest
 
@@ -69,9 +71,9 @@ class ContextManager:
         """The text of the system message, or None."""
         return next((m.text for m in self.messages if m.role == "system"), None)
 
-    def add_message(self, message: LLMMessage) -> None:
-        """Append one message."""
-        self.messages.append(message)
+    def add_message(self, message: LLMMessage | Mapping[str, Any] | str) -> None:
+        """Append one message: as itself, as a dict with its role and content, or as a text that the user says."""
+        self.messages += [message] if isinstance(message, LLMMessage) else as_messages(message)
 
     def take(self, message: Any) -> list[LLMMessage]:
         """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended.
@@ -150,6 +152,8 @@ class ContextManager:
             if not -len(self.messages) <= message < len(self.messages):
                 raise IndexError(f"there is no message {message}: the history has {len(self.messages)}")
             return message % len(self.messages)
+        if not isinstance(message, LLMMessage):
+            raise ConfigurationError(f"{message!r:.60} is no message: give one of `messages`, or its index there")
         found = next((index for index, known in enumerate(self.messages) if known is message), None)
         if found is None:
             raise ValueError(f"this {message.role} message is not in the history: take it from `messages`")
@@ -166,6 +170,11 @@ class ContextManager:
         """Tokens of the history: the vendor's last count, plus an estimate of what came since."""
         counted, tokens = self._counted if self.is_counted else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
+
+    def __repr__(self) -> str:
+        limits = {"max_messages": self.max_messages, "max_tokens": self.max_tokens}
+        set_ = [f", {name}={value}" for name, value in limits.items() if value]
+        return f"<ContextManager {len(self.messages)} messages, about {self.get_tokens()} tokens{''.join(set_)}>"
 
     @property
     def is_counted(self) -> bool:

@@ -10,11 +10,12 @@ from contextlib import aclosing
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.background import RunQueue, run_sync
+from nbagent.core.background import RunQueue, heartbeat, run_sync
 from nbagent.core.events import Event
 from nbagent.core.messages import AgentResult, FunctionCall
 from nbagent.core.preview import Preview
 from nbagent.core.run import Ticket, inside
+from nbagent.errors import ConfigurationError
 
 
 class StreamingHandler:
@@ -111,7 +112,7 @@ class AgentStream:
         self._events = self._start(self._ticket)
         self._ticket.read_here()
         try:
-            async with aclosing(self._events):
+            async with heartbeat(), aclosing(self._events):
                 async for event in self._events:
                     if isinstance(event, events.Done):
                         self._result = event.result
@@ -185,6 +186,10 @@ class AgentStream:
 
     async def collect(self, handler: StreamingHandler | None = None) -> AgentResult:
         """Go to the end and give the result; with a handler, tell it of each event."""
+        if handler is not None and not isinstance(handler, StreamingHandler):
+            raise ConfigurationError(
+                f"{handler!r} is no StreamingHandler: make one of a subclass with on_token(self, token) and the like"
+            )
         async with aclosing(self.__aiter__()) as running:
             async for event in running:
                 if handler is not None:

@@ -19,6 +19,7 @@ from IPython.display import display
 from nbagent.core import render
 from nbagent.core.background import call_on_main
 from nbagent.core.messages import FunctionCall
+from nbagent.errors import ToolDeniedError
 from nbagent.notebook.panel_style import PANEL_STYLE
 
 #: How long the front end may take to say that it shows the buttons.
@@ -50,7 +51,10 @@ class Approval:
         if (ask := asker.get()) is not None:
             return await ask(call)
         if not self._is_live():
-            return False
+            text = (
+                "The call needs approval, and nobody is at this notebook to give it. Do not repeat it; tell the user."
+            )
+            raise ToolDeniedError(text, tool=call.name)
         with asking.get()(call):
             return await self._answer(call)
 

@@ -51,6 +51,7 @@ def test_nbclient_saves_each_answer_once_and_nbconvert_shows_it_without_a_networ
     assert set(answer[0].data) == {"text/html", "text/plain"}
     assert "▸ mean_by" in answer[0].data["text/plain"]
     assert "denied" in denied[0].data["text/html"]
+    assert "nobody is at this notebook" in denied[0].data["text/plain"]
     assert "It was denied." in panel[0].data["text/plain"]
     executed.metadata.pop("widgets", None)  # what store_widget_state=False leaves out
     page, _ = HTMLExporter().from_notebook_node(executed)

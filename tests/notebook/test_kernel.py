@@ -70,6 +70,32 @@ def test_interrupt(kernel, tmp_path, doing, prefix):
     assert runs.result == "['interrupted', 'ok']"
 
 
+#: What is silent for ten minutes: a loop that nothing wakes does not notice ipykernel's interrupt.
+SILENT = {
+    "model": """
+async def silent(messages, functions):
+    open({mark!r}, 'w').close()
+    await asyncio.sleep(600)
+agent.provider = ScriptedProvider(silent)""",
+    "async tool": "@tool\nasync def wait():\n    open({mark!r}, 'w').close()\n    await asyncio.sleep(600)",
+    "sync tool": "@tool\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
+}
+
+
+@pytest.mark.parametrize("silent", SILENT)
+def test_a_cell_that_awaits_is_interrupted(kernel, tmp_path, silent):
+    mark = tmp_path / "started"
+    script(kernel, "FunctionCall('wait', {}, 'c1')")
+    kernel.ok(SILENT[silent].format(mark=str(mark)))
+    cell = kernel.send("await agent.chat('go')")
+    kernel.until(cell, mark.exists)
+    kernel.interrupt()
+    assert kernel.wait(cell).error == "CancelledError"
+    script(kernel, "'still here'")
+    assert kernel.ok("(await agent.chat('and now?')).content").result == "'still here'"
+    assert kernel.ok("agent.trace.runs['status'].tolist()").result == "['interrupted', 'ok']"
+
+
 def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
     gate = tmp_path / "go"
     kernel.ok(f"agent.provider = Gated('a ', 'b', {str(gate)!r})")

@@ -98,7 +98,9 @@ class Setup:
             self._tools.children = (widgets.HTML('<div class="nbagent-status">None. %agent tools adds some.</div>'),)
 
     def _tool(self, name: str) -> Any:
-        box = widgets.Checkbox(name not in self._agent.tools_off, description=name, indent=False)
+        tool = self._agent.function_registry.get_function(name)
+        about = tool.description.strip().partition("\n")[0] if tool else ""
+        box = widgets.Checkbox(name not in self._agent.tools_off, description=name, indent=False, tooltip=about)
         box.observe(lambda change: self._hand_over(lambda on: self._offer(name, on), change["new"]), "value")
         return box
 

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
+CODE = 'clean = penguins.dropna(subset=["sex"])\nclean.shape'
 SETUP = '''%load_ext nbagent
 from nbagent import Agent, ChatPanel, FunctionCall, Limits, LLMResponse, ScriptedProvider, live, tool
 @tool
@@ -83,7 +84,8 @@ def test_by_keyboard_and_by_ear(lab):
         page.keyboard.press("Shift+Tab")
         expect(panel.get_by_role("button", name=name)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(panel.get_by_role("textbox", name="Arguments, as JSON")).to_be_focused()
+    expect(panel.get_by_role("textbox", name="code")).to_have_value(CODE)
+    expect(panel.get_by_role("textbox", name="code")).to_be_focused()
     page.keyboard.press("Tab")
     expect(panel.get_by_role("button", name="Approve")).to_be_focused()
     page.keyboard.press("Enter")

@@ -25,6 +25,10 @@ def script(*turns, delay=0.01):
     return Agent(provider, tools=live, limits=Limits(max_total_tokens=5_000))
 '''
 
+#: What stands before widgets that have lost their kernel.
+SIGNS = """all => all.filter(each => each.matches(".jupyter-widgets-disconnected"))
+    .map(each => getComputedStyle(each, "::before")).map(sign => sign.display == "none" ? "none" : sign.content)"""
+
 
 def opened(lab, name, *cells, **options):
     page = lab.open(name, [SETUP, *cells], **options)
@@ -242,3 +246,9 @@ def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
     asks(page, "three")
     until_text(page, "last answer")
     assert "from a cell" in page.locator(".jp-Cell").last.inner_text()
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    until(page, "() => document.querySelector('.nbagent-panel.jupyter-widgets-disconnected')")
+    signs = page.locator(".nbagent-panel, .nbagent-panel *").evaluate_all(SIGNS)
+    assert [sign.strip('"') for sign in signs if sign != "none"] == [
+        "Its kernel has ended or was restarted. Run the cell again."
+    ]

@@ -63,8 +63,8 @@ STYLE = f"""<style>
 .nbagent {{max-width: 60em; line-height: 1.5; overflow-wrap: anywhere}}
 .nbagent.nbagent pre {{font: 12px/1.5 {CODE}; background: {CARD}; padding: 8px 12px; margin: 8px 0; \
 border-radius: 6px; overflow-x: auto; white-space: pre; word-break: normal; color: inherit}}
-.nbagent.nbagent code {{font: .875em/1.5 {CODE}; background: {CARD}; padding: 1px 4px; border-radius: 4px; \
-color: inherit}}
+.nbagent.nbagent :not(pre, summary) > code {{font: .875em/1.5 {CODE}; background: {CARD}; padding: 1px 4px; \
+border-radius: 4px; color: inherit}}
 .nbagent.nbagent pre > code {{font: inherit; background: none; padding: 0; white-space: inherit}}
 .nbagent details {{border: 1px solid {LINE}; border-radius: 6px; background: {CARD}; margin: 6px 0}}
 .nbagent summary {{padding: 4px 10px; cursor: pointer; display: flex; gap: 8px; align-items: baseline}}

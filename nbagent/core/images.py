@@ -257,7 +257,8 @@ def _from_pil(value: Any) -> Part:
 
 def _from_figure(figure: Any) -> Part:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=min(100.0, MAX_SIDE / max(figure.get_size_inches())))
+    drawn = figure.get_tightbbox()  # inches; as notebooks show figures: with their labels, without wide margins
+    figure.savefig(buffer, format="png", dpi=min(100.0, MAX_SIDE / (max(drawn.size) + 0.2)), bbox_inches="tight")
     return Image(buffer.getvalue(), "image/png").to_part()
 
 

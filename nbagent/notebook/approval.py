@@ -88,11 +88,13 @@ class Question:
         self._shown: asyncio.Future[None] = self._loop.create_future()
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
         self._title = widgets.HTML(self._asks(_as_text(call.arguments)))
+        self._only = _only_text(call.arguments)
+        text = render.as_json(call.arguments, indent=2) if self._only is None else call.arguments[self._only]
         self._arguments = widgets.Textarea(
-            render.as_json(call.arguments, indent=2),
-            rows=min(10, 2 + len(call.arguments)),
+            text,
+            rows=min(12, 2 + text.count("\n")),
             layout=widgets.Layout(width="auto", display="none"),
-            description="Arguments, as JSON",
+            description="Arguments, as JSON" if self._only is None else render.legible(self._only),
         )
         self._problem = widgets.HTML()
         approve = widgets.Button(description="Approve", button_style="success", tooltip="Run it with these arguments")
@@ -152,8 +154,9 @@ class Question:
 
     def _approve(self) -> None:
         """Take the arguments as they stand; what is no JSON object is said below them."""
+        text = self._arguments.value
         try:
-            arguments = json.loads(self._arguments.value)
+            arguments = json.loads(text) if self._only is None else {self._only: text}
         except ValueError as error:
             self._complain(f"This is not JSON: {error}")
             return
@@ -184,6 +187,12 @@ def _as_text(arguments: dict[str, Any]) -> str:
         for name, value in arguments.items()
     ]
     return f"<pre>{render.escape(chr(10).join(shown))}</pre>" if shown else ""
+
+
+def _only_text(arguments: dict[str, Any]) -> str | None:
+    """The name of the only argument, if it is a text without hidden characters: it is edited as it is."""
+    name, value = next(iter(arguments.items()), ("", None))
+    return name if len(arguments) == 1 and isinstance(value, str) and render.legible(value) == value else None
 
 
 def _is_plain(value: Any) -> bool:

@@ -121,7 +121,7 @@ class ToolTable:
     def _repr_html_(self) -> str:
         if self.frame.empty:
             return render.page(f'<div class="nbagent-quiet">{render.escape(_NONE)}</div>')
-        head = "".join(f"<th>{name}</th>" for name in ("", "tool", "asks", "defined in"))
+        head = "".join(f'<th style="white-space: nowrap">{name}</th>' for name in ("", "tool", "asks", "defined in"))
         rows = "".join(map(_row, self.frame.itertuples(name=None)))
         return render.page(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
 

@@ -110,6 +110,7 @@ CELLS = {
     "long": "%%agent endless\nsay much",
     "long error": "%%agent endless\nsay more",
     "raw formulas": "HTML('<br>'.join(math))",
+    "formulas panel": "ChatPanel(formulas)",
 }
 #: What we show: outputs and panels, tables of traces; and errors, of which Lab makes links itself.
 OURS = ".nbagent, .jp-OutputArea-output table.mathjax_ignore"
@@ -149,7 +150,7 @@ def until_text(page, text):
 
 
 def say_in_panel(page, text):
-    box = page.locator(".nbagent-input textarea")
+    box = page.locator(".nbagent-input textarea").first
     box.press_sequentially(text, delay=20)
     box.press("Enter")
 
@@ -168,12 +169,14 @@ def notebook(lab):
 def test_formulas_make_no_links_and_no_definitions(notebook):
     page, watch = notebook
     run(page, "formulas")
+    run(page, "formulas panel")
+    page.locator(".nbagent-panel mjx-container").nth(1).wait_for(state="attached")
     run(page, "raw formulas")
     careless = page.locator(".jp-OutputArea-output mjx-container:not(.nbagent *)")
     careless.nth(5).wait_for()
     assert careless.locator("a").count() == 1
-    assert page.locator(".nbagent mjx-container").count() == 1  # that of x²
-    assert page.locator(".nbagent p").count() == 1 + len(MATH)
+    assert page.locator(".nbagent mjx-container").count() == 4  # x², and a formula that is none: in the cell, the panel
+    assert page.locator(".nbagent p").count() == 2 * (1 + len(MATH))
     assert_harmless(page)
     assert watch.foreign == []
 
@@ -194,7 +197,7 @@ def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
     page.get_by_role("tab", name="Trace").first.click()
     until_text(page, "agent.trace.tool_calls")
     page.get_by_role("tab", name="Setup").first.click()
-    other = page.get_by_placeholder("vendor:model")
+    other = page.get_by_placeholder("vendor:model").first
     other.fill("<img src=x onerror=hit(-2)>:m")
     other.press("Enter")
     until_text(page, "Unknown provider")

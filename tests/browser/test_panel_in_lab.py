@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
+CODE = 'clean = penguins.dropna(subset=["sex"])\nclean.shape'
 SETUP = '''%load_ext nbagent
 from nbagent import Agent, ChatPanel, FunctionCall, Limits, LLMResponse, ScriptedProvider, live, tool
 @tool
@@ -23,6 +24,10 @@ def script(*turns, delay=0.01):
     provider = ScriptedProvider(turns, delay=delay, model="claude-sonnet-5")
     return Agent(provider, tools=live, limits=Limits(max_total_tokens=5_000))
 '''
+
+#: What stands before widgets that have lost their kernel.
+SIGNS = """all => all.filter(each => each.matches(".jupyter-widgets-disconnected"))
+    .map(each => getComputedStyle(each, "::before")).map(sign => sign.display == "none" ? "none" : sign.content)"""
 
 
 def opened(lab, name, *cells, **options):
@@ -83,7 +88,8 @@ def test_by_keyboard_and_by_ear(lab):
         page.keyboard.press("Shift+Tab")
         expect(panel.get_by_role("button", name=name)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(panel.get_by_role("textbox", name="Arguments, as JSON")).to_be_focused()
+    expect(panel.get_by_role("textbox", name="code")).to_have_value(CODE)
+    expect(panel.get_by_role("textbox", name="code")).to_be_focused()
     page.keyboard.press("Tab")
     expect(panel.get_by_role("button", name="Approve")).to_be_focused()
     page.keyboard.press("Enter")
@@ -240,3 +246,9 @@ def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
     asks(page, "three")
     until_text(page, "last answer")
     assert "from a cell" in page.locator(".jp-Cell").last.inner_text()
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    until(page, "() => document.querySelector('.nbagent-panel.jupyter-widgets-disconnected')")
+    signs = page.locator(".nbagent-panel, .nbagent-panel *").evaluate_all(SIGNS)
+    assert [sign.strip('"') for sign in signs if sign != "none"] == [
+        "Its kernel has ended or was restarted. Run the cell again."
+    ]

@@ -26,6 +26,7 @@ from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry
+from nbagent.functions.registry import FunctionRegistry
 from nbagent.pricing import price
 from nbagent.providers import resolve
 from nbagent.trace.trace import Trace
@@ -33,7 +34,6 @@ from nbagent.trace.trace import Trace
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from nbagent.functions.registry import FunctionRegistry
     from nbagent.providers.base import LLMProvider
 
 log = logging.getLogger("nbagent")
@@ -74,6 +74,8 @@ class Agent:
     ) -> None:
         if function_registry is not None and tools is not None:
             raise ConfigurationError("give function_registry or tools, not both: register the tools in the registry")
+        if function_registry is not None and not isinstance(function_registry, FunctionRegistry):
+            raise ConfigurationError(f"{function_registry!r} is no FunctionRegistry: pass functions as tools=[...]")
         for given, kind in ((context, ContextManager), (limits, Limits), (trace, Trace)):
             if given is not None and not isinstance(given, kind):
                 raise ConfigurationError(
@@ -181,6 +183,8 @@ class Agent:
         stand below the system prompt in this run's requests, and in no later one. `origin` is kept in the trace's
         `runs` (source, cell_id, execution_count); other keywords go into the vendor's request (`max_tokens=500`).
         """
+        if "handler" in request_options:
+            raise ConfigurationError("a stream takes no handler: iterate its events, or chat(..., handler=...)")
 
         def run(ticket: Ticket, context: ContextManager) -> Run:
             provider, executor = self._taped(self._adapted(), self._executor(use_tools, tools, approve_all))
@@ -241,7 +245,7 @@ class Agent:
         if names is None and self.tools_off:
             names = self.offered_tools()
         if names is not None or not use_tools:
-            executor = executor.only(list(names or []) if use_tools else [])
+            executor = executor.only((names or ()) if use_tools else ())
         return executor.within(self.limits.tool_seconds)
 
     def _adapted(self) -> Provider:

@@ -11,6 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbagent.errors import BadRequestError, ConfigurationError, ContextLengthError, ExtractionError
@@ -30,6 +31,7 @@ CORRECTIONS = 2
 _REFUSED: set[str] = set()
 _ERRORS_SHOWN = 10
 _CODE_BLOCK = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_BETWEEN_LINES = re.compile(r"(?:```\w*|[\s,])*")
 _EXTRACT = """\
 Extract what the user's text says as JSON. Answer with the JSON alone: no explanation, no code block.
 Take values from the text as they are there; where it says nothing about an optional field, leave the field out.
@@ -123,6 +125,10 @@ async def parse_message(agent: Agent, sender: str, timestamp: Any, content: str)
             raise ValueError("it must be a JSON array of objects")
         return data
 
+    if not isinstance(content, str):
+        raise ConfigurationError(f"parse_message() needs the text of a message, got {content!r}")
+    if not content.strip():
+        return []
     system = "\n\n".join(filter(None, (agent.system_prompt, _RECORDS)))
     return await _ask(agent, system, f"Sender: {sender}\nTime: {timestamp}\n\n{content}", check, "list[dict]", {})
 
@@ -153,34 +159,58 @@ async def _ask(
 def json_in(text: str) -> Any:
     """The JSON value in a model's answer, unwrapped from a Markdown code block or from prose around it.
 
-    Raises ValueError where there is none, and where there is the beginning of one.
+    Objects one after the other (JSON Lines) are a list. Raises ValueError where there is no value, where there is the
+    beginning of one, and where several could be meant: a part is never taken for the whole.
 
     >>> json_in('Here you are:\\n```json\\n[{"city": "Paris"}]\\n```')
     [{'city': 'Paris'}]
     """
-    for candidate in (text.strip(), *_CODE_BLOCK.findall(text)):
-        try:
-            return json.loads(candidate)
-        except (ValueError, RecursionError):
-            continue
-    longest, value, position = 0, None, 0
-    while opening := re.compile(r"[\[{]").search(text, position):
-        position = opening.end()
-        try:
-            found, position = json.JSONDecoder().raw_decode(text, opening.start())
-        except json.JSONDecodeError as error:
-            begun = text[opening.end() : error.pos].strip()
-            if len(begun) > longest:  # the values in it are but a part of what was asked for
-                raise ValueError(f"it is JSON no further than {begun[-40:]!r}: {error.msg}") from None
-            continue  # a bracket in prose
-        except RecursionError:  # nested too deep, and so at each of the next brackets
-            break
-        if position - opening.start() > longest:  # a footnote's [1] is shorter than what was asked for
-            longest, value = position - opening.start(), found
-    if not longest:
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
+    blocks: list[Any] = []
+    for block in _CODE_BLOCK.findall(text):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(block)
+            blocks += [] if value in blocks else [value]
+    found = [] if blocks else _scanned(text)
+    values = blocks or [value for _, _, value in found]
+    if not values:
         shown = text.strip()[:200]
         raise ValueError(f"it holds no whole JSON value: {shown!r}" if shown else "it is empty")
-    return value
+    telling = [value for value in values if _tells(value)]
+    if len(telling) < 2:
+        return telling[0] if telling else max(values, key=lambda value: len(json.dumps(value)))
+    around = text
+    for start, end, _ in reversed(found):
+        around = around[:start] + around[end:]
+    if blocks or not _BETWEEN_LINES.fullmatch(around):
+        raise ValueError(f"it holds {len(telling)} JSON values, and which one is meant is not clear: give one alone")
+    return values
+
+
+def _scanned(text: str) -> list[tuple[int, int, Any]]:
+    """`(start, end, value)` of the JSON objects and arrays in a text. Raises ValueError for one that is broken."""
+    found: list[tuple[int, int, Any]] = []
+    longest, position = 0, 0
+    while opening := re.compile(r"[\[{]").search(text, position):
+        start, position = opening.span()
+        try:
+            value, position = json.JSONDecoder().raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            begun = text[position : error.pos].strip()
+            if len(begun) > longest:  # the values in it are but a part of what was asked for
+                raise ValueError(f"it is JSON no further than {begun[-40:]!r}: {error.msg}") from None
+        except RecursionError:  # nested too deep, and so at each of the next brackets
+            break
+        else:
+            found.append((start, position, value))
+            longest = max(longest, position - start)
+    return found
+
+
+def _tells(value: Any) -> bool:
+    """Whether it holds an object, which a footnote's [1] does not."""
+    return bool(value) and (isinstance(value, dict) or (isinstance(value, list) and any(map(_tells, value))))
 
 
 def _problems(error: Any) -> str:

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from nbagent import Agent, create_provider
 from nbagent.core.repair import repair
-from nbagent.providers import retry
+from nbagent.providers import retry, transport
 
 #: Each wire format, the first three over an SDK: the name to make it by, llmock's API, a model, further options.
 WIRES = {
@@ -61,25 +61,16 @@ class Clock:
     def __init__(self, journal):
         self._journal = journal
         self._now = time.monotonic()
-        self._given_up = False
         self.waits = []
 
     def monotonic(self):
         return self._now
 
     async def sleep(self, seconds):
-        self._given_up = True
         while self._journal.in_flight:
             await asyncio.sleep(0.001)
-        self._given_up = False
         self.waits.append(seconds)
         self._now += seconds
-
-    async def silence(self, seconds):
-        """How a server sleeps that has nothing to say until the client gives up."""
-        end = time.monotonic() + seconds
-        while not self._given_up and time.monotonic() < end:
-            await asyncio.sleep(0.01)
 
 
 class Talk:
@@ -184,6 +175,7 @@ def clock(llmock_server, monkeypatch):
 
     made = Clock(llmock_server.state.journal)
     monkeypatch.setattr(retry, "asyncio", made)
+    monkeypatch.setattr(transport, "DRAIN_TIMEOUT_S", 60)  # the server ends what it has begun, however busy it is
     for module in (middleware, ratelimit):
         monkeypatch.setattr(module, "time", made)
     return made

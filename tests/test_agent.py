@@ -76,7 +76,7 @@ def test_chat_sync_blocks():
 
 
 async def test_parallel_calls_run_at_once_and_results_keep_call_order():
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3, timeout=60)
 
     def meet(name: str) -> str:
         barrier.wait()

@@ -82,7 +82,7 @@ def sockets():
 
 def until(holds):
     """Wait for what happens by itself, and soon."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
         gc.collect()
@@ -97,12 +97,12 @@ def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, way, runs):
     provider = vendors.provider(CASES[f"{way}, streaming"], max_retries=1)
     agent = Agent(provider, registry(lambda: None), "You help.")
     interrupted = Runs(agent, vendors, seed=11)
-    most_sockets = 0
     for _ in range(runs):
         run = interrupted.rng.choice([Runs.cancelled, Runs.left, Runs.left_plainly, Runs.stopped, Runs.broken])
         with suppress(asyncio.CancelledError, KeyboardInterrupt, ProviderError):
             run(interrupted)
-        most_sockets = max(most_sockets, sockets() - sockets_before)
+        # on either event loop, both ends of a connection: one that is kept, one that is being closed
+        assert until(lambda: sockets() - sockets_before <= 8)
         if len(agent.conversation_history) > 40:
             agent.clear_history()
     loop = interrupted.loop
@@ -117,8 +117,6 @@ def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, way, runs):
     loop.run_until_complete(agent.aclose())
     agent.close()
     assert until(lambda: sockets() <= sockets_before)
-    # on either event loop, both ends of a connection: one that is kept, one that is being closed
-    assert most_sockets <= 8
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()

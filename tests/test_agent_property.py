@@ -306,7 +306,7 @@ class Conversation(RuleBasedStateMachine):
 
     async def settled(self):
         """A stream that was dropped is closed by the event loop."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while "running" in {row["status"] for row in self.agent.trace.rows("runs")}:
                 await asyncio.sleep(0.001)
 

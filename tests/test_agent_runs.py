@@ -21,16 +21,21 @@ from nbagent.core.events import Text, Thinking
 from nbagent.core.repair import NO_RESULT
 
 
+class Watch(StreamingHandler):
+    """Tells when the answer has begun."""
+
+    def __init__(self):
+        self.seen = asyncio.Event()
+
+    def on_token(self, token):
+        self.seen.set()
+
+
 async def test_cancelling_keeps_the_text_so_far_and_the_next_message_works():
     agent = Agent(ScriptedProvider(["one two three four", "fine"], delay=0.01))
-    seen = asyncio.Event()
-
-    class Watch(StreamingHandler):
-        def on_token(self, token):
-            seen.set()
-
-    task = asyncio.create_task(agent.chat("count", handler=Watch()))
-    await seen.wait()
+    watch = Watch()
+    task = asyncio.create_task(agent.chat("count", handler=watch))
+    await watch.seen.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -67,7 +72,7 @@ async def test_break_stops_the_run():
             if event.type == "text":
                 break
     assert agent.conversation_history[-1] == LLMMessage("assistant", "a ", interrupted=True)
-    assert (await asyncio.wait_for(agent.chat("and?"), 5)).content == "fine"
+    assert (await asyncio.wait_for(agent.chat("and?"), 60)).content == "fine"
 
 
 def test_break_out_of_a_plain_for_stops_the_run():
@@ -84,7 +89,7 @@ async def test_a_dropped_stream_does_not_block_the_next_run():
     async for event in agent.chat_stream("x"):
         if event.type == "text":
             break
-    assert (await asyncio.wait_for(agent.chat("and?"), 5)).content == "fine"
+    assert (await asyncio.wait_for(agent.chat("and?"), 60)).content == "fine"
 
 
 async def test_main_thread_tools_run_on_the_main_thread():
@@ -128,10 +133,10 @@ def test_a_tool_that_raises_these_does_not_end_the_loop(error):
 
 
 async def test_a_stream_closed_between_two_calls_leaves_no_tool_running():
-    ran = []
+    go_on, ran = asyncio.Event(), []
 
     async def slow(n: int) -> int:
-        await asyncio.sleep(0.05)
+        await go_on.wait()
         ran.append(n)
         return n
 
@@ -141,15 +146,25 @@ async def test_a_stream_closed_between_two_calls_leaves_no_tool_running():
         async for event in stream:
             if event.type == "tool_started" and event.tool_arguments == {"n": 2}:
                 break
-    await asyncio.sleep(0.2)
+    go_on.set()
+    await asyncio.sleep(0.05)
     assert ran == []
 
 
-async def test_a_stream_can_be_stopped_from_another_task():
+class Dwell(Watch):
+    """Does not ask for more at once."""
+
+    async def on_token(self, token):
+        self.seen.set()
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("handler", [Watch, Dwell], ids=["waiting for an event", "between two events"])
+async def test_a_stream_can_be_stopped_from_another_task(handler):
     agent = Agent(ScriptedProvider(["word " * 1000], delay=0.01))
-    stream = agent.chat_stream("x")
-    reading = asyncio.create_task(stream.collect())
-    await asyncio.sleep(0.05)
+    stream, watch = agent.chat_stream("x"), handler()
+    reading = asyncio.create_task(stream.collect(watch))
+    await watch.seen.wait()
     await stream.aclose()
     with pytest.raises(asyncio.CancelledError):
         await reading
@@ -166,9 +181,12 @@ async def test_leaving_at_done_does_not_undo_it():
 
 
 class Ponders(LLMProvider):
-    """Thinks, says half an answer, and then waits for ever."""
+    """Thinks, says half an answer, and then waits for ever; `waits` tells when."""
 
     model_name = "ponders"
+
+    def __init__(self):
+        self.waits = asyncio.Event()
 
     def supports_function_calling(self):
         return True
@@ -180,14 +198,14 @@ class Ponders(LLMProvider):
         yield Thinking("hm, ")
         yield Thinking("well")
         yield Text("half")
+        self.waits.set()
         await asyncio.sleep(600)
 
 
 async def test_the_trace_of_an_interrupted_run_has_all_of_it():
     agent = Agent(Ponders())
     task = asyncio.create_task(agent.chat("x"))
-    while not agent.trace.calls["ttft_s"].notna().any():
-        await asyncio.sleep(0.01)
+    await agent.provider.waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -85,7 +85,7 @@ def test_a_plain_for_ends_between_two_events():
 async def test_runs_that_wait_for_their_turn_are_not_asked():
     agent = Agent(Endless())
     tasks = [asyncio.create_task(agent.chat(text)) for text in "abc"]
-    while len(agent.conversation_history) < 2:
+    while not agent.provider.said.is_set():
         await asyncio.sleep(0.01)
     other = Agent(ScriptedProvider(["fine"]))
     assert agent.stop() == 3

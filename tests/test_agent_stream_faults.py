@@ -5,6 +5,7 @@ By what clock llmock judges the waits: see `test_agent_faults`.
 """
 
 import asyncio
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -21,9 +22,9 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures(
 HI = [LLMMessage("user", "Hi")]
 BREAKS = ["disconnect", "truncate", "corrupt"]
 ERASE = ToolCall("erase", {"path": "/home/everything"})
-#: Far longer than a sound answer is silent over loopback.
-TIMEOUT_S = 0.8
-FOR_EVER_S = 60
+#: Far longer than a sound answer is silent over loopback, however busy the machine is.
+TIMEOUT_S = 60
+FOR_EVER_S = 20 * TIMEOUT_S
 #: What a chat-completions stream sends after the finish reason: usage and [DONE]. Elsewhere the end is the last event.
 TAIL = {"openai chat": 2, "open_source": 2}
 #: Both SDKs and httpx.
@@ -36,19 +37,61 @@ def talk(providers, vendor, llmock):
     return Talk(providers.get(vendor, streaming=True))
 
 
+class Silence:
+    """While the server says nothing, time flies on the client's event loop; at any other moment it goes as ever.
+
+    So the client's time limit passes at once where there is silence, and nowhere else.
+    """
+
+    def __init__(self):
+        self._loop = asyncio.get_running_loop()
+        self._time = self._loop.time
+        self.passed = 0.0
+        #: The server goes on until it notices that the client has left.
+        self.is_lasting = True
+        self._loop.time = lambda: self._time() + self.passed
+
+    async def sleep(self, seconds):
+        """How the server waits, in its own thread."""
+        lasts = self.is_lasting and seconds == FOR_EVER_S
+        while seconds > 0:
+            step = min(seconds, TIMEOUT_S)
+            seconds -= step
+            over = Future()
+            self._loop.call_soon_threadsafe(self._pass, step, over)
+            await asyncio.wrap_future(over)
+        if lasts:
+            await asyncio.sleep(FOR_EVER_S)
+
+    def _pass(self, seconds, over):
+        if over.set_running_or_notify_cancel():  # else the server has noticed meanwhile that the client left
+            self.passed += seconds
+            self._loop.call_soon(over.set_result, None)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def hasty_providers(llmock_server):
-    """With a short timeout, once all is loaded and connected."""
+async def impatient_providers(llmock_server):
     made = Providers(llmock_server.base_url, timeout=TIMEOUT_S)
-    for vendor in TRANSPORTS:
-        await made.get(vendor, streaming=True).chat(HI)
     yield made
     await made.aclose()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def silence_of_all():
+    """One for the module: a clock does not go back."""
+    return Silence()
+
+
 @pytest.fixture
-def impatient(hasty_providers, vendor, streaming, llmock):
-    return Talk(hasty_providers.get(vendor, streaming))
+def silence(silence_of_all, monkeypatch):
+    monkeypatch.setattr(silence_of_all, "is_lasting", True)
+    monkeypatch.setattr(middleware, "asyncio", SimpleNamespace(sleep=silence_of_all.sleep))
+    return silence_of_all
+
+
+@pytest.fixture
+def impatient(impatient_providers, vendor, streaming, llmock, silence):
+    return Talk(impatient_providers.get(vendor, streaming))
 
 
 async def length_of(talk, llmock, reply):
@@ -188,9 +231,9 @@ async def test_a_stream_that_falls_silent(impatient, llmock, fault, times):
 
 @transports
 @twice
-async def test_an_answer_that_does_not_come(impatient, llmock, clock, monkeypatch, times):
+async def test_an_answer_that_does_not_come(impatient, llmock, silence, times):
     """It comes when the client has given up. llmock does not notice that, and would go on waiting."""
-    monkeypatch.setattr(middleware, "asyncio", SimpleNamespace(sleep=clock.silence))
+    silence.is_lasting = False
     llmock.delay(FOR_EVER_S, times=times).add(Reply(BROKEN, (ERASE,), times=times))
     llmock.call_tool("get_weather", {"city": "Berlin"}).reply(ANSWER)
     impatient.is_answered(await impatient.ask(), retries=["ProviderTimeoutError"] * times)
@@ -216,10 +259,11 @@ async def test_silence_that_stays(impatient, llmock):
 
 @streamed
 @pytest.mark.parametrize("vendor", ["claude", "gemini"])
-async def test_a_slow_answer_is_not_silence(impatient, llmock):
+async def test_a_slow_answer_is_not_silence(impatient, llmock, silence):
     """`timeout` is for each gap, not for the whole."""
-    text = " ".join(map(str, range(25)))
-    llmock.pace(20).delay(0.05).slow_first_token(0.05).stall(after_chunks=3, seconds=0.05).reply(text)
+    text, before, gap = " ".join(map(str, range(25))), silence.passed, TIMEOUT_S / 3
+    llmock.pace(int(gap * 1000)).delay(gap).slow_first_token(gap).stall(after_chunks=3, seconds=gap).reply(text)
     result = await impatient.ask("Count.")
     assert (result.content, impatient.shown, impatient.retried) == (text, text, [])
+    assert silence.passed - before > 25 * gap
     llmock.assert_resilient(strict=True)

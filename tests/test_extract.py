@@ -113,6 +113,16 @@ async def test_records_in_other_forms(answer):
 
 async def test_a_message_without_records():
     assert await scripted("[]").parse_message("Ada", "now", "hello") == []
+    assert await scripted().parse_message("Ada", "now", " ") == [], "no model need be asked"
+    with pytest.raises(ConfigurationError, match="got nan"):
+        await scripted().parse_message("Ada", "now", float("nan"))
+
+
+async def test_records_a_line_each():
+    assert await scripted('{"item": "milk"}\n{"item": "tea"}').parse_message("Ada", "now", "milk and tea") == [
+        {"item": "milk"},
+        {"item": "tea"},
+    ]
 
 
 async def test_records_that_are_none():
@@ -167,6 +177,10 @@ async def test_a_schema_that_is_refused_is_asked_for_in_words_from_then_on():
         ('Sure! {"a": {"b": []}} I hope it helps. [2]', {"a": {"b": []}}),
         ("Nothing: {}", {}),
         ('see [1]: `{"a": 1}`', {"a": 1}),
+        ("see [1]: [10, 20], not [2]", [10, 20]),
+        ('{"a": 1}\n{"a": 2}', [{"a": 1}, {"a": 2}]),
+        ('```json\n{"a": 1},\n{"a": 2}\n```', [{"a": 1}, {"a": 2}]),
+        ('```\n[{"a": 1}]\n```\nAgain:\n```\n[{"a": 1}]\n```', [{"a": 1}]),
     ],
 )
 def test_json_is_found_in_answers(text, value):
@@ -176,4 +190,12 @@ def test_json_is_found_in_answers(text, value):
 @pytest.mark.parametrize("text", ["", "no", '{"a": 1', '[{"a": 1}, {"a"', '[{"a": 1} {"a": 2}]', "[" * 100_000])
 def test_no_json_is_an_error(text):
     with pytest.raises(ValueError, match="it "):
+        json_in(text)
+
+
+@pytest.mark.parametrize(
+    "text", ['Ada: {"a": 1}, and Ben: {"a": 2}', '```\n{"a": 1}\n```\nNo, better:\n```\n{"a": 2}\n```']
+)
+def test_one_of_several_values_is_not_taken_for_all(text):
+    with pytest.raises(ValueError, match="it holds 2 JSON values"):
         json_in(text)

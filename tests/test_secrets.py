@@ -121,7 +121,7 @@ async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys)
     assert any(key in value for value in sent)
     assert set(agent.trace.runs["status"]) == {"ok", "error"}
     assert {"ProviderConnectionError"} <= set(agent.trace.runs["error_type"].dropna())
-    assert len(caplog.records) > 5
+    assert [record for record in caplog.records if record.getMessage().startswith("POST 127.0.0.1/")]
     files = saved(agent, tmp_path) if given == "argument" else saved(agent, tmp_path, formats=())
     assert len(files) >= (20 if given == "argument" else 4)  # the stream and the recording are there already
     texts += [*shown(agent), *files, caplog.text, *capsys.readouterr()]

@@ -12,10 +12,10 @@ import atexit
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -86,8 +86,8 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         context.run(_main_waits.set, True)
     done: Future[T] = Future()
     tasks: list[asyncio.Task[None]] = []
-    loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(_report(coroutine, done), context=context)))
     try:
+        loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(_report(coroutine, done), context=context)))
         (_serve if on_main else _wait_in_slices)(done)
     except BaseException:
         loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
@@ -173,6 +173,29 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@asynccontextmanager
+async def heartbeat() -> AsyncIterator[None]:
+    """While it lasts, the main thread's running loop wakes up now and then, to see what a signal's handler asked for.
+
+    ipykernel's handler cancels the task of a cell, but does not wake the loop (ipython/ipykernel#881): without this the
+    stop button would not end a cell that awaits a silent model. On other threads there are no signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+
+    def beat() -> None:
+        timers[:] = [loop.call_later(SLICE, beat)]
+
+    beat()
+    try:
+        yield
+    finally:
+        timers[0].cancel()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

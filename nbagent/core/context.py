@@ -6,7 +6,7 @@ the history starts with a user's message and no result ever stands without its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from nbagent.core.images import content_parts
@@ -43,20 +43,26 @@ class ContextManager:
         strategy: Literal["trim", "summarise"] = "trim",
     ) -> None:
         for name, value in (("max_messages", max_messages), ("max_tokens", max_tokens)):
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name}={value!r}: give a number from 1 up, or None for no limit")
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise ConfigurationError(f"{name}={value!r}: give a number from 1 up, or None for no limit")
         if strategy not in ("trim", "summarise"):
-            raise ValueError(f'strategy={strategy!r}: give "trim" or "summarise"')
+            raise ConfigurationError(f'strategy={strategy!r}: give "trim" or "summarise"')
         self.max_messages = max_messages
         self.max_tokens = max_tokens
         self.strategy = strategy
         #: The live history; what you change here is what the model reads next.
         self.messages: list[LLMMessage] = []
+        #: The id of the run that began this line of the conversation; None where the next run begins one.
+        self.branch: str | None = None
+        #: What the last `prepare` took out.
+        self.trimmed: list[LLMMessage] = []
         self._valid: list[LLMMessage] = []  # the leading messages that were repaired already
         self._counted: tuple[int, int] = (0, 0)  # (messages, tokens) at the vendor's last count
 
     def set_system_message(self, content: str | None) -> None:
         """Replace the system message; None removes it."""
+        if content is not None and not isinstance(content, str):
+            raise ConfigurationError(f"the system prompt {content!r:.60} is a {type(content).__name__}: give a text")
         rest = [m for m in self.messages if m.role != "system"]
         self.messages[:] = ([LLMMessage("system", content)] if content else []) + rest
 
@@ -65,9 +71,9 @@ class ContextManager:
         """The text of the system message, or None."""
         return next((m.text for m in self.messages if m.role == "system"), None)
 
-    def add_message(self, message: LLMMessage) -> None:
-        """Append one message."""
-        self.messages.append(message)
+    def add_message(self, message: LLMMessage | Mapping[str, Any] | str) -> None:
+        """Append one message: as itself, as a dict with its role and content, or as a text that the user says."""
+        self.messages += [message] if isinstance(message, LLMMessage) else as_messages(message)
 
     def take(self, message: Any) -> list[LLMMessage]:
         """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended.
@@ -76,7 +82,9 @@ class ContextManager:
         model would be asked to go on from its own last answer.
         """
         items = listed(message)
-        messages = as_messages(message if items is None else items)
+        given = as_messages(message if items is None else items)
+        # a message of another conversation, or of an earlier question, is a new one here
+        messages = [each.replace(message_id=None) if each.message_id else each for each in given]
         if not messages or (messages[-1].role == "user" and is_blank(messages[-1])):
             asked = messages[-1].content if messages else message
             raise ConfigurationError(
@@ -95,7 +103,7 @@ class ContextManager:
         if not any(m.role == "system" for m in new):
             new = [m for m in self.messages if m.role == "system"] + new
         self.messages[:] = new
-        self._counted = (0, 0)
+        self._diverge()
 
     def clear(self) -> None:
         """Forget the conversation, keep the system message."""
@@ -111,7 +119,7 @@ class ContextManager:
             return []
         removed = self.messages[starts[-1] :]
         del self.messages[starts[-1] :]
-        self._counted = (0, 0)
+        self._diverge()
         return removed
 
     def pin(self, message: int | LLMMessage, pinned: bool = True) -> None:
@@ -129,16 +137,23 @@ class ContextManager:
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(listed(content) or [content])
         known = self.messages[index]
-        edited = known.replace(content=new, provider_extras=None)
+        edited = known.replace(content=new, provider_extras=None, message_id=None)
         if new != known.content and not (is_blank(known) and is_blank(edited)):
             self.messages[index] = edited
-            self._counted = (0, 0)
+            self._diverge()
+
+    def _diverge(self) -> None:
+        """What was said is not what the next run goes on from: the vendor's count is void, a new branch begins."""
+        self._counted = (0, 0)
+        self.branch = None
 
     def _index(self, message: int | LLMMessage) -> int:
         if isinstance(message, int):
             if not -len(self.messages) <= message < len(self.messages):
                 raise IndexError(f"there is no message {message}: the history has {len(self.messages)}")
             return message % len(self.messages)
+        if not isinstance(message, LLMMessage):
+            raise ConfigurationError(f"{message!r:.60} is no message: give one of `messages`, or its index there")
         found = next((index for index, known in enumerate(self.messages) if known is message), None)
         if found is None:
             raise ValueError(f"this {message.role} message is not in the history: take it from `messages`")
@@ -155,6 +170,11 @@ class ContextManager:
         """Tokens of the history: the vendor's last count, plus an estimate of what came since."""
         counted, tokens = self._counted if self.is_counted else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
+
+    def __repr__(self) -> str:
+        limits = {"max_messages": self.max_messages, "max_tokens": self.max_tokens}
+        set_ = [f", {name}={value}" for name, value in limits.items() if value]
+        return f"<ContextManager {len(self.messages)} messages, about {self.get_tokens()} tokens{''.join(set_)}>"
 
     @property
     def is_counted(self) -> bool:
@@ -176,9 +196,10 @@ class ContextManager:
         if repaired != self.messages:
             done.append("repaired the history")
             self.messages[:] = repaired
-        if oldest := self.oldest():
-            self.drop(oldest)
-            done.append(f"trimmed {len(oldest)} old messages")
+        self.trimmed = self.oldest()
+        if self.trimmed:
+            self.drop(self.trimmed)
+            done.append(f"trimmed {len(self.trimmed)} old messages")
         self._valid = list(self.messages)
         return ", ".join(done)
 

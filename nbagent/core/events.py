@@ -51,10 +51,14 @@ class Event:
 
 @dataclass(slots=True)
 class RunStarted(Event):
-    """A run begins; `content` is the prompt, `messages` what it adds to the history (and the system message)."""
+    """A run begins; `content` is the prompt, `messages` what it adds to the history (and the system message).
+
+    They stand behind `after`, if anything was said before.
+    """
 
     type: ClassVar[Literal["run_started"]] = "run_started"
     messages: Sequence[LLMMessage] = ()
+    after: LLMMessage | None = None
 
 
 @dataclass(slots=True)
@@ -102,10 +106,14 @@ class ToolStarted(Event):
 
 @dataclass(slots=True)
 class ToolResult(Event):
-    """What the model will read as the call's result. `outcome` has the raw value and everything about the call."""
+    """What the model will read as the call's result, `message` in the history.
+
+    `outcome` has the raw value and everything about the call.
+    """
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     outcome: ToolOutcome | None = None
+    message: LLMMessage | None = None
 
 
 @dataclass(slots=True)
@@ -138,7 +146,10 @@ class Retry(Event):
 
 @dataclass(slots=True)
 class Context(Event):
-    """The history was trimmed, summarised or repaired; `content` says how."""
+    """The history was trimmed, summarised or repaired; `content` says how.
+
+    `metadata`: trimmed, the `message_id`s of what no later request holds.
+    """
 
     type: ClassVar[Literal["context"]] = "context"
 
@@ -172,10 +183,11 @@ class Interrupted(Event):
 
 @dataclass(slots=True)
 class TurnDone(Event):
-    """A complete answer of the model arrived; `content` is its text."""
+    """A complete answer of the model arrived; `content` is its text, `message` what the history has of it."""
 
     type: ClassVar[Literal["turn_done"]] = "turn_done"
     response: LLMResponse | None = None
+    message: LLMMessage | None = None
 
 
 @dataclass(slots=True)

@@ -106,7 +106,7 @@ class Image:
 
 def is_picture(value: Any) -> bool:
     """Whether a value is an image by its nature: an `Image`, a PIL image, a matplotlib figure or part of one."""
-    return isinstance(value, Image) or _figure(value) is not None or _is_pil(value)
+    return isinstance(value, Image) or figure_of(value) is not None or _is_pil(value)
 
 
 def is_image(value: Any) -> bool:
@@ -147,7 +147,7 @@ def image_part(value: Any) -> Part:
         return _known_part(dict(value))
     if isinstance(value, Image):
         return _from_bytes(value.data, "The image")
-    if (figure := _figure(value)) is not None:
+    if (figure := figure_of(value)) is not None:
         return _from_figure(figure)
     if _is_pil(value):
         return _from_pil(value)
@@ -170,6 +170,9 @@ def unacceptable(value: Any) -> ConfigurationError:
 
 def _known_part(part: Part) -> Part:
     """A part that the user wrote: paths are read, bytes encoded, addresses looked at."""
+    if part.get("type") == "image_url":  # as chat completions have it
+        address = part.get("image_url")
+        part = {"type": "image", "url": address.get("url") if isinstance(address, Mapping) else address}
     if part.get("type") != "image":
         if "type" not in part:
             raise unacceptable(part)
@@ -254,7 +257,8 @@ def _from_pil(value: Any) -> Part:
 
 def _from_figure(figure: Any) -> Part:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=min(100.0, MAX_SIDE / max(figure.get_size_inches())))
+    drawn = figure.get_tightbbox()  # inches; as notebooks show figures: with their labels, without wide margins
+    figure.savefig(buffer, format="png", dpi=min(100.0, MAX_SIDE / (max(drawn.size) + 0.2)), bbox_inches="tight")
     return Image(buffer.getvalue(), "image/png").to_part()
 
 
@@ -262,7 +266,7 @@ def _is_pil(value: Any) -> bool:
     return any(base.__module__ == "PIL.Image" for base in type(value).__mro__)
 
 
-def _figure(value: Any) -> Any:
+def figure_of(value: Any) -> Any:
     """The matplotlib figure that a value is, or belongs to (plotting functions often return axes); else None."""
     if callable(getattr(type(value), "savefig", None)):
         return getattr(value, "figure", value)

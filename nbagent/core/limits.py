@@ -5,10 +5,12 @@ What a tool's own agents spend counts for the run that called the tool, too: a b
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
+from numbers import Real
 from time import monotonic
 from typing import Any
 
@@ -46,8 +48,9 @@ class Limits:
     def __post_init__(self) -> None:
         for f in fields(self):
             value = getattr(self, f.name)
-            if value is not None and not _is_limit(value):
-                raise ConfigurationError(f"{f.name}={value!r}: a limit is a number from 0 up, or None for no limit")
+            if value is not None and not _is_limit(value, _is_whole(f)):
+                kind = "whole number" if _is_whole(f) else "number"
+                raise ConfigurationError(f"{f.name}={value!r}: a limit is a {kind} from 0 up, or None for no limit")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Limits:
@@ -62,7 +65,7 @@ max_output_tokens=None, max_cost=0.5, max_seconds=None, tool_seconds=None)
         for f in fields(cls):
             variable = VARIABLE_PREFIX + f.name.upper()
             if text := environ.get(variable, "").strip():
-                found[f.name] = _number(text, whole=str(f.type).startswith("int"), variable=variable)
+                found[f.name] = _number(text, whole=_is_whole(f), variable=variable)
         return cls(**found)
 
     def or_else(self, other: Limits) -> Limits:
@@ -71,8 +74,19 @@ max_output_tokens=None, max_cost=0.5, max_seconds=None, tool_seconds=None)
         return Limits(**{name: second if first is None else first for name, first, second in pairs})
 
 
-def _is_limit(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+def _is_whole(limit: Field[Any]) -> bool:
+    """Whether the limit counts something."""
+    return str(limit.type).startswith("int")
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a real number, also one of numpy's; True and False are none."""
+    return type(value) is not bool and isinstance(value, Real)
+
+
+def _is_limit(value: Any, whole: bool = False) -> bool:
+    """`math.inf` lifts a limit of any kind."""
+    return is_number(value) and value >= 0 and (not whole or value == math.inf or value == int(value))
 
 
 def _number(text: str, *, whole: bool, variable: str) -> float:

@@ -79,10 +79,22 @@ async def _take_place(ticket: Ticket) -> None:
 
 
 def _started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
-    system = [message for message in run.context.messages[:1] if message.role == "system"]
-    text = prompt[-1].text if prompt else ""
-    facts = {**run.origin, "run_id": run.run_id, "parent_run_id": run.parent.run_id if run.parent else None}
-    return events.RunStarted(text, metadata=facts, messages=[*system, *prompt])
+    history, context = run.context.messages, run.context
+    system = [message for message in history[:1] if message.role == "system"]
+    before = history[len(system) : len(history) - len(prompt)]
+    context.branch = context.branch or run.run_id
+    facts = {
+        **run.origin,
+        "run_id": run.run_id,
+        "parent_run_id": run.parent.run_id if run.parent else None,
+        "branch": context.branch,
+    }
+    return events.RunStarted(
+        prompt[-1].text if prompt else "",
+        metadata=facts,
+        messages=[*system, *prompt],
+        after=before[-1] if before else None,
+    )
 
 
 def _settle(run: Run) -> None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from nbagent.core.images import Image, content_parts, image_part, is_image, unacceptable
+from nbagent.core.images import Image, content_parts, described, image_part, is_image, unacceptable
+from nbagent.errors import ConfigurationError
 
 Role = Literal["system", "user", "assistant", "tool"]
+
+#: Characters of a text or another value in the `repr` of a message or a result, which hold the whole.
+_SHOWN = 300
 
 #: `str`, or a list of parts: `{"type": "text", "text": str}` or an image as `nbagent.core.images` describes it.
 Content = str | list[dict[str, Any]]
@@ -46,7 +50,7 @@ class FunctionCall:
         return cls(data["name"], data.get("arguments") or {}, data.get("id"), data.get("raw"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LLMMessage:
     """One message of a conversation.
 
@@ -69,10 +73,20 @@ class LLMMessage:
     is_summary: bool = False
     #: Encoded forms, kept by codecs under a key of their own: a long conversation is encoded once.
     wire: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    #: Its `message_id` in the trace that recorded it; None until then, and again once it says something else.
+    message_id: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.content, str) and not self.content.isascii():
             object.__setattr__(self, "content", well_formed(self.content))
+
+    def __repr__(self) -> str:
+        """`LLMMessage('user', 'Hello')`: role, content and what else is set; images and long values in short."""
+        parts = isinstance(self.content, list) and all(isinstance(part, Mapping) for part in self.content)
+        shown = [repr(self.role), _in_short(described(self.content) if parts else self.content)]
+        others = [f.name for f in fields(self) if f.name not in ("role", "content", "wire")]
+        shown += [f"{name}={_in_short(value)}" for name in others if (value := getattr(self, name))]
+        return f"LLMMessage({', '.join(shown)})"
 
     @property
     def text(self) -> str:
@@ -97,15 +111,27 @@ class LLMMessage:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LLMMessage:
         """The inverse of `to_dict`; takes chat-completions `tool_calls` (`{"function": {...}}`) too."""
-        known = {f.name for f in fields(cls)} - {"wire", "tool_calls"}
+        known = {f.name for f in fields(cls)} - {"wire", "message_id", "tool_calls"}
         values = {key: value for key, value in data.items() if key in known}
         values["content"] = values.get("content") or ""
         calls = [_call_from(item) for item in data.get("tool_calls") or []]
         return cls(**values, tool_calls=calls or None)
 
+    def recorded_as(self, message_id: str) -> None:
+        """Take note of its row in a trace."""
+        object.__setattr__(self, "message_id", message_id)
+
     def replace(self, **changes: Any) -> LLMMessage:
         """A copy with other values; the encoded forms are not copied."""
         return replace(self, wire={}, **changes)
+
+
+def _in_short(value: Any) -> str:
+    """Its `repr`, or the beginning of one that is long."""
+    if isinstance(value, str) and len(value) > _SHOWN:
+        return f"{value[:_SHOWN] + '…'!r}"
+    text = repr(value)
+    return text if isinstance(value, str) or len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _call_from(data: dict[str, Any]) -> FunctionCall:
@@ -199,6 +225,11 @@ class LLMResponse:
     metadata: dict[str, Any] | None = None
     raw_response: Any = None
 
+    def __post_init__(self) -> None:
+        content: Any = self.content
+        if content is None:  # as many APIs have it where there are but calls
+            object.__setattr__(self, "content", "")
+
     @property
     def usage(self) -> Usage:
         """The token counts; zeros where the vendor gave none."""
@@ -240,9 +271,9 @@ class ToolOutcome:
     denied: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class AgentResult:
-    """What a run gave. `result["content"]` works too, and `str(result)` is the content.
+    """What a run gave. `result["content"]` works too, and `str(result)` is the content; its `repr` is short.
 
     `function_calls` are dicts `{id, name, arguments, result, is_error, duration_s}`; `iterations` counts model
     requests; `status` is ok, limit, denied, interrupted or error; `cost` is in US dollars, None where unknown.
@@ -277,6 +308,18 @@ class AgentResult:
     def __str__(self) -> str:
         return self.content
 
+    def __repr__(self) -> str:
+        """`<AgentResult ok: 'It is sunny.', 1 tool call, 262 tokens, $0.0012>`, for the last line of a cell."""
+        status = f"{self.status} ({self.limit_reason})" if self.limit_reason else self.status
+        counts = (
+            (len(self.function_calls), "tool call"),
+            (len(self.images), "image"),
+            (self.usage.total_tokens, "token"),
+        )
+        facts = [f"{number:,} {thing}{'' if number == 1 else 's'}" for number, thing in counts if number]
+        facts += [f"${self.cost:.4f}"] if self.cost else []
+        return f"<AgentResult {', '.join([f'{status}: {_in_short(self.content)}', *facts])}>"
+
 
 def listed(message: Any) -> list[Any] | None:
     """The items of what a user passed to `chat`; None where it is one text, message or image."""
@@ -310,14 +353,29 @@ def as_messages(message: Any) -> list[LLMMessage]:
 
 
 def _as_message(item: Any) -> LLMMessage:
-    """A message whose content, where it is a list, is made of parts."""
+    """A message of a role that there is, whose content, where it is a list, is made of parts."""
     if not is_message(item):
-        raise unacceptable(item)
-    message = item if isinstance(item, LLMMessage) else LLMMessage.from_dict({**item, "content": _content(item)})
+        raise ConfigurationError(
+            f"{item!r:.60} is no message: in a list of messages each has its role, as in "
+            '{"role": "user", "content": "…"}'
+        )
+    try:
+        message = item if isinstance(item, LLMMessage) else LLMMessage.from_dict({**item, "content": _content(item)})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(f"{item!r:.200} is no message that can be read: {error!r}") from None
+    if message.role not in get_args(Role):
+        message = message.replace(role=_known_role(message.role))
     if isinstance(message.content, str):
         return message
-    parts = content_parts(message.content)
+    parts = content_parts(listed(message.content) or []) if message.content else ""
     return message if parts == message.content else message.replace(content=parts)
+
+
+def _known_role(role: Any) -> str:
+    """The role by our name for it."""
+    if role == "developer":  # what OpenAI calls system messages of late
+        return "system"
+    raise ConfigurationError(f"{role!r} is no role of a message: there are {', '.join(get_args(Role))}")
 
 
 def _content(item: Mapping[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from nbagent.core import highlight
+from nbagent.core.formulas import formulas
 from nbagent.core.messages import well_formed
 from nbagent.core.visible import escaped, visible
 
@@ -40,6 +41,11 @@ _TEX_COMMAND = re.compile(
     r"\\(?=(href|url|class|cssId|style|data|bbox|mmlToken|require|unicode|[gex]?def|let|(re)?newcommand"
     r"|(re)?newenvironment|DeclareMathOperator|DeclarePairedDelimiters?|(re)?newtagform|usetagform)(?![a-zA-Z]))"
 )
+#: What would begin a formula, in text that is none, such as a price.
+_TEX_SIGN = re.compile(r"\$|\\(?=[(\[])")
+#: The beginning of a task in a list, in HTML.
+_TASK = re.compile(r"(<li>(?:\n<p>)?)\[([ xX])\] ")
+_FORMULA = re.compile(r"(?<!<span>)\$|\\[(\[]|\\begin\{")
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
 #: The class of what no host should typeset, as MathJax 2 and 3 know it.
 NO_TEX = "tex2jax_ignore mathjax_ignore"
@@ -54,29 +60,33 @@ CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
 
 # the class is doubled where a host's own rule for rendered HTML has to be outdone
 STYLE = f"""<style>
-.nbagent {{max-width: 60em; line-height: 1.5}}
+.nbagent {{max-width: 60em; line-height: 1.5; overflow-wrap: anywhere}}
+.nbagent.nbagent pre {{font: 12px/1.5 {CODE}; background: {CARD}; padding: 8px 12px; margin: 8px 0; \
+border-radius: 6px; overflow-x: auto; white-space: pre; word-break: normal; color: inherit}}
+.nbagent.nbagent :not(pre, summary) > code {{font: .875em/1.5 {CODE}; background: {CARD}; padding: 1px 4px; \
+border-radius: 4px; color: inherit}}
+.nbagent.nbagent pre > code {{font: inherit; background: none; padding: 0; white-space: inherit}}
 .nbagent details {{border: 1px solid {LINE}; border-radius: 6px; background: {CARD}; margin: 6px 0}}
+.nbagent.nbagent:has(> details:only-child) {{margin: 0}}
+.nbagent > details:only-child {{margin: 3px 0}}
 .nbagent summary {{padding: 4px 10px; cursor: pointer; display: flex; gap: 8px; align-items: baseline}}
 .nbagent summary::before {{content: "▸"; color: {MUTED}; font-size: 10px}}
 .nbagent details[open] > summary::before {{content: "▾"}}
-.nbagent.nbagent summary > code {{background: none; padding: 0; overflow: hidden; text-overflow: ellipsis; \
-white-space: nowrap}}
-.nbagent.nbagent summary > code, .nbagent.nbagent div > pre {{font: 12px/1.5 {CODE}; color: inherit}}
+.nbagent.nbagent summary > code {{font: 12px/1.5 {CODE}; background: none; padding: 0; overflow: hidden; \
+text-overflow: ellipsis; white-space: nowrap}}
 .nbagent .nbagent-side {{margin-left: auto; color: {MUTED}; font-size: 12px; white-space: nowrap}}
-.nbagent .nbagent-body {{padding: 4px 12px 10px 28px; border-top: 1px solid {LINE}}}
+.nbagent .nbagent-body {{padding: 4px 12px 8px 28px; border-top: 1px solid {LINE}}}
 .nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
-.nbagent .nbagent-body pre {{margin: 0 0 6px; white-space: pre-wrap; overflow-wrap: anywhere; \
-word-break: normal; background: none; max-height: 24em; overflow: auto}}
+.nbagent.nbagent .nbagent-body pre {{margin: 0 0 4px; padding: 0; background: none; max-height: 24em; overflow: auto}}
+.nbagent.nbagent :is(.nbagent-body pre, .nbagent-plain) {{white-space: pre-wrap; overflow-wrap: anywhere}}
 .nbagent summary > .nbagent-quiet {{flex: none}}
-.nbagent .nbagent-plain {{white-space: pre-wrap; overflow-wrap: anywhere}}
-.nbagent.nbagent .nbagent-body table {{font-size: 12px; margin: 0 0 6px; border-collapse: collapse}}
+.nbagent.nbagent table {{display: block; width: max-content; max-width: 100%; overflow-x: auto; \
+overflow-wrap: break-word; border-collapse: collapse}}
+.nbagent.nbagent .nbagent-body table {{font-size: 12px; margin: 0 0 6px}}
 .nbagent.nbagent .nbagent-body tr {{background: none}}
 .nbagent.nbagent .nbagent-body :is(td, th) {{padding: 2px 14px 2px 0; border: 0; border-bottom: 1px solid {LINE}}}
-.nbagent.nbagent > pre {{font: 12px/1.5 {CODE}; background: {CARD}; padding: 8px 12px; margin: 8px 0; \
-border-radius: 6px; overflow-x: auto; color: inherit}}
-.nbagent.nbagent > pre > code {{background: none; padding: 0}}
 .nbagent img {{max-width: 100%; height: auto}}
-.nbagent.nbagent > table {{border-collapse: collapse; margin: 8px 0; font-size: 13px}}
+.nbagent.nbagent > table {{margin: 8px 0; font-size: 13px}}
 .nbagent.nbagent > table :is(tr, td, th) {{background: none; border: 0; text-align: left}}
 .nbagent.nbagent > table :is(td, th) {{padding: 4px 18px 4px 0; border-bottom: 1px solid {LINE}; \
 font-variant-numeric: tabular-nums}}
@@ -94,16 +104,25 @@ def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
     options = {"html": False, "linkify": False, "highlight": highlight.highlighted}
-    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).use(formulas)
     vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
     parser.add_render_rule("text", lambda self, tokens, i, options, env: _untypeset(tokens[i].content))
+    parser.add_render_rule("formula", lambda self, tokens, i, options, env: _formula(tokens[i].content))
+    parser.add_render_rule(
+        "formula_block", lambda self, tokens, i, options, env: f"<p>{_formula(tokens[i].content)}</p>\n"
+    )
     parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {_untypeset(tokens[i].content)}]")
     return parser
 
 
+def _formula(tex: str) -> str:
+    """Escaped TeX in which commands that do more than to write a formula are split, so that they do nothing."""
+    return _TEX_COMMAND.sub(r"<span>\\</span>", html.escape(tex))
+
+
 def _untypeset(text: str) -> str:
-    """Escaped text in which TeX commands that do more than to write a formula are split, so that they do nothing."""
-    return _TEX_COMMAND.sub(r"<span>\\</span>", html.escape(text))
+    """Escaped text in which a host finds no formula: what would begin one is in an element of its own."""
+    return _TEX_SIGN.sub(r"<span>\g<0></span>", _formula(text))
 
 
 def _is_markdown(text: str) -> bool:
@@ -119,8 +138,8 @@ def safe_html(text: str) -> str:
     import nh3
 
     if not _is_markdown(text):
-        return f"<pre>{escape(text)}</pre>"
-    cleaned = nh3.clean(
+        return f'<pre class="nbagent-plain">{escape(text)}</pre>'
+    cleaned = nh3.clean(  # `&#x202e;` is a character only afterwards
         _markdown().render(legible(text)),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
@@ -130,7 +149,7 @@ def safe_html(text: str) -> str:
         link_rel="noopener noreferrer nofollow",
         set_tag_attribute_values={"a": {"target": "_blank"}},
     )
-    return visible(cleaned)  # `&#x202e;` is a character only now
+    return _TASK.sub(lambda found: found[1] + ("☐ " if found[2] == " " else "☑ "), visible(cleaned))
 
 
 def parsed(text: str) -> list[Any]:
@@ -228,16 +247,31 @@ def has_definitions(text: str) -> bool:
     return _DEFINITION.search(text) is not None and _is_markdown(text)
 
 
+def has_formulas(page: str) -> bool:
+    """Whether safe HTML has what a host would typeset."""
+    return NO_TEX not in page and _FORMULA.search(page) is not None
+
+
 def duration(seconds: float) -> str:
     """Seconds for people.
 
-    >>> duration(0.0142), duration(3.21)
-    ('14 ms', '3.2 s')
+    >>> duration(0.0142), duration(3.21), duration(204), duration(0.00004)
+    ('14 ms', '3.2 s', '3 min 24 s', '40 µs')
     """
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    if 0 < seconds < 0.0005:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:,} min {rest} s"
 
 
-def page(body: str, *, formulas: bool = True) -> str:
-    """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for."""
+def page(body: str, *, formulas: bool = True, style: bool = True) -> str:
+    """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for.
+
+    One `style` is enough for all outputs of a cell.
+    """
     classes = "nbagent" if formulas else f"nbagent {NO_TEX}"
-    return f'{STYLE}<div class="{classes}">{body}</div>'
+    return f'{STYLE if style else ""}<div class="{classes}">{body}</div>'

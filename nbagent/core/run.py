@@ -105,6 +105,7 @@ class Request:
     messages: list[LLMMessage]
     functions: list[dict[str, Any]] | None
     done: str
+    trimmed: list[LLMMessage]
 
 
 @dataclass(slots=True)
@@ -155,7 +156,7 @@ class Run:
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
-        return Request(messages, self.tools.list_functions() or None, done)
+        return Request(messages, self.tools.list_functions() or None, done, self.context.trimmed)
 
     def facts(self, request: Request) -> dict[str, Any]:
         """How it is asked: the options as they are sent. Raises ConfigurationError for what the model can't do."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.messages import LLMMessage
+from nbagent.core.messages import LLMMessage, well_formed
 from nbagent.core.repair import repair
 from nbagent.core.whole_files import replacing
 from nbagent.errors import ConfigurationError
@@ -25,7 +25,7 @@ def save(path: str | os.PathLike[str], messages: Sequence[LLMMessage], model: st
     """Write the file whole or not at all: what was there before is lost only when the new one is safe on disk."""
     data = {"format": FORMAT, "version": VERSION, "model": model, "messages": [m.to_dict() for m in messages]}
     try:
-        text = json.dumps(data, ensure_ascii=False, indent=1)
+        text = well_formed(json.dumps(data, ensure_ascii=False, indent=1))
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
             f"the conversation can't be saved: it holds something that is no JSON ({error})"

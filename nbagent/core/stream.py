@@ -10,11 +10,12 @@ from contextlib import aclosing
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.background import RunQueue, run_sync
+from nbagent.core.background import RunQueue, heartbeat, run_sync
 from nbagent.core.events import Event
 from nbagent.core.messages import AgentResult, FunctionCall
 from nbagent.core.preview import Preview
 from nbagent.core.run import Ticket, inside
+from nbagent.errors import ConfigurationError
 
 
 class StreamingHandler:
@@ -111,7 +112,7 @@ class AgentStream:
         self._events = self._start(self._ticket)
         self._ticket.read_here()
         try:
-            async with aclosing(self._events):
+            async with heartbeat(), aclosing(self._events):
                 async for event in self._events:
                     if isinstance(event, events.Done):
                         self._result = event.result
@@ -138,15 +139,18 @@ class AgentStream:
             run_sync(running.aclose())
 
     async def aclose(self) -> None:
-        """Stop the run, if it still goes on."""
+        """Stop the run, if it still goes on. Another task that reads it sees `CancelledError`."""
         if self._events is None:
             return
         reader = self._ticket.reader
+        elsewhere = None if reader is asyncio.current_task() or (reader and reader.done()) else reader
         running = getattr(self._events, "ag_running", False)  # not in the type of generators
-        if running and reader is not None and reader is not asyncio.current_task():
-            reader.cancel()  # another task is waiting for the next event
-        else:
-            await self._events.aclose()
+        if running and elsewhere is not None:
+            elsewhere.cancel()  # it is waiting for the next event
+            return
+        await self._events.aclose()
+        if elsewhere is not None:
+            self._stopped_by_another()
 
     def stop(self) -> bool:
         """End the run from any thread, as an interrupt does; also while it waits for its turn. Returns at once.
@@ -162,6 +166,9 @@ class AgentStream:
     async def _stopped(self) -> None:
         self._closer = asyncio.current_task()
         await self.aclose()
+        self._stopped_by_another()
+
+    def _stopped_by_another(self) -> None:
         if self._result is None and self._error is None:
             self._error = asyncio.CancelledError("the run was stopped")
 
@@ -179,6 +186,10 @@ class AgentStream:
 
     async def collect(self, handler: StreamingHandler | None = None) -> AgentResult:
         """Go to the end and give the result; with a handler, tell it of each event."""
+        if handler is not None and not isinstance(handler, StreamingHandler):
+            raise ConfigurationError(
+                f"{handler!r} is no StreamingHandler: make one of a subclass with on_token(self, token) and the like"
+            )
         async with aclosing(self.__aiter__()) as running:
             async for event in running:
                 if handler is not None:

@@ -7,7 +7,7 @@ every call gets its result, an interrupted answer keeps its text.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from contextvars import copy_context
 from itertools import groupby
@@ -37,6 +37,7 @@ class Turn:
         self.calls: list[FunctionCall] = []
         self._ids: list[str] = []
         self._outcomes: dict[int, ToolOutcome] = {}
+        self._results: dict[int, LLMMessage] = {}
         self._exchanges = 0
         self._message = LLMMessage("assistant", "", interrupted=True)
 
@@ -55,7 +56,7 @@ class Turn:
                     yield event
         request = run.request()
         if request.done:
-            yield run.emit(events.Context(request.done))
+            yield run.emit(_context_event(request.done, request.trimmed))
         run.context.add_message(self._message)
         run.spent.iterations = self.step
         facts = self._request_facts(request)
@@ -94,6 +95,7 @@ class Turn:
                 yield run.emit(events.Context(f"no summary: {error}"))
                 return
             run.context.drop(part, summary)
+            yield run.emit(_context_event(f"summarised {len(part)} old messages", part))
 
     def _exchanged(self, exchange: Exchange) -> None:
         """An HTTP exchange has ended, however it did."""
@@ -132,8 +134,8 @@ class Turn:
         run.result.finish_reason = response.finish_reason
         if (response.metadata or {}).get("quoted"):
             run.result.metadata["quoted"] = True
-        done = events.TurnDone(response.content, metadata={"finish_reason": response.finish_reason}, response=response)
-        yield run.emit(done, self.meta)
+        facts = {"finish_reason": response.finish_reason}
+        yield run.emit(events.TurnDone(response.content, None, None, facts, response, message), self.meta)
         yield run.emit(events.UsageReport(metadata={**response.usage.to_dict(), "cost_usd": cost}), self.meta)
         for index, call in enumerate(self.calls):
             yield run.emit(events.ToolCall("", call.name, call.arguments, self._about(index)), self.meta)
@@ -205,6 +207,7 @@ class Turn:
 
     def _finish(self, index: int, outcome: ToolOutcome) -> Event:
         self._outcomes[index] = outcome
+        message = self._results[index] = _tool_message(self.calls[index], outcome)
         self.run.spent.tool_calls += 1
         if outcome.denied:
             self.run.result.status = "denied"
@@ -213,7 +216,7 @@ class Turn:
             metadata["validation_retries"] = metadata.get("validation_retries", 0) + 1
         text = described(outcome.content)
         about = {**self._about(index), "is_error": outcome.is_error, "duration_s": outcome.duration_s}
-        event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, about, outcome)
+        event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, about, outcome, message)
         return self.run.emit(event, self.meta)
 
     def _about(self, index: int) -> dict[str, Any]:
@@ -229,7 +232,7 @@ class Turn:
                 self.run.closing.append(partial)
         for index, call in enumerate(self.calls):
             outcome = self._outcomes.get(index)
-            message = no_result(call) if outcome is None else _tool_message(call, outcome)
+            message = self._results.get(index) or no_result(call)
             self.run.context.add_message(message)
             if outcome is None:
                 self.run.closing.append(message)
@@ -251,6 +254,12 @@ class Turn:
             if messages[index] is self._message:
                 messages[index : index + 1] = [message] if message else []
                 return
+
+
+def _context_event(how: str, trimmed: Iterable[LLMMessage]) -> Event:
+    """What became of the history, with the rows of the messages that left it."""
+    ids = [message.message_id for message in trimmed if message.message_id]
+    return events.Context(how, metadata={"trimmed": ids} if ids else {})
 
 
 def _tool_message(call: FunctionCall, outcome: ToolOutcome) -> LLMMessage:

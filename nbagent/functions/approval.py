@@ -9,14 +9,41 @@ from collections.abc import Callable
 from typing import Any
 
 from nbagent.core.messages import FunctionCall
+from nbagent.errors import ConfigurationError, ToolDeniedError
+from nbagent.functions.formatting import short_repr
 from nbagent.functions.introspection import is_async, signature_of
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.threads import in_thread
 
 logger = logging.getLogger("nbagent")
 
+_NOBODY = (
+    "The call needs approval, and nobody can be asked here (Agent(approve=...) says who). Do not repeat it as it is; "
+    "tell the user."
+)
+
 #: `(call, definition) -> True`, a dict of edited arguments, or anything else for no; sync or async.
 Approver = Callable[[FunctionCall, FunctionDefinition], Any]
+
+
+def check_approver(approver: Any) -> None:
+    """Raise ConfigurationError for what can't be asked: it would deny every call, and only the log would say why."""
+    wanted = "a function of (call, definition) that returns True, a dict of edited arguments, or anything else for no"
+    if approver is None:
+        return
+    if not callable(approver):
+        raise ConfigurationError(
+            f"approve={approver!r}: pass {wanted}. Which calls wait for it is said by tool(approve=True), or by "
+            "agent.chat(..., approve_all=True)"
+        )
+    try:
+        inspect.signature(approver).bind(None, None)
+    except ValueError:  # a builtin that does not tell what it takes
+        return
+    except TypeError as error:
+        raise ConfigurationError(
+            f"approve={approver!r} can't be called with two arguments: {error}. Pass {wanted}"
+        ) from None
 
 
 #: Who is asked where an agent has no approver of its own: nobody, or one.
@@ -28,10 +55,10 @@ def ask_by_default(approver: Approver | None) -> None:
     _default[:] = [approver] if approver else []
 
 
-def is_due(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
+async def is_due(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
     """Whether the tool wants approval for these arguments: `approve` says it for all, or is a policy that tells.
 
-    A policy is called with those of the arguments, and of the tool's defaults, that it names.
+    A policy, sync or async, is called with those of the arguments, and of the tool's defaults, that it names.
     """
     policy = definition.approve
     if not callable(policy):
@@ -39,7 +66,8 @@ def is_due(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
     try:
         parameters = signature_of(definition.func).parameters.values()
         defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-        return bool(policy(**_named_by(policy, {**defaults, **arguments})))
+        wanted = policy(**_named_by(policy, {**defaults, **arguments}))
+        return bool(await wanted if inspect.isawaitable(wanted) else wanted)
     except Exception:
         logger.warning("the approve= policy of %s failed: approval is asked for", definition.name, exc_info=True)
         return True
@@ -54,17 +82,24 @@ def _named_by(policy: Callable[..., Any], arguments: dict[str, Any]) -> dict[str
 
 
 async def answer_of(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """What the approver, or the default one, says; None, which is no yes, where there is none or it fails."""
+    """What the approver, or the default one, says: True, a dict of edited arguments, or None for no.
+
+    Raises ToolDeniedError where there is none to ask; an approver may raise one of its own, to say why it denies.
+    """
     approver = approver or next(iter(_default), None)
     if approver is None:
-        return None
+        raise ToolDeniedError(_NOBODY, tool=definition.name)
     try:
-        if is_async(approver):
-            return await approver(call, definition)
-        answer = await in_thread(approver, call, definition)
-        return await answer if inspect.isawaitable(answer) else answer
-    except asyncio.CancelledError:
+        answer = await (approver(call, definition) if is_async(approver) else in_thread(approver, call, definition))
+        answer = await answer if inspect.isawaitable(answer) else answer
+    except (asyncio.CancelledError, ToolDeniedError):
         raise
     except BaseException:  # whatever happens while asking, it is no yes
         logger.warning("the approver of %s failed: denied", definition.name, exc_info=True)
         return None
+    if answer is True or isinstance(answer, dict):
+        return answer
+    if answer is not None and answer is not False:
+        said = f"{type(answer).__name__} {short_repr(answer):.60}"
+        logger.warning("the approver of %s said %s: denied, for only True approves", definition.name, said)
+    return None

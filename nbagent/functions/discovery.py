@@ -76,6 +76,11 @@ def register_instance_methods(
     >>> register_instance_methods(FunctionRegistry(), Shop(), prefix="shop_")
     ['shop_price']
     """
+    if isinstance(instance, type):
+        raise ConfigurationError(
+            f"{instance.__qualname__} is a class: pass an object, {instance.__qualname__}(...), or use "
+            "register_class_methods for its static and class methods"
+        )
     return _register_all(registry, _methods(type(instance), instance), prefix, exclude)
 
 
@@ -87,6 +92,8 @@ def register_class_methods(
     exclude: Collection[str] = DEFAULT_EXCLUDE,
 ) -> list[str]:
     """Register the methods of a class, bound to `instance`; without one, its static and class methods only."""
+    if not isinstance(cls, type):
+        raise ConfigurationError(f"{cls!r} is no class: for an object's methods there is register_instance_methods")
     if instance is not None:
         found = _methods(cls, instance)
     else:
@@ -102,6 +109,8 @@ def register_module_functions(
     exclude: Collection[str] = DEFAULT_EXCLUDE,
 ) -> list[str]:
     """Register the functions that a module defines itself; `filter_func(function)` False leaves one out."""
+    if not isinstance(module, ModuleType):
+        raise ConfigurationError(f"{module!r} is no module: import it, and pass it without quotes")
     found = [
         (name, function, function)
         for name, function in vars(module).items()
@@ -119,9 +128,15 @@ def auto_discover_and_register(
 
     A function that is named here is registered even where its name is private.
     """
+    if isinstance(targets, str) or not isinstance(targets, Iterable):
+        raise ConfigurationError(
+            f"{targets!r} is no list of targets: auto_discover_and_register(registry, [target, ...])"
+        )
     registered = []
     for target in targets:
         thing, prefix = target if isinstance(target, tuple) else (target, "")
+        if isinstance(thing, str):
+            raise ConfigurationError(f"{thing!r} is a name: pass the function, module, class or object itself")
         if isinstance(thing, ModuleType):
             registered += register_module_functions(registry, thing, prefix, exclude=exclude)
         elif isinstance(thing, type):

@@ -29,13 +29,13 @@ from nbagent.errors import (
     ToolTimeoutError,
     UnknownToolError,
 )
-from nbagent.functions.approval import Approver, answer_of, is_due
-from nbagent.functions.definition import cell_of, function_version
-from nbagent.functions.formatting import format_error, format_result, short_repr, shorten
-from nbagent.functions.generators import collected, collected_async
+from nbagent.functions.approval import Approver, answer_of, check_approver, is_due
+from nbagent.functions.formatting import format_error, format_result, short_repr, shorten, summary_of
+from nbagent.functions.generators import collected, collected_async, is_lazy
 from nbagent.functions.introspection import is_async
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.result_cache import ResultCache, cache_key
+from nbagent.functions.source import cell_of, function_version
 from nbagent.functions.threads import in_thread
 
 logger = logging.getLogger("nbagent")
@@ -86,6 +86,7 @@ class ToolExecutor:
         around: Around | None = None,
         alone: Callable[[FunctionDefinition], bool] | None = None,
     ) -> None:
+        check_approver(approver)
         self.registry = registry
         self.approver = approver
         self.approve_all = False
@@ -135,8 +136,7 @@ class ToolExecutor:
             return outcome.value
         if isinstance(outcome.error, ToolError):
             raise outcome.error
-        summary = f"{function_name} raised {type(outcome.error).__name__}: {outcome.error}"
-        raise ToolExecutionError(summary, tool=function_name) from outcome.error
+        raise _raised(function_name, outcome.error) from outcome.error
 
     async def run(self, call: FunctionCall) -> ToolOutcome:
         """Answer a model's call, whatever comes of it. Raises only CancelledError and KeyboardInterrupt.
@@ -176,7 +176,7 @@ class ToolExecutor:
             raise malformed_arguments(definition, call)
         arguments, run.facts["repaired"] = check_arguments(definition, call.arguments)
         run.definition, run.arguments = definition, arguments
-        if self.approve_all or is_due(definition, arguments):
+        if self.approve_all or await is_due(definition, arguments):
             await self._approve(run, definition)
             run.start()
         given = await _awaited(self.registry.before_call(definition, run.arguments))
@@ -196,7 +196,7 @@ class ToolExecutor:
                 raise ToolDeniedError(_DENIED, tool=definition.name) from error
             run.call = replace(run.call, arguments=answer)
             run.facts["approval"] = "edited"
-        elif answer is True:
+        elif answer:
             run.facts["approval"] = "approved"
         else:
             raise ToolDeniedError(_DENIED, tool=definition.name)
@@ -305,7 +305,7 @@ class ToolExecutor:
             place.append(threading.current_thread().name)
             with self._guard(definition):
                 value = bound()
-                return collected(value, over) if inspect.isgenerator(value) else value
+                return collected(value, over) if is_lazy(value) else value
 
         value: Any
         if is_async(definition.func):
@@ -335,8 +335,11 @@ class ToolExecutor:
                 raise
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
-            summary = f"{definition.name} raised {type(error).__name__}: {error}"
-            raise ToolExecutionError(summary, tool=definition.name) from error
+            raise _raised(definition.name, error) from error
+
+
+def _raised(name: str, error: BaseException) -> ToolExecutionError:
+    return ToolExecutionError(f"{name} raised {summary_of(error)}", tool=name)
 
 
 async def _calling(bound: Callable[[], Any]) -> Any:

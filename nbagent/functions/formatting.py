@@ -10,11 +10,12 @@ import json
 import logging
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.images import image_part, is_picture
+from nbagent.core.image_files import size_of
+from nbagent.core.images import figure_of, image_part, is_picture
 from nbagent.core.messages import Content
 
 logger = logging.getLogger("nbagent")
@@ -33,13 +34,16 @@ _MAX_DEPTH = 30
 _FRAMES = 5
 _NOTE_CHARS = 100
 _PACKAGE = Path(__file__).parent.parent
+#: Classes whose objects only display what is in their attribute `data`.
+_WRAPPERS = {"IPython.core.display.DisplayObject", "pandas.io.formats.style.Styler"}
 #: Where Python and installed packages are: frames there are not the user's.
 _LIBRARIES = [Path(path) for key, path in sysconfig.get_paths().items() if key.endswith(("stdlib", "lib"))]
 
 
 def format_result(result: Any) -> Content:
     """None: `NO_VALUE`; a string: itself; dict, list and other data: JSON; a data frame: its shape, dtypes and head;
-    a figure or image, alone or among others in a list: an image part; anything else: `str()`.
+    a figure or image (the bytes of its file, too), alone or in a list or dict: an image part; what only displays
+    something, such as `HTML(...)`: that; anything else: `str()`.
 
     >>> format_result({"city": "Köln", "t": 22})
     '{"city": "Köln", "t": 22}'
@@ -50,16 +54,56 @@ def format_result(result: Any) -> Content:
         return str(result)
     if _are_parts(result):
         return [image_part(part) for part in result]
-    if is_picture(result):
-        return [image_part(result)]
-    if isinstance(result, (list, tuple)) and _holds_pictures(result):
-        return [part for item in result[:_MAX_ITEMS] for part in _as_parts(format_result(item))]
+    if _is_image(result):
+        return [image_part(_unwrapped(result))]
+    if isinstance(result, Mapping) and _holds_images(result.values()):
+        return _parts_of_mapping(result)
+    items = result.ravel().tolist() if _is_array_of_objects(result) else result
+    if isinstance(items, (list, tuple)) and _holds_images(items):
+        return _parts_of_items(items[:_MAX_ITEMS])
     return _text(result)
 
 
-def _holds_pictures(items: Sequence[Any]) -> bool:
-    """Whether some are pictures: one of each type is looked at, since there may be very many of one."""
-    return any(map(is_picture, {type(item): item for item in items[:_MAX_ITEMS]}.values()))
+def _is_image(value: Any) -> bool:
+    """Whether it is a picture, or all the bytes of an image's file."""
+    value = _unwrapped(value)
+    return is_picture(value) or (isinstance(value, bytes) and size_of(value) is not None)
+
+
+def _unwrapped(value: Any) -> Any:
+    """What an object that only displays something has in it: `HTML` a text, `Image` bytes, a `Styler` its table."""
+    homes = {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
+    shown = getattr(value, "data", None) if homes & _WRAPPERS else None
+    return value if shown is None else shown
+
+
+def _holds_images(items: Iterable[Any]) -> bool:
+    """Whether some are images: one of each type is looked at, since there may be very many of one."""
+    return any(map(_is_image, {type(item): item for item in itertools.islice(items, _MAX_ITEMS)}.values()))
+
+
+def _is_array_of_objects(value: Any) -> bool:
+    """Such as the array of Axes that plotting functions return."""
+    return type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") == "O"
+
+
+def _parts_of_items(items: Iterable[Any]) -> list[dict[str, Any]]:
+    """Texts and images in order; a figure that several Axes belong to is there once."""
+    figures: list[Any] = []
+    parts: list[dict[str, Any]] = []
+    for item in items:
+        figure = figure_of(item)
+        if figure is None or all(figure is not other for other in figures):
+            parts += _as_parts(format_result(item))
+            figures.append(figure)
+    return parts
+
+
+def _parts_of_mapping(mapping: Mapping[Any, Any]) -> list[dict[str, Any]]:
+    """The mapping as text, a number in the place of each image, and then the images."""
+    images = [key for key, value in itertools.islice(mapping.items(), _MAX_ITEMS) if _is_image(value)]
+    numbers = {key: f"<image {number}>" for number, key in enumerate(images, 1)}
+    return _as_parts(_text({**mapping, **numbers})) + [image_part(_unwrapped(mapping[key])) for key in images]
 
 
 def _as_parts(content: Content) -> list[dict[str, Any]]:
@@ -132,6 +176,8 @@ def _plain_object(value: Any, depth: int, room: _Room) -> Any:
         if value.size <= _MAX_ITEMS:
             return plain(value.tolist(), depth + 1, room)
         return f"{type(value).__name__} of shape {value.shape}, dtype {value.dtype}\n{value}"
+    if (shown := _unwrapped(value)) is not value:
+        return plain(shown, depth + 1, room)
     table = table_text(value)
     return str(value) if table is None else table
 
@@ -211,12 +257,25 @@ def _cut(text: str, limit: int) -> str:
 
 def format_error(error: BaseException) -> str:
     """`Error: ValueError: …` and where in the user's own code it came from, for the model to correct its call."""
-    summary = "".join(traceback.format_exception_only(error)).strip()
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_user_code(frame.filename)]
+    leaves = _leaves(error)
+    summary = "; ".join(map(summary_of, leaves))
+    frames = [frame for frame in traceback.extract_tb(leaves[0].__traceback__) if _is_user_code(frame.filename)]
     lines = [
         f"  {_place(frame.filename)}line {frame.lineno}, in {frame.name}: {frame.line}" for frame in frames[-_FRAMES:]
     ]
     return "\n".join([f"Error: {summary}", *(["Traceback (innermost last):", *lines] if lines else [])])
+
+
+def summary_of(error: BaseException) -> str:
+    """`ValueError: …`, also where its text can't be had."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """The exceptions in a group, such as that of a `TaskGroup`, which alone says only how many they are."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
 
 
 def _is_user_code(filename: str) -> bool:

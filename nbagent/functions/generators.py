@@ -1,12 +1,19 @@
-"""What a tool that is a generator yields, as a list. One without an end is stopped before it fills the memory."""
+"""What a generator, or a lazy `map`, yields, as a list. One without an end is stopped before it fills the memory."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator
+from types import GeneratorType
 from typing import Any
 
 MOST_ITEMS = 1_000_000
+_LAZY = (GeneratorType, map, filter, zip, enumerate)
+
+
+def is_lazy(value: Any) -> bool:
+    """Whether a value says nothing before it is iterated; files, cursors and other iterators are left as they are."""
+    return isinstance(value, _LAZY)
 
 
 def collected(generator: Iterator[Any], over: threading.Event) -> list[Any]:

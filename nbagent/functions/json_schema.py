@@ -81,14 +81,14 @@ def _reachable(node: Any, definitions: dict[str, Any]) -> set[str]:
 
 
 def example(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any:
-    """A value of the schema's shape: defaults where there are some, else `<string>`, `<integer>`, …
+    """A value of the schema's shape: defaults where there are some, else `<string>`, `<integer>`, `<string: date>`, …
 
     >>> schema = {"type": "object", "properties": {"query": {"type": "string"}, "limit": {"default": 20}}}
     >>> example(schema, schema)
     {'query': '<string>', 'limit': 20}
     """
     schema = _resolved(schema, root)
-    if "default" in schema:
+    if schema.get("default") is not None:  # None alone would not tell what else may be there
         return schema["default"]
     if "const" in schema:
         return schema["const"]
@@ -99,12 +99,16 @@ def example(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) and kind else kind
     if kind == "object" or "properties" in schema:
-        properties = schema.get("properties", {}) if depth < 4 else {}
+        properties = dict(schema.get("properties", {})) if depth < 4 else {}
+        others = schema.get("additionalProperties")
+        if isinstance(others, dict) and others and not properties:
+            properties = {"<name>": others}
         return {name: example(inner, root, depth + 1) for name, inner in properties.items()}
     if kind == "array":
         items = schema.get("prefixItems") or [schema.get("items") or {}]
         return [example(item, root, depth + 1) for item in items] if depth < 4 else []
-    return f"<{kind or 'any value'}>"
+    form = schema.get("format")
+    return f"<{kind or 'any value'}{f': {form}' if form else ''}>"
 
 
 def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:

@@ -159,4 +159,5 @@ def as_registry(tools: Any) -> FunctionRegistry:
 def _items(tools: Any) -> Iterable[Any]:
     if tools is None:
         return ()
-    return (tools,) if callable(tools) or isinstance(tools, (FunctionDefinition, str)) else tools
+    alone = callable(tools) or isinstance(tools, (FunctionDefinition, str)) or not isinstance(tools, Iterable)
+    return (tools,) if alone else tools

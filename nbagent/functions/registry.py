@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.limits import is_number
 from nbagent.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -52,18 +53,24 @@ class FunctionDefinition:
     schema: FunctionSchema | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ConfigurationError(_no_name(self.name, self.func))
         if not callable(self.func):
             raise ConfigurationError(f"tool {self.name!r}: {self.func!r} is not callable. Pass a function.")
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ConfigurationError(_no_name(self.name, self.func))
         if self.parameters is not None:
             self.parameters = _object_schema(self.name, self.parameters)
-        for option in ("timeout", "cache_ttl"):
-            value = getattr(self, option)
-            if value is not None and not value > 0:
-                raise ConfigurationError(f"tool {self.name!r}: {option}={value!r}: pass a number of seconds over 0.")
-        if not isinstance(self.retries, int) or self.retries < 0:
-            raise ConfigurationError(f"tool {self.name!r}: retries={self.retries!r}: pass 0 or a positive integer.")
+        is_count = isinstance(self.retries, int) and not isinstance(self.retries, bool) and self.retries >= 0
+        for option, is_right, wanted in (
+            ("description", isinstance(self.description, str), "a text"),
+            ("approve", isinstance(self.approve, bool) or callable(self.approve), "True, False, or a function"),
+            ("parallel", isinstance(self.parallel, bool), "True or False"),
+            ("main_thread", isinstance(self.main_thread, bool), "True or False"),
+            ("timeout", _is_time(self.timeout), "a number of seconds over 0"),
+            ("cache_ttl", _is_time(self.cache_ttl), "a number of seconds over 0"),
+            ("retries", is_count, "0 or a positive integer"),
+        ):
+            if not is_right:
+                raise ConfigurationError(f"tool {self.name!r}: {option}={getattr(self, option)!r}: pass {wanted}.")
 
     def to_dict(self) -> dict[str, Any]:
         """What a provider is given: `{name, description, parameters}`."""
@@ -72,6 +79,10 @@ class FunctionDefinition:
 
 #: The names of the options of `register` and `tool`.
 OPTIONS = ("approve", "parallel", "main_thread", "timeout", "retries", "cache_ttl")
+
+
+def _is_time(value: Any) -> bool:
+    return value is None or (is_number(value) and value > 0)
 
 
 def _no_name(name: Any, func: Any) -> str:
@@ -168,12 +179,16 @@ class FunctionRegistry:
         return [definition.to_dict() for definition in definitions if definition is not None]
 
     def only(self, names: Iterable[str]) -> FunctionRegistry:
-        """A live view of some of the functions: what changes here changes there.
+        """A live view of some of the functions: what changes here changes there. A string is one name.
 
         Raises ConfigurationError for a name that is not registered.
         """
-        chosen = list(dict.fromkeys(names))
+        if not isinstance(names, Iterable):
+            raise ConfigurationError(f"tools={names!r}: give a list of tools' names.")
+        chosen = [names] if isinstance(names, str) else list(dict.fromkeys(names))
         for name in chosen:
+            if not isinstance(name, str):
+                raise ConfigurationError(f"{name!r} is no tool's name. Name tools that the agent has, as in ['area'].")
             if not self.has_function(name):
                 raise ConfigurationError(f"no tool {name!r}. {_suggestion(name, self.names())}")
         return _View(self, chosen)

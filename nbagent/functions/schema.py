@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.functions.definition import rewritten_annotations
 from nbagent.functions.introspection import FunctionSchema, annotations_of, underlying
+from nbagent.functions.source import rewritten_annotations
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,16 +19,23 @@ from IPython.display import display
 from nbagent.core import render
 from nbagent.core.background import call_on_main
 from nbagent.core.messages import FunctionCall
+from nbagent.errors import ToolDeniedError
 from nbagent.notebook.panel_style import PANEL_STYLE
 
 #: How long the front end may take to say that it shows the buttons.
 SHOWN_WITHIN_S = 2.0
+#: … and once it has shown some: then it is slow, and not without buttons.
+SHOWN_AGAIN_WITHIN_S = 30.0
 
 #: True, the edited arguments, or False.
 Answer = bool | dict[str, Any]
 
 #: Who asks in the runs of this context, in place of the cell: the panel that they were started from.
 asker: ContextVar[Callable[[FunctionCall], Awaitable[Answer]] | None] = ContextVar("nbagent_asker", default=None)
+
+#: What surrounds a question in the runs of this context: the cell's view, which shows that the call waits.
+Asking = Callable[[FunctionCall], AbstractContextManager[None]]
+asking: ContextVar[Asking] = ContextVar("nbagent_asking", default=lambda call: nullcontext())
 
 
 class Approval:
@@ -36,16 +44,25 @@ class Approval:
     def __init__(self, is_live: Callable[[], bool]) -> None:
         self._is_live = is_live
         self._buttons = True  # until a front end did not show them
+        self._were_shown = False
 
     async def __call__(self, call: FunctionCall, definition: Any) -> Answer:
         """Ask about one call. Interrupting the cell while it waits runs nothing."""
         if (ask := asker.get()) is not None:
             return await ask(call)
         if not self._is_live():
-            return False
+            text = (
+                "The call needs approval, and nobody is at this notebook to give it. Do not repeat it; tell the user."
+            )
+            raise ToolDeniedError(text, tool=call.name)
+        with asking.get()(call):
+            return await self._answer(call)
+
+    async def _answer(self, call: FunctionCall) -> Answer:
         if self._buttons and threading.current_thread() is threading.main_thread():  # a typed cell: its loop is free
-            answer = await Question(call).ask()
+            answer = await Question(call).ask(SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S)
             if answer is not None:
+                self._were_shown = True
                 return answer
             self._buttons = False
         return await self._typed(call)
@@ -71,11 +88,13 @@ class Question:
         self._shown: asyncio.Future[None] = self._loop.create_future()
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
         self._title = widgets.HTML(self._asks(_as_text(call.arguments)))
+        self._only = _only_text(call.arguments)
+        text = render.as_json(call.arguments, indent=2) if self._only is None else call.arguments[self._only]
         self._arguments = widgets.Textarea(
-            render.as_json(call.arguments, indent=2),
-            rows=min(10, 2 + len(call.arguments)),
+            text,
+            rows=min(12, 2 + text.count("\n")),
             layout=widgets.Layout(width="auto", display="none"),
-            description="Arguments, as JSON",
+            description="Arguments, as JSON" if self._only is None else render.legible(self._only),
         )
         self._problem = widgets.HTML()
         approve = widgets.Button(description="Approve", button_style="success", tooltip="Run it with these arguments")
@@ -94,13 +113,13 @@ class Question:
         title = f"<strong>{render.escape(self._call.name)}</strong> asks to run in your kernel"
         return f'{PANEL_STYLE}<div class="nbagent" role="alert">{title}{arguments}</div>'
 
-    async def ask(self) -> Answer | None:
-        """Show it in the running cell. The answer; None where no front end shows the question."""
+    async def ask(self, shown_within: float) -> Answer | None:
+        """Show it in the running cell. The answer; None where no front end shows it within so many seconds."""
         handle = display(self.box, display_id=True)
         answer: Answer | None = None
         said, arguments = "not answered", self._call.arguments
         try:
-            async with asyncio.timeout(SHOWN_WITHIN_S):
+            async with asyncio.timeout(shown_within):
                 await self._shown
             answer = await self._answer
             if isinstance(answer, dict):
@@ -135,8 +154,9 @@ class Question:
 
     def _approve(self) -> None:
         """Take the arguments as they stand; what is no JSON object is said below them."""
+        text = self._arguments.value
         try:
-            arguments = json.loads(self._arguments.value)
+            arguments = json.loads(text) if self._only is None else {self._only: text}
         except ValueError as error:
             self._complain(f"This is not JSON: {error}")
             return
@@ -167,6 +187,12 @@ def _as_text(arguments: dict[str, Any]) -> str:
         for name, value in arguments.items()
     ]
     return f"<pre>{render.escape(chr(10).join(shown))}</pre>" if shown else ""
+
+
+def _only_text(arguments: dict[str, Any]) -> str | None:
+    """The name of the only argument, if it is a text without hidden characters: it is edited as it is."""
+    name, value = next(iter(arguments.items()), ("", None))
+    return name if len(arguments) == 1 and isinstance(value, str) and render.legible(value) == value else None
 
 
 def _is_plain(value: Any) -> bool:

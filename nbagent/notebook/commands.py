@@ -13,6 +13,7 @@ from nbagent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.notebook import nesting
 from nbagent.notebook.last_error import last_error
+from nbagent.notebook.options import instead
 from nbagent.notebook.tool_commands import USAGE, tools
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys
@@ -72,14 +73,16 @@ def panel(shell: Any, agent: Agent, words: Sequence[str]) -> Any:
     return ChatPanel(agent)
 
 
-def new(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+def new(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
     """Forget the conversation."""
     agent.clear_history()
+    return agent
 
 
-def undo(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+def undo(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
     """Take back the last turn."""
     agent.undo()
+    return agent
 
 
 def save(shell: Any, agent: Agent, words: Sequence[str]) -> None:
@@ -124,7 +127,7 @@ def stop(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
     named = agents_of(shell)
     if unknown := [name for name in words if name not in named]:
-        raise UsageError(f"%agent stop: {unknown[0]} is no agent; there are {', '.join(named)}")
+        raise UsageError(f"%agent stop: {unknown[0]} is no agent{instead(unknown[0], named)}")
     chosen = [named[name] for name in words] if words else {*named.values(), *agents_in_panels()}
     count = sum(each.stop() for each in chosen)
     print(f"{count} {'run' if count == 1 else 'runs'} stopped." if count else "Nothing to stop.")  # noqa: T201  as below
@@ -148,7 +151,7 @@ COMMANDS: dict[str, Command] = {
     "models": Command(models, "", "the models that its vendor offers"),
     "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "VENDOR", "type a vendor's key, for this kernel only"),
-    "trace": Command(trace, "", "what happened"),
+    "trace": Command(trace, "", "what happened, summed up; agent.trace has it as DataFrames"),
     "panel": Command(panel, "", "talk to it in a panel, beside the cells"),
     "new": Command(new, "", "forget the conversation"),
     "undo": Command(undo, "", "take back the last turn"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbagent.functions.definition import cell_runs
+from nbagent.functions.source import cell_runs
 
 
 def request_of(shell: Any) -> dict[str, Any]:

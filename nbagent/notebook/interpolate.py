@@ -1,9 +1,15 @@
-"""`{expression}` in the text of a cell: the value of a Python expression in the user's namespace."""
+"""`{expression}` in the text of a cell: the value of a Python expression in the user's namespace.
+
+As in an f-string, a conversion and a format may follow: `{name!r}`, `{mean:.2f}`, `{day:%d %B}`. A colon stands in
+LaTeX and JSON, too: only what numbers, texts or dates can be formatted by is a format.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -13,19 +19,36 @@ from nbagent.functions.formatting import format_result
 #: Closing braces that are tried for one opening brace.
 MOST_BRACES = 20
 
+_CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+_FILL, _SIGN, _WIDTH, _PRECISION = r"(?:[^a-zA-Z\s{}]?[<>=^])?", "[-+ ]?z?#?", r"\d*[,_]?", r"(?:\.\d+)?[,_]?"
+_FORMAT = re.compile(
+    rf"(?P<expression>.+?)(?:!(?P<conversion>[rsa]))?(?::(?P<format>(?! |$)"
+    rf"(?:{_FILL}{_SIGN}{_WIDTH}{_PRECISION}[bcdeEfFgGnosxX%]?|[^{{}}]{{0,50}}%[a-zA-Z][^{{}}]{{0,50}})))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What stands in a pair of braces, as `source`, and its parts."""
+
+    source: str
+    expression: str
+    conversion: str = ""
+    format: str = ""
+
 
 def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
     """The text with each `{expression}` replaced by its value; content parts, where a value is an image.
 
     Text in braces that is no expression stays as it is; `{{` and `}}` are braces. A DataFrame becomes its shape, dtypes
-    and head. An unknown name, or an expression that raises, is an error before anything is sent.
+    and head. An unknown name, or an expression or format that fails, is an error before anything is sent.
 
-    >>> interpolate("Is {n} odd? {not python} {{n}}", {"n": 3})
-    'Is 3 odd? {not python} {n}'
+    >>> interpolate("Is {n} odd? {n:.2f} {n!r:>3} {not python} {{n}}", {"n": 3})
+    'Is 3 odd? 3.00   3 {not python} {n}'
     """
     parts: list[dict[str, Any]] = []
-    for literal, expression in _split(text):
-        value = literal if expression is None else _evaluate(expression, namespace)
+    for literal, field in _split(text):
+        value = literal if field is None else _evaluate(field, namespace)
         if isinstance(value, str) and parts and parts[-1]["type"] == "text":
             parts[-1]["text"] += value
         else:
@@ -35,8 +58,8 @@ def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, An
     return parts
 
 
-def _split(text: str) -> Iterator[tuple[str, str | None]]:
-    """`(literal, None)` or `("", expression)`, in order."""
+def _split(text: str) -> Iterator[tuple[str, Field | None]]:
+    """`(literal, None)` or `("", field)`, in order."""
     start = position = escaped = 0
     while position < len(text):
         pair = text[position : position + 2]
@@ -44,17 +67,17 @@ def _split(text: str) -> Iterator[tuple[str, str | None]]:
             escaped += 1 if pair == "{{" else -1
             yield text[start:position] + pair[0], None
             start = position = position + 2
-        elif text[position] == "{" and (end := _expression_end(text, position)) is not None:
+        elif text[position] == "{" and (field := _field(text, position)) is not None:
             yield text[start:position], None
-            yield "", text[position + 1 : end]
-            start = position = end + 1
+            yield "", field
+            start = position = position + len(field.source) + 2
         else:
             position += 1
     yield text[start:], None
 
 
-def _expression_end(text: str, opening: int) -> int | None:
-    """The index of the brace that closes an expression on the same line, or None.
+def _field(text: str, opening: int) -> Field | None:
+    """What the brace opens and another on the same line closes; None where that is no expression.
 
     A literal (`{1}`, `{...}`) is left alone: it is LaTeX or JSON rather than a question to Python.
     """
@@ -62,15 +85,26 @@ def _expression_end(text: str, opening: int) -> int | None:
     end = opening
     for _ in range(MOST_BRACES):
         end = text.find("}", end + 1, line_end if line_end != -1 else len(text))
-        inside = text[opening + 1 : end].strip()
-        if end == -1 or not inside:
+        inside = text[opening + 1 : end]
+        if end == -1 or not inside.strip():
             return None
-        try:
-            tree = ast.parse(inside, mode="eval")
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        return None if _is_literal(tree) else end
+        for field in (Field(inside, inside.strip()), _formatted(inside)):
+            if field is None:
+                continue
+            try:
+                tree = ast.parse(field.expression, mode="eval")
+            except (SyntaxError, ValueError, RecursionError):
+                continue
+            return None if _is_literal(tree) else field
     return None
+
+
+def _formatted(inside: str) -> Field | None:
+    """The parts of what ends with a conversion or a format."""
+    found = _FORMAT.fullmatch(inside)
+    if found is None or not (found["conversion"] or found["format"]):
+        return None
+    return Field(inside, found["expression"].strip(), found["conversion"] or "", found["format"] or "")
 
 
 def _is_literal(tree: ast.Expression) -> bool:
@@ -83,10 +117,16 @@ def _is_literal(tree: ast.Expression) -> bool:
     return True
 
 
-def _evaluate(expression: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
+def _evaluate(field: Field, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
     try:
-        value = eval(expression.strip(), namespace)  # noqa: S307  the user's own expression in the user's own kernel
+        value = eval(field.expression, namespace)  # noqa: S307  the user's own expression in the user's own kernel
+        if field.conversion:
+            value = _CONVERSIONS[field.conversion](value)
+        if field.format:
+            value = format(value, field.format)
         return value if isinstance(value, str) else format_result(value)
     except Exception as error:
-        hint = "write {{ for a brace, or use --raw" if isinstance(error, NameError) else "nothing was sent"
-        raise UsageError(f"{{{expression}}}: {type(error).__name__}: {error} ({hint})") from error
+        if isinstance(error, NameError) and field.format.isalnum() and not field.conversion:
+            return f"{{{field.source}}}"  # a label, as in \ref{fig:1}
+        hint = "nothing was sent; {{ is a brace, --raw leaves all braces alone"
+        raise UsageError(f"{{{field.source}}}: {type(error).__name__}: {error} ({hint})") from error

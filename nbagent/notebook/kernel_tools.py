@@ -22,7 +22,7 @@ from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_result, shorten, table_text
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.cell_outputs import CellOutputs
-from nbagent.notebook.running import run_and_tell
+from nbagent.notebook.run_code import run_and_tell
 from nbagent.notebook.variables import SECRET, brief, names_of, signature_text
 
 #: Their names.

@@ -29,7 +29,8 @@ from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.approval import ask_by_default
 from nbagent.functions.live import live
 from nbagent.notebook import completion, dry_run, options
-from nbagent.notebook.approval import Approval
+from nbagent.notebook.approval import Approval, asking
+from nbagent.notebook.async_cell import run_in_cell
 from nbagent.notebook.cell_outputs import CellOutputs
 from nbagent.notebook.commands import COMMANDS
 from nbagent.notebook.figures import plots, shown
@@ -37,8 +38,8 @@ from nbagent.notebook.forms import FORMS, converted
 from nbagent.notebook.host import cell_id_of, is_watched, note_cell
 from nbagent.notebook.interpolate import interpolate
 from nbagent.notebook.last_error import last_error
-from nbagent.notebook.runner import run_in_cell
-from nbagent.notebook.view import CellView, TerminalView, Transcript
+from nbagent.notebook.transcript import Transcript
+from nbagent.notebook.view import CellView, TerminalView
 from nbagent.providers.catalog import first_with_key
 from nbagent.trace.trace import Trace
 
@@ -69,6 +70,7 @@ class AgentMagics(Magics):
     @argument(
         "name",
         nargs="?",
+        metavar="NAME",
         default="agent",
         type=options.variable,
         help="the variable that holds the agent; made if there is none",
@@ -105,9 +107,10 @@ class AgentMagics(Magics):
     def agent(self, line: str, cell: str) -> Any:
         """Ask an agent; the answer streams into the cell.
 
-        The text of the cell is the question. `{expression}` in it is evaluated in the notebook; `{{` is a brace. The
-        agent is the variable `agent`, or the one named: `%%agent analyst`. Functions decorated with `@nbagent.tool`
-        are its tools. Afterwards `_agent` is the result, and `agent.trace` has everything as DataFrames.
+        The text of the cell is the question. `{expression}` in it is evaluated in the notebook, `{x:.2f}` and `{x!r}`
+        as in an f-string; `{{` is a brace. The agent is the variable `agent`, or the one named: `%%agent analyst`.
+        Functions decorated with `@nbagent.tool` are its tools. Afterwards `_agent` is the result, and `agent.trace` has
+        everything as DataFrames.
         """
         try:
             return run_sync(self._answer(*self._prepare(line, cell)))
@@ -132,7 +135,7 @@ class AgentMagics(Magics):
         """Look at the agent in the variable `agent`, or change it: `%agent help` lists the commands."""
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
-            raise UsageError(f"%agent {name}: not a command; there are {', '.join(COMMANDS)}")
+            raise UsageError(f"%agent {name}: not a command{options.instead(name, COMMANDS)}")
         if words and not COMMANDS[name].usage:  # `%agent new analyst` must not be taken for another agent's
             raise UsageError(f"%agent {name} takes nothing more, and is about the agent in the variable agent")
         agent = self.shell.user_ns["agent"] = self._find("agent")
@@ -186,7 +189,7 @@ class AgentMagics(Magics):
         if found is None:
             found = Agent(tools=live)
         if not isinstance(found, Agent):
-            raise UsageError(f"{name} is a {type(found).__name__}, not an Agent: del {name}, or use another name")
+            raise UsageError(f"{name} is no Agent but of type {type(found).__name__}: del {name}, or use another name")
         return found
 
     def _stream(self, given: Any, agent: Agent, message: Any) -> AgentStream:
@@ -257,13 +260,15 @@ class AgentMagics(Magics):
             return TerminalView(transcript)
         handles: list[Any] = []
 
-        def show(bundle: dict[str, str]) -> None:
-            if handles:
-                handles[0].update(bundle, raw=True)
+        def show(index: int, bundle: dict[str, str]) -> None:
+            if index < len(handles):
+                handles[index].update(bundle, raw=True)
             else:
                 handles.append(display(bundle, raw=True, display_id=True))
 
-        return CellView(transcript, show, live=self._live)
+        view = CellView(transcript, show, live=self._live)
+        asking.set(view.asking)
+        return view
 
     def _answered_before(self, agent: Agent) -> LLMMessage | None:
         """The question this very cell asked last, if its turn is still the conversation's last."""

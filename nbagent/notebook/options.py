@@ -54,6 +54,16 @@ def meant(word: str, known: Iterable[str]) -> str:
     return f", did you mean {near[0]}?" if near else ""
 
 
+def instead(word: str, known: Iterable[str]) -> str:
+    """What was meant; where nothing is near, all that there is.
+
+    >>> instead("dance", ["tools", "panel"])
+    '; there are tools, panel'
+    """
+    known = list(known)
+    return meant(word, known) or f"; there are {', '.join(known) or 'none'}"
+
+
 class OneOf:
     """The type of an option that takes one of these words."""
 

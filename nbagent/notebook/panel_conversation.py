@@ -184,15 +184,14 @@ class Conversation:
 
     async def _approve(self, ask: Ask, call: FunctionCall) -> Answer:
         question = Question(call)
-        ask.entry.transcript.status = "waiting for you"
         ask.entry.below.append(question.box)
-        ask.entry.refresh()
         try:
-            return await question.answer()
+            with ask.entry.transcript.asking(call):
+                ask.entry.refresh()
+                return await question.answer()
         finally:
             if question.box in ask.entry.below:
                 ask.entry.below.remove(question.box)
-            ask.entry.transcript.status = ""
             ask.entry.refresh()
             question.close()
 

@@ -14,7 +14,8 @@ from nbagent.core import events, render
 from nbagent.core.events import Event
 from nbagent.core.images import Image, described, note
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
-from nbagent.notebook.view import Throttle, Transcript
+from nbagent.notebook.transcript import Transcript
+from nbagent.notebook.view import Throttle
 
 log = logging.getLogger("nbagent")
 
@@ -99,17 +100,18 @@ class Entry:
             pieces = [f"<pre>{render.escape(self.transcript.plain())}</pre>"]
         if self.waiting:
             pieces.append(render.quiet(self.waiting))
-        sent = 0
+        sent, gone = 0, []
         for index, piece in enumerate(pieces):
-            page = f'<div class="nbagent">{piece}</div>'
-            if index == len(self._pieces):
-                self._pieces.append(widgets.HTML(page))
-            elif self._pieces[index].value == page:
+            page, shown = f'<div class="nbagent">{piece}</div>', self._pieces[index : index + 1]
+            if shown and shown[0].value == page:
                 continue
-            else:
-                self._pieces[index].value = page
             sent += len(page)
-        gone, self._pieces = self._pieces[len(pieces) :], self._pieces[: len(pieces)]
+            if shown and isinstance(shown[0], _kind(page)):
+                shown[0].value = page
+            else:
+                gone += shown
+                self._pieces[index : index + 1] = [_kind(page)(page).add_class("widget-html")]
+        gone, self._pieces = gone + self._pieces[len(pieces) :], self._pieces[: len(pieces)]
         (self.box.remove_class if self.transcript.over else self.box.add_class)("nbagent-live")
         children = (*([self._question] if self._question else []), *self._pieces, *self.below)
         if self.box.children != children:
@@ -118,9 +120,15 @@ class Entry:
         return sent
 
 
+def _kind(page: str) -> Any:
+    """Formulas are typeset in a widget that is made for them, and nothing is looked for in the others."""
+    return widgets.HTMLMath if render.has_formulas(page) else widgets.HTML
+
+
 def _readable(markdown: str) -> str:
     """What a browser would show of it, as plain text."""
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", render.safe_html(markdown))).split())
+    shown = re.sub(r"</?span[^>]*>", "", render.safe_html(markdown))
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
 
 
 def bubble(message: LLMMessage, caption: str = "") -> str:

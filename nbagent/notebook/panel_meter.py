@@ -14,15 +14,16 @@ class Meter:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._tokens = 0
+        self._tokens = self._run_tokens = 0
         self._cost: float | None = 0.0
-        self._run_id = ""
-        self._run_tokens = 0
         self._run_cost: float | None = 0.0
+        self._run_id = ""
         if any(message.role == "assistant" for message in agent.conversation_history):
             calls = agent.trace.calls  # loads pandas, so only where there is something
-            self._tokens = int(calls["total_tokens"].sum())
-            self._cost = None if calls["cost_usd"].isna().any() else float(calls["cost_usd"].sum())
+            self._tokens, self._cost = _used(calls)
+            last = calls["run_id"].iloc[-1:]
+            self._run_id = "".join(last)
+            self._run_tokens, self._run_cost = _used(calls[calls["run_id"].isin(last)])
 
     def count(self, run_id: str, event: Event) -> None:
         """Add a request's usage."""
@@ -47,6 +48,12 @@ class Meter:
             shown.append(_bar(text, self._run_tokens, limits.max_total_tokens))
         spans = "".join(f"<span>{part}</span>" for part in shown)
         return f'<div class="nbagent-meter" title="The bar: what the last question took of its limit">{spans}</div>'
+
+
+def _used(calls: Any) -> tuple[int, float | None]:
+    """Tokens and dollars of some requests; None where a price is not known."""
+    cost = calls["cost_usd"]
+    return int(calls["total_tokens"].sum()), None if cost.isna().any() else float(cost.sum())
 
 
 def _sum(total: float | None, cost: Any) -> float | None:

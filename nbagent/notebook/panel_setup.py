@@ -12,6 +12,8 @@ import ipywidgets as widgets
 from nbagent.errors import NbagentError
 from nbagent.providers.catalog import CATALOG
 
+NO_TOOLS = "None yet: decorate a function with @tool, or %agent tools add NAME."
+
 
 class Setup:
     """`models` is the picker in the panel's bar, `box` the rest. Changes are made on the background loop."""
@@ -95,10 +97,12 @@ class Setup:
             if names and box.value == (name in off):
                 box.value = name not in off
         if not names and not self._tools.children:
-            self._tools.children = (widgets.HTML('<div class="nbagent-status">None. %agent tools adds some.</div>'),)
+            self._tools.children = (widgets.HTML(f'<div class="nbagent-status">{NO_TOOLS}</div>'),)
 
     def _tool(self, name: str) -> Any:
-        box = widgets.Checkbox(name not in self._agent.tools_off, description=name, indent=False)
+        tool = self._agent.function_registry.get_function(name)
+        about = tool.description.strip().partition("\n")[0] if tool else ""
+        box = widgets.Checkbox(name not in self._agent.tools_off, description=name, indent=False, tooltip=about)
         box.observe(lambda change: self._hand_over(lambda on: self._offer(name, on), change["new"]), "value")
         return box
 

@@ -22,16 +22,14 @@ NUMBER = ' class="n"'
 _LANGUAGES = {"code": "python", "python": "python", "sql": "sql"}
 
 
-def tool_call_html(call: Event, result: ToolResult | None, *, over: bool, timings: bool) -> str:
-    """The folded block. `over`: its run is over, so that what has no result yet will have none."""
+def tool_call_html(call: Event, result: ToolResult | None, *, state: str, timings: bool) -> str:
+    """The folded block; `state` is what goes on with a call that has no result."""
     arguments = call.tool_arguments or {}
     title = f"<code>{render.escape(render.signature(call.tool_name or '', arguments))}</code>"
     body = _arguments(arguments)
-    side = "interrupted" if over else "running…"
-    if result is not None:
-        body += _result(result)
-        side = _side(result, timings)
-    return render.details(title, side, body)
+    if result is None:
+        return render.details(title, state, body)
+    return render.details(title, _side(result, timings), body + _result(result))
 
 
 def pictures(result: ToolResult | None) -> list[str]:

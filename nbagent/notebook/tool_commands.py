@@ -17,6 +17,7 @@ from nbagent.functions.introspection import signature_of, underlying
 from nbagent.functions.live import live
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.kernel_tools import KERNEL_TOOLS, kernel_tools
+from nbagent.notebook.options import instead, meant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,11 +62,12 @@ def _found(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[Functi
                 raise UsageError(f"{name}: {type(found).__name__} has no attribute {attribute}")
             found = getattr(found, attribute)
         if not callable(found):
-            raise UsageError(f"{name} is a {type(found).__name__}, not a function")
+            raise UsageError(f"{name} is no function but of type {type(found).__name__}")
         return [_definition(_plain(name), found)]
     definitions = [known] if known else [tool for tool in kernel_tools() if name in (KERNEL, tool.name)]
     if not definitions:
-        raise UsageError(f"{name} is not defined: name a function of this notebook, or {KERNEL}")
+        near = meant(name, [KERNEL, *KERNEL_TOOLS, *(key for key, value in namespace.items() if callable(value))])
+        raise UsageError(f"{name} is not defined{near or f': name a function of this notebook, or {KERNEL}'}")
     return definitions
 
 
@@ -92,7 +94,7 @@ def _known(agent: Agent, name: str) -> list[str]:
     if name == KERNEL:
         return [tool.name for tool in kernel_tools() if tool.name in names]
     if (plain := _plain(name)) not in names:
-        raise UsageError(f"{name} is no tool of this agent; its tools are {', '.join(names) or 'none'}")
+        raise UsageError(f"{name} is no tool of this agent{instead(plain, names)}")
     return [plain]
 
 
@@ -119,7 +121,7 @@ class ToolTable:
     def _repr_html_(self) -> str:
         if self.frame.empty:
             return render.page(f'<div class="nbagent-quiet">{render.escape(_NONE)}</div>')
-        head = "".join(f"<th>{name}</th>" for name in ("", "tool", "asks", "defined in"))
+        head = "".join(f'<th style="white-space: nowrap">{name}</th>' for name in ("", "tool", "asks", "defined in"))
         rows = "".join(map(_row, self.frame.itertuples(name=None)))
         return render.page(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
 

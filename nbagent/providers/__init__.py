@@ -53,8 +53,10 @@ def register_provider(name: str, factory: Factory) -> None:
 
     >>> register_provider("echo", lambda **options: ...)
     """
-    if not name or ":" in name:
-        raise ConfigurationError(f"{name!r} can't be a provider's name: it must not be empty or contain a colon.")
+    if not isinstance(name, str) or not name or ":" in name:
+        raise ConfigurationError(f"{name!r} can't be a provider's name: give a text without a colon.")
+    if not callable(factory):
+        raise ConfigurationError(f"{factory!r} makes no provider: pass its class, or a function of its options.")
     _registered[name] = factory
 
 
@@ -66,6 +68,8 @@ def create_provider(name: str, **options: Any) -> LLMProvider:
 
     Raises `ConfigurationError` for an unknown name, with the names that exist.
     """
+    if not isinstance(name, str):
+        raise ConfigurationError(f"{name!r} is no provider's name: give 'vendor' or 'vendor:model'.")
     vendor, _, model = name.partition(":")
     if model:
         options.setdefault("model", model)
@@ -98,13 +102,12 @@ def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
     return _from_config(spec)
 
 
-def _from_config(config: AgentConfig) -> LLMProvider:
+def _from_config(config: Any) -> LLMProvider:
     from nbagent.config import AgentConfig
 
     if not isinstance(config, AgentConfig):
-        raise ConfigurationError(
-            f"{type(config).__name__!r} is no provider. Pass a provider, 'vendor:model', an AgentConfig, or None."
-        )
+        what = f"The class {config.__name__}" if isinstance(config, type) else repr(type(config).__name__)
+        raise ConfigurationError(f"{what} is no provider. Pass a provider, 'vendor:model', an AgentConfig, or None.")
     given = {key: value for key in ("model", "api_key", "base_url") if (value := getattr(config, key))}
     return create_provider(config.provider or "open_source", **given)
 

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -63,7 +64,12 @@ class LLMProvider(ABC):
         """
         if temperature is not None:  # only then, so that a provider's own default stands
             kwargs["temperature"] = temperature
-        response = await self.chat(messages, functions, **kwargs)
+        answer: Any = self.chat(messages, functions, **kwargs)
+        is_async = inspect.isawaitable(answer)
+        response = await answer if is_async else answer
+        if not is_async or not isinstance(response, LLMResponse):
+            name, gave = type(self).__name__, type(response).__name__
+            raise TypeError(f"{name}.chat() must be async and return an LLMResponse, and gave a {gave}")
         thinking = (response.metadata or {}).get("thinking")
         if thinking:
             yield Thinking(thinking)

@@ -2,8 +2,8 @@
 
 `Connections` is a transport for the clients of httpx, and of httpx2, which the SDKs use. The pool that these libraries
 bring along looks at every connection whenever a request comes or goes; here a kept connection is taken and put back.
-HTTP itself is spoken by httpcore, the library below them. Only behind a proxy are their own transports used. A
-connection that the server closed while it was idle costs nothing but the time to make another.
+Only behind a proxy are their own transports used. A connection that the server closed while it was idle costs nothing
+but the time to make another.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import importlib
 import socket
 import ssl
 import time
@@ -24,7 +23,7 @@ from typing import Any
 from nbagent.core.closing import closing
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.providers.environment import proxy_for, tls_context, without_password
-from nbagent.providers.network import NetworkStream, connect
+from nbagent.providers.network import HTTPConnection, connect
 
 #: How long an idle connection is kept. Servers close them after 5 s (uvicorn, llama.cpp) to some minutes.
 KEPT_S = 30.0
@@ -193,7 +192,11 @@ class PlainClient:
 
     async def send(self, request: Any, stream: bool) -> Any:
         """The library's response, still to be read."""
-        response = await self._connections.handle_async_request(request)
+        try:
+            response = await self._connections.handle_async_request(request)
+        except self._http.RequestError as exc:
+            exc.request = request
+            raise
         response.request = request
         return response
 
@@ -203,62 +206,37 @@ class _Direct:
 
     def __init__(self, http: ModuleType) -> None:
         self._http = http
-        self._core = importlib.import_module(http.__name__.replace("httpx", "httpcore"))
-        self._connection: Any = None
+        self._connection: HTTPConnection | None = None
 
     async def handle_async_request(self, request: Any) -> Any:
         """See `httpx.AsyncBaseTransport`."""
-        http, core, url = self._http, self._core, request.url
-        if url.scheme not in ("http", "https"):
-            raise http.UnsupportedProtocol(f"{url.scheme!r} is neither http nor https", request=request)
-        if (url.port or 0) > _LAST_PORT:
-            raise http.InvalidURL(f"there is no port {url.port}")
-        target = core.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        headers, extensions = request.headers.raw, request.extensions
-        with _Renamed(http, request):
-            if self._connection is None:
-                stream = await self._connect(target.origin, extensions.get("timeout", {}).get("connect"))
-                self._connection = core.AsyncHTTP11Connection(target.origin, stream)
-                # its own lock gives way to the event loop at each entry, twice a request
-                self._connection._state_lock = asyncio.Lock()
-            got = await self._connection.handle_async_request(
-                core.Request(request.method, target, headers=headers, content=request.stream, extensions=extensions)
-            )
-        return http.Response(got.status, headers=got.headers, stream=got.stream, extensions=got.extensions)
+        if self._connection is None:
+            self._connection = await self._connect(request.url, request.extensions.get("timeout", {}).get("connect"))
+        answer = await self._connection.request(request)
+        extensions = {"network_stream": self._connection}
+        return self._http.Response(answer.status, headers=answer.headers, stream=answer, extensions=extensions)
 
-    async def _connect(self, origin: Any, timeout: float | None) -> NetworkStream:
-        context = tls_context() if origin.scheme == b"https" else None
-        host = origin.host.decode("ascii")
-        return await connect(self._core, host, origin.port, context, timeout, _socket_options())
+    async def _connect(self, url: Any, timeout: float | None) -> HTTPConnection:
+        if url.scheme not in ("http", "https"):
+            raise self._http.UnsupportedProtocol(f"{url.scheme!r} is neither http nor https")
+        context = tls_context() if url.scheme == "https" else None
+        port = url.port or (443 if context else 80)
+        if port > _LAST_PORT:
+            raise self._http.InvalidURL(f"there is no port {port}")
+        return await connect(self._http, url.raw_host.decode("ascii"), port, context, timeout, _socket_options())
 
     async def aclose(self) -> None:
         """Close the connection, if there is one."""
         if self._connection is not None:
-            await self._connection.aclose()
-
-
-class _Renamed:
-    """Exceptions of httpcore leave as those of httpx, which have the same names."""
-
-    def __init__(self, http: ModuleType, request: Any = None) -> None:
-        self._http = http
-        self._request = request
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, exc: BaseException | None, __: object) -> None:
-        theirs = None if exc is None else getattr(self._http, type(exc).__name__, None)
-        if theirs is not None and not isinstance(exc, theirs):
-            raise theirs(str(exc), request=self._request) from exc
+            self._connection.close()
 
 
 def _end(stream: Any) -> None:
     """Close the socket under a network stream whose event loop is closed.
 
     The public ways all end in a call to the loop. What asyncio itself would do in that call is done by hand, through
-    the layers of asyncio's TLS, or of httpcore and anyio; should they be others one day, the socket is closed when it
-    is collected.
+    the layers of asyncio's TLS, or of httpcore and anyio behind a proxy; should they be others one day, the socket is
+    closed when it is collected.
     """
     inner = getattr(stream, "_stream", stream)
     transport = getattr(getattr(inner, "transport_stream", inner), "_transport", None)
@@ -273,7 +251,6 @@ def _end(stream: Any) -> None:
 @functools.cache
 def _lent_stream(http: ModuleType) -> Any:
     """A stream class of the library, which tells when it is closed."""
-    renamed = _Renamed(http)
 
     class Lent(http.AsyncByteStream):  # type: ignore[name-defined, misc]
         def __init__(self, stream: Any, put_back: Callable[[bool], Awaitable[None]]) -> None:
@@ -285,9 +262,8 @@ def _lent_stream(http: ModuleType) -> Any:
         def __aiter__(self) -> AsyncIterator[bytes]:
             return self
 
-        async def __anext__(self) -> bytes:
-            with renamed:
-                return await self._parts.__anext__()
+        def __anext__(self) -> Awaitable[bytes]:
+            return self._parts.__anext__()
 
         async def aclose(self) -> None:
             if self._closed:

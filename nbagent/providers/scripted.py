@@ -18,6 +18,7 @@ ScriptedTurn = str | FunctionCall | list[FunctionCall] | LLMResponse | BaseExcep
 
 class ScriptedProvider(StreamingProvider):
     """Answers with the next of `turns`, or with what the function `turns(messages, functions)` returns (or awaits).
+    A text, call, response or exception alone is a script of one turn.
 
     Texts are streamed word by word, `delay` seconds apart. `requests` keeps what was asked: a list of
     `(messages, functions)`.
@@ -29,12 +30,14 @@ class ScriptedProvider(StreamingProvider):
 
     def __init__(
         self,
-        turns: Iterable[ScriptedTurn] | Callable[..., Any] = (),
+        turns: Iterable[ScriptedTurn] | ScriptedTurn | Callable[..., Any] = (),
         *,
         model: str = "scripted",
         delay: float = 0.0,
         function_calling: bool = True,
     ) -> None:
+        if isinstance(turns, str | FunctionCall | LLMResponse | BaseException):
+            turns = [turns]
         self._next = turns if callable(turns) else None
         self._turns = iter(()) if callable(turns) else iter(turns)
         self._model = model
@@ -92,6 +95,11 @@ def _as_response(turn: ScriptedTurn, messages: list[LLMMessage]) -> LLMResponse:
     if isinstance(turn, str):
         return LLMResponse(turn, None, "stop", {"usage": usage})
     calls = [turn] if isinstance(turn, FunctionCall) else turn
+    if not isinstance(calls, list) or not all(isinstance(call, FunctionCall) for call in calls):
+        raise ConfigurationError(
+            f"{turn!r} is no turn of a script: give a text, a FunctionCall or a list of these, an LLMResponse, or an "
+            "exception"
+        )
     return LLMResponse("", calls, "tool_calls", {"usage": usage})
 
 

@@ -47,6 +47,18 @@ def diff(a: Mapping[str, Sequence[Row]], b: Mapping[str, Sequence[Row]]) -> pd.D
     return frame.assign(change=pd.Series([_change(*row[-2:]) for row in found], dtype=REAL))
 
 
+def with_system(messages: Sequence[Row], told: Sequence[Row]) -> list[Row]:
+    """A run's messages, before them the system message if it has none of its own: `told` are all of the trace.
+
+    A trace tells of a system message when it is a new one; a run without has that of the run before.
+    """
+    if not messages or any(row["role"] == "system" for row in messages):
+        return list(messages)
+    first = messages[0]
+    known = [row for row in told if row["session_id"] == first["session_id"] and row["index"] < first["index"]]
+    return [*known[-1:], *messages]
+
+
 def _of_table(table: str, a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
     """A row of the result for each column that differs, in the order of the runs."""
     places = {id(row): place for rows in (a, b) for place, row in enumerate(rows)}

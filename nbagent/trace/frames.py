@@ -17,7 +17,7 @@ from nbagent.core.messages import well_formed
 from nbagent.core.render import NO_TEX
 from nbagent.core.visible import visible
 from nbagent.trace.rows import Columns, Row
-from nbagent.trace.table import by_column
+from nbagent.trace.table import by_column, count_of
 
 try:
     import pyarrow as pa
@@ -155,7 +155,7 @@ def build(table: str, rows: Sequence[Row]) -> TraceFrame:
 
 def from_columns(table: str, columns: Columns) -> TraceFrame:
     """Rows by column -> the table, with the declared dtypes. A column that is not there is NA."""
-    count = len(next(iter(columns.values()), ()))
+    count = count_of(columns)
     made = {name: _array(columns.get(name), count, dtype) for name, dtype in COLUMNS[table].items()}
     return named(pd.DataFrame(made, copy=False), table)
 

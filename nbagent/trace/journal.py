@@ -15,7 +15,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from nbagent.core import recording
 from nbagent.core.messages import well_formed
+from nbagent.core.whole_files import replacing
 from nbagent.errors import ConfigurationError
 from nbagent.trace.rows import Row, as_json
 from nbagent.trace.table import Table
@@ -37,13 +39,12 @@ class Journal:
         #: Rows are numbered in each session, so that a trace of several has the same numbers again.
         self._numbers: defaultdict[tuple[str, str], count[int]] = defaultdict(count)
         try:
-            whole = _whole(path.read_bytes()) if path.exists() else b""
-            if whole:
-                check(path, *_head(whole))
+            if not path.exists() or not path.stat().st_size:
+                _begin(path)
+            whole = _whole(path.read_bytes())
+            check(path, *head(whole))
             with path.open("ab") as file:
                 file.truncate(len(whole))
-                if not whole:
-                    file.write(as_json({"format": FORMAT, "version": VERSION}).encode() + b"\n")
         except OSError as error:
             raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
 
@@ -68,6 +69,8 @@ class Journal:
 
 def check(path: Path, form: Any, version: Any) -> None:
     """Raise ConfigurationError for what is no trace, or of a newer schema."""
+    if form == recording.FORMAT:
+        raise ConfigurationError(f"{str(path)!r} is no saved trace but a recording: nbagent.replay(path) plays it")
     if form != FORMAT or not isinstance(version, int):
         raise ConfigurationError(f"{str(path)!r} is no saved trace: trace.save(path) writes one")
     if version > VERSION:
@@ -77,15 +80,26 @@ def check(path: Path, form: Any, version: Any) -> None:
         )
 
 
+def _begin(path: Path) -> None:
+    """A new file has its first line from the first moment: one without it, however it came about, is no trace."""
+    first = as_json({"format": FORMAT, "version": VERSION}).encode() + b"\n"
+    if path.exists():  # an empty file, which somebody may have open
+        path.write_bytes(first)
+    else:
+        with replacing(path) as temporary:
+            temporary.write_bytes(first)
+
+
 def _whole(content: bytes) -> bytes:
     """All whole lines."""
     return content[: content.rfind(b"\n") + 1]
 
 
-def _head(content: bytes) -> tuple[Any, Any]:
+def head(content: bytes) -> tuple[Any, Any]:
+    """Format and version by the first line; None where it says none."""
     try:
-        head = json.loads(content.partition(b"\n")[0])
-        return head["format"], head["version"]
+        first = json.loads(content.partition(b"\n")[0])
+        return first["format"], first["version"]
     except (ValueError, KeyError, TypeError):
         return None, None
 

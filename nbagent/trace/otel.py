@@ -66,6 +66,7 @@ class _OpenRun:
     span: Span
     #: The span that was the current one when the run began.
     around: int
+    recorder: Recorder
     usage: Usage = field(default_factory=Usage)
     chat: _Chat | None = None
     tools: dict[str, Span] = field(default_factory=dict)
@@ -129,7 +130,7 @@ class Telemetry:
         if self.capture_content:
             attributes |= said_to(event.messages)
         span = self._start("invoke_agent", meta.get("agent"), SpanKind.INTERNAL, parent, attributes)
-        self._open[meta["run_id"]] = _OpenRun(span, around)
+        self._open[meta["run_id"]] = _OpenRun(span, around, recorder)
 
     def _turn_started(self, run: _OpenRun, event: kinds.TurnStarted) -> None:
         meta = event.metadata
@@ -139,6 +140,10 @@ class Telemetry:
         content = said_to(event.messages) if self.capture_content else {}
         span = self._start("chat", meta.get("model"), SpanKind.CLIENT, run.span, attributes | content)
         run.chat = _Chat(span, {"gen_ai.operation.name": "chat", **asked})
+        if (context := span.get_span_context()).trace_flags.sampled:
+            of_run = run.span.get_span_context()
+            ids = trace.format_span_id(context.span_id), trace.format_span_id(of_run.span_id)
+            run.recorder.exported(meta["run_id"], meta["call_id"], *ids)
 
     def _piece(self, run: _OpenRun, event: Event) -> None:
         if run.chat is not None and run.chat.first is None:

@@ -26,6 +26,8 @@ MOST_COSTS = 20
 SHORTEST = 1e-6
 #: Characters of a tool's name in a picture.
 LABEL = 32
+#: What stands where nothing happened.
+NOTHING = "Nothing yet."
 
 
 def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -53,10 +55,13 @@ def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     if len(places) < 4:
         ax.set_xticks(places)
+    ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     tidy(ax)
     if places:
         name_colours(ax, 3, inside=given)
+    else:
+        say_nothing(ax)
     return ax
 
 
@@ -101,6 +106,9 @@ def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Seque
     right.tick_params(axis="y", labelleft=False)
     if gone.any():
         name_colours(left, 2, inside=given)
+    if stats.empty:
+        say_nothing(left)
+        say_nothing(right)
     return [left, right]
 
 
@@ -152,6 +160,12 @@ def name_colours(ax: Axes, columns: int, *, inside: bool) -> None:
         ax.legend(frameon=False, fontsize=8)
     else:
         ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
+
+
+def say_nothing(ax: Axes) -> None:
+    """In place of an axis with numbers of nothing."""
+    ax.set(xticks=[], yticks=[])
+    ax.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=ax.transAxes)
 
 
 def tidy(ax: Axes, *sides: str) -> None:

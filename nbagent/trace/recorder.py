@@ -48,7 +48,8 @@ class Recorder:
         self._open: dict[str, OpenRun] = {}
         self._system: str | None = None
         self._message_ids = new_id("msg")
-        self._last_message: str | None = None
+        #: The messages that requests no longer hold, by `message_id`.
+        self._trimmed: set[str] = set()
         self._journal: Journal | None = None
         #: About how much memory the rows take that are not spilled, and where those go that are.
         self._bytes = 0
@@ -76,6 +77,12 @@ class Recorder:
                 if kind != "turn_started":
                     self._open.pop(meta["run_id"], None)
                 self._turn_over()
+
+    def exported(self, run_id: str, call_id: str, span_id: str, parent_span_id: str) -> None:
+        """Take note of the ids under which a call that goes on is told of elsewhere."""
+        with self._lock:
+            if (run := self._open.get(run_id)) is not None and call_id in run.calls:
+                run.calls[call_id].update(span_id=span_id, parent_span_id=parent_span_id)
 
     def _turn_over(self) -> None:
         """What takes longer waits for the end of a turn, and for many rows: to make columns, to write files."""
@@ -159,8 +166,7 @@ class Recorder:
         meta = event.metadata
         row: Row = {key: meta.get(key) for key in _ORIGIN}
         row.update(prompt=event.content, status="running", started=time.time())
-        # a run inside another one is a conversation of its own
-        before = self._last_message if meta.get("parent_run_id") is None else None
+        before = event.after.message_id if event.after else None
         self._open[meta["run_id"]] = OpenRun(row, {"runs": len(self._tables["runs"])}, before)
         self._add("runs", event, row)
         for message in event.messages:
@@ -195,8 +201,8 @@ class Recorder:
         run.waiting.add(call_id)
 
     def _turn_done(self, run: OpenRun, event: kinds.TurnDone) -> None:
-        response, call = event.response, run.calls[event.metadata["call_id"]]
-        if response is None:
+        response, message, call = event.response, event.message, run.calls[event.metadata["call_id"]]
+        if response is None or message is None:
             return
         run.thought(call["call_id"])  # where nothing came after it piece by piece
         meta = response.metadata or {}
@@ -216,7 +222,6 @@ class Recorder:
             duration_s=time.time() - call["started"],
         )
         _replayed(call, meta.get("replayed"))
-        message = LLMMessage("assistant", response.message_content, tool_calls=response.function_calls)
         blocks = blocks_of(message, response, "".join(run.thinking.pop(call["call_id"], ())))
         self._thought(event, call["call_id"], thinking_of(blocks), usage.reasoning_tokens)
         run.called[call["call_id"]] = [
@@ -243,14 +248,16 @@ class Recorder:
         run.tools[meta["tool_call_id"]] = self._add("tool_calls", event, row)
 
     def _tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
-        row, outcome = run.tools[event.metadata["tool_call_id"]], event.outcome
-        if outcome is None:
+        row, outcome, message = run.tools[event.metadata["tool_call_id"]], event.outcome, event.message
+        if outcome is None or message is None:
             return
         row.update(args=as_json(outcome.call.arguments), args_raw=outcome.call.raw, **about_outcome(outcome))
         if self.keep_results and not outcome.is_error:
             self._values[row["tool_call_id"]] = outcome.value
-        message = LLMMessage("tool", outcome.content, outcome.call.name, tool_call_id=outcome.call.id)
         self._message(event, message, blocks_of(message))
+
+    def _shortened(self, _run: OpenRun, event: Event) -> None:
+        self._trimmed.update(event.metadata.get("trimmed", ()))
 
     def _message(self, event: Event, message: LLMMessage, blocks: list[Row]) -> list[Row]:
         """A message's row and those of its blocks, which are returned."""
@@ -260,6 +267,7 @@ class Recorder:
         row: Row = {
             "message_id": message_id,
             "parent_id": run.last_message,
+            "branch": run.row["branch"],
             "turn": event.metadata.get("step"),
             "index": number,
             "role": message.role,
@@ -268,8 +276,10 @@ class Recorder:
             "call_id": event.metadata.get("call_id"),
             "tokens_est": estimate_tokens(message),
             "pinned": message.pinned,
+            "trimmed": False,
         }
         self._add("messages", event, row)
+        message.recorded_as(message_id)
         run.last_message = message_id
         self._bytes += len(text)
         shared = {key: row[key] for key in _OF_MESSAGE} | {"tool_call_id": event.metadata.get("tool_call_id")}
@@ -300,8 +310,6 @@ class Recorder:
         for message in () if isinstance(event, kinds.Done) else event.messages:
             self._message(event, message, blocks_of(message))
         run.turn_over()
-        if run.row["parent_run_id"] is None:
-            self._last_message = run.last_message
         run.row.update(
             output=None if error else event.content,
             status=_status(event),
@@ -324,7 +332,7 @@ _NOTHING = LLMMessage("assistant")
 #: What a block has from its message.
 _OF_MESSAGE = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
 #: What is known of a run when it starts.
-_ORIGIN = ("parent_run_id", "agent", "source", "cell_id", "execution_count", "output_type")
+_ORIGIN = ("parent_run_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type")
 
 
 def _status(event: Event) -> str:
@@ -348,6 +356,7 @@ _HANDLERS: dict[str, Callable[[Recorder, Any, Any], None]] = {
     "tool_call": Recorder._tool_called,
     "tool_result": Recorder._tool_result,
     "retry": Recorder._retried,
+    "context": Recorder._shortened,
     "turn_done": Recorder._turn_done,
     "usage": Recorder._used,
     "done": Recorder._ended,

@@ -21,7 +21,8 @@ from nbagent.core.whole_files import replacing, replacing_folder
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace import journal
 from nbagent.trace.journal import FORMAT, check
-from nbagent.trace.rows import Row
+from nbagent.trace.rows import Columns, Row
+from nbagent.trace.table import by_column, count_of
 
 if TYPE_CHECKING:
     from nbagent.trace.frames import TraceFrame
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 #: "nbag", in the head of a SQLite file: https://www.sqlite.org/pragma.html#pragma_application_id
 APPLICATION_ID = int.from_bytes(b"nbag", "big")
 
-Tables = dict[str, list[Row]]
+Tables = dict[str, Columns]
 
 
 def save(frames: Mapping[str, TraceFrame], path: Path) -> None:
@@ -42,13 +43,15 @@ def save(frames: Mapping[str, TraceFrame], path: Path) -> None:
 
 
 def load(path: Path) -> Tables:
-    """The rows in a file. Raises ConfigurationError for what is no such file, or is of a newer version."""
+    """The tables in a file, by column. Raises ConfigurationError for what is no such file, or of a newer version."""
     _, read = _by_suffix(path)
     if not path.exists():
         raise ConfigurationError(f"no trace can be loaded from {str(path)!r}: there is no such file")
+    if path.is_file() and not path.stat().st_size:
+        raise ConfigurationError(f"{str(path)!r} is empty, which no saved trace is: trace.save(path) writes one")
     try:
         return read(path)
-    except (OSError, sqlite3.Error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, sqlite3.Error, ValueError, LookupError, TypeError, AttributeError) as error:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(f"{str(path)!r} is no saved trace: {error}") from None
@@ -77,19 +80,22 @@ def _plain(frame: TraceFrame) -> Iterator[tuple[Any, ...]]:
     return zip(*columns, strict=True)
 
 
-def _row(table: str, values: Mapping[str, Any]) -> Row:
-    """A stored row as the recorder keeps it: known columns, times in seconds, flags as flags."""
+def _columns(table: str, stored: Columns) -> Columns:
+    """Stored columns as the recorder keeps them: those that are known, times in seconds, flags as flags."""
     from nbagent.trace.frames import COLUMNS, FLAG, TIME
 
-    row: Row = {}
-    for name, dtype in COLUMNS[table].items():
-        value = values.get(name)
-        if value is not None and dtype == TIME:
-            value = (datetime.fromisoformat(value) if isinstance(value, str) else value).timestamp()
-        elif value is not None and dtype == FLAG:
-            value = bool(value)
-        row[name] = value
-    return row
+    forms: dict[Any, Callable[[Any], Any]] = {TIME: _seconds, FLAG: bool}
+    unknown = [None] * count_of(stored)
+    columns = {name: stored.get(name, unknown) for name in COLUMNS[table]}
+    for name, values in columns.items():
+        if form := forms.get(COLUMNS[table][name]):
+            columns[name] = [None if value is None else form(value) for value in values]
+    return columns
+
+
+def _seconds(when: Any) -> float:
+    """A time as a file has it, text or a number of microseconds."""
+    return float(datetime.fromisoformat(when).timestamp() if isinstance(when, str) else when / 1e6)
 
 
 # -- SQLite -----------------------------------------------------------------------------------------------------------
@@ -113,12 +119,16 @@ def _load_sqlite(path: Path) -> Tables:
     from nbagent.trace.recorder import TABLES
 
     with closing(sqlite3.connect(f"file:{path.resolve().as_posix()}?mode=ro", uri=True)) as database:
-        database.row_factory = sqlite3.Row
         (application,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()
         check(path, FORMAT if application == APPLICATION_ID else None, version)
-        stored = {table: database.execute(f'SELECT * FROM "{table}" ORDER BY rowid') for table in TABLES}  # noqa: S608
-        return {table: [_row(table, dict(row)) for row in rows] for table, rows in stored.items()}
+        tables: Tables = {}
+        for table in TABLES:
+            stored = database.execute(f'SELECT * FROM "{table}" ORDER BY rowid')  # noqa: S608  our own names
+            names = [name for name, *_ in stored.description]
+            values = list(zip(*stored, strict=True)) or [()] * len(names)
+            tables[table] = _columns(table, dict(zip(names, map(list, values), strict=True)))
+        return tables
 
 
 # -- Parquet ----------------------------------------------------------------------------------------------------------
@@ -137,14 +147,23 @@ def _save_parquet(frames: Mapping[str, TraceFrame], path: Path) -> None:
 def _load_parquet(path: Path) -> Tables:
     from nbagent.trace.recorder import TABLES
 
-    _, parquet = _pyarrow()
+    arrow, parquet = _pyarrow()
+    if not path.is_dir():
+        raise ConfigurationError(
+            f"{str(path)!r} is one file, and a trace in Parquet is a folder with a file for each table: load the "
+            "folder that trace.save(path) wrote, or read one table with pandas.read_parquet"
+        )
     tables: Tables = {}
     for table in TABLES:
         data = parquet.ParquetFile(path / f"{table}.parquet").read()
         about = data.schema.metadata or {}
         version = about.get(b"version", b"").decode()
         check(path, about.get(b"format", b"").decode(), int(version) if version.isdigit() else None)
-        tables[table] = [_row(table, row) for row in data.to_pylist()]
+        stored = {
+            name: column.cast("int64") if arrow.types.is_timestamp(column.type) else column
+            for name, column in zip(data.column_names, data.columns, strict=True)
+        }
+        tables[table] = _columns(table, {name: column.to_pylist() for name, column in stored.items()})
     return tables
 
 
@@ -182,27 +201,26 @@ def _load_jsonl(path: Path) -> Tables:
     """
     from nbagent.trace.recorder import TABLES
 
-    tables: Tables = {table: [] for table in TABLES}
+    tables: dict[str, list[Row]] = {table: [] for table in TABLES}
     places: dict[tuple[str, str | None, int], int] = {}
     with path.open("rb") as file:
-        for number, line in enumerate(file):
+        check(path, *journal.head(file.readline()))
+        for number, line in enumerate(file, 2):
             try:
                 data = json.loads(line)
             except ValueError:
                 if line.endswith(b"\n"):
-                    raise ConfigurationError(f"{str(path)!r} is no saved trace: line {number + 1} is no JSON") from None
+                    raise ConfigurationError(f"{str(path)!r} is no saved trace: line {number} is no JSON") from None
                 break
-            if number == 0:
-                check(path, data.get("format"), data.get("version"))
-            elif data["table"] in tables:
-                rows, row = tables[data["table"]], _row(data["table"], data["row"])
+            if data["table"] in tables:
+                rows, row = tables[data["table"]], data["row"]
                 place = (
                     len(rows)
                     if "n" not in data
-                    else places.setdefault((data["table"], row["session_id"], data["n"]), len(rows))
+                    else places.setdefault((data["table"], row.get("session_id"), data["n"]), len(rows))
                 )
                 rows[place : place + 1] = [row]
-    return tables
+    return {table: _columns(table, by_column(rows)) for table, rows in tables.items()}
 
 
 _FORMATS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from operator import itemgetter
@@ -39,17 +39,18 @@ class SpillFile:
 class Table:
     """Rows in the order in which they were added. It has no lock of its own.
 
-    >>> table = Table([{"name": "a"}, {"name": "b"}])
+    >>> table = Table()
+    >>> table.rows += [{"name": "a"}, {"name": "b"}]
     >>> table.settle(1)
     >>> [row["name"] for row in table.since(0)]
     ['a', 'b']
     """
 
-    def __init__(self, rows: Iterable[Row] = ()) -> None:
+    def __init__(self) -> None:
         #: How many rows change no more: they are columns.
         self.settled = 0
         #: The rows after those.
-        self.rows: list[Row] = list(rows)
+        self.rows: list[Row] = []
         #: The settled rows in parts, each with its length: those in the file, then those in memory.
         self._spilled: list[tuple[int, Callable[[], Columns]]] = []
         self._kept: list[tuple[int, Columns]] = []
@@ -60,10 +61,14 @@ class Table:
     def settle(self, count: int) -> None:
         """The first `count` rows change no more. Each costs less the more of them there are."""
         rows = self.rows[: count - self.settled]
-        if rows:
-            self._kept.append((len(rows), by_column(rows)))
-            del self.rows[: len(rows)]
-            self.settled += len(rows)
+        self.take(by_column(rows))
+        del self.rows[: len(rows)]
+
+    def take(self, columns: Columns) -> None:
+        """Settled rows, by column, behind those that are settled."""
+        if count := count_of(columns):
+            self._kept.append((count, columns))
+            self.settled += count
 
     def spill(self, file: SpillFile) -> Columns:
         """Move what is settled out of memory, and return it. Raises OSError, having changed nothing."""
@@ -107,6 +112,11 @@ def by_column(rows: Sequence[Row]) -> Columns:
         return {name: list(map(itemgetter(name), rows)) for name in names}
     except KeyError:
         return {name: [row.get(name) for row in rows] for name in names}
+
+
+def count_of(columns: Columns) -> int:
+    """How many rows they are."""
+    return len(next(iter(columns.values()), ()))
 
 
 def _joined(parts: Sequence[tuple[int, Columns]]) -> Columns:

@@ -22,17 +22,33 @@ class TraceTables(Recorder):
 
     @property
     def runs(self) -> TraceFrame:
-        """One row per question asked."""
+        """One row per question asked.
+
+        `branch` is the `run_id` of the run that began this line of the conversation. A run goes on with the branch of
+        the one before it; the first one of an agent begins one, and so does the first one after `fork`, `undo`, an
+        edit, `clear_history`, and a history that was replaced. `parent_id` of its first message says where it left
+        another branch.
+        """
         return self._frame("runs")
 
     @property
     def calls(self) -> TraceFrame:
-        """One row per model request."""
+        """One row per model request.
+
+        `span_id` and `parent_span_id` are those of OpenTelemetry, in hex, as a tracing backend has them: of the spans
+        `chat` and `invoke_agent`. They are NA where no span was sampled: see `to_otel`.
+        """
         return self._frame("calls")
 
     @property
     def messages(self) -> TraceFrame:
-        """One row per message that entered the conversation."""
+        """One row per message that entered the conversation.
+
+        `parent_id` is the `message_id` of the message before it: after a fork in the trace of the origin, NA where no
+        trace recorded that one, as in a conversation that was loaded. `branch` is that of its run. `trimmed` says
+        whether limits of the `ContextManager` have since taken it out of the history, so that later requests are
+        without it.
+        """
         return self._frame("messages")
 
     @property
@@ -114,7 +130,10 @@ class TraceTables(Recorder):
             if len(made) < table.settled:
                 parts = [frames.from_columns(name, columns) for columns in table.parts(len(made))]
                 made = self._frames[name] = frames.joined([made, *parts])
-            return frames.joined([made, frames.build(name, table.rows)])
+            whole = frames.joined([made, frames.build(name, table.rows)])
+            if name == "messages" and self._trimmed:
+                whole["trimmed"] |= whole["message_id"].isin(self._trimmed)
+            return whole
 
     def _spill(self) -> None:
         """What was looked at is let go too."""

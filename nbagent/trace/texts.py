@@ -9,7 +9,7 @@ from nbagent.core.render import duration
 from nbagent.errors import ConfigurationError
 from nbagent.trace import timeline
 from nbagent.trace.overview import overview
-from nbagent.trace.plots import by_run, shortened
+from nbagent.trace.plots import NOTHING, by_run, shortened
 from nbagent.trace.rows import Row
 from nbagent.trace.stats import seconds_of, tool_stats
 from nbagent.trace.transcript import TraceTranscript
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 #: Characters for the time of a timeline.
 WIDTH = 60
 _SIGNS = {"waiting": "·", "thinking": "░", "model": "█", "tool": "█", "approval": "?", "error": "×"}
-_NOTHING = "Nothing yet."
 
 Rows = Mapping[str, list[Row]]
 
@@ -41,7 +40,7 @@ def _timeline(rows: Rows) -> str:
 
     found, apart = timeline.laid_out(*(frames.build(name, rows[name]) for name in ("calls", "tool_calls")))
     if not found:
-        return _NOTHING
+        return NOTHING
     lanes = timeline.taken(found)
     end = max(until for _, until in lanes.values()) or 1.0
     bars = {lane: [" "] * WIDTH for lane in lanes}
@@ -67,7 +66,7 @@ def _usage(rows: Rows) -> str:
         "input": _counts(sums["input_tokens"]),
         "from the cache": _counts(sums["cache_read_tokens"]),
         "output": _counts(sums["output_tokens"]),
-        "cost": ("-" if cost != cost else f"${cost:.4f}" for cost in sums["cost_usd"].astype(float)),
+        "cost": ("-" if cost != cost else f"${cost:.4f}" if cost else "$0" for cost in sums["cost_usd"].astype(float)),
     }
     return _aligned(columns)
 
@@ -102,7 +101,7 @@ def _aligned(columns: Mapping[str, Iterable[str]]) -> str:
     """Columns of texts under their names: the first to the left, all others to the right."""
     filled = [[name, *values] for name, values in columns.items()]
     if len(filled[0]) == 1:
-        return _NOTHING
+        return NOTHING
     widths = [max(map(len, column)) for column in filled]
     lines = []
     for first, *others in zip(*filled, strict=True):

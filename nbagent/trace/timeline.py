@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render import duration
-from nbagent.trace.plots import COLOURS, name_colours, new_axes, shortened, tidy
+from nbagent.trace.plots import COLOURS, name_colours, new_axes, say_nothing, shortened, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,9 +39,9 @@ class Span:
 def spans(calls: pd.DataFrame, tools: pd.DataFrame) -> list[Span]:
     """What happened, by time: each model call and each tool call on a lane of its own.
 
-    From the request to the first token is `waiting`, then the model may be `thinking`, where that is known. The time
-    between two runs, in which nothing happened, is left out, and so is what has no end. A replayed call takes its time
-    of the recording, and what really followed at once comes after it.
+    From the request to the first token is `waiting`, the pauses before it was sent again included; then the model may
+    be `thinking`, where that is known. The time between two runs, in which nothing happened, is left out, and so is
+    what has no end. A replayed call takes its time of the recording, and what really followed at once comes after it.
     """
     ended = [table[table["started"].notna() & table["duration_s"].notna()] for table in (calls, tools)]
     steps: list[Any] = [row for table in ended for row in table.to_dict("records")]
@@ -72,8 +72,9 @@ def _of(row: dict[str, Any], lane: int, start: float, seconds: float) -> list[Sp
         return _of_tool(row, lane, start, seconds)
     kind = "error" if isinstance(row["error_type"], str) else "model"
     spans, left = [], seconds
-    for part, column in (("waiting", "ttft_s"), ("thinking", "thinking_s")):
-        if took := min(left, max(0.0, float(row[column]) if _is(row[column]) else 0.0)):
+    for part, columns in (("waiting", ("retry_wait_s", "ttft_s")), ("thinking", ("thinking_s",))):
+        known = [float(row[column]) for column in columns if _is(row[column])]
+        if took := min(left, max(0.0, sum(known))):
             spans.append(Span(lane, part, start + seconds - left, took, str(row["model"])))
             left -= took
     return [*spans, Span(lane, kind, start + seconds - left, left, str(row["model"]))]
@@ -149,4 +150,6 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
     tidy(ax, "left")
     if found:
         name_colours(ax, 6, inside=given)
+    else:
+        say_nothing(ax)
     return ax

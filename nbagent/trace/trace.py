@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,8 @@ from nbagent.trace import http_log
 from nbagent.trace.journal import Journal
 from nbagent.trace.overview import as_html, overview
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
-from nbagent.trace.rows import as_json
-from nbagent.trace.table import Table
+from nbagent.trace.rows import Columns, as_json
+from nbagent.trace.table import by_column, count_of
 from nbagent.trace.tables import TraceTables, no_run
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Trace(TraceTables):
     def args(self, tool: str) -> pd.DataFrame:
         """The arguments of each call of one tool, a column for each argument; the index is that of `tool_calls`.
 
-        >>> trace.tool_calls.join(trace.args("mean_by"), rsuffix="_arg")    # doctest: +SKIP
+        >>> trace.tool_calls.join(trace.args("mean_by").add_prefix("arg_"))     # doctest: +SKIP
         """
         from nbagent.trace import spread
 
@@ -99,11 +100,15 @@ class Trace(TraceTables):
 
         >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
-        from nbagent.trace.diff import diff
+        from nbagent.trace.diff import diff, with_system
 
         if run_a is None or run_b is None:  # which elsewhere means all runs
             raise no_run(None)
-        return diff(self._rows_of(run_a), self._rows_of(run_b))
+        runs = self._rows_of(run_a), self._rows_of(run_b)
+        told = [row for row in self.rows("messages") if row["role"] == "system"]
+        for rows in runs:
+            rows["messages"] = with_system(rows["messages"], told)
+        return diff(*runs)
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw when each model call and tool ran and how long it took; tools that ran side by side overlap.
@@ -186,7 +191,8 @@ class Trace(TraceTables):
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
         """Append to a `.jsonl` file from now on: what is there already, and what is new after each turn.
 
-        It can be read while it grows. A run that crashes is in it up to its last turn. None ends it.
+        It can be read while it grows, and from the first moment, when it is an empty trace. A run that crashes is in it
+        up to its last turn. A file that holds something else is left alone, with a ConfigurationError. None ends it.
 
         >>> agent.trace.stream_to("monday.jsonl")                           # doctest: +SKIP
         """
@@ -244,12 +250,14 @@ class Trace(TraceTables):
         last = {row["run_id"]: number for number, trace in enumerate(every) for row in trace.rows("runs")}
         made = cls._of(
             {
-                name: [
-                    row
-                    for number, trace in enumerate(every)
-                    for row in trace.rows(name)
-                    if last.get(row["run_id"], number) == number
-                ]
+                name: by_column(
+                    [
+                        row
+                        for number, trace in enumerate(every)
+                        for row in trace.rows(name)
+                        if last.get(row["run_id"], number) == number
+                    ]
+                )
                 for name in TABLES
             }
         )
@@ -258,15 +266,16 @@ class Trace(TraceTables):
         return made
 
     @classmethod
-    def _of(cls, rows: dict[str, list[dict[str, Any]]]) -> Trace:
+    def _of(cls, tables: dict[str, Columns]) -> Trace:
         trace = cls()
         for name, column in (("events", "event_id"), ("messages", "index")):
-            for number, row in enumerate(rows[name]):
-                row[column] = number
-        for name, table_rows in rows.items():
-            table = trace._tables[name] = Table(table_rows)
-            table.settle(len(table))
-        trace._last_message = rows["messages"][-1]["message_id"] if rows["messages"] else None
+            tables[name][column] = list(range(count_of(tables[name])))
+        for name, columns in tables.items():
+            trace._tables[name].take(columns)
+        events = tables["events"]
+        for kind, data in zip(events.get("type", ()), events.get("data", ()), strict=True):
+            if kind == "context":
+                trace._trimmed.update(json.loads(data).get("trimmed", ()))
         return trace
 
     def curl(self, index: int = -1) -> str:

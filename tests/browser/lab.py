@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from playwright.sync_api import Page, Playwright, sync_playwright
+from playwright.sync_api import BrowserContext, Page, Playwright, expect, sync_playwright
 
 TOKEN = "tests-only"
+#: How long anything may take: generous, for busy machines.
+PATIENCE_S = 180
+expect.set_options(timeout=PATIENCE_S * 1000)
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -41,13 +44,18 @@ def playwright() -> Playwright:
     return started
 
 
+#: The extension, with patience where the buttons of a question come late.
+LOAD = f"""%load_ext nbagent
+import nbagent.notebook.approval
+nbagent.notebook.approval.SHOWN_WITHIN_S = {PATIENCE_S}
+"""
 #: The beginning of a notebook: the extension, what most cells need, and a tool.
-BEGIN = '''%load_ext nbagent
+BEGIN = f'''{LOAD}
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, tool
 @tool
 def mean_by(column: str, group: str) -> dict:
     """Mean of a column for each value of a group."""
-    return {"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}
+    return {{"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}}
 '''
 
 
@@ -83,18 +91,18 @@ class Lab:
         self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)
         self.url = self._address()
         self._browser = playwright().chromium.launch(executable_path=chromium(), args=FLAGS)
-        self._context = self._browser.new_context(viewport={"width": 1280, "height": 1200})
+        self._context = self._new_context(width=1280)
         self._page: Page | None = None
         return self
 
     def __exit__(self, *_: object) -> None:
         self._browser.close()
         self._server.terminate()
-        self._server.wait(timeout=30)
+        self._server.wait(timeout=PATIENCE_S)
         self._log.close()
 
     def _address(self) -> str:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             for file in self._runtime.glob("jpserver-*.json"):
                 try:
@@ -103,6 +111,11 @@ class Lab:
                     continue  # still being written
             time.sleep(0.1)
         raise TimeoutError((self.folder / ".lab.log").read_text())
+
+    def _new_context(self, width: int = 1100, offline: bool = False) -> BrowserContext:
+        context = self._browser.new_context(viewport={"width": width, "height": 1200}, offline=offline)
+        context.set_default_timeout(PATIENCE_S * 1000)
+        return context
 
     def write(self, name: str, cells: list[str]) -> None:
         """A new notebook of these code cells."""
@@ -121,18 +134,17 @@ class Lab:
 
     def blank(self) -> Page:
         """An empty page, in a context of its own."""
-        return self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
+        return self._new_context().new_page()
 
     def visit(self, path: str, options: str = "") -> Page:
         """A page of this server."""
-        page = self._browser.new_context(viewport={"width": 1100, "height": 1200}).new_page()
+        page = self._new_context().new_page()
         page.goto(f"{self.url}{path}?token={TOKEN}{options}")
         return page
 
     def visit_file(self, path: Path) -> Page:
         """A page that is a file, without any network."""
-        context = self._browser.new_context(viewport={"width": 1100, "height": 1200}, offline=True)
-        page = context.new_page()
+        page = self._new_context(offline=True).new_page()
         page.goto(path.as_uri(), wait_until="domcontentloaded")
         return page
 
@@ -166,7 +178,7 @@ class Lab:
     @staticmethod
     def wait_for_kernel(page: Page) -> None:
         """Until the page's notebook is there and can be run."""
-        page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
+        page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
         page.wait_for_function(
             "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
         )

@@ -31,13 +31,14 @@ agent.provider = ScriptedProvider(turns, delay=0.02, model="claude-sonnet-5")'''
 #: Notes how long the first answer was at each change of the page.
 WATCH = """() => {
     window.sizes = new Set();
-    const note = () => window.sizes.add(document.querySelector('.jp-OutputArea-output .nbagent')?.innerText.length);
+    const note = () => window.sizes.add(document.querySelector('.jp-Cell-outputArea:has(.nbagent)')?.innerText.length);
     new MutationObserver(note).observe(document.body, {childList: true, subtree: true});
 }"""
 
 
 def outputs(page):
-    return page.locator(".jp-OutputArea-output .nbagent")
+    """All that stands below each cell that asks."""
+    return page.locator(".jp-Cell-outputArea:has(.nbagent)")
 
 
 def test_run_all_streams_each_answer_into_its_cell(lab):
@@ -53,8 +54,8 @@ def test_run_all_streams_each_answer_into_its_cell(lab):
     page.on("request", lambda request: requests.append(request.url))
     page.evaluate(WATCH)
     lab.command(page, "notebook:run-all-cells")
-    page.wait_for_selector(".nbagent details", timeout=30_000)
-    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 4", timeout=30_000)
+    page.wait_for_selector(".nbagent details")
+    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 4")
     assert page.evaluate("window.sizes.size") > 3  # it came bit by bit
     first = outputs(page).nth(0)
     assert first.locator("details").count() == 3  # thinking, two calls
@@ -69,15 +70,37 @@ def test_run_all_streams_each_answer_into_its_cell(lab):
     assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
 
 
+LONG = """
+calls = [FunctionCall("mean_by", {"column": "mass", "group": group}, group) for group in ("year", "island")]
+first = LLMResponse("", calls, "tool_calls", {"thinking": "By year, by island."})
+agent.provider = ScriptedProvider([first, "More of it, and *more*.\\n\\n" * 60], delay=0.02)"""
+
+
+def test_what_the_reader_unfolds_stays_open_while_the_answer_streams(lab, picture):
+    page = lab.open("unfolded.ipynb", [SETUP + LONG, "%%agent\nHow?"])
+    lab.command(page, "notebook:run-all-cells")
+    page.wait_for_function("document.body.innerText.includes('More of it')", timeout=30_000)
+    shown = outputs(page).nth(0)
+    for place in (0, 2):
+        shown.locator("summary").nth(place).click()
+    seen = len(shown.inner_text())
+    page.wait_for_function("seen => document.body.innerText.length > seen + 500", arg=seen)
+    assert page.locator(".nbagent-foot").count() == 0, "it still streams"
+    page.wait_for_selector(".nbagent-foot", timeout=30_000)
+    assert shown.locator("details").evaluate_all("all => all.map(each => each.open)") == [True, False, True]
+    assert "By year, by island." in shown.locator("details[open]").nth(0).inner_text()
+    picture(shown, "unfolded")
+
+
 def test_stop_button(lab):
     page = lab.open(
         "stop.ipynb",
         [SETUP + "\nagent.provider = ScriptedProvider(['word ' * 5000], delay=0.05)", "%%agent\ngo", "print('next')"],
     )
     lab.command(page, "notebook:run-all-cells")
-    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('word word')", timeout=30_000)
+    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('word word')")
     lab.command(page, "notebook:interrupt-kernel")
-    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('Interrupted.')", timeout=10_000)
+    outputs(page).nth(0).get_by_text("Interrupted.").wait_for()
     assert "word word" in outputs(page).nth(0).inner_text()
 
 
@@ -95,17 +118,21 @@ LAST = "print(wiped, agent.trace.tool_calls['approval'].tolist())"
 def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab, picture):
     page = lab.open("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "%%agent\nAgain", LAST])
     lab.command(page, "notebook:run-all-cells")
-    page.get_by_role("button", name="Edit", exact=True).click(timeout=30_000)
+    page.get_by_role("button", name="Edit", exact=True).click()
+    assert outputs(page).nth(0).locator(".nbagent-side").inner_text() == "waiting for you…"
     picture(page, "approval")
     page.locator(".nbagent-ask textarea").fill('{"table": "cities", "rows": 2}')
     page.get_by_role("button", name="Approve", exact=True).click()
-    page.wait_for_function("document.body.innerText.includes('approved as edited: wipe(')", timeout=30_000)
-    page.get_by_role("button", name="Deny", exact=True).press("Enter", timeout=30_000)
-    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)] ['edited', 'denied']\")", timeout=30_000)
+    page.wait_for_function("document.body.innerText.includes('approved as edited: wipe(')")
+    page.get_by_role("button", name="Deny", exact=True).press("Enter")
+    page.wait_for_function("document.body.innerText.includes(\"[('cities', 2)] ['edited', 'denied']\")")
     assert page.locator(".nbagent-ask").count() == 0
     said = " ".join(page.locator(".jp-OutputArea-output").all_inner_texts())
     assert 'approved as edited: wipe(table="cities", rows=2)' in said
     assert 'denied: wipe(table="cities", rows=3)' in said
+    first = outputs(page).nth(0).inner_text()
+    order = [first.index(text) for text in ("✓", "approved as edited", "Done.", "scripted")]
+    assert order == sorted(order), "call, question and answer stand in the order in which they came"
 
 
 FORMS = """
@@ -117,8 +144,8 @@ def test_an_answer_as_data_and_as_code_in_a_cell_below(lab, picture):
     cells = [SETUP + FORMS, "%%agent --as df -o counts\nHow many?", "%%agent --as code\nSum them up", "'last'"]
     page = lab.open("forms.ipynb", cells)
     lab.command(page, "notebook:run-all-cells")
-    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 2", timeout=30_000)
-    page.wait_for_function("document.querySelectorAll('.jp-CodeCell').length == 5", timeout=10_000)
+    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 2")
+    page.wait_for_function("document.querySelectorAll('.jp-CodeCell').length == 5")
     assert "1230" in page.locator(".jp-OutputArea-executeResult .dataframe").inner_text()
     assert outputs(page).nth(0).locator("details:not([open]) table").count() == 1, "its text is folded away"
     assert outputs(page).nth(1).locator(".nbagent-string").inner_text() == "'n'"

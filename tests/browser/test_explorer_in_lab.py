@@ -40,17 +40,17 @@ def opened(lab, name, theme):
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     lab.command(page, "notebook:run-all-cells")
-    page.wait_for_selector(".nbagent-explore tbody tr", timeout=60_000)
+    page.wait_for_selector(".nbagent-explore tbody tr")
     return page, requests
 
 
 def until_rows(page, number):
     rows = page.locator(".nbagent-explore tbody tr:not(:has(.dt-empty))")
-    expect(rows).to_have_count(number, timeout=30_000)
+    expect(rows).to_have_count(number)
 
 
 def until_detail(page, text):
-    expect(page.locator(".nbagent-detail")).to_contain_text(text, timeout=30_000)
+    expect(page.locator(".nbagent-detail")).to_contain_text(text)
 
 
 def see_run(page, picture, name):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from hostile import FOUND, HOST, LONG, MATH, PAYLOADS, naive
+from lab import LOAD, PATIENCE_S
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +43,7 @@ def test_shown_carelessly_each_of_them_works(lab):
     page.goto("http://careless.example/")
     watch = Watch(page)
     page.evaluate(FRAMES, [naive(payload.text) for payload in PAYLOADS])
-    harmless, deadline = PAYLOADS, time.monotonic() + 30
+    harmless, deadline = PAYLOADS, time.monotonic() + PATIENCE_S
     while harmless and time.monotonic() < deadline:
         page.wait_for_timeout(200)
         works = effects(page, watch)
@@ -63,8 +64,9 @@ def effects(page, watch):
     return works
 
 
-SETUP = '''%load_ext nbagent
-import json, pathlib
+SETUP = (
+    LOAD
+    + '''import json, pathlib
 from IPython.display import HTML, display
 from nbagent import Agent, ChatPanel, FunctionCall, LLMResponse, ScriptedProvider, live, tool
 texts, math, long = json.loads(pathlib.Path("texts.json").read_text())
@@ -92,6 +94,7 @@ long_calls = [FunctionCall("echo", {"text": text}, f"long{i}") for i, text in en
 long_talk = LLMResponse(long[0], long_calls, "tool_calls", {"thinking": long[0]})
 endless = Agent(ScriptedProvider([long_talk, long[0], RuntimeError(long[0])]), tools=live)
 '''
+)
 CELLS = {
     "setup": SETUP,
     "formulas": "%%agent formulas\nhow much is it?",
@@ -107,6 +110,7 @@ CELLS = {
     "long": "%%agent endless\nsay much",
     "long error": "%%agent endless\nsay more",
     "raw formulas": "HTML('<br>'.join(math))",
+    "formulas panel": "ChatPanel(formulas)",
 }
 #: What we show: outputs and panels, tables of traces; and errors, of which Lab makes links itself.
 OURS = ".nbagent, .jp-OutputArea-output table.mathjax_ignore"
@@ -125,7 +129,7 @@ def start(page, name, then=""):
 
 
 def deny(page, unfold=False):
-    page.get_by_role("button", name="Deny", exact=True).first.wait_for(timeout=30_000)
+    page.get_by_role("button", name="Deny", exact=True).first.wait_for()
     if unfold:
         page.get_by_role("button", name="Edit", exact=True).first.click()
     assert_harmless(page)
@@ -146,7 +150,7 @@ def until_text(page, text):
 
 
 def say_in_panel(page, text):
-    box = page.locator(".nbagent-input textarea")
+    box = page.locator(".nbagent-input textarea").first
     box.press_sequentially(text, delay=20)
     box.press("Enter")
 
@@ -165,12 +169,14 @@ def notebook(lab):
 def test_formulas_make_no_links_and_no_definitions(notebook):
     page, watch = notebook
     run(page, "formulas")
+    run(page, "formulas panel")
+    page.locator(".nbagent-panel mjx-container").nth(1).wait_for(state="attached")
     run(page, "raw formulas")
     careless = page.locator(".jp-OutputArea-output mjx-container:not(.nbagent *)")
     careless.nth(5).wait_for()
     assert careless.locator("a").count() == 1
-    assert page.locator(".nbagent mjx-container").count() == 1  # that of x²
-    assert page.locator(".nbagent p").count() == 1 + len(MATH)
+    assert page.locator(".nbagent mjx-container").count() == 4  # x², and a formula that is none: in the cell, the panel
+    assert page.locator(".nbagent p").count() == 2 * (1 + len(MATH))
     assert_harmless(page)
     assert watch.foreign == []
 
@@ -191,7 +197,7 @@ def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
     page.get_by_role("tab", name="Trace").first.click()
     until_text(page, "agent.trace.tool_calls")
     page.get_by_role("tab", name="Setup").first.click()
-    other = page.get_by_placeholder("vendor:model")
+    other = page.get_by_placeholder("vendor:model").first
     other.fill("<img src=x onerror=hit(-2)>:m")
     other.press("Enter")
     until_text(page, "Unknown provider")
@@ -213,7 +219,7 @@ def test_a_million_brackets_are_shown_soon(notebook):
     begun = time.perf_counter()
     run(page, "long")
     run(page, "long error")
-    assert time.perf_counter() - begun < 30  # seconds; it takes two
+    assert time.perf_counter() - begun < PATIENCE_S  # it takes two
     assert len(page.locator(".nbagent > pre").last.inner_text()) == len(LONG[0])
     assert "[[[[" in page.locator(ERRORS).last.inner_text()
     assert_harmless(page)

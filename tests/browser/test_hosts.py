@@ -5,23 +5,32 @@ import os
 
 import nbformat
 import pytest
+from lab import LOAD
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
 pytestmark = pytest.mark.browser
 
-SETUP = """%load_ext nbagent
-from nbagent import Agent, ChatPanel, FunctionCall, ScriptedProvider, live, tool
+SETUP = (
+    LOAD
+    + """from nbagent import Agent, ChatPanel, FunctionCall, ScriptedProvider, live, tool
 ran = []
 @tool(approve=True)
 def wipe(table: str) -> str:
     ran.append(table)
     return "gone"
 def made(answer="**Gentoo** are heaviest. "):
-    turns = [FunctionCall("wipe", {"table": "cities"}, "a"), answer * 20, "slow " * 500]
+    turns = [FunctionCall("wipe", {"table": "cities"}, "a"), answer * 20, "slow " * 5000]
     return Agent(ScriptedProvider(turns, delay=0.02), tools=live)
 agent, endless, other = made(), made("slow " * 500), made()"""
+)
 ASKS = "() => document.querySelector('.nbagent-panel').innerText.includes('asks to run')"
+#: Notes whether an answer was seen before its end.
+WATCH = """() => {
+    const text = () => document.querySelector('.jp-Cell-outputArea:has(.nbagent)')?.innerText;
+    const note = () => window.streamed ||= text()?.includes('heaviest') && !document.querySelector('.nbagent-foot');
+    new MutationObserver(note).observe(document.body, {childList: true, subtree: true});
+}"""
 ANSWERED = "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 1"
 
 
@@ -35,12 +44,12 @@ def only_the_shared_page(lab):
 def asks_in_panel(page):
     """A question in the panel, whose tool is approved there."""
     box = page.locator(".nbagent-input textarea").first
-    box.wait_for(timeout=60_000)
+    box.wait_for()
     box.press_sequentially("wipe it", delay=20)
     box.press("Enter")
-    page.wait_for_function(ASKS, timeout=30_000)
+    page.wait_for_function(ASKS)
     page.locator(".nbagent-panel button", has_text="Approve").first.click()
-    page.wait_for_function(ANSWERED, timeout=30_000)
+    page.wait_for_function(ANSWERED)
 
 
 @pytest.mark.parametrize("path", ["lab/tree", "notebooks"], ids=["JupyterLab 4", "Notebook 7"])
@@ -49,15 +58,15 @@ def test_a_notebook(lab, path):
     lab.write(name, [SETUP, "%%agent\nwipe it", "ChatPanel(other)", "%%agent endless -t wipe\ngo"])
     page = lab.visit(f"{path}/{name}", "&reset")
     lab.wait_for_kernel(page)
+    page.evaluate(WATCH)
     lab.command(page, "notebook:run-all-cells")
-    page.locator(".nbagent-ask button", has_text="Approve").first.click(timeout=60_000)
-    streams = "() => document.querySelector('.nbagent:not(.nbagent-ask)').innerText.includes('heaviest')"
-    page.wait_for_function(f"({streams})() && !document.querySelector('.nbagent-foot')", timeout=30_000)
-    page.wait_for_selector(".nbagent-foot", timeout=30_000)
-    page.locator(".nbagent-ask button", has_text="Deny").first.click(timeout=30_000)
-    page.wait_for_function("() => document.body.innerText.includes('slow slow')", timeout=30_000)
+    page.locator(".nbagent-ask button", has_text="Approve").first.click()
+    page.wait_for_function("window.streamed")
+    page.wait_for_selector(".nbagent-foot")
+    page.locator(".nbagent-ask button", has_text="Deny").first.click()
+    page.wait_for_function("() => document.body.innerText.includes('slow slow')")
     lab.command(page, "kernelmenu:interrupt")
-    page.wait_for_function("() => document.body.innerText.includes('Interrupted.')", timeout=30_000)
+    page.wait_for_function("() => document.body.innerText.includes('Interrupted.')")
     asks_in_panel(page)
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
     cells = nbformat.read(lab.folder / name, 4).cells
@@ -73,9 +82,9 @@ def test_voila(lab):
     asks_in_panel(page)
     page.locator(".nbagent-input textarea").first.fill("go on")
     page.locator(".nbagent-panel button", has_text="Send").click()
-    page.wait_for_function("() => document.body.innerText.includes('slow slow')", timeout=30_000)
+    page.wait_for_function("() => document.body.innerText.includes('slow slow')")
     page.locator(".nbagent-panel button", has_text="Stop").click()
-    page.wait_for_function("() => document.body.innerText.includes('Interrupted.')", timeout=30_000)
+    page.wait_for_function("() => document.body.innerText.includes('Interrupted.')")
     cell = page.locator(".nbagent").first.inner_text()
     assert "denied" in cell, "nobody can answer a cell there"
     assert "Gentoo are heaviest." in cell

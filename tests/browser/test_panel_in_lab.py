@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
+CODE = 'clean = penguins.dropna(subset=["sex"])\nclean.shape'
 SETUP = '''%load_ext nbagent
 from nbagent import Agent, ChatPanel, FunctionCall, Limits, LLMResponse, ScriptedProvider, live, tool
 @tool
@@ -24,12 +25,16 @@ def script(*turns, delay=0.01):
     return Agent(provider, tools=live, limits=Limits(max_total_tokens=5_000))
 '''
 
+#: What stands before widgets that have lost their kernel.
+SIGNS = """all => all.filter(each => each.matches(".jupyter-widgets-disconnected"))
+    .map(each => getComputedStyle(each, "::before")).map(sign => sign.display == "none" ? "none" : sign.content)"""
+
 
 def opened(lab, name, *cells, **options):
     page = lab.open(name, [SETUP, *cells], **options)
     lab.command(page, "notebook:run-all-cells")
     hint = "Enter breaks the line" if "blocked" in options else "Shift-Enter"  # with the script, or without it
-    page.get_by_placeholder(hint).first.wait_for(timeout=60_000)
+    page.get_by_placeholder(hint).first.wait_for()
     return page
 
 
@@ -41,7 +46,7 @@ def asks(page, text):
 
 
 def until(page, condition, *arguments):
-    page.wait_for_function(condition, arg=list(arguments), timeout=30_000)
+    page.wait_for_function(condition, arg=list(arguments))
 
 
 def until_text(page, text):
@@ -83,7 +88,8 @@ def test_by_keyboard_and_by_ear(lab):
         page.keyboard.press("Shift+Tab")
         expect(panel.get_by_role("button", name=name)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(panel.get_by_role("textbox", name="Arguments, as JSON")).to_be_focused()
+    expect(panel.get_by_role("textbox", name="code")).to_have_value(CODE)
+    expect(panel.get_by_role("textbox", name="code")).to_be_focused()
     page.keyboard.press("Tab")
     expect(panel.get_by_role("button", name="Approve")).to_be_focused()
     page.keyboard.press("Enter")
@@ -217,7 +223,7 @@ def test_deny_in_the_panel_and_ask_from_a_cell(lab):
 
 
 def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
-    code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer')\nChatPanel(agent)"
+    code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer', delay=0.03)\nChatPanel(agent)"
     page = opened(lab, "reload.ipynb", code)
     asks(page, "one")
     until_text(page, "first answer")
@@ -231,7 +237,7 @@ def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
     asks(page, "two")
     until_text(page, "word word")
     page.reload()
-    page.locator(".nbagent-input textarea").first.wait_for(timeout=60_000)
+    page.locator(".nbagent-input textarea").first.wait_for()
     until_text(page, "first answer")
     length = page.evaluate("document.querySelector('.nbagent-log').innerText.length")
     until(page, "([n]) => document.querySelector('.nbagent-log').innerText.length > n", length)  # it goes on
@@ -240,3 +246,9 @@ def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
     asks(page, "three")
     until_text(page, "last answer")
     assert "from a cell" in page.locator(".jp-Cell").last.inner_text()
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    until(page, "() => document.querySelector('.nbagent-panel.jupyter-widgets-disconnected')")
+    signs = page.locator(".nbagent-panel, .nbagent-panel *").evaluate_all(SIGNS)
+    assert [sign.strip('"') for sign in signs if sign != "none"] == [
+        "Its kernel has ended or was restarted. Run the cell again."
+    ]

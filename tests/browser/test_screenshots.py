@@ -108,7 +108,7 @@ def test_a_conversation(lab, picture, theme):
     page = lab.open(f"talk-{name}.ipynb", [SETUP + SCRIPT, question, "ChatPanel(agent, height='430px')"], theme)
     lab.command(page, "notebook:run-all-cells")
     panel = page.locator(".nbagent-panel")
-    panel.get_by_placeholder("Shift-Enter").wait_for(timeout=60_000)
+    panel.get_by_placeholder("Shift-Enter").wait_for()
     cell = page.locator(".jp-Cell").nth(1)
     assert cell.locator("details").count() == 3  # thinking, two calls
     assert cell.locator("details[open]").count() == 0

@@ -63,7 +63,7 @@ async def test_on_a_loop_of_the_main_thread_the_call_runs_right_there():
 def test_without_anybody_waiting_it_says_so():
     future = asyncio.run_coroutine_threadsafe(call_on_main(lambda: 1), background_loop())
     with pytest.raises(RuntimeError, match="nobody serves the main thread"):
-        future.result(5)
+        future.result(60)
 
 
 @pytest.fixture
@@ -113,4 +113,4 @@ async def test_a_cancelled_waiter_does_not_block_the_queue():
     with pytest.raises(asyncio.CancelledError):
         await waiting
     queue.leave()
-    await asyncio.wait_for(queue.enter(), 5)
+    await asyncio.wait_for(queue.enter(), 60)

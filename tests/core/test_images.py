@@ -77,8 +77,10 @@ def test_paths_are_read_and_strings_are_texts(tmp_path):
 
 
 def test_figures_axes_and_pil_images():
-    assert opened(image_part(figure())).size == (400, 300)
-    assert opened(image_part(figure().axes[0])).size == (400, 300)
+    width, height = opened(image_part(figure())).size
+    assert 300 < width < 400  # its wide margins are cut off, as notebooks do
+    assert 200 < height < 300
+    assert opened(image_part(figure().axes[0])).size == (width, height)
     assert opened(image_part(picture())).size == (30, 20)
     assert opened(image_part(picture(4000, 1000, "CMYK"))).size == (1568, 392)
 
@@ -170,7 +172,7 @@ def test_what_a_user_may_say_with_images():
     assert as_messages([]) == []
 
 
-@pytest.mark.parametrize("value", [5, {1, 2}, [LLMMessage("user", "a"), "b"], [["nested"]]])
+@pytest.mark.parametrize("value", [5, {1, 2}, [["nested"]]])
 def test_what_a_user_may_not_say(value):
     with pytest.raises(ConfigurationError, match="can't hold"):
         as_messages(value)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from nbagent import FunctionCall, LLMMessage, Usage
+from nbagent import AgentResult, FunctionCall, LLMMessage, Usage
 from nbagent.core.messages import as_messages, parse_arguments
 
 
@@ -70,3 +70,24 @@ def test_what_a_user_may_say():
     assert as_messages("hi") == [LLMMessage("user", "hi")]
     assert as_messages([{"role": "user", "content": "hi"}]) == [LLMMessage("user", "hi")]
     assert as_messages([{"type": "text", "text": "hi"}])[0].text == "hi"
+
+
+def test_a_result_is_shown_in_short():
+    calls = [{"name": "f", "result": "x" * 20_000}]
+    result = AgentResult("It is *sunny*.\x1b[2J", calls, usage=Usage(1200, 62), cost=0.0012)
+    assert repr(result) == r"<AgentResult ok: 'It is *sunny*.\x1b[2J', 1 tool call, 1,262 tokens, $0.0012>"
+    limited = AgentResult("long " * 1000, status="limit", limit_reason="tokens")
+    assert repr(limited).startswith("<AgentResult limit (tokens): 'long long")
+    assert len(repr(limited)) < 400
+    assert str(limited) == "long " * 1000
+
+
+def test_a_message_is_shown_in_short():
+    assert repr(LLMMessage("user", "Hello")) == "LLMMessage('user', 'Hello')"
+    calls = [FunctionCall("f", {"a": 1}, "c1")]
+    assert repr(LLMMessage("assistant", "", tool_calls=calls)) == f"LLMMessage('assistant', '', tool_calls={calls!r})"
+    drawn = LLMMessage("tool", [{"type": "image", "media_type": "image/png", "data": "eA==" * 10_000}], name="draw")
+    assert repr(drawn) == "LLMMessage('tool', '[image: image/png]', name='draw')"
+    assert repr(LLMMessage("user", 5)) == "LLMMessage('user', 5)"
+    assert repr(LLMMessage("user", ["a"])) == "LLMMessage('user', ['a'])"
+    assert len(repr(LLMMessage("tool", "x" * 20_000, provider_extras={"blocks": ["y" * 20_000]}))) < 800

@@ -63,6 +63,13 @@ def test_a_tilde_is_the_home_folder(agent, tmp_path, monkeypatch):
     assert Agent.load("~/talk.json", "scripted").conversation_history == HISTORY
 
 
+def test_halves_of_surrogate_pairs_are_replaced(agent, tmp_path):
+    agent.context.add_message(LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {"text": "\ud800"}, "c1")]))
+    agent.save(tmp_path / "talk.json")
+    calls = [m.tool_calls for m in Agent.load(tmp_path / "talk.json", "scripted").context.messages if m.tool_calls]
+    assert calls[-1][0].arguments == {"text": "\ufffd"}
+
+
 def test_what_was_cut_off_is_repaired(agent, tmp_path):
     del agent.conversation_history[3:]
     agent.save(tmp_path / "talk.json")

@@ -220,6 +220,23 @@ def test_auto_discovery_hands_exclude_on(registry):
     assert auto_discover_and_register(registry, [Base()], exclude=["inherited"]) == ["replaced", "dropped"]
 
 
+@pytest.mark.parametrize(
+    ("register", "target", "words"),
+    [
+        (register_instance_methods, FunctionRegistry, "FunctionRegistry is a class: pass an object"),
+        (register_class_methods, 5, "5 is no class"),
+        (register_module_functions, "json", "'json' is no module: import it"),
+        (auto_discover_and_register, "json", "'json' is no list of targets"),
+        (auto_discover_and_register, functools, "functools.* is no list of targets"),
+        (auto_discover_and_register, ["json"], "'json' is a name: pass the function, module"),
+    ],
+)
+def test_targets_that_are_none(registry, register, target, words):
+    with pytest.raises(ConfigurationError, match=words):
+        register(registry, target)
+    assert len(registry) == 0
+
+
 def test_a_mark_changes_and_registers_nothing():
     def function():
         return 5

@@ -112,8 +112,12 @@ async def test_generators_are_exhausted():
         for number in range(n):
             yield number
 
-    executor = executor_of(numbers, async_numbers)
+    def lazy_numbers(n: int):
+        return map(int, "012"[:n])
+
+    executor = executor_of(numbers, async_numbers, lazy_numbers)
     assert await executor.execute("numbers", {"n": 3}) == [0, 1, 2]
+    assert await executor.execute("lazy_numbers", {"n": 3}) == [0, 1, 2]
     assert await executor.execute("async_numbers", {"n": 3}) == [0, 1, 2]
 
 

@@ -174,9 +174,14 @@ async def test_approval(is_async, answer, approval, content):
         assert outcome.call.arguments == answer
 
 
+async def async_policy(count):
+    return count > 1
+
+
 @pytest.mark.parametrize(
     ("policy", "asked"),
     [
+        (async_policy, 1),
         (lambda key, count: count > 1, 1),
         (lambda key, **_: key != "all", 0),  # the default counts as given
         (lambda count: count > 1, 1),  # names one of two
@@ -195,9 +200,28 @@ async def test_a_policy_tells_from_the_arguments_whether_to_ask(policy, asked):
 
 async def test_no_approver_means_no():
     executor = executor_of(delete, options={"approve": True})
-    with pytest.raises(ToolDeniedError):
+    with pytest.raises(ToolDeniedError, match=r"nobody can be asked here \(Agent\(approve=...\) says who\)"):
         await executor.execute("delete")
     assert (await run(executor, "delete")).denied
+
+
+async def test_an_approver_may_say_why_it_denies():
+    def approver(call, definition):
+        raise ToolDeniedError("Not on a Sunday.")
+
+    executor = executor_of(delete, options={"approve": True}, approver=approver)
+    outcome = await run(executor, "delete")
+    assert (outcome.content, outcome.denied, outcome.approval) == ("Error: Not on a Sunday.", True, "denied")
+
+
+async def test_the_log_tells_of_an_answer_that_is_neither_yes_nor_no(caplog):
+    executor = executor_of(delete, options={"approve": True}, approver=lambda *_: "yes")
+    assert (await run(executor, "delete")).denied
+    assert "the approver of delete said str 'yes': denied, for only True approves" in caplog.text
+    executor.approver = lambda *_: False
+    caplog.clear()
+    assert (await run(executor, "delete")).denied
+    assert not caplog.text
 
 
 async def test_a_policy_asks_for_all():

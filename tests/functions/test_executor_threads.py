@@ -55,15 +55,19 @@ async def test_threads_are_used_again():
 
 @pytest.mark.parametrize("where", ["executor", "tool"])
 async def test_the_time_limit_of_a_sync_tool(where, caplog):
-    release = threading.Event()
+    started, release = threading.Event(), threading.Event()
 
     def slow():
+        started.set()
         release.wait(30)
 
     settings = {"timeout": 0.05} if where == "executor" else {"options": {"timeout": 0.05}}
     executor = executor_of(slow, **settings)
     with caplog.at_level(logging.WARNING, "nbagent"):
-        outcome = await run(executor, "slow")
+        task = asyncio.create_task(run(executor, "slow"))
+        await asyncio.sleep(0)
+        assert started.wait(30)  # this loop stands still meanwhile, so that the limit is not over before the call
+        outcome = await task
     try:
         assert outcome.is_error
         assert isinstance(outcome.error, ToolTimeoutError)
@@ -180,7 +184,7 @@ async def test_a_generator_without_an_end_is_stopped_with_its_call():
 
     outcome = await run(executor_of(count, timeout=0.05), "count")
     assert "did not return within 0.05 s" in outcome.content
-    assert await asyncio.to_thread(stopped.wait, 10)
+    assert await asyncio.to_thread(stopped.wait, 60)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -208,8 +212,11 @@ async def test_a_result_that_takes_long_to_show_does_not_hold_the_run_up():
             shown.wait(30)
             return "rows"
 
+    async def query():  # in no thread, which might come late
+        return Lazy()
+
     try:
-        outcome = await run(executor_of(lambda: Lazy(), timeout=0.05))
+        outcome = await run(executor_of(query, timeout=0.05), "query")
     finally:
         shown.set()
     assert not outcome.is_error

@@ -1,5 +1,6 @@
 """Results and errors as the model reads them."""
 
+import asyncio
 import base64
 import datetime as dt
 import decimal
@@ -10,6 +11,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+import IPython.display
 import matplotlib as mpl
 import matplotlib.figure
 import numpy as np
@@ -134,8 +136,9 @@ def figure(*size):
 
 
 def test_figures_axes_and_images_become_image_parts():
-    assert png_size(*format_result(figure(4, 3))) == (400, 300)
-    assert png_size(*format_result(figure(4, 3).axes[0])) == (400, 300)
+    width, height = png_size(*format_result(figure(4, 3)))
+    assert 300 < width < 400
+    assert png_size(*format_result(figure(4, 3).axes[0])) == (width, height)
     assert png_size(*format_result(PIL.Image.new("RGB", (20, 10)))) == (20, 10)
     assert png_size(*format_result(PIL.Image.new("CMYK", (20, 10)))) == (20, 10)
 
@@ -151,6 +154,32 @@ def test_a_list_with_an_image_keeps_its_order():
     parts = format_result(["Here:", figure(1, 1), {"n": 1}])
     assert [part["type"] for part in parts] == ["text", "image", "text"]
     assert parts[2]["text"] == '{"n": 1}'
+
+
+def test_axes_are_shown_by_their_figure_once():
+    grid = matplotlib.figure.Figure(figsize=(2, 2)).subplots(2, 2)
+    assert png_size(*format_result(grid)) == (200, 200)
+    parts = format_result([*grid.ravel(), figure(1, 1)])
+    assert [png_size(part) for part in parts] == [(200, 200), (100, 100)]
+    assert format_result(np.array([{"a": 1}, None], dtype=object)) == '[{"a": 1}, null]'
+    assert format_result(np.sin) == "<ufunc 'sin'>"
+
+
+def test_a_dict_with_images_numbers_them():
+    text, *images = format_result({"plot": figure(1, 1), "n": 3, "photo": PIL.Image.new("RGB", (5, 4))})
+    assert text["text"] == '{"plot": "<image 1>", "n": 3, "photo": "<image 2>"}'
+    assert [png_size(image) for image in images] == [(100, 100), (5, 4)]
+
+
+def test_what_only_displays_something():
+    file = io.BytesIO()
+    PIL.Image.new("RGB", (6, 2)).save(file, format="png")
+    for image in (file.getvalue(), IPython.display.Image(file.getvalue())):
+        assert png_size(*format_result(image)) == (6, 2)
+    assert format_result(IPython.display.HTML("<b>five</b>")) == "<b>five</b>"
+    assert format_result([IPython.display.Markdown("# five")]) == '["# five"]'
+    table = pd.DataFrame({"a": [1]})
+    assert format_result(table.style) == format_result(table)
 
 
 def test_message_parts_pass_through():
@@ -205,3 +234,24 @@ def test_an_error_names_the_users_own_lines():
 def test_an_error_without_a_traceback():
     assert format_error(ValueError("bad")) == "Error: ValueError: bad"
     assert format_error(KeyError("bad")) == "Error: KeyError: 'bad'"
+
+
+def test_an_error_without_a_text():
+    class BrokenError(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    assert format_error(BrokenError()).endswith("BrokenError: <exception str() failed>")
+
+
+async def test_a_group_of_errors_names_each():
+    async def ask(city):
+        raise ValueError(f"no such city: {city}")
+
+    with pytest.raises(ExceptionGroup) as raised:  # noqa: PT012  the group comes from the end of the block
+        async with asyncio.TaskGroup() as group:
+            for city in ("Atlantis", "Bielefeld"):
+                group.create_task(ask(city))
+    first, *lines = format_error(raised.value).splitlines()
+    assert first == "Error: ValueError: no such city: Atlantis; ValueError: no such city: Bielefeld"
+    assert "in ask: raise ValueError" in lines[-1]

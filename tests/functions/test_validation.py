@@ -322,6 +322,9 @@ def test_a_schema_never_makes_the_process_fetch_another():
     ("parameters", "shape"),
     [
         ({"a": {"type": "array", "items": {"type": "string"}}}, '{"a": ["<string>"]}'),
+        ({"a": {"type": "string", "format": "date"}}, '{"a": "<string: date>"}'),
+        ({"a": {"type": "object", "additionalProperties": {"type": "integer"}}}, '{"a": {"<name>": "<integer>"}}'),
+        ({"a": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}}, '{"a": "<integer>"}'),
         ({"a": {"enum": ["x", "y"], "type": "string"}}, '{"a": "<one of: x, y>"}'),
         ({"a": {"type": "object", "properties": {"b": {"type": "boolean"}}}}, '{"a": {"b": "<boolean>"}}'),
         ({"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}, '{"a": "<integer>"}'),

@@ -19,7 +19,8 @@ from typing import Any
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
-TIMEOUT = 60.0
+#: Seconds; generous, for busy machines.
+TIMEOUT = 300.0
 
 #: Run first in each kernel: providers whose pace a test controls through files.
 PRELUDE = '''
@@ -85,13 +86,21 @@ class Cell:
         return [c["data"] for c in self.of("display_data", "update_display_data")]
 
     @property
+    def shown(self) -> list[dict]:
+        """What stands below the cell: of each display its last mimebundle, in the order of the first ones."""
+        latest: dict = {}
+        for content in self.of("display_data", "update_display_data"):
+            latest[content["transient"].get("display_id") or object()] = content["data"]
+        return list(latest.values())
+
+    @property
     def text(self) -> str:
-        """text/plain of the last display."""
-        return self.displays[-1]["text/plain"] if self.displays else ""
+        """text/plain of all that stands below the cell."""
+        return "\n".join(filter(None, (bundle.get("text/plain") for bundle in self.shown)))
 
     @property
     def html(self) -> str:
-        return self.displays[-1]["text/html"]
+        return "".join(bundle.get("text/html", "") for bundle in self.shown)
 
     @property
     def stdout(self) -> str:

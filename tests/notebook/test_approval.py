@@ -1,11 +1,12 @@
 """Approval in a real kernel: by buttons where a front end shows them, else by a typed question, else not at all."""
 
 import pytest
-from kernels import WIPE, Kernel
+from kernels import TIMEOUT, WIPE, Kernel
 
 pytestmark = pytest.mark.kernel
 
 WIPES = WIPE + "agent.provider = ScriptedProvider([call, 'done'] * 9)\n"
+WITHIN = "import nbagent.notebook.approval\nnbagent.notebook.approval.SHOWN_WITHIN_S = "
 
 
 @pytest.fixture
@@ -13,7 +14,14 @@ def kernel(tmp_path):
     with Kernel(tmp_path) as kernel:
         assert kernel.run("agent = Agent(tools=nbagent.live)" + WIPES).status == "ok"
         kernel.takes_clicks = kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result == "True"
+        kernel.ok(f"{WITHIN}{TIMEOUT if kernel.takes_clicks else 0.05}")
         yield kernel
+
+
+@pytest.fixture
+def _no_widgets(kernel):
+    """Nobody says that the buttons are shown: that is not waited for."""
+    kernel.ok(f"{WITHIN}0.05")
 
 
 def shown(kernel, cell):
@@ -37,7 +45,7 @@ def asked_by_buttons(kernel):
     shown(kernel, cell)
     if kernel.takes_clicks:
         return cell
-    assert "wipe(table='cities', rows=3)" in kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"]
+    assert "wipe(table='cities', rows=3)" in kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
     kernel.client.input("y")
     kernel.wait(cell)
     return None
@@ -45,11 +53,24 @@ def asked_by_buttons(kernel):
 
 def test_run(kernel):
     if (cell := asked_by_buttons(kernel)) is not None:
+        assert ("waiting for you…" in cell.html, "running…" in cell.html) == (True, False)
         click(kernel, cell, "Approve")
         kernel.wait(cell)
         assert any("approved: wipe(table=" in text.get("text/plain", "") for text in cell.displays)
     assert values(kernel) == "[('cities', 3)]"
     assert kernel.run("agent.trace.tool_calls['approval'].tolist()").result == "['approved']"
+
+
+def test_a_front_end_that_has_shown_buttons_is_waited_for(kernel):
+    """It is slow, and not without buttons."""
+    if (cell := asked_by_buttons(kernel)) is not None:
+        click(kernel, cell, "Approve")
+        kernel.wait(cell)
+        kernel.ok(f"{WITHIN}0\nnbagent.notebook.approval.SHOWN_AGAIN_WITHIN_S = {TIMEOUT}")
+        again = asked_by_buttons(kernel)
+        click(kernel, again, "Approve")
+        kernel.wait(again)
+        assert values(kernel) == "[('cities', 3), ('cities', 3)]"
 
 
 def test_deny(kernel):
@@ -92,28 +113,31 @@ def test_interrupted_while_it_waits(kernel):
         assert values(kernel) == "[('cities', 3)]"
 
 
+@pytest.mark.usefixtures("_no_widgets")
 def test_a_front_end_without_widgets_gets_a_typed_question_and_from_then_on_at_once(kernel):
     for _ in range(2):
         cell = kernel.send("%%agent\nwipe")
-        assert "wipe(" in kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"]
+        assert "wipe(" in kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
         kernel.client.input("n")
         kernel.wait(cell)
     assert not cell.of("comm_open")
     assert values(kernel) == "[]"
 
 
+@pytest.mark.usefixtures("_no_widgets")
 @pytest.mark.parametrize("code", ["await agent.chat('wipe')", "agent.chat_sync('wipe')"])
 def test_plain_python_asks_too(kernel, code):
     cell = kernel.send(f"result = {code}")
-    assert "wipe(" in kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"]
+    assert "wipe(" in kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
     kernel.client.input("y")
     kernel.wait(cell)
     assert values(kernel) == "[('cities', 3)]"
 
 
+@pytest.mark.usefixtures("_no_widgets")
 def test_under_time_the_question_is_typed(kernel):
     cell = kernel.send("%%time\n%%agent\nwipe")
-    assert "wipe(" in kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"]
+    assert "wipe(" in kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
     kernel.client.input("y")
     kernel.wait(cell)
     assert values(kernel) == "[('cities', 3)]"
@@ -142,7 +166,7 @@ def test_a_model_can_t_answer_for_the_person(kernel):
         assert cell.reply is None
         click(kernel, cell, "Deny")
     else:
-        kernel.client.get_stdin_msg(timeout=30)
+        kernel.client.get_stdin_msg(timeout=TIMEOUT)
         kernel.client.input("")
     assert kernel.wait(cell).status == "ok"
     assert values(kernel) == "[]"

@@ -1,7 +1,7 @@
 """The options of `%%agent` in a real kernel: typed cells, cells that nobody watches, and cells under other magics."""
 
 import pytest
-from kernels import Kernel
+from kernels import TIMEOUT, Kernel
 
 pytestmark = pytest.mark.kernel
 
@@ -193,7 +193,7 @@ def test_approve_asks_before_each_call_of_this_cell_alone(kernel, prefix):
     script(kernel, call, "'yes'", call, "'no'", call, "'free'")
     for answer in ("y", "n"):
         cell = kernel.send(f"{prefix}%%agent --approve\nx")
-        assert "size(n=2)" in kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"]
+        assert "size(n=2)" in kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
         kernel.client.input(answer)
         kernel.wait(cell)
     kernel.ok("%%agent\nx", allow_stdin=False)
@@ -243,6 +243,16 @@ def test_iterations_and_temperature_are_those_of_the_cell(kernel):
     assert "high" in str(first)
     assert "0.25" not in str(third)
     assert "high" not in str(third)
+
+
+def test_values_are_formatted_as_in_an_f_string(kernel):
+    script(kernel, "'a'")
+    kernel.ok("%%agent --new\n{2 / 3:.2f} of {'it'.upper()!r} {missing:1}")
+    assert kernel.value("agent.conversation_history[0].text") == "0.67 of 'IT' {missing:1}"
+    failed = kernel.run("%%agent\n{agent:.2f}?")
+    assert (failed.status, failed.error) == ("error", "UsageError")
+    assert "{agent:.2f}: TypeError: unsupported format string" in failed.stderr + failed.traceback
+    assert kernel.value("len(agent.conversation_history)") == 2
 
 
 def test_new_forgets_and_raw_leaves_braces(kernel):

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from kernels import TIMEOUT
 
 pytestmark = pytest.mark.kernel
 
@@ -114,10 +115,11 @@ def test_what_was_switched_off_comes_back_as_it_was(kernel):
     ("line", "said"),
     [
         ("tools add", "%agent tools [add NAME"),
-        ("tools add nothing", "nothing is not defined"),
-        ("tools add answer", "answer is a int, not a function"),
+        ("tools add nothing", "nothing is not defined: name a function of this notebook, or kernel"),
+        ("tools add list_variable", "list_variable is not defined, did you mean list_variables?"),
+        ("tools add answer", "answer is no function but of type int"),
         ("tools add shop.rent", "Shop has no attribute rent"),
-        ("tools drop area", "area is no tool of this agent; its tools are none"),
+        ("tools drop area", "area is no tool of this agent; there are none"),
         ("model", "%agent model VENDOR[:MODEL]"),
         ("model nobody", "Unknown provider 'nobody'"),
         ("new analyst", "new takes nothing more, and is about the agent in the variable agent"),
@@ -127,7 +129,8 @@ def test_what_was_switched_off_comes_back_as_it_was(kernel):
         ("key nobody", "where VENDOR is one of openai, claude"),
         ("save", "%agent save FILE"),
         ("load missing.json", "No such file"),
-        ("dance", "not a command; there are status, tools"),
+        ("waltz", "not a command; there are status, tools"),
+        ("tool", "%agent tool: not a command, did you mean tools?"),
     ],
 )
 def test_usage_is_explained(kernel, line, said):
@@ -149,7 +152,7 @@ def test_conversations_are_saved_and_loaded(kernel, tmp_path):
 def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kernel):
     kernel.ok("import os; _ = os.environ.pop('ANTHROPIC_API_KEY', None)")
     cell = kernel.send("%agent key claude")
-    question = kernel.client.get_stdin_msg(timeout=30)["content"]
+    question = kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]
     assert (question["prompt"], question["password"]) == ("ANTHROPIC_API_KEY: ", True)
     kernel.client.input("sk-typed-secret")
     kernel.ok(cell)

@@ -5,7 +5,7 @@ import json
 import nbformat
 import papermill
 import pytest
-from kernels import write_spec
+from kernels import TIMEOUT, write_spec
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
@@ -45,12 +45,13 @@ def notebook(*cells):
 
 
 def test_nbclient_saves_each_answer_once_and_nbconvert_shows_it_without_a_network(folder):
-    executed = NotebookClient(notebook(*CELLS), kernel_name="tested", timeout=60).execute()
+    executed = NotebookClient(notebook(*CELLS), kernel_name="tested", timeout=TIMEOUT).execute()
     answer, denied, _, panel = (cell.outputs for cell in executed.cells[1:])
     assert [[output.output_type for output in outputs] for outputs in (answer, denied)] == [["display_data"]] * 2
     assert set(answer[0].data) == {"text/html", "text/plain"}
     assert "▸ mean_by" in answer[0].data["text/plain"]
     assert "denied" in denied[0].data["text/html"]
+    assert "nobody is at this notebook" in denied[0].data["text/plain"]
     assert "It was denied." in panel[0].data["text/plain"]
     executed.metadata.pop("widgets", None)  # what store_widget_state=False leaves out
     page, _ = HTMLExporter().from_notebook_node(executed)

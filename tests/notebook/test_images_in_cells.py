@@ -4,10 +4,12 @@ import base64
 import re
 
 import pytest
+from displays import Displays
 from kernels import Kernel
 
 from nbagent import Agent, LLMResponse, ScriptedProvider
-from nbagent.notebook.view import CellView, TerminalView, Transcript
+from nbagent.notebook.transcript import Transcript
+from nbagent.notebook.view import CellView, TerminalView
 
 GIF = base64.b64encode(b"GIF89a" + bytes([3, 0, 2, 0])).decode()
 IMAGE = {"type": "image", "media_type": "image/gif", "data": GIF}
@@ -38,30 +40,29 @@ async def shown(agent, view):
 
 
 async def test_images_stand_where_they_came():
-    bundles = []
-    view = CellView(Transcript(timings=False), bundles.append)
+    displays = Displays()
+    view = CellView(Transcript(timings=False), displays)
     agent = Agent(ScriptedProvider([turn(words("**one**"), IMAGE, words("two"), IMAGE)]))
     await shown(agent, view)
-    assert set(bundles[-1]) == {"text/html", "text/plain"}
-    html = bundles[-1]["text/html"]
+    html = displays.html
     assert html.count(TAG) == 2
     order = [html.index(piece) for piece in ("Thought", "<strong>one</strong>", TAG, "<p>two</p>")]
     assert order == sorted(order)
-    plain = bundles[-1]["text/plain"].splitlines()
+    plain = displays.text.splitlines()
     assert plain[:4] == ["**one**", "[image: 3x2 gif]", "two", "[image: 3x2 gif]"]
-    assert all(GIF not in bundle["text/html"] for bundle in bundles[:-1]), "large data is not sent with every update"
+    assert sum(GIF in bundle["text/html"] for _, bundle in displays.sent) == 2, "large data is sent once"
 
 
 async def test_nothing_hostile_is_an_image():
-    bundles = []
-    view = CellView(Transcript(), bundles.append, live=False)
+    displays = Displays()
+    view = CellView(Transcript(), displays, live=False)
     await shown(Agent(ScriptedProvider([turn(*HOSTILE)])), view)
-    html = bundles[-1]["text/html"]
+    html = displays.html
     assert re.findall(r"<img[^>]*>", html) == [TAG], "the first is an image, whatever it claims to be"
     assert "<script" not in html
     assert "src=x" not in re.sub(r"&lt;.*?&gt;", "", html)
     assert not re.search(r"(?:src|href)=.?(?:http|javascript)", html)
-    assert "[image: javascript:alert(5)]" in bundles[-1]["text/plain"]
+    assert "[image: javascript:alert(5)]" in displays.text
 
 
 async def test_a_terminal_tells_of_images(capsys):

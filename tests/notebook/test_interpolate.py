@@ -1,5 +1,7 @@
 """`{expression}` in a cell's text."""
 
+import datetime as dt
+
 import pandas as pd
 import pytest
 from IPython.core.error import UsageError
@@ -34,6 +36,45 @@ from nbagent.notebook.interpolate import interpolate
 )
 def test_expressions(text, expected):
     assert interpolate(text, {"n": 3, "d": {"k": "v"}, "word": "text"}) == expected
+
+
+VALUES = {"x": 3.14159, "n": 3, "big": 1234567, "word": "text", "d": {"k": 2.5}, "day": dt.date(2026, 11, 22)}
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "{x:.2f}", "{x:.1%}", "{x:e}", "{x + 1:8.1f}", "{n:03d}", "{n:x}", "{n:+d}", "{big:,}", "{big:_}", "{word:>8}",
+        "{word:*^10}", "{word!r}", "{x!s:.3}", "{word!a:>9}", "{d['k']:.2f}", "{d!r}", "{day:%d %B %Y}", "{day.year:5}",
+    ],
+)  # fmt: skip
+def test_formats_and_conversions_are_those_of_f_strings(field):
+    assert interpolate(f"a {field} b", VALUES) == "a " + eval("f" + repr(field), dict(VALUES)) + " b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\ref{fig:plot} \cite{smith:2020} \label{eq:1}", r"\{x: x>0\} {x:x>0}", '{"a":1} {"n": {"b":2}}', "{n: 2}",
+        "{n:2,x:3}", "{1:2}", "{n!}", "{n!q}", "{n:}", "{n=}", "{word:.2f", "{" + "n:" * 50_000 + "}",
+    ],
+)  # fmt: skip
+def test_other_colons_and_exclamation_marks_stay(text):
+    assert interpolate(text, VALUES) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{word:.2f}", r"^{word:.2f}: ValueError: Unknown format code 'f'.*nothing was sent"),
+        ("{missing:.2f}", "^{missing:.2f}: NameError"),
+        ("{missing!r}", "^{missing!r}: NameError"),
+        ("{d:1}", "^{d:1}: TypeError: unsupported format string.*{{ is a brace"),
+    ],
+)
+def test_a_format_that_fails_is_named(text, error):
+    with pytest.raises(UsageError, match=error):
+        interpolate(text, VALUES)
 
 
 def test_a_data_frame_becomes_its_shape_types_and_head():

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from kernels import TIMEOUT
 
 pytestmark = pytest.mark.kernel
 
@@ -67,6 +68,32 @@ def test_interrupt(kernel, tmp_path, doing, prefix):
     assert "still here" in following.text
     runs = kernel.ok("agent.trace.runs['status'].tolist()")
     assert runs.result == "['interrupted', 'ok']"
+
+
+#: What is silent for ten minutes: a loop that nothing wakes does not notice ipykernel's interrupt.
+SILENT = {
+    "model": """
+async def silent(messages, functions):
+    open({mark!r}, 'w').close()
+    await asyncio.sleep(600)
+agent.provider = ScriptedProvider(silent)""",
+    "async tool": "@tool\nasync def wait():\n    open({mark!r}, 'w').close()\n    await asyncio.sleep(600)",
+    "sync tool": "@tool\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
+}
+
+
+@pytest.mark.parametrize("silent", SILENT)
+def test_a_cell_that_awaits_is_interrupted(kernel, tmp_path, silent):
+    mark = tmp_path / "started"
+    script(kernel, "FunctionCall('wait', {}, 'c1')")
+    kernel.ok(SILENT[silent].format(mark=str(mark)))
+    cell = kernel.send("await agent.chat('go')")
+    kernel.until(cell, mark.exists)
+    kernel.interrupt()
+    assert kernel.wait(cell).error == "CancelledError"
+    script(kernel, "'still here'")
+    assert kernel.ok("(await agent.chat('and now?')).content").result == "'still here'"
+    assert kernel.ok("agent.trace.runs['status'].tolist()").result == "['interrupted', 'ok']"
 
 
 def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
@@ -134,12 +161,12 @@ def test_an_interrupted_approval_does_not_eat_the_next_answer(kernel):
     script(kernel, "FunctionCall('wipe', {}, 'c')")
     kernel.ok("@tool(approve=True)\ndef wipe() -> str:\n    return 'wiped'")
     cell = kernel.send("%%agent\nwipe")
-    kernel.client.get_stdin_msg(timeout=30)
+    kernel.client.get_stdin_msg(timeout=TIMEOUT)
     kernel.interrupt()
     assert kernel.wait(cell).error == "KeyboardInterrupt"
     for answer in ("one", "two", "three"):
         asking = kernel.send("print(input('name? '))")
-        kernel.client.get_stdin_msg(timeout=30)
+        kernel.client.get_stdin_msg(timeout=TIMEOUT)
         kernel.client.input(answer)
         assert kernel.ok(asking).stdout == f"{answer}\n"
 
@@ -148,7 +175,7 @@ def test_an_approval_is_asked_below_the_cell_and_denied_where_nobody_can_answer(
     script(kernel, "FunctionCall('wipe', {}, 'c')", "'done'", "FunctionCall('wipe', {}, 'c')", "'denied'")
     kernel.ok("wiped = []\n@tool(approve=True)\ndef wipe() -> str:\n    wiped.append(1)\n    return 'wiped'")
     cell = kernel.send("%%agent\nwipe")
-    question = kernel.client.get_stdin_msg(timeout=30)
+    question = kernel.client.get_stdin_msg(timeout=TIMEOUT)
     assert "wipe()" in question["content"]["prompt"]
     kernel.client.input("y")
     kernel.ok(cell)
@@ -213,7 +240,10 @@ def test_named_agents_and_options(kernel):
     [
         ("%%agent\n", "%%agent is a cell magic, but the cell body is empty"),
         ("%%agent\n  \n", "no question"),
-        ("thing = 3\nget_ipython().run_cell_magic('agent', 'thing', 'x')", "thing is a int, not an Agent"),
+        (
+            "thing = 3\nget_ipython().run_cell_magic('agent', 'thing', 'x')",
+            "thing is no Agent but of type int",
+        ),
         ("%%agent -m nobody:model\nx", "nobody"),
         ("%%agent -t nope\nx", "nope"),
         ("%%agent --what\nx", "--what"),
@@ -271,8 +301,8 @@ def test_the_line_magic(kernel):
     kernel.ok("%%agent\nx")
     assert "scripted:scripted, 0 tools, 2 messages" in kernel.ok("%agent").result
     assert "1 runs" in kernel.ok("%agent trace").result
-    kernel.ok("%agent undo")
-    assert kernel.ok("len(agent.conversation_history)").result == "0"
+    assert "0 messages" in kernel.ok("%agent undo").result
+    assert "0 messages" in kernel.ok("%agent new").result
     assert "%agent fix" in kernel.ok("%agent help").stdout
     assert "%agent wat" in str(kernel.run("%agent wat").messages)
 

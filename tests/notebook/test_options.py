@@ -53,7 +53,7 @@ def test_other_spellings(line, name, value):
         ("-t size --no-tools", "give -t or --no-tools, not both"),
         ("-o class", "-o/--output: 'class' is not a variable name"),
         ("-o agent", "-o agent would put the answer in the place of the agent"),
-        ("my-agent", "'my-agent' is not a variable name"),
+        ("my-agent", "NAME: 'my-agent' is not a variable name"),
         ("agent and more", "'and' is one word too many"),
         ("-s 'open", "a quotation mark is not closed"),
         ("-o", "-o/--output: expected one argument"),

@@ -1,91 +1,13 @@
 """The chat panel in a real kernel, driven by the messages that a front end sends."""
 
-import html
 import json
 import re
-import time
 
 import pytest
 from kernels import WIPE, Kernel
+from panels import Panel, history, result, script
 
 pytestmark = pytest.mark.kernel
-
-
-class Panel:
-    """What a front end knows of a panel: the widgets' states, from the messages in the order they were sent."""
-
-    def __init__(self, kernel, code="nbagent.ChatPanel(agent)"):
-        self.kernel = kernel
-        self.cell = kernel.run(code)
-        assert self.cell.status == "ok", self.cell.traceback
-        self.bundle = self.cell.of("execute_result")[-1]["data"]
-        self.root = self.bundle["application/vnd.jupyter.widget-view+json"]["model_id"]
-
-    def states(self):
-        return self.kernel.widgets()
-
-    def tree(self):
-        """`(comm_id, state)` of all that the panel shows, top down; what is not displayed is left out."""
-        states = self.states()
-
-        def walk(comm_id):
-            state = states.get(comm_id, {})
-            layout = states.get(str(state.get("layout", "")).removeprefix("IPY_MODEL_"), {})
-            if layout.get("display") == "none":
-                return
-            yield comm_id, state
-            for child in state.get("children", ()):
-                yield from walk(child.removeprefix("IPY_MODEL_"))
-
-        return list(walk(self.root))
-
-    def html(self):
-        return "\n".join(str(s["value"]) for _, s in self.tree() if s.get("_model_name") == "HTMLModel" and s["value"])
-
-    @property
-    def text(self):
-        page = re.sub(r"<style>.*?</style>", "", self.html(), flags=re.S)
-        return html.unescape(re.sub(r"<[^>]*>", "", page))
-
-    def find(self, **wanted):
-        return next((c for c, s in self.tree() if wanted.items() <= s.items()), None)
-
-    def until(self, condition):
-        looked = 0.0
-
-        def holds():  # looking takes longer than receiving a message
-            nonlocal looked
-            if time.monotonic() - looked < 0.1:
-                return False
-            looked = time.monotonic()
-            return condition()
-
-        self.kernel.until(self.cell, holds)
-
-    def until_text(self, *texts):
-        self.until(lambda: all(text in self.text for text in texts))
-
-    def click(self, button):
-        self.kernel.tell(self.usable(description=button), method="custom", content={"event": "click"})
-
-    def set(self, value, **wanted):
-        self.kernel.tell(self.usable(**wanted), method="update", state=value, buffer_paths=[])
-
-    def usable(self, **wanted):
-        """The widget, as soon as a reader could use it."""
-        self.until(lambda: (comm := self.find(**wanted)) and not self.states()[comm].get("disabled"))
-        return self.find(**wanted)
-
-    def type(self, text):
-        self.set({"value": text}, description="Your question")
-
-    def ask(self, text):
-        self.type(text)
-        self.click("Send")
-
-    def tab(self, name):
-        index = ["Chat", "Trace", "Setup"].index(name)
-        self.set({"index": index}, _model_name="ToggleButtonsModel")
 
 
 @pytest.fixture(scope="module")
@@ -108,15 +30,6 @@ def clicking(kernel):
     """A kernel that takes clicks while a cell runs."""
     if kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result != "True":
         pytest.skip("kernels before ipykernel 7 take clicks between cells only")
-
-
-def script(kernel, *turns, options=""):
-    code = f"agent = Agent(ScriptedProvider([{', '.join(turns)}], model='m'), tools=nbagent.live{options})"
-    assert kernel.run(code).status == "ok"
-
-
-def history(kernel):
-    return kernel.run("[(m.role, m.text) for m in agent.conversation_history]").result
 
 
 def test_cells_and_panels_are_one_conversation(kernel):
@@ -182,7 +95,7 @@ def test_stop_keeps_the_text_so_far(kernel, tmp_path):
     kernel.run("agent.provider = ScriptedProvider(['fine'])")
     panel.ask("next")
     panel.until_text("fine")
-    assert kernel.run("agent.trace.runs['status'].tolist()").result == "['interrupted', 'ok']"
+    assert result(kernel, "agent.trace.runs['status'].tolist()") == "['interrupted', 'ok']"
 
 
 def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
@@ -198,7 +111,7 @@ def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
     panel.until(lambda: panel.text.count("begun ended") == 2)
     assert "Waits" not in panel.text
     sources = "agent.trace.runs[['source', 'status']].values.tolist()"
-    assert kernel.run(sources).result == "[['magic', 'ok'], ['panel', 'ok']]"
+    assert result(kernel, sources) == "[['magic', 'ok'], ['panel', 'ok']]"
 
 
 def test_a_cell_that_blocks_the_kernel_is_explained(kernel, tmp_path):
@@ -275,7 +188,8 @@ def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
     script(kernel, "call", "'done'")
     panel = Panel(kernel)
     panel.ask("wipe it")
-    panel.until_text("wipe asks to run", 'table = "cities"')
+    panel.until_text("wipe asks to run", 'table = "cities"', "waiting for you…")
+    assert "running…" not in panel.text
     panel.click(button)
     if button == "Edit":
         panel.until(lambda: panel.find(description="Arguments, as JSON"))
@@ -283,9 +197,24 @@ def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
         panel.click("Approve")
     panel.until_text("Interrupted." if button == "Stop" else "done")
     assert "asks to run" not in panel.text
-    assert kernel.run("wiped").result == wiped
+    assert "waiting for you" not in panel.text
+    assert result(kernel, "wiped") == wiped
     column = "error_type" if button == "Stop" else "approval"
-    assert kernel.run(f"agent.trace.tool_calls[{column!r}].tolist()").result == f"[{approval!r}]"
+    assert result(kernel, f"agent.trace.tool_calls[{column!r}].tolist()") == f"[{approval!r}]"
+
+
+def test_code_is_edited_as_it_is(kernel):
+    kernel.run("done = []\n@tool(approve=True)\ndef run(code: str) -> str:\n    done.append(code)\n    return 'ran'")
+    script(kernel, r"FunctionCall('run', {'code': 'if x:\n    y = \"a\"'}, 'c')", "'done'")
+    panel = Panel(kernel)
+    panel.ask("run it")
+    panel.until_text("run asks to run")
+    panel.click("Edit")
+    panel.until(lambda: panel.find(description="code", value='if x:\n    y = "a"'))
+    panel.set({"value": 'if x:\n    y = "b"'}, description="code")
+    panel.click("Approve")
+    panel.until_text("done")
+    assert kernel.run("done").result == repr(['if x:\n    y = "b"'])
 
 
 def test_model_tools_and_prompt(kernel):
@@ -375,7 +304,7 @@ def test_a_closed_panel_listens_no_more(kernel):
     panel.until_text("a")
     kernel.run("panel.close()")
     kernel.run("%%agent\ntwo")
-    assert kernel.run("import time; time.sleep(0.1); len(agent.observers)").result == "0"
+    kernel.ok("while agent.observers: time.sleep(0.01)")
     again = Panel(kernel)
     again.until_text("one", "a", "two", "b")
 

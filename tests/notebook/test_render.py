@@ -6,12 +6,14 @@ import time
 from html.parser import HTMLParser
 
 import pytest
+from displays import Displays
 from hostile import LONG, MATH, PAYLOADS
 
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events
 from nbagent.core.render import preview, safe_html, signature
-from nbagent.notebook.view import CellView, TerminalView, Transcript
+from nbagent.notebook.transcript import MOST_DISPLAYS, Transcript
+from nbagent.notebook.view import CellView, TerminalView
 
 LIVE = {
     "script", "style", "button", "input", "dialog", "video", "audio", "img", "svg", "iframe", "object", "embed", "link",
@@ -46,17 +48,17 @@ def audit(html):
 
 
 def shown(provider, *tools, live=True, **options):
-    """Run an agent once; the transcript it leaves, and all bundles that were displayed."""
-    agent, bundles = Agent(provider, tools=list(tools), **options), []
+    """Run an agent once; the transcript and the displays it leaves."""
+    agent, displays = Agent(provider, tools=list(tools), **options), Displays()
 
     async def run():
-        view = CellView(Transcript(timings=live), bundles.append, live=live)
+        view = CellView(Transcript(timings=live), displays, live=live)
         async for event in agent.chat_stream("question"):
             view.feed(event)
         view.close()
         return view.transcript
 
-    return asyncio.run(run()), bundles
+    return asyncio.run(run()), displays
 
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -69,12 +71,12 @@ def test_hostile_text_is_harmless_everywhere(text):
 
     response = LLMResponse(text, [FunctionCall("echo", {"x": text}, "c")], None, {"thinking": text, "usage": Usage()})
     nameless = LLMResponse("", [FunctionCall(text, {text: text}, "c2")], None, {})
-    transcript, bundles = shown(ScriptedProvider([response, nameless, text]), echo)
+    transcript, displays = shown(ScriptedProvider([response, nameless, text]), echo)
     assert audit(safe_html(text)) == []
-    for bundle in bundles:
+    for _, bundle in displays.sent:
         assert audit(bundle["text/html"].replace("<style>", "", 1)) == []
         assert not CONTROL.search(bundle["text/html"] + bundle["text/plain"])
-    assert transcript.html().count("<style>") == 1
+    assert displays.html.count("<style>") == transcript.html().count("<style>") == 1
 
 
 def test_markdown_is_rendered():
@@ -146,7 +148,7 @@ def answered():
 
 
 def test_what_a_cell_shows():
-    transcript, bundles = shown(answered(), mean_by)
+    transcript, displays = shown(answered(), mean_by)
     html, plain = transcript.html(), transcript.plain()
     assert "<code>mean_by(column=&quot;body_mass_g&quot;, group=&quot;species&quot;)</code>" in html
     assert "<strong>Adelie</strong>" in html
@@ -159,7 +161,7 @@ def test_what_a_cell_shows():
         "**Adelie** weigh 3700.7 g.",
     ]
     assert re.search(r"\[m · \d+ in · \d+ out · \d+\.\d s\]$", plain)
-    assert bundles[-1] == {"text/html": html, "text/plain": plain}
+    assert displays.text == plain
 
 
 ANSWER = """## How the groups differ
@@ -189,27 +191,53 @@ def test_a_saved_answer_is_small():
     calls = [FunctionCall("table", {"part": n}, f"c{n}") for n in range(5)]
     text = (ANSWER * 40)[:12_000]  # 2,000 tokens
     turns = [LLMResponse("", calls, "tool_calls", {"thinking": "First all of the tables. " * 40}), text]
-    transcript, bundles = shown(ScriptedProvider(turns), table)
-    size = sum(len(text.encode()) for text in bundles[-1].values())
+    transcript, displays = shown(ScriptedProvider(turns), table)
+    size = sum(len(text.encode()) for bundle in displays.shown for text in bundle.values())
     print(f"12 kB of answer and 5 tool calls are saved in {size / 1000:.1f} kB")
     assert transcript.html().count("<details ") == 6
     assert size < 60_000
-    assert not re.search("https?:|<script|<link|@import|url", bundles[-1]["text/html"])
+    assert not re.search("https?:|<script|<link|@import|url", displays.html)
 
 
 def test_headless_there_is_one_display_and_no_time_in_it():
-    _, bundles = shown(answered(), mean_by, live=False)
-    assert len(bundles) == 1
-    assert not re.search(
-        r"\d (ms|s)\b", bundles[0]["text/plain"] + re.sub("<style>.*?</style>", "", bundles[0]["text/html"], flags=re.S)
-    )
+    _, displays = shown(answered(), mean_by, live=False)
+    assert len(displays.sent) == 1
+    assert not re.search(r"\d (ms|s)\b", displays.text + re.sub("<style>.*?</style>", "", displays.html, flags=re.S))
 
 
 def test_updates_are_few_and_the_last_one_is_whole():
     words = " ".join(f"word{n}" for n in range(2_000))
-    _, bundles = shown(ScriptedProvider([words]))
-    assert len(bundles) < 200
-    assert "word1999" in bundles[-1]["text/plain"]
+    _, displays = shown(ScriptedProvider([words]))
+    assert len(displays.sent) < 200
+    assert "word1999" in displays.text
+
+
+def test_what_is_complete_is_not_sent_again():
+    def slow(n: int) -> int:
+        time.sleep(n / 10)
+        return n
+
+    thinking = {"thinking": "Both."}
+    turn = LLMResponse("", [FunctionCall("slow", {"n": n}, f"c{n}") for n in (1, 3)], "tool_calls", thinking)
+    _, displays = shown(ScriptedProvider([turn, "word " * 100], delay=0.003), slow)
+    folded = displays.shown[:3]
+    assert ["Thought" in folded[0]["text/html"], *("✓" in each["text/html"] for each in folded[1:])] == [True] * 3
+    order = [index for index, _ in displays.sent]
+    for index, bundle in enumerate(folded):
+        assert index not in order[displays.sent.index((index, bundle)) + 1 :]
+    assert order.count(3) > 2, "the answer streams"
+
+
+def test_many_calls_share_the_last_display():
+    calls = [FunctionCall("count", {"n": n}, f"c{n}") for n in range(60)]
+
+    def count(n: int) -> int:
+        return n
+
+    transcript, displays = shown(ScriptedProvider([LLMResponse("", calls), "done"]), count)
+    assert len(displays.shown) == MOST_DISPLAYS
+    assert displays.html.count("<details ") == 60
+    assert displays.text == transcript.plain()
 
 
 def test_a_retry_takes_the_text_of_its_turn_back():

@@ -5,7 +5,7 @@ import re
 
 import pexpect
 import pytest
-from kernels import python
+from kernels import TIMEOUT, python
 
 pytestmark = pytest.mark.kernel
 
@@ -22,7 +22,7 @@ class Terminal:
 
     def __init__(self, folder):
         environment = {**os.environ, "IPYTHONDIR": str(folder), "TERM": "dumb", "NO_COLOR": "1"}
-        options = {"env": environment, "encoding": "utf-8", "timeout": 60, "dimensions": (50, 200)}
+        options = {"env": environment, "encoding": "utf-8", "timeout": TIMEOUT, "dimensions": (50, 200)}
         self.child = pexpect.spawn(python(), ["-m", "IPython", "--simple-prompt", "--no-banner"], **options)
         self.count = 0
         self.until_prompt()

@@ -125,7 +125,7 @@ async def test_a_body_that_breaks_off_anywhere(loopback, talk_to, wire, end, tim
 
 @twice
 async def test_a_body_that_stops_coming(loopback, talk_to, wire, times):
-    talk = talk_to(wire, streaming=False, timeout=0.4)
+    talk = talk_to(wire, streaming=False, timeout=1.0)
     broken = Answer(body(wire, HALF)[:50], headers=JSON, end="stall")
     await is_answered(talk, wire, loopback, [broken] * times, "ProviderTimeoutError")
 

@@ -49,7 +49,7 @@ async def is_generating(server) -> bool:
 async def stopped_early(server, limit=WINDOW) -> bool:
     """Wait until the server rests -> whether it left off before it had made half of the tokens."""
     made = 0
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         while (found := await slot(server))["is_processing"]:
             made = found["next_token"][0]["n_decoded"]
             await asyncio.sleep(0.02)
@@ -58,7 +58,7 @@ async def stopped_early(server, limit=WINDOW) -> bool:
 
 async def test_a_generation_that_nobody_leaves_goes_on_to_its_end(served, embedded_server):
     task = asyncio.create_task(served().chat(COUNT, max_tokens=200, ignore_eos=True))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while not await is_generating(embedded_server):
             await asyncio.sleep(0.01)
     assert not await stopped_early(embedded_server, limit=200)
@@ -121,7 +121,7 @@ async def test_leaving_a_stream_ends_the_generation(served, embedded_server, how
         await stream.aclose()
 
     task = asyncio.create_task(run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         await seen.wait()
     if how == "cancel":
         assert await is_generating(embedded_server)
@@ -137,7 +137,7 @@ async def test_leaving_a_stream_ends_the_generation(served, embedded_server, how
 async def test_an_interrupted_run_of_an_agent_ends_the_generation(served, embedded_server):
     agent = Agent(served())
     task = asyncio.create_task(agent.chat("Count to a million.", max_tokens=WINDOW, ignore_eos=True))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while not await is_generating(embedded_server):
             await asyncio.sleep(0.02)
     task.cancel()

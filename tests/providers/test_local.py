@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import httpx
 import pytest
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.local_model
 HELLO = [LLMMessage("user", "Say hello.")]
 
 
-async def wait_until(condition, seconds=20):
+async def wait_until(condition, seconds=120):
     for _ in range(seconds * 20):
         if await condition():
             return True
@@ -33,11 +32,16 @@ async def wait_until(condition, seconds=20):
     return False
 
 
-async def is_generating(provider):
+async def tokens_so_far(provider):
+    """How many tokens it has generated, where it generates; None at rest."""
     headers = {"Authorization": f"Bearer {provider._server.secret.get_secret_value()}"}
     async with httpx.AsyncClient(trust_env=False) as client:
-        slots = (await client.get(f"{provider._server.address}/slots", headers=headers)).json()
-    return any(slot["is_processing"] for slot in slots)
+        [slot] = (await client.get(f"{provider._server.address}/slots", headers=headers)).json()
+    return slot["next_token"][0]["n_decoded"] if slot["is_processing"] else None
+
+
+async def is_generating(provider):
+    return await tokens_so_far(provider) is not None
 
 
 async def test_an_answer_streams_with_the_server_s_own_counts(embedded):
@@ -135,13 +139,14 @@ async def test_cancelling_stops_the_generation(embedded, way):
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    async def idle():
-        return not await is_generating(embedded)
+    made = [0]
 
-    begun = time.monotonic()
+    async def idle():
+        made.append(await tokens_so_far(embedded))
+        return made[-1] is None
+
     assert await wait_until(idle)
-    # left alone it would go on for 3500 tokens
-    assert time.monotonic() - begun < 10
+    assert made[-2] < 3500 / 2, "left alone it would go on to the end"
     assert (await embedded.chat(HELLO, max_tokens=3)).content
 
 
@@ -302,7 +307,7 @@ async def test_the_process_ends_with_its_kernel(embedded_server, end):
     if end == "kill":
         assert os.getsid(pid) != os.getsid(kernel.pid)  # the stop button's signal does not reach it
         kernel.send_signal(signal.SIGKILL)
-    _, errors = kernel.communicate(timeout=60)
+    _, errors = kernel.communicate(timeout=300)
     assert end == "kill" or (kernel.returncode, errors) == (0, b"")
 
     async def gone():
@@ -331,7 +336,7 @@ def test_the_process_ends_where_the_kernel_ended_while_it_was_loading():
         assert json.loads(process.stdout.readline()) == {"imported": True}
         process.stdin.close()
         process.stdout.close()  # now the address can't be told
-        assert process.wait(timeout=30) == 0, "it must leave by its own way out"
+        assert process.wait(timeout=300) == 0, "it must leave by its own way out"
     finally:
         process.kill()
         process.wait()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 from nbagent import Agent, FunctionCall, FunctionRegistry, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
 from nbagent.errors import BadRequestError
@@ -15,12 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "providers"))
 from loopback import Answer, Loopback, claude_said
 
 THINKING = (Path(__file__).parents[1] / "wire" / "messages_claude_thinking_tools.sse").read_bytes()
-#: What nothing here tells: a history with branches, messages that were trimmed, spans of a tracer, a cell of a notebook
-#: that defined a tool, a connection that broke.
+#: What nothing here tells: a cell of a notebook that defined a tool, a connection that broke.
 UNKNOWN = {
-    "runs": {"branch"},
-    "calls": {"span_id", "parent_span_id"},
-    "messages": {"branch", "trimmed"},
     "tool_calls": {"cell_id_of_definition"},
     "http": {"error_type", "error_message"},
 }
@@ -50,6 +47,7 @@ def trace():
 async def everything() -> Trace:
     """Thinking, retries, an inner run, an edited call, wrong arguments, an image, failures and an interrupt."""
     trace = Trace(record_http=True)
+    trace.to_otel(tracer_provider=TracerProvider())
     async with Loopback() as server:
         busy = Answer(b'{"error": {"type": "overloaded_error"}}', 529, {"retry-after": "0"})
         good = [Answer(body, headers={"request-id": "r"}) for body in (THINKING, claude_said("in"), claude_said("out"))]
@@ -101,11 +99,24 @@ def test_every_key_leads_to_a_row(trace):
                 assert frame[key].dropna().isin(getattr(trace, home)[key]).all(), (table, key)
                 assert frame[key].notna().all() or key != "run_id", table
     assert trace.runs["parent_run_id"].dropna().isin(trace.runs["run_id"]).all()
+    assert trace.runs["branch"].isin(trace.runs["run_id"]).all()
     assert trace.messages["parent_id"].dropna().isin(trace.messages["message_id"]).all()
     whole = trace.blocks.merge(trace.messages, on="message_id", validate="m:1").merge(
         trace.calls, left_on="call_id_x", right_on="call_id", how="left", validate="m:1"
     )
     assert len(whole) == len(trace.blocks)
+
+
+def test_tables_are_grouped_and_joined_without_a_warning(trace):
+    for table in COLUMNS:
+        frame = getattr(trace, table)
+        for name in frame.select_dtypes("category"):
+            assert frame.groupby(name).size().sum() == frame[name].notna().sum()
+    spread = trace.tool_calls.join(trace.args("now").add_prefix("arg_"))
+    assert spread.loc[spread["arg_zone"].notna(), "name"].unique().tolist() == ["now"]
+    tokens = trace.calls.merge(trace.runs, on="run_id", suffixes=("", "_of_run"), validate="m:1")
+    sums = tokens.groupby("run_id", sort=False)["input_tokens"].sum(min_count=1)
+    assert sums.tolist() == trace.runs["input_tokens"].tolist()
 
 
 def test_the_columns_say_what_happened(trace):

@@ -106,3 +106,17 @@ async def test_an_unknown_run_is_named():
         trace.diff(trace.runs["run_id"][0], "run_x")
     with pytest.raises(ConfigurationError, match="no run None"):
         trace.diff(trace.runs["run_id"][0], None)
+
+
+async def test_a_system_message_that_did_not_change_is_no_difference():
+    trace = Trace()
+    agent = Agent(ScriptedProvider(["Hi."] * 4), system_prompt="Be brief.", trace=trace)
+    await agent.chat("Hello")
+    await agent.chat("Hello")
+    agent.system_prompt = "Be long."
+    await agent.chat("Hello")
+    one, two, three = trace.runs["run_id"]
+    assert "messages" not in trace.diff(one, two)["table"].tolist()
+    for before in (one, two):
+        difference = trace.diff(before, three).query("table == 'messages'")
+        assert told(difference) == {("messages", 0, "system", "text"): ("Be brief.", "Be long.")}

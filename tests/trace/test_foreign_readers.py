@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent.trace.frames import COLUMNS
 
 SUMS = """
 SELECT r.prompt, r.status, sum(c.input_tokens)::BIGINT, sum(c.cost_usd), epoch_us(min(c.started)) AS began
@@ -89,6 +90,17 @@ async def test_duckdb_reads_a_file_that_grows(tmp_path):
         assert database.execute(f"SELECT count(*) {runs}").fetchone()[0] > 1
         last = f"SELECT arg_max(row->>'status', line) {runs} GROUP BY row->>'session_id', n"
         assert database.execute(last).fetchall() == [("ok",)]
+
+
+def test_both_read_the_tables_themselves(trace):
+    calls, runs = trace.calls, trace.runs
+    with duckdb.connect() as database:
+        database.register("its_calls", calls)
+        database.register("its_runs", runs)
+        check_sums(trace, database.execute(SUMS.format(calls="its_calls", runs="its_runs")).fetchall())
+    for table in COLUMNS:
+        frame = getattr(trace, table)
+        assert pl.from_pandas(frame).shape == frame.shape
 
 
 def test_polars_reads_parquet_with_every_type(trace, tmp_path):

@@ -13,7 +13,7 @@ from nbagent import Agent, Trace, create_provider
 from nbagent.core.events import Http, TurnStarted
 from nbagent.core.http_log import Exchange
 from nbagent.errors import ConfigurationError
-from nbagent.notebook.view import Transcript
+from nbagent.notebook.transcript import Transcript
 from nbagent.trace.frames import COLUMNS
 
 KEY = "sk-MARKER0123456789"

@@ -103,6 +103,28 @@ def test_what_can_not_be_appended_to_is_an_error(tmp_path):
     assert (tmp_path / "other.jsonl").read_text() == "hello\n"
 
 
+def test_a_file_is_a_trace_from_its_first_moment(tmp_path, monkeypatch):
+    """A recording that is killed before it recorded anything leaves an empty trace, or no file, and no empty file."""
+    path = tmp_path / "t.jsonl"
+
+    def die(source, target):
+        assert source.read_bytes().endswith(b"\n")
+        assert not path.exists()
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.replace", die)
+        with pytest.raises(ConfigurationError, match="killed"):
+            Trace().stream_to(path)
+    assert not list(tmp_path.iterdir())
+    Trace().stream_to(path)
+    assert Trace.load(path).runs.empty
+    path.write_bytes(b"")
+    with path.open("rb") as reader:  # a file that somebody made and follows goes on to be that file
+        Trace().stream_to(path)
+        assert b"nbagent trace" in reader.readline()
+
+
 async def test_two_agents_at_once(tmp_path):
     trace = Trace()
     trace.stream_to(tmp_path / "t.jsonl")

@@ -15,8 +15,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import format_span_id
 
-from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Usage, create_provider
+from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
 from nbagent.core.images import Image
 from nbagent.errors import AuthenticationError, ConfigurationError, MissingDependencyError
 from nbagent.providers import retry
@@ -91,6 +93,27 @@ def calls(*wanted):
 
 
 COUNTED = {"prompt_tokens": 20, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
+
+
+async def test_calls_join_with_their_spans(collected, tmp_path):
+    agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 1}), "2", "before", "unsampled"]), tools=[double])
+    collected.follow(agent)
+    await agent.chat("Twice 1?")
+    await agent.chat("More?")
+    agent.trace.to_otel(tracer_provider=TracerProvider(ALWAYS_OFF, shutdown_on_exit=False))
+    await agent.chat("Not told of")
+    agent.trace.save(tmp_path / "t.parquet")
+    for trace in (agent.trace, Trace.load(tmp_path / "t.parquet")):
+        calls = trace.calls.set_index("span_id")
+        told = {span.context.span_id: span for span in collected.spans}
+        chats = [span for span in collected.spans if span.name.startswith("chat")]
+        assert len(chats) == 3
+        for span in chats:
+            row = calls.loc[format_span_id(span.context.span_id)]
+            assert row["call_id"] == span.attributes["nbagent.call_id"]
+            assert row["parent_span_id"] == format_span_id(span.parent.span_id)
+            assert told[span.parent.span_id].attributes["nbagent.run_id"] == row["run_id"]
+        assert trace.calls["span_id"].isna().tolist() == [False] * 3 + [True]
 
 
 async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monkeypatch):

@@ -92,6 +92,12 @@ async def test_thinking_has_its_own_stretch_until_the_first_other_piece(tmp_path
     assert again.trace.calls["thinking_s"].isna().all()  # a recording does not hold it
 
 
+async def test_the_pause_before_a_request_is_sent_again_is_waiting(trace):
+    again = pd.DataFrame(trace.calls).assign(ttft_s=0.5, retry_wait_s=2.0, duration_s=4.0, error_type=None)
+    found = [span for span in spans(again, trace.tool_calls.iloc[:0]) if span.lane == 0]
+    assert [(span.kind, span.seconds) for span in found] == [("waiting", 2.5), ("model", 1.5)]
+
+
 async def test_pauses_between_runs_are_left_out(trace):
     calls = pd.DataFrame(trace.calls)
     later = calls["run_id"] != calls["run_id"].iloc[0]
@@ -197,10 +203,20 @@ async def test_thirty_tools_have_a_line_each_and_the_most_used_come_first():
     assert len(seconds.collections) == 29  # what was made up never ran
 
 
-def test_empty_traces_draw_empty_pictures():
-    Trace().timeline().figure.canvas.draw()
-    Trace().plot_usage().figure.canvas.draw()
-    Trace().plot_tools()[0].figure.canvas.draw()
+def test_empty_traces_draw_pictures_that_say_so():
+    for ax in (Trace().timeline(), Trace().plot_usage(), *Trace().plot_tools()):
+        ax.figure.canvas.draw()
+        assert [text.get_text() for text in ax.texts] == ["Nothing yet."]
+        assert not [*ax.get_xticks(), *ax.get_yticks()]
+
+
+async def test_few_tokens_have_each_number_once():
+    agent = Agent(ScriptedProvider([LLMResponse("Hi.", None, "stop", {"usage": Usage(1, 1)})]))
+    await agent.chat("Hello")
+    ax = agent.trace.plot_usage()
+    ax.figure.canvas.draw()
+    numbers = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(set(numbers)) == len(numbers) > 1
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):

@@ -160,6 +160,12 @@ def test_what_is_no_trace_is_an_error(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"format": "other"}\n')
     (tmp_path / "t.sqlite").write_text("not a database at all")
     (tmp_path / "t.parquet").mkdir()
+    (tmp_path / "record.jsonl").write_text('{"format": "nbagent recording", "version": 1}\n')
+    with pytest.raises(ConfigurationError, match=r"is no saved trace but a recording: nbagent\.replay"):
+        Trace.load(tmp_path / "record.jsonl")
+    Trace().save(tmp_path / "whole.parquet")
+    with pytest.raises(ConfigurationError, match=r"runs.parquet' is one file, and .* a folder"):
+        Trace.load(tmp_path / "whole.parquet" / "runs.parquet")
     with sqlite3.connect(tmp_path / "mine.sqlite") as database:
         database.execute("CREATE TABLE runs (a)")
     database.close()
@@ -168,6 +174,22 @@ def test_what_is_no_trace_is_an_error(tmp_path):
             Trace.load(tmp_path / name)
     with pytest.raises(ConfigurationError, match="can't be saved"):
         Trace().save(tmp_path / "no folder" / "t.sqlite")
+
+
+@pytest.mark.parametrize("name", ["t.sqlite", "t.jsonl"])
+def test_an_empty_file_is_an_error_that_says_so(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(ConfigurationError, match=rf"{name}' is empty, which no saved trace is: trace\.save"):
+        Trace.load(tmp_path / name)
+
+
+def test_a_file_without_a_whole_first_line_is_no_trace(tmp_path):
+    for text in ("hello", '{"format": "nbagent tr', '{"mine": 1}'):
+        (tmp_path / "t.jsonl").write_text(text)
+        for use in (Trace.load, Trace().stream_to):
+            with pytest.raises(ConfigurationError, match="is no saved trace"):
+                use(tmp_path / "t.jsonl")
+        assert (tmp_path / "t.jsonl").read_text() == text
 
 
 async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_an_error(trace, tmp_path):

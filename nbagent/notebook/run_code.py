@@ -1,4 +1,4 @@
-"""Runs code for a model in the notebook's namespace: what it prints is shown and kept, and it ends in time."""
+"""What the tool `run_code` does: run code in the notebook's namespace, show and keep what it prints, end in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a coroutine for a cell, so that the kernel's stop button always works.
+"""Awaits a coroutine in an async cell, so that the kernel's stop button always works.
 
 A typed `%%agent` cell becomes an async cell (see `magic`): the coroutine runs on the kernel's own loop, which stays
 free for clicks. ipykernel's interrupt does not wake an idle loop by itself (ipython/ipykernel#881), hence a SIGINT

@@ -1,0 +1,132 @@
+"""Which line of a conversation a run belongs to, what each message stands behind, and what was trimmed since."""
+
+import pandas as pd
+import pytest
+
+from nbagent import Agent, ContextManager, FunctionCall, ScriptedProvider, Trace
+
+
+def agent_of(context: ContextManager | None = None, trace: Trace | None = None) -> Agent:
+    """It answers each question with the question's last word."""
+    return Agent(
+        ScriptedProvider(lambda messages, functions: messages[-1].text.split()[-1]), context=context, trace=trace
+    )
+
+
+def said(trace: Trace, message_id) -> list[str]:
+    """The texts of the conversation up to a message, by way of `parent_id`."""
+    rows = trace.messages.set_index("message_id")
+    texts: list[str] = []
+    while not pd.isna(message_id):
+        texts.insert(0, rows.at[message_id, "text"])
+        message_id = rows.at[message_id, "parent_id"]
+    return texts
+
+
+def tips(trace: Trace) -> list[str]:
+    """The last message of each run."""
+    return trace.messages.groupby("run_id", sort=False)["message_id"].last().tolist()
+
+
+async def test_a_run_goes_on_with_the_branch_of_the_one_before_until_something_is_taken_back():
+    agent = agent_of()
+    for question in ("say one", "say two"):
+        await agent.chat(question)
+    agent.undo()
+    for question in ("say three", "say four"):
+        await agent.chat(question)
+    agent.context.edit(0, "say won")
+    await agent.chat("say five")
+    agent.clear_history()
+    await agent.chat("say six")
+    await agent.chat([{"role": "user", "content": "say seven"}])
+    runs, trace = agent.trace.runs, agent.trace
+    ids = runs["run_id"].tolist()
+    assert runs["branch"].tolist() == [ids[0], ids[0], ids[2], ids[2], ids[4], ids[5], ids[6]]
+    assert said(trace, tips(trace)[3]) == ["say one", "one", "say three", "three", "say four", "four"]
+    assert said(trace, tips(trace)[5]) == ["say six", "six"]
+    assert said(trace, tips(trace)[6]) == ["say seven", "seven"]
+    joined = trace.messages.merge(runs, on=["run_id", "branch"], validate="m:1")
+    assert len(joined) == len(trace.messages)
+    assert runs["branch"].isin(runs["run_id"]).all()
+
+
+async def test_a_fork_is_a_branch_that_leads_back_to_its_origin():
+    agent = agent_of()
+    await agent.chat("say one")
+    other = agent.fork()
+    await other.chat("say two")
+    await agent.chat("say three")
+    assert other.trace.runs["branch"].tolist() == other.trace.runs["run_id"].tolist()
+    both = Trace.concat([agent.trace, other.trace])
+    assert [said(both, tip) for tip in tips(both)][1:] == [
+        ["say one", "one", "say three", "three"],
+        ["say one", "one", "say two", "two"],
+    ]
+    assert both.runs.groupby("branch", sort=False).size().tolist() == [2, 1]
+
+
+async def test_agents_that_share_a_trace_do_not_stand_behind_each_other():
+    trace = Trace()
+    one, other = agent_of(trace=trace), agent_of(trace=trace)
+    for number in range(2):
+        await one.chat(f"say one {number}")
+        await other.chat(f"say other {number}")
+    assert [said(trace, tip)[0] for tip in tips(trace)] == ["say one 0", "say other 0"] * 2
+    assert trace.runs["branch"].nunique() == 2
+    await other.chat(one.conversation_history)  # handed over: a conversation of its own
+    await one.chat("say more")
+    assert trace.messages["message_id"].is_unique
+    assert said(trace, tips(trace)[-1])[-2:] == ["say more", "more"]
+    assert trace.runs["branch"].tolist()[-1] == trace.runs["branch"].iloc[0]
+
+
+async def test_messages_that_were_trimmed_are_those_that_requests_no_longer_hold(tmp_path):
+    requests = []
+
+    def answer(messages, functions):
+        requests.append([message.text for message in messages])
+        if messages[-1].text == "use it":
+            return [FunctionCall("ask", {"n": number}, str(number)) for number in (1, 2)]
+        return f"answer {len(requests)}"
+
+    context = ContextManager(max_messages=4)
+    agent = Agent(ScriptedProvider(answer), system_prompt="Hi.", context=context)
+    agent.register_function("ask", "Ask", lambda n: f"result {n}", {"type": "object", "properties": {"n": {}}})
+    agent.trace.stream_to(tmp_path / "streamed.jsonl")
+    assert agent.trace.messages["trimmed"].empty
+    for question in ("one", "two", "use it", "four"):
+        await agent.chat(question)
+    messages = agent.trace.messages
+    kept = messages[~messages["trimmed"]]
+    assert kept["text"].tolist()[:-1] == requests[-1] == ["Hi.", "four"]
+    assert messages["trimmed"].sum() == len(messages) - 3 == 9
+    named = agent.trace.events.query("type == 'context'")["data"].str.count("msg_")
+    assert named.sum() == 9
+    for name in ("t.sqlite", "t.parquet", "t.jsonl"):
+        agent.trace.save(tmp_path / name)
+        assert Trace.load(tmp_path / name).messages["trimmed"].equals(messages["trimmed"])
+    assert Trace.load(tmp_path / "streamed.jsonl").messages["trimmed"].equals(messages["trimmed"])
+    assert Trace.concat([agent.trace, agent_of().trace]).messages["trimmed"].equals(messages["trimmed"])
+
+
+async def test_messages_that_were_summed_up_count_as_trimmed():
+    context = ContextManager(max_messages=4, strategy="summarise")
+    agent = Agent(ScriptedProvider(lambda messages, functions: f"answer to {messages[-1].text}"), context=context)
+    for number in range(3):
+        await agent.chat(f"question {number}")
+    messages = agent.trace.messages
+    assert "question 0" in messages.loc[messages["trimmed"], "text"].tolist()
+    in_history = [message.message_id for message in agent.conversation_history if not message.is_summary]
+    of_agent = messages["run_id"].isin(agent.trace.runs.query("source == 'python'")["run_id"])
+    assert messages.loc[of_agent & ~messages["trimmed"], "message_id"].tolist() == in_history
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+async def test_a_pinned_message_keeps_its_row(pinned):
+    agent = agent_of(ContextManager(max_messages=2))
+    await agent.chat("say one")
+    agent.context.pin(0, pinned)
+    await agent.chat("say two")
+    assert agent.trace.messages["trimmed"].tolist() == [not pinned] * 2 + [False] * 2
+    assert said(agent.trace, tips(agent.trace)[1]) == ["say one", "one", "say two", "two"]

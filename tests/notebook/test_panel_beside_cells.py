@@ -1,8 +1,8 @@
 """Panels and cells of one agent beside each other, on any kernel."""
 
 import pytest
-from kernels import Kernel
-from test_panel import WIPE, Panel, history, script
+from kernels import WIPE, Kernel
+from panels import Panel, history, script
 
 pytestmark = pytest.mark.kernel
 

@@ -1,0 +1,97 @@
+"""A chat panel in a kernel, driven and read as by a front end."""
+
+import html
+import re
+import time
+
+
+class Panel:
+    """What a front end knows of a panel: the widgets' states, from the messages in the order they were sent."""
+
+    def __init__(self, kernel, code="nbagent.ChatPanel(agent)"):
+        self.kernel = kernel
+        self.cell = kernel.run(code)
+        assert self.cell.status == "ok", self.cell.traceback
+        self.bundle = self.cell.of("execute_result")[-1]["data"]
+        self.root = self.bundle["application/vnd.jupyter.widget-view+json"]["model_id"]
+
+    def states(self):
+        return self.kernel.widgets()
+
+    def tree(self):
+        """`(comm_id, state)` of all that the panel shows, top down; what is not displayed is left out."""
+        states = self.states()
+
+        def walk(comm_id):
+            state = states.get(comm_id, {})
+            layout = states.get(str(state.get("layout", "")).removeprefix("IPY_MODEL_"), {})
+            if layout.get("display") == "none":
+                return
+            yield comm_id, state
+            for child in state.get("children", ()):
+                yield from walk(child.removeprefix("IPY_MODEL_"))
+
+        return list(walk(self.root))
+
+    def html(self):
+        return "\n".join(str(s["value"]) for _, s in self.tree() if s.get("_model_name") == "HTMLModel" and s["value"])
+
+    @property
+    def text(self):
+        page = re.sub(r"<style>.*?</style>", "", self.html(), flags=re.S)
+        return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+    def find(self, **wanted):
+        return next((c for c, s in self.tree() if wanted.items() <= s.items()), None)
+
+    def until(self, condition):
+        looked = 0.0
+
+        def holds():  # looking takes longer than receiving a message
+            nonlocal looked
+            if time.monotonic() - looked < 0.1:
+                return False
+            looked = time.monotonic()
+            return condition()
+
+        self.kernel.until(self.cell, holds)
+
+    def until_text(self, *texts):
+        self.until(lambda: all(text in self.text for text in texts))
+
+    def click(self, button):
+        self.kernel.tell(self.usable(description=button), method="custom", content={"event": "click"})
+
+    def set(self, value, **wanted):
+        self.kernel.tell(self.usable(**wanted), method="update", state=value, buffer_paths=[])
+
+    def usable(self, **wanted):
+        """The widget, as soon as a reader could use it."""
+        self.until(lambda: (comm := self.find(**wanted)) and not self.states()[comm].get("disabled"))
+        return self.find(**wanted)
+
+    def type(self, text):
+        self.set({"value": text}, description="Your question")
+
+    def ask(self, text):
+        self.type(text)
+        self.click("Send")
+
+    def tab(self, name):
+        index = ["Chat", "Trace", "Setup"].index(name)
+        self.set({"index": index}, _model_name="ToggleButtonsModel")
+
+
+def script(kernel, *turns, options=""):
+    code = f"agent = Agent(ScriptedProvider([{', '.join(turns)}], model='m'), tools=nbagent.live{options})"
+    assert kernel.run(code).status == "ok"
+
+
+def result(kernel, expression):
+    """What it is worth when no run goes on any more: the last text is shown before the run's end."""
+    kernel.ok("while 'running' in list(agent.trace.runs['status']): await asyncio.sleep(0.01)")
+    return kernel.ok(expression).result
+
+
+def history(kernel):
+    return result(kernel, "[(m.role, m.text) for m in agent.conversation_history]")

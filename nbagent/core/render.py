@@ -85,6 +85,7 @@ overflow-wrap: break-word; border-collapse: collapse}}
 .nbagent.nbagent .nbagent-body table {{font-size: 12px; margin: 0 0 6px}}
 .nbagent.nbagent .nbagent-body tr {{background: none}}
 .nbagent.nbagent .nbagent-body :is(td, th) {{padding: 2px 14px 2px 0; border: 0; border-bottom: 1px solid {LINE}}}
+.nbagent.nbagent hr {{height: 0; margin: 10px 0; border: 0; border-top: 1px solid {LINE}; background: none}}
 .nbagent img {{max-width: 100%; height: auto}}
 .nbagent.nbagent > table {{margin: 8px 0; font-size: 13px}}
 .nbagent.nbagent > table :is(tr, td, th) {{background: none; border: 0; text-align: left}}

@@ -135,7 +135,9 @@ class AgentMagics(Magics):
         """Look at the agent in the variable `agent`, or change it: `%agent help` lists the commands."""
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
-            raise UsageError(f"%agent {name}: not a command{options.instead(name, COMMANDS)}")
+            is_question = len(words) > 1
+            instead = "; write a question below a line %%agent" if is_question else options.instead(name, COMMANDS)
+            raise UsageError(f"%agent {name}: not a command{instead}")
         if words and not COMMANDS[name].usage:  # `%agent new analyst` must not be taken for another agent's
             raise UsageError(f"%agent {name} takes nothing more, and is about the agent in the variable agent")
         agent = self.shell.user_ns["agent"] = self._find("agent")

@@ -176,7 +176,7 @@ class Transcript:
             if self._cost:
                 self._footer.append(f"${self._cost:.4f}")
         if self.timings:
-            self._footer.append(f"{seconds:.1f} s")
+            self._footer.append(render.duration(seconds))
         if self.note:
             self._footer.append(self.note)
 

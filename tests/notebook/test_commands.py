@@ -130,6 +130,7 @@ def test_what_was_switched_off_comes_back_as_it_was(kernel):
         ("save", "%agent save FILE"),
         ("load missing.json", "No such file"),
         ("waltz", "not a command; there are status, tools"),
+        ("who is there", "not a command; write a question below a line %%agent"),
         ("tool", "%agent tool: not a command, did you mean tools?"),
     ],
 )

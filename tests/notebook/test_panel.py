@@ -203,20 +203,6 @@ def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
     assert result(kernel, f"agent.trace.tool_calls[{column!r}].tolist()") == f"[{approval!r}]"
 
 
-def test_code_is_edited_as_it_is(kernel):
-    kernel.run("done = []\n@tool(approve=True)\ndef run(code: str) -> str:\n    done.append(code)\n    return 'ran'")
-    script(kernel, r"FunctionCall('run', {'code': 'if x:\n    y = \"a\"'}, 'c')", "'done'")
-    panel = Panel(kernel)
-    panel.ask("run it")
-    panel.until_text("run asks to run")
-    panel.click("Edit")
-    panel.until(lambda: panel.find(description="code", value='if x:\n    y = "a"'))
-    panel.set({"value": 'if x:\n    y = "b"'}, description="code")
-    panel.click("Approve")
-    panel.until_text("done")
-    assert kernel.run("done").result == repr(['if x:\n    y = "b"'])
-
-
 def test_model_tools_and_prompt(kernel):
     kernel.run(WIPE)
     kernel.run("provider = ScriptedProvider(lambda m, f: str((m[0].text, [t['name'] for t in f or []])))")

@@ -160,7 +160,7 @@ def test_what_a_cell_shows():
         '  {"Adelie": 3700.7}',
         "**Adelie** weigh 3700.7 g.",
     ]
-    assert re.search(r"\[m · \d+ in · \d+ out · \d+\.\d s\]$", plain)
+    assert re.search(r"\[m · \d+ in · \d+ out · [\d.]+ m?s\]$", plain)
     assert displays.text == plain
 
 

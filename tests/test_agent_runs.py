@@ -1,15 +1,20 @@
 """How runs end and follow each other: interrupts, dropped streams, nested runs, threads. With a scripted model."""
 
 import asyncio
+import math
 import sys
 import threading
+import time
 
 import pytest
 from small_agent import add, call
 
 from nbagent import (
     Agent,
+    FunctionCall,
+    FunctionDefinition,
     FunctionRegistry,
+    Limits,
     LLMMessage,
     LLMProvider,
     LLMResponse,
@@ -293,3 +298,49 @@ async def test_a_tool_may_clear_the_conversation_that_it_is_called_in():
     agent = Agent(ScriptedProvider(answer), tools=[forget])
     assert (await agent.chat("x")).content == "fine"
     assert asked == [["user"], ["user"]], "no vendor takes a conversation without a message"
+
+
+async def silent(messages=None, functions=None):
+    """Waits."""
+    await asyncio.sleep(600)
+
+
+def blocked():
+    """Waits in a thread."""
+    time.sleep(600)
+
+
+@pytest.mark.parametrize(
+    ("turns", "tool"),
+    [
+        (silent, None),
+        ("word " * 60_000, None),
+        ([[FunctionCall("silent"), FunctionCall("quick")]], silent),
+        ([[FunctionCall("blocked"), FunctionCall("quick")]], blocked),
+    ],
+    ids=["silent model", "long answer", "async tool", "sync tool"],
+)
+async def test_the_time_for_a_run_ends_whatever_it_waits_for(turns, tool):
+    def quick():
+        return 1
+
+    tools = [FunctionDefinition(f.__name__, "", None, f, timeout=math.inf) for f in (tool, quick) if f]
+    agent = Agent(ScriptedProvider(turns, delay=0.01), tools=tools, limits=Limits(max_seconds=0.3))
+    result = await agent.chat("go")
+    assert (result.status, result.limit_reason) == ("limit", "time")
+    assert agent.trace.runs["status"].tolist() == ["limit"]
+    assert [call["name"] for call in result.function_calls] == [definition.name for definition in tools if tool]
+    assert list(agent.trace.messages["role"]) == [message.role for message in agent.conversation_history]
+    if isinstance(turns, str):
+        assert result.content.startswith("word word")
+        assert agent.conversation_history[-1].interrupted
+    agent.provider, agent.limits = ScriptedProvider("still here"), Limits()
+    assert (await agent.chat("and now?")).content == "still here"
+
+
+async def test_a_time_limit_leaves_the_providers_own_timeouts_alone():
+    agent = Agent(ScriptedProvider(TimeoutError("the provider's")), limits=Limits(max_seconds=60))
+    with pytest.raises(TimeoutError, match="the provider's"):
+        await agent.chat("go")
+    agent.provider = ScriptedProvider("in time")
+    assert (await agent.chat("go")).status == "ok"

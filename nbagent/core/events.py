@@ -192,10 +192,13 @@ class TurnDone(Event):
 
 @dataclass(slots=True)
 class Done(Event):
-    """The run is over; `content` is the final answer, `result` the `AgentResult`."""
+    """The run is over; `content` is the final answer, `result` the `AgentResult`, `messages` what closed the history
+    where the time for the run was over.
+    """
 
     type: ClassVar[Literal["done"]] = "done"
     result: AgentResult | None = None
+    messages: Sequence[LLMMessage] = ()
 
 
 @dataclass(slots=True)

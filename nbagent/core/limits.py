@@ -1,4 +1,4 @@
-"""Limits end a run politely: the run stops between two steps and says which limit it was.
+"""Limits end a run politely: it stops between two steps, for time at once, and says which limit it was.
 
 What a tool's own agents spend counts for the run that called the tool, too: a budget can't be passed by delegating.
 """
@@ -26,7 +26,8 @@ VARIABLE_PREFIX = "NBAGENT_"
 class Limits:
     """How much one run may spend. `None` sets no limit; `max_iterations` counts model requests and is 10 if not given.
 
-    Tokens, dollars and seconds include what agents spend that a tool of the run asks. `tool_seconds` is for one call of
+    Tokens, dollars and seconds include what agents spend that a tool of the run asks. `max_seconds` ends the run also
+    while it waits for the model or a tool, and keeps the text so far. `tool_seconds` is for one call of
     a tool that names no timeout of its own; 15 if not given.
 
     Each limit can also be set by an environment variable, `NBAGENT_MAX_COST` for `max_cost`; an argument wins over it,
@@ -124,6 +125,14 @@ class Spending:
                 ledger.usage += usage
                 ledger.cost = None if cost is None or ledger.cost is None else ledger.cost + cost
                 ledger = ledger.parent
+
+    def seconds_left(self) -> float | None:
+        """For this run and those that it works for, from 0 up; None for no limit."""
+        limit = math.inf if self.limits.max_seconds is None else self.limits.max_seconds
+        left = max(0.0, self.started + limit - monotonic())
+        outer = self.parent.seconds_left() if self.parent is not None else None
+        left = left if outer is None else min(left, outer)
+        return None if left == math.inf else left
 
     def over(self) -> tuple[str, str] | None:
         """`(limit_reason, text)` of the first limit that is reached, or None."""

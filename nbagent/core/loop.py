@@ -31,18 +31,18 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         while (over := run.spent.over()) is None:
             with Turn(run) as turn:
                 for step in (turn.ask, turn.act):
-                    async with aclosing(step()) as turn_events:
+                    async with aclosing(run.in_time(step())) as turn_events:
                         async for event in turn_events:
                             while run.unread:
                                 yield run.unread.pop(0)
                             yield event
-            if not turn.calls:
+            if turn.response is not None and not turn.calls:
                 break
         if over:
             run.result.status, run.result.limit_reason = "limit", over[0]
             yield run.emit(events.Limit(over[1], metadata={"limit_reason": over[0]}))
         _settle(run)
-        last = run.emit(events.Done(run.result.content, result=run.result))
+        last = run.emit(events.Done(run.result.content, result=run.result, messages=run.closing))
     except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
         run.result.status = "interrupted"
         _settle(run)

@@ -84,7 +84,7 @@ class LLMMessage:
         """`LLMMessage('user', 'Hello')`: role, content and what else is set; images and long values in short."""
         parts = isinstance(self.content, list) and all(isinstance(part, Mapping) for part in self.content)
         shown = [repr(self.role), _in_short(described(self.content) if parts else self.content)]
-        others = [f.name for f in fields(self) if f.name not in ("role", "content", "wire")]
+        others = [f.name for f in fields(self) if f.repr and f.name not in ("role", "content")]
         shown += [f"{name}={_in_short(value)}" for name in others if (value := getattr(self, name))]
         return f"LLMMessage({', '.join(shown)})"
 

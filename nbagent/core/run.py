@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from secrets import token_hex
+from time import get_clock_info
 from typing import Any, Protocol
 
 from nbagent.core.background import RunQueue, held_up
@@ -162,6 +164,24 @@ class Run:
         """How it is asked: the options as they are sent. Raises ConfigurationError for what the model can't do."""
         return self.provider.request_facts(request.messages, request.functions, self.temperature, self.request_options)
 
+    def in_time(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
+        """The events of a step, which ends, whatever it waits for, when the time for this run is over."""
+        return step if self.spent.seconds_left() is None else self._in_time(step)
+
+    async def _in_time(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
+        async with aclosing(step):
+            while (left := self.spent.seconds_left()) is not None:
+                try:
+                    async with asyncio.timeout(left + _EARLY_S) as limit:
+                        event = await anext(step, None)
+                except TimeoutError:
+                    if not limit.expired():  # it is the step's own
+                        raise
+                    return
+                if event is None:
+                    return
+                yield event
+
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
         """Stamp an event and tell the observers; the caller yields it."""
         if metadata is None:
@@ -175,6 +195,9 @@ class Run:
         """`emit` for where nothing can be yielded; the loop hands the event on with its next one."""
         self.unread.append(self.emit(event, metadata))
 
+
+#: A timer of asyncio's may be early by what its clock can tell.
+_EARLY_S = 2 * get_clock_info("monotonic").resolution
 
 #: What a request holds in any case, so that no option can have the name.
 _TAKEN = frozenset(("messages", "functions"))

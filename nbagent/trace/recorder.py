@@ -307,7 +307,7 @@ class Recorder:
         for tool in run.tools.values():
             if "is_error" not in tool:
                 tool.update(cut, is_error=True)
-        for message in () if isinstance(event, kinds.Done) else event.messages:
+        for message in event.messages:
             self._message(event, message, blocks_of(message))
         run.turn_over()
         run.row.update(

@@ -101,5 +101,5 @@ async def test_one_run_by_its_id(trace):
     assert {run for table in tables.values() for run in table["run_id"]} == {result.run_id}
     with pytest.raises(ConfigurationError, match="no run 'run_x'"):
         trace.run("run_x")
-    with pytest.raises(ConfigurationError, match=r"no run AgentResult\("):
+    with pytest.raises(ConfigurationError, match=r"no run <AgentResult ok"):
         trace.run(result)

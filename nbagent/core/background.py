@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import atexit
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -175,27 +176,29 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@asynccontextmanager
-async def heartbeat() -> AsyncIterator[None]:
-    """While it lasts, the main thread's running loop wakes up now and then, to see what a signal's handler asked for.
+def heartbeat() -> AbstractAsyncContextManager[None]:
+    """While it lasts, a kernel's event loop wakes up now and then, to see what a signal's handler asked for.
 
     ipykernel's handler cancels the task of a cell, but does not wake the loop (ipython/ipykernel#881): without this the
     stop button would not end a cell that awaits a silent model. On other threads there are no signals.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    timers: list[asyncio.TimerHandle] = []
+    in_kernel = "ipykernel" in sys.modules and threading.current_thread() is threading.main_thread()
+    return _beating(asyncio.get_running_loop()) if in_kernel else nullcontext()
+
+
+@asynccontextmanager
+async def _beating(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
+    timer: asyncio.TimerHandle
 
     def beat() -> None:
-        timers[:] = [loop.call_later(SLICE, beat)]
+        nonlocal timer
+        timer = loop.call_later(SLICE, beat)
 
     beat()
     try:
         yield
     finally:
-        timers[0].cancel()
+        timer.cancel()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -165,8 +165,14 @@ class HTTPConnection(asyncio.BufferedProtocol):
         """The connection stands."""
         self._transport = transport
 
-    def get_buffer(self, _: int) -> memoryview:
-        """Where the next piece goes."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next piece goes.
+
+        With TLS all of what has come must find room, which `sizehint` tells: when the server has closed, asyncio asks
+        but once.
+        """
+        if sizehint > len(self._buffer):
+            self._buffer = memoryview(bytearray(sizehint))
         return self._buffer
 
     def buffer_updated(self, size: int) -> None:

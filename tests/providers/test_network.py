@@ -74,6 +74,29 @@ async def test_a_server_that_says_more_than_is_read_has_to_wait(meet):
         assert answer.reusable
 
 
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 1048576\r\n"])
+async def test_a_server_that_closes_behind_a_large_answer(secured, length):
+    """On a thread of its own, it is faster than the reader."""
+    size, rounds = 2**20, 3
+
+    def serve():
+        for _ in range(rounds):
+            taken, _ = listening.accept()
+            with secured[0].wrap_socket(taken, server_side=True) if secured[0] else taken as sock:
+                sock.recv(2**16)
+                sock.sendall(b"HTTP/1.1 200 OK\r\n%bConnection: close\r\n\r\n" % length + bytes(size))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
+        serving = threading.Thread(target=serve)
+        serving.start()
+        for _ in range(rounds):
+            connection = await connect(httpx, *listening.getsockname(), secured[1], timeout=60)
+            async with aclosing(await connection.request(post())) as answer:
+                assert await size_of(answer) == size
+        serving.join()
+
+
 async def test_a_server_that_does_not_read(meet):
     async with meet() as (connection, _, _writer):
         with pytest.raises(httpx.WriteTimeout):

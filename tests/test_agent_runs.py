@@ -338,6 +338,21 @@ async def test_the_time_for_a_run_ends_whatever_it_waits_for(turns, tool):
     assert (await agent.chat("and now?")).content == "still here"
 
 
+class Early(asyncio.SelectorEventLoop):
+    """Its timers ring a little early, as those of uvloop do."""
+
+    def call_at(self, when, *args, **kwargs):
+        return super().call_at(when - 0.01, *args, **kwargs)
+
+
+def test_a_timer_that_rings_early_ends_the_run_too():
+    asked = []
+    agent = Agent(ScriptedProvider(lambda *request: asked.append(request) or silent()), limits=Limits(max_seconds=0.1))
+    with asyncio.Runner(loop_factory=Early) as runner:
+        assert runner.run(agent.chat("go")).limit_reason == "time"
+    assert len(asked) == 1
+
+
 async def test_a_time_limit_leaves_the_providers_own_timeouts_alone():
     agent = Agent(ScriptedProvider(TimeoutError("the provider's")), limits=Limits(max_seconds=60))
     with pytest.raises(TimeoutError, match="the provider's"):

@@ -24,6 +24,7 @@ from nbagent import (
 )
 from nbagent.core.events import Text, Thinking
 from nbagent.core.repair import NO_RESULT
+from nbagent.core.stream import AgentStream
 
 
 class Watch(StreamingHandler):
@@ -173,7 +174,40 @@ async def test_a_stream_can_be_stopped_from_another_task(handler):
     await stream.aclose()
     with pytest.raises(asyncio.CancelledError):
         await reading
+    with pytest.raises(asyncio.CancelledError, match="stopped"):
+        stream.result()
     assert agent.conversation_history[-1].interrupted
+
+
+@pytest.mark.parametrize("close", [AgentStream.aclose, lambda stream: asyncio.to_thread(stream.stop)])
+async def test_a_reader_waits_until_a_stream_that_another_task_closes_is_closed(close):
+    begun, closes, closed = asyncio.Event(), asyncio.Event(), []
+
+    async def words(*_, **__):
+        try:
+            yield Text("word ")
+            yield Text("word ")
+        finally:
+            closes.set()
+            await asyncio.sleep(0.05)
+            closed.append(True)
+
+    agent = Agent(ScriptedProvider())
+    agent.provider.stream = words
+    stream = agent.chat_stream("x")
+
+    async def read():
+        async for event in stream:
+            if event.type == "text":
+                begun.set()
+                await closes.wait()
+        assert closed
+
+    reading = asyncio.create_task(read())
+    await begun.wait()
+    await asyncio.gather(reading, close(stream))
+    with pytest.raises(asyncio.CancelledError, match="stopped"):
+        stream.result()
 
 
 async def test_leaving_at_done_does_not_undo_it():

@@ -176,7 +176,7 @@ class Run:
                 except TimeoutError:
                     if not limit.expired():  # it is the step's own
                         raise
-                    while self.spent.seconds_left():  # timers may ring early: uvloop's by a millisecond
+                    while self.spent.seconds_left():  # noqa: ASYNC110  the timer rang early: uvloop's do, by 1 ms
                         await asyncio.sleep(0.001)
                     return
                 if event is None:

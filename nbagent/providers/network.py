@@ -100,8 +100,7 @@ class HTTPConnection(asyncio.BufferedProtocol):
         self._ended = False
         self._failure: tuple[str, str] | None = None
         self._waiter: asyncio.Future[None] | None = None
-        #: When the waiter gives up, if it does, and with what. The timer rings at that time or earlier: it outlives most
-        #: waiters.
+        #: When the waiter gives up, or None, and with what. The timer rings then or earlier: it outlives most waiters.
         self._deadline: float | None = None
         self._too_late = ""
         self._timer: asyncio.TimerHandle | None = None

@@ -384,7 +384,7 @@ def test_a_timer_that_rings_early_ends_the_run_too():
     agent = Agent(ScriptedProvider(lambda *request: asked.append(request) or silent()), limits=Limits(max_seconds=0.1))
     with asyncio.Runner(loop_factory=Early) as runner:
         assert runner.run(agent.chat("go")).limit_reason == "time"
-    assert len(asked) == 1
+    assert len(asked) < 2
 
 
 async def test_a_time_limit_leaves_the_providers_own_timeouts_alone():

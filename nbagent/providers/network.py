@@ -280,7 +280,9 @@ class Answer:
         self._head_size = 0
         self._closed = False
         self._parser = HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
+        self._parser.set_dangerous_leniencies(
+            lenient_chunked_length=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
 
     def __aiter__(self) -> Answer:
         return self

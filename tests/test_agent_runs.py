@@ -24,6 +24,7 @@ from nbagent import (
 )
 from nbagent.core.events import Text, Thinking
 from nbagent.core.repair import NO_RESULT
+from nbagent.core.stream import AgentStream
 
 
 class Watch(StreamingHandler):
@@ -173,7 +174,40 @@ async def test_a_stream_can_be_stopped_from_another_task(handler):
     await stream.aclose()
     with pytest.raises(asyncio.CancelledError):
         await reading
+    with pytest.raises(asyncio.CancelledError, match="stopped"):
+        stream.result()
     assert agent.conversation_history[-1].interrupted
+
+
+@pytest.mark.parametrize("close", [AgentStream.aclose, lambda stream: asyncio.to_thread(stream.stop)])
+async def test_a_reader_waits_until_a_stream_that_another_task_closes_is_closed(close):
+    begun, closes, closed = asyncio.Event(), asyncio.Event(), []
+
+    async def words(*_, **__):
+        try:
+            yield Text("word ")
+            yield Text("word ")
+        finally:
+            closes.set()
+            await asyncio.sleep(0.05)
+            closed.append(True)
+
+    agent = Agent(ScriptedProvider())
+    agent.provider.stream = words
+    stream = agent.chat_stream("x")
+
+    async def read():
+        async for event in stream:
+            if event.type == "text":
+                begun.set()
+                await closes.wait()
+        assert closed
+
+    reading = asyncio.create_task(read())
+    await begun.wait()
+    await asyncio.gather(reading, close(stream))
+    with pytest.raises(asyncio.CancelledError, match="stopped"):
+        stream.result()
 
 
 async def test_leaving_at_done_does_not_undo_it():
@@ -336,6 +370,21 @@ async def test_the_time_for_a_run_ends_whatever_it_waits_for(turns, tool):
         assert agent.conversation_history[-1].interrupted
     agent.provider, agent.limits = ScriptedProvider("still here"), Limits()
     assert (await agent.chat("and now?")).content == "still here"
+
+
+class Early(asyncio.SelectorEventLoop):
+    """Its timers ring a little early, as those of uvloop do."""
+
+    def call_at(self, when, *args, **kwargs):
+        return super().call_at(when - 0.01, *args, **kwargs)
+
+
+def test_a_timer_that_rings_early_ends_the_run_too():
+    asked = []
+    agent = Agent(ScriptedProvider(lambda *request: asked.append(request) or silent()), limits=Limits(max_seconds=0.1))
+    with asyncio.Runner(loop_factory=Early) as runner:
+        assert runner.run(agent.chat("go")).limit_reason == "time"
+    assert len(asked) < 2
 
 
 async def test_a_time_limit_leaves_the_providers_own_timeouts_alone():

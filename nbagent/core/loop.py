@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from time import monotonic
 from typing import Any
 
 from nbagent.core import events
@@ -26,6 +27,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     history and a trace that says `interrupted`.
     """
     await _take_place(run.ticket)
+    run.spent.started = monotonic()  # its time does not run while another run has the turn
     try:
         yield run.emit(_started(run, run.context.take(message)))
         while (over := run.spent.over()) is None:

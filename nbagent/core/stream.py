@@ -97,8 +97,8 @@ class AgentStream:
         self._result: AgentResult | None = None
         self._error: BaseException | None = None
         self._over = False
-        #: The task that closes the run from elsewhere.
-        self._closer: asyncio.Task[None] | None = None
+        #: Set when the run is closed; None before anybody closes it.
+        self._closed: asyncio.Event | None = None
         queue.members[id(self)] = self
 
     def __aiter__(self) -> AsyncGenerator[Event]:
@@ -120,8 +120,8 @@ class AgentStream:
                         self._error = event.exception
                     yield event
                     self._ticket.read_here()
-                    if self._closer is not None:
-                        await asyncio.wait({self._closer})
+                    if self._closed is not None:
+                        await self._closed.wait()
                         break
         finally:
             self._over = True
@@ -147,8 +147,12 @@ class AgentStream:
         running = getattr(self._events, "ag_running", False)  # not in the type of generators
         if running and elsewhere is not None:
             elsewhere.cancel()  # it is waiting for the next event
-            return
-        await self._events.aclose()
+        else:
+            closed = self._closed = asyncio.Event()
+            try:
+                await self._events.aclose()
+            finally:
+                closed.set()
         if elsewhere is not None:
             self._stopped_by_another()
 
@@ -164,7 +168,6 @@ class AgentStream:
         return True
 
     async def _stopped(self) -> None:
-        self._closer = asyncio.current_task()
         await self.aclose()
         self._stopped_by_another()
 

@@ -100,8 +100,8 @@ class HTTPConnection(asyncio.BufferedProtocol):
         self._ended = False
         self._failure: tuple[str, str] | None = None
         self._waiter: asyncio.Future[None] | None = None
-        #: When the waiter gives up, and with what. The timer rings at that time or earlier: it outlives most waiters.
-        self._deadline = 0.0
+        #: When the waiter gives up, or None, and with what. The timer rings then or earlier: it outlives most waiters.
+        self._deadline: float | None = None
         self._too_late = ""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -114,18 +114,21 @@ class HTTPConnection(asyncio.BufferedProtocol):
         limits = request.extensions.get("timeout", {})
         whole = _head(self._http, request) + await request.aread()
         answer = self._answer = Answer(self, limits.get("read"))
-        await self._send(whole, limits.get("write"))
+        await self._send(whole, answer, limits.get("write"))
         while not answer.begun:
             await self.more(answer)
         log.debug("%s %s%s: %d", request.method, request.url.host, request.url.path, answer.status)
         return answer
 
-    async def _send(self, whole: bytes, timeout: float | None) -> None:
-        """A server may answer and close before it has taken all: then what it said is what counts."""
+    async def _send(self, whole: bytes, answer: Answer, timeout: float | None) -> None:
+        """A server may answer before it has taken all, and take no more: then what it said is what counts."""
         for start in range(0, len(whole), MOST_UNSENT):  # TLS would take it all, and say that it has been sent
             if not self._transport.is_closing():
                 self._transport.write(memoryview(whole)[start : start + MOST_UNSENT])
             while self._full and not self._ended:
+                if answer.complete:
+                    answer.reusable = False
+                    return
                 await self._wait(timeout, "WriteTimeout")
 
     async def more(self, answer: Answer) -> None:
@@ -165,8 +168,14 @@ class HTTPConnection(asyncio.BufferedProtocol):
         """The connection stands."""
         self._transport = transport
 
-    def get_buffer(self, _: int) -> memoryview:
-        """Where the next piece goes."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next piece goes.
+
+        With TLS all of what has come must find room, which `sizehint` tells: when the server has closed, asyncio asks
+        but once.
+        """
+        if sizehint > len(self._buffer):
+            self._buffer = memoryview(bytearray(sizehint))
         return self._buffer
 
     def buffer_updated(self, size: int) -> None:
@@ -214,10 +223,10 @@ class HTTPConnection(asyncio.BufferedProtocol):
     async def _wait(self, timeout: float | None, too_late: str) -> None:
         """Wait for the next thing that asyncio calls."""
         self._waiter = self._loop.create_future()
-        if timeout is not None:
-            self._deadline, self._too_late = self._loop.time() + timeout, too_late
-            if self._timer is None or self._timer.when() > self._deadline:
-                self._set_timer()
+        self._too_late = too_late
+        self._deadline = None if timeout is None else self._loop.time() + timeout
+        if self._deadline is not None and (self._timer is None or self._timer.when() > self._deadline):
+            self._set_timer(self._deadline)
         try:
             await self._waiter
         finally:
@@ -227,17 +236,17 @@ class HTTPConnection(asyncio.BufferedProtocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._deadline, self._ring)
+        self._timer = self._loop.call_at(deadline, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
-        if self._waiter is None:
+        if self._waiter is None or self._deadline is None:
             return
         if self._loop.time() < self._deadline:
-            self._set_timer()
+            self._set_timer(self._deadline)
         elif not self._waiter.done():
             self._waiter.set_exception(getattr(self._http, self._too_late)(""))
 
@@ -271,7 +280,9 @@ class Answer:
         self._head_size = 0
         self._closed = False
         self._parser = HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
+        self._parser.set_dangerous_leniencies(
+            lenient_chunked_length=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
 
     def __aiter__(self) -> Answer:
         return self

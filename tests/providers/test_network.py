@@ -64,6 +64,19 @@ async def test_a_timer_that_rings_between_reads_or_early_ends_nothing(meet):
         assert await anext(answer) == b"c"
 
 
+async def test_the_time_limit_of_one_request_is_not_for_the_next(meet):
+    async with meet() as (connection, _, writer):
+        async with asked(connection, writer, GOOD) as answer:
+            assert await whole(answer) == b"Good"
+        asking = asyncio.create_task(connection.request(post(read=None, write=None)))
+        await asyncio.sleep(0)
+        connection._ring()
+        assert connection._timer is None
+        writer.write(GOOD)
+        async with aclosing(await asking) as answer:
+            assert await whole(answer) == b"Good"
+
+
 async def test_a_server_that_says_more_than_is_read_has_to_wait(meet):
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % MANY
     async with meet() as (connection, _, writer), asked(connection, writer, head) as answer:
@@ -72,6 +85,29 @@ async def test_a_server_that_says_more_than_is_read_has_to_wait(meet):
         assert answer.unread < 4 * MOST_UNREAD
         assert await size_of(answer) == MANY
         assert answer.reusable
+
+
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 1048576\r\n"])
+async def test_a_server_that_closes_behind_a_large_answer(secured, length):
+    """On a thread of its own, it is faster than the reader."""
+    size, rounds = 2**20, 3
+
+    def serve():
+        for _ in range(rounds):
+            taken, _ = listening.accept()
+            with secured[0].wrap_socket(taken, server_side=True) if secured[0] else taken as sock:
+                sock.recv(2**16)
+                sock.sendall(b"HTTP/1.1 200 OK\r\n%bConnection: close\r\n\r\n" % length + bytes(size))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
+        serving = threading.Thread(target=serve)
+        serving.start()
+        for _ in range(rounds):
+            connection = await connect(httpx, *listening.getsockname(), secured[1], timeout=60)
+            async with aclosing(await connection.request(post())) as answer:
+                assert await size_of(answer) == size
+        serving.join()
 
 
 async def test_a_server_that_does_not_read(meet):
@@ -91,14 +127,17 @@ async def test_a_server_that_reads_later(meet):
             assert await whole(answer) == b"Good"
 
 
-async def test_a_server_that_refuses_before_it_has_read_all(meet):
+@pytest.mark.parametrize("closes", [True, False])
+async def test_a_server_that_refuses_before_it_has_read_all(meet, closes):
     async with meet() as (connection, _, writer):
         asking = asyncio.create_task(connection.request(post(bytes(MANY))))
         await asyncio.sleep(0.2)
         writer.write(b"HTTP/1.1 413 Too large\r\nContent-Length: 10\r\n\r\nToo large.")
-        writer.close()
-        async with aclosing(await asking) as answer:
+        if closes:
+            writer.close()
+        async with asyncio.timeout(30), aclosing(await asking) as answer:
             assert (answer.status, await whole(answer)) == (413, b"Too large.")
+        assert connection.get_extra_info("is_readable"), "what was not sent can't go ahead of another request"
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])

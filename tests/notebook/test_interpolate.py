@@ -1,6 +1,8 @@
 """`{expression}` in a cell's text."""
 
 import datetime as dt
+import json
+import time
 
 import pandas as pd
 import pytest
@@ -31,6 +33,7 @@ from nbagent.notebook.interpolate import interpolate
         ("{word}", "text"),
         ("{ {[1]: 2} } { {[1]} }", "{ {[1]: 2} } { {[1]} }"),
         ("{" + "-" * 5000 + "n}", "{" + "-" * 5000 + "n}"),
+        ("{" + "-" * 50_000 + "n}", "{" + "-" * 50_000 + "n}"),
         ("json: {'a': {n}}", "json: {'a': 3}"),
     ],
 )
@@ -70,11 +73,19 @@ def test_other_colons_and_exclamation_marks_stay(text):
         ("{missing:.2f}", "^{missing:.2f}: NameError"),
         ("{missing!r}", "^{missing!r}: NameError"),
         ("{d:1}", "^{d:1}: TypeError: unsupported format string.*{{ is a brace"),
+        ("{max(missing):d}", r"^{max\(missing\):d}: NameError"),
     ],
 )
 def test_a_format_that_fails_is_named(text, error):
     with pytest.raises(UsageError, match=error):
         interpolate(text, VALUES)
+
+
+def test_json_in_one_line_takes_little_time():
+    text = json.dumps([{"a": n, "b": {"c": [1, 2, {"d": "x" * 20}]}} for n in range(3000)], separators=(",", ":"))
+    begun = time.process_time()
+    assert interpolate(text, {}) == text
+    assert time.process_time() - begun < 4  # seconds; it takes one
 
 
 def test_a_data_frame_becomes_its_shape_types_and_head():

@@ -39,7 +39,8 @@ _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {
 _LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
 _TEX_COMMAND = re.compile(
     r"\\(?=(href|url|class|cssId|style|data|bbox|mmlToken|require|unicode|[gex]?def|let|(re)?newcommand"
-    r"|(re)?newenvironment|DeclareMathOperator|DeclarePairedDelimiters?|(re)?newtagform|usetagform)(?![a-zA-Z]))"
+    r"|(re)?newenvironment|DeclareMathOperator|DeclarePairedDelimiters?(X(PP)?)?|(re)?newtagform|usetagform"
+    r"|Newextarrow|definecolor|mathtoolsset)(?![a-zA-Z]))"
 )
 #: What would begin a formula, in text that is none, such as a price.
 _TEX_SIGN = re.compile(r"\$|\\(?=[(\[])")

@@ -126,6 +126,17 @@ def test_a_link_may_be_defined_after_it_is_used():
     assert 'href="https://example.org"' in transcript.html()
 
 
+@pytest.mark.parametrize("formula", ["$$\nx = a\n+ b\n$$", "\\begin{align}\na &= b \\\\\n- c\n\\end{align}"])
+def test_a_formula_of_several_lines_is_one_wherever_a_long_answer_was_cut(formula):
+    said = "A paragraph.\n\n" * 120 + formula
+    for shown in range(len(said) - len(formula), len(said)):
+        transcript = Transcript(timings=False)
+        transcript.feed(events.Text(said[:shown]))
+        transcript.parts()
+        transcript.feed(events.Text(said[shown:]))
+        assert transcript.parts()[-1].endswith(safe_html(formula))
+
+
 def test_a_call_reads_as_one_would_type_it():
     assert signature("f", {"a": 1, "b": "x" * 100}).startswith('f(a=1, b="xxx')
     assert len(signature("f", {"b": "x" * 100})) < 80

@@ -148,6 +148,8 @@ MATH = [
     r"$\require{bbox}\bbox[background:url(http://evil.example/m7)]{x}$",
     r"$\gdef\alpha{\text{lie}}\renewcommand{\beta}{\text{lie}}\let\gamma\delta$",
     "\\begin{align}\\href{javascript:hit(9)}{x}\\end{align}",
+    r"$\Newextarrow{\frac}{5,5}{0x2194}\DeclarePairedDelimiterXPP{\sqrt}[1]{}{(}{)}{}{#1}\mathtoolsset{centercolon}$",
+    r"$\definecolor{black}{rgb}{1,1,1}$",
     r"$\texttt{&#92;href}\h*re*f &#92;href{javascript:hit(10)}{x}$",
 ]
 

@@ -359,7 +359,7 @@ async def test_the_time_for_a_run_ends_whatever_it_waits_for(turns, tool):
         return 1
 
     tools = [FunctionDefinition(f.__name__, "", None, f, timeout=math.inf) for f in (tool, quick) if f]
-    agent = Agent(ScriptedProvider(turns, delay=0.01), tools=tools, limits=Limits(max_seconds=0.3))
+    agent = Agent(ScriptedProvider(turns, delay=0.01), tools=tools, limits=Limits(max_seconds=1.5))
     result = await agent.chat("go")
     assert (result.status, result.limit_reason) == ("limit", "time")
     assert agent.trace.runs["status"].tolist() == ["limit"]

@@ -1,8 +1,9 @@
 r"""Formulas in Markdown: left as they are written, for the host to typeset.
 
 `$…$`, `$$…$$`, `\(…\)`, `\[…\]` and `\begin{…}…\end{…}` are formulas, and Markdown makes nothing else of what is in
-them. A dollar sign in front of a price is none: a formula does not begin or end with a space, and no letter or digit
-stands right beside it.
+them. A dollar sign in front of a price or of a shell's variable is none: a formula does not begin or end with a space,
+end with a slash, or have a brace behind it, and no letter or digit stands right beside it, unless it is a single sign,
+as in `$n$th`, `H$_2$O` or `5$\times$10`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 #: Longer ones are text: parsing time must not grow with what is never closed.
 MOST_CHARS, MOST_LINES = 2_000, 50
 _CLOSES = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
+#: What may stand in the middle of a word.
+_SIGN = re.compile(r"[a-zA-Z]|[_^]?\\[a-zA-Z]+|[_^](?:[a-zA-Z0-9]|\{[^{}]*\})")
 _BEGIN = re.compile(r"\\begin\{([a-zA-Z]{1,20}\*?)\}")
 
 
@@ -41,9 +44,11 @@ def _end_in_line(text: str, begin: int) -> int:
     while close > 0 and text[close - 1] == "\\":
         close = text.find("$", close + 1, begin + MOST_CHARS)
     within = text[begin + 1 : close] if close > 0 else ""
-    beside = text[begin - 1 : begin] + text[close + 1 : close + 2]
-    is_formula = within and within == within.strip() and "`" not in within and not any(map(str.isalnum, beside))
-    return close + 1 if is_formula else 0
+    before, behind = text[begin - 1 : begin], text[close + 1 : close + 2]
+    if not within or within != within.strip() or "`" in within or within.endswith("/") or behind == "{":
+        return 0
+    stands_alone = not (before.isalnum() or behind.isalnum())
+    return close + 1 if stands_alone or _SIGN.fullmatch(within) else 0
 
 
 def _end(text: str, begin: int) -> int:

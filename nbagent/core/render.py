@@ -39,7 +39,8 @@ _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {
 _LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
 _TEX_COMMAND = re.compile(
     r"\\(?=(href|url|class|cssId|style|data|bbox|mmlToken|require|unicode|[gex]?def|let|(re)?newcommand"
-    r"|(re)?newenvironment|DeclareMathOperator|DeclarePairedDelimiters?|(re)?newtagform|usetagform)(?![a-zA-Z]))"
+    r"|(re)?newenvironment|DeclareMathOperator|DeclarePairedDelimiters?(X(PP)?)?|(re)?newtagform|usetagform"
+    r"|Newextarrow|definecolor|mathtoolsset)(?![a-zA-Z]))"
 )
 #: What would begin a formula, in text that is none, such as a price.
 _TEX_SIGN = re.compile(r"\$|\\(?=[(\[])")
@@ -176,15 +177,18 @@ def as_typed(text: str) -> str:
 def settled(text: str) -> int:
     """How many characters at the beginning of growing Markdown stay as they look now; 0 where that is not worth it.
 
-    Only the last block (a paragraph, a list, a table, code) can still change by what follows.
+    Only the last block (a paragraph, a list, a table, code) can still change by what follows, and those that no blank
+    line parts from it: they may turn out to be one formula.
 
     >>> settled("one paragraph\\n\\n" * 200 + "the last") == len("one paragraph\\n\\n" * 200)
     True
     """
     if len(text) < SETTLE or "\r" in text or not _is_markdown(text):
         return 0
+    lines = text.split("\n")
     starts = [token.map[0] for token in _markdown().parse(text) if token.map and token.level == 0]
-    return sum(len(line) + 1 for line in text.split("\n")[: starts[-1]]) if starts else 0
+    last = max((start for start in starts if start and not lines[start - 1].strip()), default=0)
+    return sum(len(line) + 1 for line in lines[:last])
 
 
 def escape(text: str) -> str:

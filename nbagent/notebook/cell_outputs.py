@@ -11,6 +11,7 @@ from typing import Any
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_error, format_result, shorten
+from nbagent.notebook.host import request_of
 
 _CELLS = 50
 _DISPLAYS = 50  # of one cell
@@ -67,10 +68,9 @@ class CellOutputs:
     def _ran(self, result: Any) -> None:
         """A cell has ended, which had a number unless it was no cell of the history."""
         number = getattr(result, "execution_count", None)
-        parent = self._shell.display_pub.parent_header
         if number is None:
             return
-        if request := parent.get("msg_id"):
+        if request := request_of(self._shell).get("header", {}).get("msg_id"):
             self._requests[number] = request
         if (error := result.error_in_exec or result.error_before_exec) is not None:
             self._errors[number] = format_error(error)

@@ -41,7 +41,8 @@ def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, An
     """The text with each `{expression}` replaced by its value; content parts, where a value is an image.
 
     Text in braces that is no expression stays as it is; `{{` and `}}` are braces. A DataFrame becomes its shape, dtypes
-    and head. An unknown name, or an expression or format that fails, is an error before anything is sent.
+    and head. An unknown name, or an expression or format that fails, is an error before anything is sent; but what
+    looks like a label, `{fig:1}`, stays where there is no such name.
 
     >>> interpolate("Is {n} odd? {n:.2f} {n!r:>3} {not python} {{n}}", {"n": 3})
     'Is 3 odd? 3.00   3 {not python} {n}'
@@ -93,7 +94,7 @@ def _field(text: str, opening: int) -> Field | None:
                 continue
             try:
                 tree = ast.parse(field.expression, mode="eval")
-            except (SyntaxError, ValueError, RecursionError):
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
             return None if _is_literal(tree) else field
     return None
@@ -101,10 +102,12 @@ def _field(text: str, opening: int) -> Field | None:
 
 def _formatted(inside: str) -> Field | None:
     """The parts of what ends with a conversion or a format."""
-    found = _FORMAT.fullmatch(inside)
+    begin = max(inside.rfind("{"), inside.rfind("}"), 0)  # no brace is in a conversion or a format
+    found = _FORMAT.fullmatch(inside, begin)
     if found is None or not (found["conversion"] or found["format"]):
         return None
-    return Field(inside, found["expression"].strip(), found["conversion"] or "", found["format"] or "")
+    expression = inside[: found.end("expression")].strip()
+    return Field(inside, expression, found["conversion"] or "", found["format"] or "")
 
 
 def _is_literal(tree: ast.Expression) -> bool:
@@ -126,7 +129,8 @@ def _evaluate(field: Field, namespace: dict[str, Any]) -> str | list[dict[str, A
             value = format(value, field.format)
         return value if isinstance(value, str) else format_result(value)
     except Exception as error:
-        if isinstance(error, NameError) and field.format.isalnum() and not field.conversion:
-            return f"{{{field.source}}}"  # a label, as in \ref{fig:1}
+        is_label = field.expression.isidentifier() and field.format.isalnum() and not field.conversion
+        if isinstance(error, NameError) and is_label:
+            return f"{{{field.source}}}"  # as in \ref{fig:1}
         hint = "nothing was sent; {{ is a brace, --raw leaves all braces alone"
         raise UsageError(f"{{{field.source}}}: {type(error).__name__}: {error} ({hint})") from error

@@ -20,6 +20,7 @@ FORMULAS = [
 ]
 NONE = [
     "$5 and $10", "US$3, $4 or **$5**, and $6-$7", "$HOME/$USER", "$ a $ and $a $", "see $`x`$", r"\$x\$", "$$unclosed",
+    "${HOME}/${USER}", "${A}${B}", "$.50/$.75", "$(a)/$(b)", "A$AP, A$AP", "$1$2",
     r"\\(x\\)", "$$ $$", r"\( \)", "$a\n\nb$",
 ]  # fmt: skip
 
@@ -32,6 +33,11 @@ def test_a_formula_stays_as_it_was_written(tex, around):
     html = safe_html(around % tex)
     assert tex.replace("&", "&amp;") in html
     assert has_formulas(html)
+
+
+@pytest.mark.parametrize("text", ["the $n$th", "H$_2$O", "10$^{-3}$ and $^{13}$C", r"5$\times$10", r"20$^\circ$C"])
+def test_a_sign_may_stand_in_the_middle_of_a_word(text):
+    assert safe_html(text) == f"<p>{text}</p>\n"
 
 
 @pytest.mark.parametrize("text", NONE)

@@ -1,6 +1,7 @@
 """`{expression}` in a cell's text."""
 
 import datetime as dt
+import time
 
 import pandas as pd
 import pytest
@@ -31,6 +32,7 @@ from nbagent.notebook.interpolate import interpolate
         ("{word}", "text"),
         ("{ {[1]: 2} } { {[1]} }", "{ {[1]: 2} } { {[1]} }"),
         ("{" + "-" * 5000 + "n}", "{" + "-" * 5000 + "n}"),
+        ("{" + "-" * 50_000 + "n}", "{" + "-" * 50_000 + "n}"),
         ("json: {'a': {n}}", "json: {'a': 3}"),
     ],
 )
@@ -70,11 +72,19 @@ def test_other_colons_and_exclamation_marks_stay(text):
         ("{missing:.2f}", "^{missing:.2f}: NameError"),
         ("{missing!r}", "^{missing!r}: NameError"),
         ("{d:1}", "^{d:1}: TypeError: unsupported format string.*{{ is a brace"),
+        ("{max(missing):d}", r"^{max\(missing\):d}: NameError"),
     ],
 )
 def test_a_format_that_fails_is_named(text, error):
     with pytest.raises(UsageError, match=error):
         interpolate(text, VALUES)
+
+
+def test_what_might_be_formats_takes_little_time():
+    text = '{"a":%"1,' * 8_000 + "}"
+    begun = time.process_time()
+    assert interpolate(text, {}) == text
+    assert time.process_time() - begun < 6  # seconds; it takes less than one
 
 
 def test_a_data_frame_becomes_its_shape_types_and_head():

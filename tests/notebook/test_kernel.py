@@ -200,8 +200,10 @@ def test_headless_there_is_one_display_without_times(kernel):
 def test_under_other_magics_and_from_code(kernel, way):
     script(kernel, "'the answer'")
     cell = kernel.ok(way)
+    assert cell.of("error") == []
     if "capture" in way:
         cell = kernel.ok("kept.show()")
+        assert cell.stdout == ""
     assert "the answer" in cell.text
 
 

@@ -98,7 +98,8 @@ def test_formulas_make_no_links_and_no_definitions(text):
     html = safe_html(text)
     assert "<a" not in html
     said = re.sub("<span>.</span>", "", html)  # the backslash alone: no formula is looked for across it
-    assert not re.search(r"\\(href|style|class|cssId|unicode|require|bbox|gdef|renewcommand|let)", said)
+    wrong = "href|style|class|cssId|unicode|require|bbox|gdef|renewcommand|let|New|Declare|define|mathtoolsset"
+    assert not re.search(rf"\\({wrong})", said)
 
 
 def test_formulas_are_left_to_the_host():
@@ -123,6 +124,17 @@ def test_a_link_may_be_defined_after_it_is_used():
     transcript.feed(events.Text("[1]: https://example.org"))
     transcript.feed(events.Done())
     assert 'href="https://example.org"' in transcript.html()
+
+
+@pytest.mark.parametrize("formula", ["$$\nx = a\n+ b\n$$", "\\begin{align}\na &= b \\\\\n- c\n\\end{align}"])
+def test_a_formula_of_several_lines_is_one_wherever_a_long_answer_was_cut(formula):
+    said = "A paragraph.\n\n" * 120 + formula
+    for shown in range(len(said) - len(formula), len(said)):
+        transcript = Transcript(timings=False)
+        transcript.feed(events.Text(said[:shown]))
+        transcript.parts()
+        transcript.feed(events.Text(said[shown:]))
+        assert transcript.parts()[-1].endswith(safe_html(formula))
 
 
 def test_a_call_reads_as_one_would_type_it():

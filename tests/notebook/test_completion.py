@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 from kernels import TIMEOUT, Kernel
 
-from nbagent.notebook.completion import matcher
+from nbagent.notebook.completion import matcher, models
+from nbagent.providers.catalog import CATALOG
 
 pytestmark = pytest.mark.kernel
 
@@ -129,6 +130,23 @@ def test_the_words_that_an_option_takes():
     }.items():
         found = match(SimpleNamespace(full_text=line, cursor_line=0, cursor_position=len(line)))
         assert [completion.text for completion in found["completions"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("vendor", "newer", "older"),
+    [
+        ("claude", "claude-sonnet-5-5", "claude-opus-4-8"),
+        ("claude", "claude-3-haiku", "claude-2"),
+        ("openai", "gpt-4.1", "gpt-4o-2024-05-13"),  # a date is no version
+        ("openai", "gpt-3.5-turbo", "o3"),  # nor is another family older, it stands behind
+        ("gemini", "gemini-2.5-flash", "claude-opus-5-5"),
+        ("openrouter", "anthropic/claude-opus-4.8", "anthropic/claude-3-haiku"),
+    ],
+)
+def test_the_default_comes_first_and_newer_models_before_older_ones(vendor, newer, older):
+    found = models(f"{vendor}:")
+    assert found[:2] == [vendor, f"{vendor}:{CATALOG[vendor].model}"]
+    assert found.index(f"{vendor}:{newer}") < found.index(f"{vendor}:{older}")
 
 
 def test_python_is_completed_as_before(kernel):

@@ -28,8 +28,8 @@ _CELL = re.compile(r"\s*%%agent(?P<rest>\s.*|)$")
 _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")
 #: The version in a model's name.
 _VERSION = re.compile(r"(?<!\d)(\d{1,2})(?![\dkb])(?:[.-](\d{1,2})(?![\dkb]))?", re.IGNORECASE)
-#: How many files are offered.
-MOST_FILES = 100
+#: How many files are offered, and how many models as long as any will do.
+MOST_FILES, MOST_MODELS = 100, 12
 
 #: What can stand at the cursor, the part of it that is there already, and what kind of thing it is.
 Found = tuple[Iterable[str], str, str]
@@ -115,11 +115,12 @@ def _value(shell: Any, action: argparse.Action, words: Sequence[str], typed: str
 
 
 def models(typed: str) -> list[str]:
-    """Vendors, and the models of the one that is named or left: its default, then those with a known price.
+    """Vendors, and of the one that is named or left its default; after the colon its models with a known price, too.
 
-    The default's family stands before others, such as other makers' models that the vendor sells; newer before older.
+    The default comes first, then its family, newer before older, then others, such as other makers' models. Front ends
+    may sort by name: so the newest alone are offered until a model's name has begun.
     """
-    vendor, colon, _ = typed.partition(":")
+    vendor, colon, begun = typed.partition(":")
     vendors = [name for name in provider_names() if name.startswith(vendor)]
     if colon:
         vendors = [vendor] if vendor in vendors else []
@@ -127,6 +128,9 @@ def models(typed: str) -> list[str]:
         return vendors
     default = CATALOG[vendors[0]].model if vendors[0] in CATALOG else ""
     known = sorted(priced_models(vendors[0]), key=lambda model: (_family(model) != _family(default), *_age(model)))
+    if not begun:
+        family = [model for model in known if _family(model) == _family(default)]
+        known = (family[:MOST_MODELS] or known) if colon else []
     return [*vendors, *(f"{vendors[0]}:{model}" for model in [default, *known] if model)]
 
 

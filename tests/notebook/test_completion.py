@@ -85,7 +85,8 @@ def complete(kernel, code):
         ("%agent tools add run|", ["run_code"], "run"),
         ("%agent tools add me|", ["me"], "me"),
         ("%agent tools drop me|", ["mean_by", "median_by"], "me"),
-        ("%agent model dee|", None, "dee"),
+        ("%agent model dee|", ["deepseek", "deepseek:deepseek-v4-flash"], "dee"),
+        ("%agent model deepseek:|", None, "deepseek:"),
         ("%agent key qw|", ["qwen"], "qw"),
         ("%agent save t|", ["talk.json"], "t"),
         ("%agent load |", ["data/", "talk.json"], ""),
@@ -96,9 +97,9 @@ def complete(kernel, code):
 )
 def test_what_is_offered(kernel, code, matches, replaced):
     found, typed = complete(kernel, code)
-    if matches is None:  # the vendor, then all its models
-        assert found[0] == "deepseek"
-        assert "deepseek:deepseek-chat" in found
+    if matches is None:  # its default, then its other models
+        assert found[0] == "deepseek:deepseek-v4-flash"
+        assert "deepseek:deepseek-v3.2" in found
     else:
         assert found == matches
     assert typed == replaced
@@ -144,9 +145,17 @@ def test_the_words_that_an_option_takes():
     ],
 )
 def test_the_default_comes_first_and_newer_models_before_older_ones(vendor, newer, older):
-    found = models(f"{vendor}:")
+    found = models(f"{vendor}:{newer[0]}")
     assert found[:2] == [vendor, f"{vendor}:{CATALOG[vendor].model}"]
     assert found.index(f"{vendor}:{newer}") < found.index(f"{vendor}:{older}")
+
+
+def test_old_models_are_offered_when_their_name_has_begun():
+    assert models("cla") == ["claude", "claude:claude-sonnet-5"]
+    assert "claude:claude-2" not in models("claude:")
+    assert "claude:claude-opus-5-5" in models("claude:")
+    assert "claude:claude-2" in models("claude:claude-")
+    assert len(models("openrouter:")) > 100  # many makers, none of them the vendor
 
 
 def test_python_is_completed_as_before(kernel):

@@ -362,6 +362,14 @@ class Agent:
         """Close the connections that blocking calls (`chat_sync`, a plain `for`) opened."""
         run_sync(self.aclose())
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows of the agent itself."""
+        from nbagent.about import about
+        from nbagent.core.facts import as_html, as_text
+
+        lines = about(self, self._provider or self._spec)
+        return {"text/html": as_html(lines), "text/plain": as_text(lines)}
+
     def __repr__(self) -> str:
         provider: Any = self._provider or self._spec
         if hasattr(provider, "model_name"):

@@ -17,7 +17,7 @@ ROOT = Path(nbagent.__file__).parent
 MAX_FILE, MAX_FUNCTION = 400, 50
 
 GROUND = {"errors", "config", "pricing"}
-WIRING = {"agent", "extract", "batch", "memory", "planner", "team"}
+WIRING = {"about", "agent", "extract", "batch", "memory", "planner", "team"}
 
 #: What each layer may import, besides itself.
 BELOW = {

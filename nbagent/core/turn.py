@@ -22,7 +22,6 @@ from nbagent.core.images import described, images_of
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
 from nbagent.core.repair import call_ids, no_result, with_ids
 from nbagent.core.run import Request, Run, inside, new_id, working_for
-from nbagent.errors import NbagentError
 
 
 class Turn:
@@ -91,8 +90,8 @@ class Turn:
             context.run(working_for.set, run)
             try:
                 summary = await asyncio.create_task(run.summarise(part), context=context)
-            except NbagentError as error:
-                yield run.emit(events.Context(f"no summary: {error}"))
+            except Exception as error:  # noqa: BLE001  a provider of the user's may raise anything
+                yield run.emit(events.Context(f"no summary: {error or type(error).__name__}"))
                 return
             run.context.drop(part, summary)
             yield run.emit(_context_event(f"summarised {len(part)} old messages", part))

@@ -104,10 +104,11 @@ def _file(words: Sequence[str], command: str) -> str:
 
 
 def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Let the agent explain the last error."""
+    """Let the agent explain the last error. A model that is only told of tools would call one rather than explain."""
     if (text := last_error.text()) is None:
         raise UsageError("%agent fix: no cell has failed yet")
-    shell.run_cell_magic("agent", "--raw", f"Explain this error briefly and show the corrected code.\n\n{text}")
+    line = "--raw" if agent.provider.supports_function_calling() else "--raw --no-tools"
+    shell.run_cell_magic("agent", line, f"{text}\n\nExplain this error briefly and show the corrected code.")
 
 
 def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:

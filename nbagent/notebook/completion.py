@@ -26,8 +26,10 @@ from nbagent.providers.catalog import CATALOG, with_keys
 
 _CELL = re.compile(r"\s*%%agent(?P<rest>\s.*|)$")
 _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")
-#: How many files are offered.
-MOST_FILES = 100
+#: The version in a model's name.
+_VERSION = re.compile(r"(?<!\d)(\d{1,2})(?![\dkb])(?:[.-](\d{1,2})(?![\dkb]))?", re.IGNORECASE)
+#: How many files are offered, and how many models as long as any will do.
+MOST_FILES, MOST_MODELS = 100, 12
 
 #: What can stand at the cursor, the part of it that is there already, and what kind of thing it is.
 Found = tuple[Iterable[str], str, str]
@@ -113,15 +115,38 @@ def _value(shell: Any, action: argparse.Action, words: Sequence[str], typed: str
 
 
 def models(typed: str) -> list[str]:
-    """Vendors, and the models of the one that is named or left: its default, then those with a known price."""
-    vendor, colon, _ = typed.partition(":")
+    """Vendors, and of the one that is named or left its default; after the colon its models with a known price, too.
+
+    The default comes first, then its family, newer before older, then others, such as other makers' models. Front ends
+    may sort by name: so the newest alone are offered until a model's name has begun.
+    """
+    vendor, colon, begun = typed.partition(":")
     vendors = [name for name in provider_names() if name.startswith(vendor)]
     if colon:
         vendors = [vendor] if vendor in vendors else []
     if len(vendors) != 1:
         return vendors
-    default = [CATALOG[vendors[0]].model] if vendors[0] in CATALOG and CATALOG[vendors[0]].model else []
-    return [*vendors, *(f"{vendors[0]}:{model}" for model in [*default, *priced_models(vendors[0])])]
+    default = CATALOG[vendors[0]].model if vendors[0] in CATALOG else ""
+    known = sorted(priced_models(vendors[0]), key=lambda model: (_family(model) != _family(default), *_age(model)))
+    if not begun:
+        family = [model for model in known if _family(model) == _family(default)]
+        known = (family[:MOST_MODELS] or known) if colon else []
+    return [*vendors, *(f"{vendors[0]}:{model}" for model in [default, *known] if model)]
+
+
+def _family(model: str) -> str:
+    """`claude-sonnet-5` -> `claude`."""
+    return re.split(r"[^a-z]", model.lower(), maxsplit=1)[0]
+
+
+def _age(model: str) -> tuple[str, int, int]:
+    """The maker, where the name has one, and less than 0 the more, the higher the version in the name is.
+
+    Names tell no dates. Numbers that are a date or a size are no versions: `gpt-4o-2024-05-13`, `glm-4-32b`.
+    """
+    maker, _, name = model.rpartition("/")
+    found = _VERSION.search(name)
+    return (maker, -int(found[1]), -int(found[2] or 0)) if found else (maker, 0, 0)
 
 
 # -- %agent -----------------------------------------------------------------------------------------------------------

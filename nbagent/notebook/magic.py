@@ -19,6 +19,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
+from nbagent.about import NO_KEY_NOTE
 from nbagent.agent import Agent
 from nbagent.core import events, render
 from nbagent.core.background import run_sync
@@ -48,8 +49,6 @@ E = TypeVar("E", bound=BaseException)
 #: How many `run_cell` calls are under way: inside another magic an async cell can't be awaited.
 _depth: ContextVar[int] = ContextVar("nbagent_cell_depth", default=0)
 _TYPED_CELL = re.compile(r"^get_ipython\(\)\.run_cell_magic\('agent'")
-
-NO_KEY_NOTE = "embedded model, no key needed"
 
 
 @magics_class

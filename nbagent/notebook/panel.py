@@ -10,16 +10,19 @@ import asyncio
 from typing import Any
 
 import ipywidgets as widgets
+from IPython import get_ipython
 
 from nbagent.agent import Agent
 from nbagent.core import render
 from nbagent.errors import ConfigurationError
+from nbagent.notebook.host import is_watched
 from nbagent.notebook.panel_conversation import conversation_of, let_go
 from nbagent.notebook.panel_entry import static_html, static_text
 from nbagent.notebook.panel_script import PanelScript
 from nbagent.notebook.panel_setup import Setup
 from nbagent.notebook.panel_style import PANEL_STYLE
 from nbagent.notebook.panel_trace import TraceTab
+from nbagent.notebook.recorded import Recorded
 
 TABS = CHAT, TRACE, SETUP = ("Chat", "Trace", "Setup")
 #: Characters that may arrive at once with a typed Enter; more of them were pasted.
@@ -203,7 +206,8 @@ class ChatPanel(widgets.VBox):
         """The widget, and the conversation so far for readers without a kernel."""
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options) or {}
         history = list(self.agent.conversation_history)
-        said = static_html(history) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
-        text = static_text(history)
+        recorded = Recorded(self.agent.trace, timings=is_watched(get_ipython()))
+        said = static_html(history, recorded) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
+        text = static_text(history, recorded)
         page = PANEL_STYLE + render.page(said, formulas=True)
         return {**bundle, "text/html": page, "text/plain": f"{self!r}\n\n{text}".strip()}

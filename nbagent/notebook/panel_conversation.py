@@ -10,7 +10,7 @@ import asyncio
 import functools
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,6 +30,7 @@ from nbagent.notebook.host import is_watched
 from nbagent.notebook.panel_cells import CellWatch
 from nbagent.notebook.panel_entry import Entry, transcript_of, turns
 from nbagent.notebook.panel_meter import Meter
+from nbagent.notebook.recorded import Recorded
 
 log = logging.getLogger("nbagent")
 
@@ -234,7 +235,7 @@ class Conversation:
             self.entries.append(entry)
         entry.sent = True
         self._match()
-        entry.begin(_caption(event))
+        entry.begin(_caption(event.metadata))
         return entry
 
     def _ended(self, entry: Entry | None) -> None:
@@ -260,15 +261,16 @@ class Conversation:
         known = {id(entry.message): entry for entry in self.entries}
         surviving = [index for index, entry in enumerate(self.entries) if id(entry.message) in history]
         trimmed = self.entries[: surviving[0]] if surviving else []
-        matched = [known.get(key) or self._from_history(turn) for key, turn in history.items()]
+        recorded = Recorded(self.agent.trace if history.keys() - known else None)
+        matched = [known.get(key) or self._from_history(turn, recorded) for key, turn in history.items()]
         rest = [entry for entry in (*pending, *unsaid) if entry not in matched and entry not in trimmed]
         before, self.entries = self.entries, [*trimmed, *matched, *dict.fromkeys(rest)]
         for entry in before:
             if entry not in self.entries:
                 entry.close()
 
-    def _from_history(self, turn: list[LLMMessage]) -> Entry:
-        entry = Entry(turn[0], transcript_of(turn))
+    def _from_history(self, turn: list[LLMMessage], recorded: Recorded) -> Entry:
+        entry = Entry(turn[0], transcript_of(turn, recorded), _caption(recorded.run(turn)))
         entry.sent = True
         entry.refresh()
         return entry
@@ -289,11 +291,11 @@ class Conversation:
         self.log.close()
 
 
-def _caption(event: Event) -> str:
-    """Where a question came from, where that was not the panel."""
-    if event.metadata.get("source") == "panel":
+def _caption(origin: Mapping[str, Any]) -> str:
+    """Where a question came from, where that is known and was not the panel."""
+    if origin.get("source") in (None, "panel"):
         return ""
-    count = event.metadata.get("execution_count")
+    count = origin.get("execution_count")
     return f"cell [{count}]" if count else "from code"
 
 

@@ -14,13 +14,17 @@ from nbagent.core import events, render
 from nbagent.core.events import Event
 from nbagent.core.images import Image, described, note
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
+from nbagent.notebook.recorded import Recorded
 from nbagent.notebook.transcript import Transcript
 from nbagent.notebook.view import Throttle
+from nbagent.trace.rows import Row
 
 log = logging.getLogger("nbagent")
 
 #: Characters of an answer that are read out.
 SPOKEN = 1_000
+#: Of what no trace has seen.
+NOTHING = Recorded()
 
 
 class Entry:
@@ -170,49 +174,63 @@ def turns(messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
     return groups
 
 
-def transcript_of(turn: Sequence[LLMMessage]) -> Transcript:
-    """The transcript of a turn that is over, made from its messages: no times and costs, which they don't hold."""
-    transcript = Transcript(timings=False)
-    calls = 0
+def transcript_of(turn: Sequence[LLMMessage], recorded: Recorded = NOTHING) -> Transcript:
+    """The transcript of a turn that is over, made from its messages and from what a trace has recorded of it."""
+    seconds = recorded.run(turn).get("duration_s") if recorded.timings else None
+    transcript = Transcript(timings=seconds is not None)
+    calls, went = 0, dict[str, Row]()
     for message in turn:
         if message.role == "assistant":
-            for event in _said(message, calls):
+            for event in _said(message, calls, recorded):
                 transcript.feed(event)
             calls += len(message.tool_calls or [])
+            went |= {call.id: recorded.tool(message, call.id) for call in message.tool_calls or [] if call.id}
             if message.interrupted:
                 transcript.interrupted()
         elif message.role == "tool":
-            about = {"tool_call_id": message.tool_call_id, "is_error": message.is_error, "duration_s": None}
-            outcome = ToolOutcome(FunctionCall(message.name or "", {}), message.content)
-            transcript.feed(events.ToolResult(described(message.content), message.name, None, about, outcome))
-    transcript.feed(events.Done())
+            transcript.feed(_result(message, went.get(message.tool_call_id or "", {})))
+    transcript.feed(events.Done(metadata={"duration_s": seconds}))
     return transcript
 
 
-def _said(message: LLMMessage, index: int) -> Iterator[Event]:
-    yield events.TurnStarted()
+def _said(message: LLMMessage, index: int, recorded: Recorded) -> Iterator[Event]:
+    request = recorded.call(message)
+    yield events.TurnStarted(metadata=request)
+    if thought := recorded.thought(message):
+        yield events.Thinking(thought, metadata={"duration_s": request.get("thinking_s")})
     if isinstance(message.content, str):
         if message.content:
             yield events.Text(message.content)
     else:
         yield events.TurnDone(response=LLMResponse("", None, None, {"parts": message.content}))
+    if request:
+        yield events.UsageReport(metadata=request)
     for number, call in enumerate(message.tool_calls or [], index):
         about = {"tool_call_id": call.id or f"{number}"}
         yield events.ToolCall("", call.name, call.arguments, about)
 
 
-def static_html(messages: Sequence[LLMMessage]) -> str:
+def _result(message: LLMMessage, row: Row) -> Event:
+    """What came of a call; `row` says how it went."""
+    about = {"tool_call_id": message.tool_call_id, "is_error": message.is_error, "duration_s": row.get("duration_s")}
+    valid, denied = row.get("args_valid") is not False, row.get("approval") == "denied"
+    call = FunctionCall(message.name or "", {})
+    outcome = ToolOutcome(call, message.content, args_valid=valid, denied=denied)
+    return events.ToolResult(described(message.content), message.name, None, about, outcome)
+
+
+def static_html(messages: Sequence[LLMMessage], recorded: Recorded = NOTHING) -> str:
     """The conversation as HTML that needs no kernel and no scripts."""
     return "".join(
-        (bubble(turn[0]) if turn[0].role == "user" else "") + "".join(transcript_of(turn).parts())
+        (bubble(turn[0]) if turn[0].role == "user" else "") + "".join(transcript_of(turn, recorded).parts())
         for turn in turns(messages)
     )
 
 
-def static_text(messages: Sequence[LLMMessage]) -> str:
+def static_text(messages: Sequence[LLMMessage], recorded: Recorded = NOTHING) -> str:
     """The conversation as plain text."""
     said = []
     for turn in turns(messages):
         asked = [f"> {turn[0].text}"] if turn[0].role == "user" else []
-        said.append("\n".join([*asked, transcript_of(turn).plain()]).rstrip())
+        said.append("\n".join([*asked, transcript_of(turn, recorded).plain()]).rstrip())
     return render.legible("\n\n".join(said))

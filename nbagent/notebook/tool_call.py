@@ -92,7 +92,8 @@ def _cells(tag: str, values: Iterable[Any], kinds: Iterable[str]) -> str:
 
 def _side(result: ToolResult, timings: bool) -> str:
     outcome = result.outcome
-    took = f" {render.duration(result.metadata['duration_s'])}" if timings else ""
+    seconds = result.metadata["duration_s"] if timings else None
+    took = f" {render.duration(seconds)}" if seconds is not None else ""
     if outcome is not None and not outcome.args_valid:
         return '<span class="nbagent-bad">arguments invalid, sent back</span>'
     if outcome is not None and outcome.denied:

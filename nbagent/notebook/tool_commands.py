@@ -123,7 +123,8 @@ class ToolTable:
             return render.page(f'<div class="nbagent-quiet">{render.escape(_NONE)}</div>')
         head = "".join(f'<th style="white-space: nowrap">{name}</th>' for name in ("", "tool", "asks", "defined in"))
         rows = "".join(map(_row, self.frame.itertuples(name=None)))
-        return render.page(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+        body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return render.page(body, formulas=False)
 
 
 def _on_or_off(frame: pd.DataFrame) -> list[str]:

@@ -83,7 +83,7 @@ class Transcript:
                 self._model = str(event.metadata.get("model") or "")
                 self.status = f"waiting for {self._model}"
             case events.Text() | events.Thinking():
-                self._grow(event.type, event.content)
+                self._grow(event.type, event.content, event.metadata.get("duration_s"))
             case events.TurnDone(response=LLMResponse(metadata={"parts": parts})):
                 self._place_images(parts)
             case events.ToolCall():
@@ -102,7 +102,7 @@ class Transcript:
             case events.Limit():
                 self._ending = event.content
             case events.Done() | events.Error():
-                self._end()
+                self._end(event.metadata.get("duration_s"))
 
     @contextmanager
     def asking(self, call: FunctionCall) -> Iterator[None]:
@@ -130,12 +130,14 @@ class Transcript:
         self._end_segment()
         self.segments.append(Segment("image", [note(part)], image=Image.from_part(part), duration=0.0))
 
-    def _grow(self, kind: str, text: str) -> None:
+    def _grow(self, kind: str, text: str, seconds: float | None) -> None:
+        """`seconds` is how long it took, where it is told again."""
         self.status = ""
         if not self.segments or self.segments[-1].kind != kind or len(self.segments) <= self._turn_start:
             self._end_segment()
             self.segments.append(Segment(kind, started=monotonic()))
         self.segments[-1].pieces.append(text)
+        self.segments[-1].duration = seconds
 
     def _place_images(self, parts: list[dict[str, Any]]) -> None:
         """The turn's text anew, with the images of the answer in their places."""
@@ -164,12 +166,12 @@ class Transcript:
         cost = event.metadata.get("cost_usd")
         self._cost = None if cost is None or self._cost is None else self._cost + cost
 
-    def _end(self) -> None:
+    def _end(self, seconds: float | None = None) -> None:
         self.status, self.over = "", True
         self._end_segment()
         usage = self._usage
         cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
-        seconds = monotonic() - self._started
+        seconds = monotonic() - self._started if seconds is None else seconds
         self._footer = [self._model] if self._model else []
         if usage.total_tokens:
             self._footer += [f"{usage.input_tokens:,} in{cached}", f"{usage.output_tokens:,} out"]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 
-from nbagent.core.render import NO_TEX
-from nbagent.core.visible import visible
 from nbagent.trace.rows import Row
 
 #: Models and tools that are named, the most used first, and characters of such a name.
@@ -39,15 +36,6 @@ def overview(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
         unknown = len(costs) - len(known)
         lines.append(("cost", f"${sum(known):.4f}{_in_brackets([f'{unknown} calls not known'] * bool(unknown))}"))
     return lines
-
-
-def as_html(lines: Iterable[tuple[str, str]]) -> str:
-    """The lines as a small table."""
-    left = 'style="text-align:left"'
-    cells = "".join(
-        f"<tr><th {left}>{escape(label)}</th><td {left}>{escape(visible(text))}</td></tr>" for label, text in lines
-    )
-    return f'<table class="{NO_TEX}"><caption>Trace</caption>{cells}</table>'
 
 
 def _counted(names: Iterable[object]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from nbagent.core.facts import as_text
 from nbagent.core.render import duration
 from nbagent.errors import ConfigurationError
 from nbagent.trace import timeline
@@ -32,7 +33,7 @@ def to_text(view: str, rows: Rows) -> str:
 
 
 def _summary(rows: Rows) -> str:
-    return "\n".join(f"{label:<12}{text}" for label, text in overview(rows))
+    return as_text(overview(rows))
 
 
 def _timeline(rows: Rows) -> str:

@@ -16,7 +16,7 @@ from nbagent.core.whole_files import replacing
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace import http_log
 from nbagent.trace.journal import Journal
-from nbagent.trace.overview import as_html, overview
+from nbagent.trace.overview import overview
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
 from nbagent.trace.rows import Columns, as_json
 from nbagent.trace.table import by_column, count_of
@@ -321,4 +321,6 @@ class Trace(TraceTables):
 
     def _repr_html_(self) -> str:
         """What a notebook shows of the trace itself: models, tools, tokens and cost, summed up."""
+        from nbagent.core.facts import as_html
+
         return as_html(overview({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))

@@ -103,6 +103,7 @@ CELLS = {
     "error": "%%agent\nfail",
     "file name": "await agent.chat([pathlib.Path(first)])",
     "trace": "agent.trace",
+    "agent": "agent.system_prompt = everything[:200]\nagent",
     "tables": "display(agent.trace.tool_calls, agent.trace.runs, agent.trace.args('echo'))",
     "timeline": "_ = agent.trace.timeline()",
     "tools": "%agent tools",
@@ -187,7 +188,7 @@ def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
     start(page, "question")
     deny(page)
     page.wait_for_function("document.body.innerText.includes('denied: ask')")
-    for name in ("error", "file name", "trace", "tables", "timeline", "tools", "panel"):
+    for name in ("error", "file name", "trace", "agent", "tables", "timeline", "tools", "panel"):
         run(page, name)
     page.locator("summary").evaluate_all("all => all.forEach(each => each.click())")
     say_in_panel(page, "ask")
@@ -204,9 +205,10 @@ def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
     assert_harmless(page)
     shown = 3 * len(PAYLOADS) + 2  # thinking, each text as a name, an argument and an error; a question
     assert page.locator(".jp-OutputArea-output details:not(.nbagent-panel *)").count() == shown
-    assert page.locator(".nbagent-panel details").count() == shown
+    assert page.locator(".nbagent-panel details").count() == shown + 1  # and the question that the panel asked
     assert page.locator(ERRORS).count() == 2
-    assert page.locator("table.mathjax_ignore").count() == 3
+    assert page.locator("table.mathjax_ignore").count() == 2
+    assert page.locator(".jp-OutputArea-output .nbagent.mathjax_ignore > table").count() == 3  # trace, agent, tools
     assert page.locator(".jp-OutputArea-output img").count() == 1  # the timeline
     page.wait_for_timeout(500)
     assert page.evaluate("hits") == []

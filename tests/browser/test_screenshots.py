@@ -105,7 +105,8 @@ TEXTS = "button, select, p, summary code, small, th, td, h4, textarea, .nbagent-
 def test_a_conversation(lab, picture, theme):
     name = theme.split()[-1].lower()
     question = "%%agent\nWhich species is heaviest, and by how much?"
-    page = lab.open(f"talk-{name}.ipynb", [SETUP + SCRIPT, question, "ChatPanel(agent, height='430px')"], theme)
+    cells = [SETUP + SCRIPT, question, "agent.trace", "%agent", "ChatPanel(agent, height='430px')"]
+    page = lab.open(f"talk-{name}.ipynb", cells, theme)
     lab.command(page, "notebook:run-all-cells")
     panel = page.locator(".nbagent-panel")
     panel.get_by_placeholder("Shift-Enter").wait_for()
@@ -114,6 +115,10 @@ def test_a_conversation(lab, picture, theme):
     assert cell.locator("details[open]").count() == 0
     assert cell.locator("table tbody tr").count() == 3
     assert "arguments invalid, sent back" in cell.inner_text()
+    for past in ("Thought", "arguments invalid, sent back", "129 out"):  # of before there was a panel
+        panel.get_by_role("log").get_by_text(past).first.wait_for()
+    for number, row in ((2, "model calls"), (3, "claude:claude-sonnet-5")):
+        page.locator(".jp-Cell").nth(number).locator(".nbagent tr", has_text=row).wait_for()
     cell.locator("summary").nth(1).click()
     assert "5076.0" in cell.locator("details[open]").inner_text()
     panel.get_by_label("Your question").fill("Drop the rows without a sex, then plot mass by species.")

@@ -1,5 +1,7 @@
 """A history over its limits, summed up by the model instead of dropped."""
 
+import pytest
+
 from nbagent import Agent, ContextManager, FunctionCall, LLMMessage, ScriptedProvider
 from nbagent.core.summary import PROMPT, transcript
 from nbagent.errors import ServerError
@@ -56,9 +58,10 @@ async def test_a_summary_is_summed_up_again():
     assert again.startswith("User: Summary of our conversation so far:\n\nAda has 2 cats.\nUser: question")
 
 
-async def test_without_a_summary_the_turns_are_dropped():
+@pytest.mark.parametrize("error", [ServerError("overloaded"), ValueError("overloaded")])
+async def test_without_a_summary_the_turns_are_dropped(error):
     agent, _ = agent_of([f"answer {n}" for n in range(9)], max_messages=6)
-    SUMMARY[:] = [ServerError("overloaded")]
+    SUMMARY[:] = [error]
     for number in range(4):
         await agent.chat(f"question {number}")
     texts = [m.text for m in agent.conversation_history]

@@ -44,6 +44,18 @@ def offered(kernel):
     return kernel.ok("agent.offered_tools()").result
 
 
+@pytest.mark.parametrize("code", ["%agent", "%agent status", "agent"])
+def test_the_agent_says_what_it_would_ask_and_what_it_may_use(kernel, code):
+    kernel.ok("agent = Agent(tools=[area], limits=nbagent.Limits(max_cost=0.5))")
+    bundle = kernel.ok(code).of("execute_result")[-1]["data"]
+    lines = [line.split(maxsplit=1) for line in bundle["text/plain"].splitlines()]
+    assert lines[0] == ["agent", "agent"]
+    assert lines[1][1].startswith("local:SmolLM2")
+    assert lines[2:] == [["tools", "area"], ["messages", "none yet"], ["limits", "max_cost=0.5"]]
+    assert all(f"<td>{text}</td>" in bundle["text/html"] for _, text in lines)
+    assert kernel.ok("agent._provider").result == ""  # looking decides nothing
+
+
 def test_tools_are_added_and_dropped(kernel):
     table = kernel.ok("%agent tools add area shop.price").result
     assert "Area of a rectangle." in table
@@ -221,6 +233,16 @@ def test_the_last_error_is_explained(kernel, cell, sent):
         assert part in text
     assert "nbagent/" not in text
     assert "run_code(self" not in text
+
+
+@pytest.mark.parametrize("has_tools", [True, False])
+def test_a_model_without_tool_calls_of_its_own_explains_without_tools(kernel, has_tools):
+    kernel.ok("class Model(ScriptedProvider):\n  def supports_function_calling(self): return has_tools")
+    kernel.ok(f"has_tools = {has_tools}; agent.provider = asked = Model(['Like so.'])")
+    kernel.ok("%agent tools add kernel")
+    assert kernel.run("1 / 0").status == "error"
+    assert "Like so." in kernel.ok("%agent fix").text
+    assert kernel.value("'list_variables' in str(asked.requests)") is has_tools
 
 
 def test_without_an_error_there_is_nothing_to_explain(kernel):

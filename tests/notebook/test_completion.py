@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 from kernels import TIMEOUT, Kernel
 
-from nbagent.notebook.completion import matcher
+from nbagent.notebook.completion import matcher, models
+from nbagent.providers.catalog import CATALOG
 
 pytestmark = pytest.mark.kernel
 
@@ -84,7 +85,8 @@ def complete(kernel, code):
         ("%agent tools add run|", ["run_code"], "run"),
         ("%agent tools add me|", ["me"], "me"),
         ("%agent tools drop me|", ["mean_by", "median_by"], "me"),
-        ("%agent model dee|", None, "dee"),
+        ("%agent model dee|", ["deepseek", "deepseek:deepseek-v4-flash"], "dee"),
+        ("%agent model deepseek:|", None, "deepseek:"),
         ("%agent key qw|", ["qwen"], "qw"),
         ("%agent save t|", ["talk.json"], "t"),
         ("%agent load |", ["data/", "talk.json"], ""),
@@ -95,9 +97,9 @@ def complete(kernel, code):
 )
 def test_what_is_offered(kernel, code, matches, replaced):
     found, typed = complete(kernel, code)
-    if matches is None:  # the vendor, then all its models
-        assert found[0] == "deepseek"
-        assert "deepseek:deepseek-chat" in found
+    if matches is None:  # its default, then its other models
+        assert found[0] == "deepseek:deepseek-v4-flash"
+        assert "deepseek:deepseek-v3.2" in found
     else:
         assert found == matches
     assert typed == replaced
@@ -129,6 +131,31 @@ def test_the_words_that_an_option_takes():
     }.items():
         found = match(SimpleNamespace(full_text=line, cursor_line=0, cursor_position=len(line)))
         assert [completion.text for completion in found["completions"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("vendor", "newer", "older"),
+    [
+        ("claude", "claude-sonnet-5-5", "claude-opus-4-8"),
+        ("claude", "claude-3-haiku", "claude-2"),
+        ("openai", "gpt-4.1", "gpt-4o-2024-05-13"),  # a date is no version
+        ("openai", "gpt-3.5-turbo", "o3"),  # nor is another family older, it stands behind
+        ("gemini", "gemini-2.5-flash", "claude-opus-5-5"),
+        ("openrouter", "anthropic/claude-opus-4.8", "anthropic/claude-3-haiku"),
+    ],
+)
+def test_the_default_comes_first_and_newer_models_before_older_ones(vendor, newer, older):
+    found = models(f"{vendor}:{newer[0]}")
+    assert found[:2] == [vendor, f"{vendor}:{CATALOG[vendor].model}"]
+    assert found.index(f"{vendor}:{newer}") < found.index(f"{vendor}:{older}")
+
+
+def test_old_models_are_offered_when_their_name_has_begun():
+    assert models("cla") == ["claude", "claude:claude-sonnet-5"]
+    assert "claude:claude-2" not in models("claude:")
+    assert "claude:claude-opus-5-5" in models("claude:")
+    assert "claude:claude-2" in models("claude:claude-")
+    assert len(models("openrouter:")) > 100  # many makers, none of them the vendor
 
 
 def test_python_is_completed_as_before(kernel):

@@ -301,10 +301,10 @@ def test_running_a_cell_again_replaces_its_turn(kernel):
 def test_the_line_magic(kernel):
     script(kernel, "'a'", "'b'")
     kernel.ok("%%agent\nx")
-    assert "scripted:scripted, 0 tools, 2 messages" in kernel.ok("%agent").result
+    assert "messages  2 in 1 turn" in kernel.ok("%agent").result
     assert "1 runs" in kernel.ok("%agent trace").result
-    assert "0 messages" in kernel.ok("%agent undo").result
-    assert "0 messages" in kernel.ok("%agent new").result
+    assert "messages  none yet" in kernel.ok("%agent undo").result
+    assert "messages  none yet" in kernel.ok("%agent new").result
     assert "%agent fix" in kernel.ok("%agent help").stdout
     assert "%agent wat" in str(kernel.run("%agent wat").messages)
 

@@ -259,6 +259,21 @@ def test_the_output_reads_well_without_a_kernel(kernel):
     assert "text/markdown" not in bundle
 
 
+def test_what_happened_before_there_was_a_panel_is_shown_as_it_was(kernel):
+    kernel.run("@tool\ndef add(a: int) -> int:\n    'Add.'\n    return a")
+    calls = "[FunctionCall('add', {'a': 'x'}, 'c1'), FunctionCall('add', {'a': 2}, 'c2')]"
+    used = "{'thinking': 'Two of them.', 'usage': nbagent.Usage(1000, 200)}"
+    script(kernel, f"LLMResponse('', {calls}, 'tool_calls', {used})", "'done'")
+    cell = kernel.ok("%%agent\nadd")
+    foot = cell.text.splitlines()[-1]
+    panel = Panel(kernel)
+    panel.until_text("cell [", "Thought", "Two of them.", "arguments invalid, sent back", "done")
+    assert re.search(r"✓ \d+ .s", panel.text)
+    assert "✗ error" not in panel.text
+    assert all(fact in panel.text for fact in foot.strip("[]").split(" · "))
+    assert foot in panel.bundle["text/plain"]
+
+
 def test_a_long_answer_sends_little(kernel):
     kernel.run("answer = '\\n\\n'.join('word ' * 20 + str(i) for i in range(115))")
     script(kernel, "answer", options="")

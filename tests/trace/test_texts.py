@@ -90,7 +90,7 @@ async def test_waiting_for_a_person_is_not_the_tool_s_time():
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_an_empty_trace_has_every_view(view):
-    assert Trace().to_text(view) in ("Nothing yet.", "Nothing was said yet.", "runs        0")
+    assert Trace().to_text(view) in ("Nothing yet.", "Nothing was said yet.", "runs  0")
 
 
 async def test_another_view_is_an_error_that_names_them(trace):

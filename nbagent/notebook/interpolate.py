@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +94,8 @@ def _field(text: str, opening: int) -> Field | None:
             if field is None:
                 continue
             try:
-                tree = ast.parse(field.expression, mode="eval")
+                with warnings.catch_warnings(action="ignore"):  # of escapes such as those of TeX
+                    tree = ast.parse(field.expression, mode="eval")
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
             return None if _is_literal(tree) else field

@@ -70,13 +70,12 @@ class TraceTranscript:
                 spans = "".join(f"<span>{render.escape(fact)}</span>" for fact in facts)
                 yield f'<div class="nbagent-foot">{spans}</div>'
             if end:
-                yield f'<div class="nbagent-bad">{render.escape(render.preview(end))}</div>'
+                yield f'<div class="nbagent-bad {render.NO_TEX}">{render.escape(render.preview(end))}</div>'
 
     def _block_html(self, role: str, block: Row) -> str:
         kind, text = block["type"], block.get("text") or ""
         if kind in ("text", "refusal"):
-            said = f'<div style="white-space: pre-wrap; overflow-wrap: anywhere">{render.escape(text)}</div>'
-            return render.safe_html(text) if role == "assistant" else said
+            return render.safe_html(text) if role == "assistant" else render.as_typed(text)
         if kind == "thinking" and text:
             head = '<span class="nbagent-quiet">Thought</span>'
             return render.details(head, "", f"<pre>{render.escape(text)}</pre>")
@@ -84,7 +83,7 @@ class TraceTranscript:
             return self._call_html(block)
         if kind == "tool_result":
             return render.labelled(f"result of {block.get('name') or 'a tool'}", text)
-        return f'<div class="nbagent-quiet">{render.escape(_note(block))}</div>'
+        return render.quiet(_note(block))
 
     def _call_html(self, block: Row) -> str:
         tool = self._tools.get(block.get("tool_call_id") or "", {})

@@ -176,8 +176,8 @@ class Run:
                 except TimeoutError:
                     if not limit.expired():  # it is the step's own
                         raise
-                    while self.spent.seconds_left():  # noqa: ASYNC110  the timer rang early: uvloop's do, by 1 ms
-                        await asyncio.sleep(0.001)
+                    if left := self.spent.seconds_left():
+                        await asyncio.sleep(left + _EARLY_S)
                     return
                 if event is None:
                     return
@@ -196,6 +196,9 @@ class Run:
         """`emit` for where nothing can be yielded; the loop hands the event on with its next one."""
         self.unread.append(self.emit(event, metadata))
 
+
+#: Seconds that a timer may ring too early, and more: uvloop's do, by 1 ms.
+_EARLY_S = 0.02
 
 #: What a request holds in any case, so that no option can have the name.
 _TAKEN = frozenset(("messages", "functions"))

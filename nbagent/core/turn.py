@@ -7,6 +7,7 @@ every call gets its result, an interrupted answer keeps its text.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from contextvars import copy_context
@@ -22,6 +23,8 @@ from nbagent.core.images import described, images_of
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
 from nbagent.core.repair import call_ids, no_result, with_ids
 from nbagent.core.run import Request, Run, inside, new_id, working_for
+
+log = logging.getLogger("nbagent")
 
 
 class Turn:
@@ -90,7 +93,8 @@ class Turn:
             context.run(working_for.set, run)
             try:
                 summary = await asyncio.create_task(run.summarise(part), context=context)
-            except Exception as error:  # noqa: BLE001  a provider of the user's may raise anything
+            except Exception as error:  # a provider of the user's may raise anything
+                log.warning("old messages go without a summary", exc_info=True)
                 yield run.emit(events.Context(f"no summary: {error or type(error).__name__}"))
                 return
             run.context.drop(part, summary)

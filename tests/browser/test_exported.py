@@ -39,13 +39,13 @@ def test_the_exported_page_shows_every_answer_offline(lab):
     offline.on("request", lambda request: asked.append(request.url))
     offline.goto((lab.folder / "answers.html").as_uri())
     shown = offline.locator(".jp-Cell-outputArea:has(.nbagent)")
-    assert shown.count() == 3
+    assert shown.count() == 4  # three answers and the trace
     assert "The third, by" in shown.nth(0).inner_text()
     assert shown.nth(0).locator("details").count() == 2
     shown.nth(0).locator("summary").nth(1).click()
     assert '{"third": 5076.0}' in shown.nth(0).locator("details[open]").inner_text()
     assert shown.nth(1).locator("tbody td").all_inner_texts() == ["third", "5,076.0"]
     assert "x = 1" in shown.nth(2).locator("pre").inner_text()
-    assert "model calls" in offline.locator("body").inner_text()
+    assert "model calls" in shown.nth(3).inner_text()
     ours = [url for url in asked if not url.startswith(("file:", "data:"))]
     assert all("cdnjs.cloudflare.com" in url for url in ours)  # nbconvert's own MathJax, which is not missed

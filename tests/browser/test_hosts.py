@@ -101,4 +101,4 @@ def test_nbconvert_without_a_network(lab, monkeypatch):
         assert "Gentoo are heaviest." in page.locator(".nbagent").nth(place).inner_text()
         assert page.locator(".nbagent").nth(place).is_visible()
     page.locator(".nbagent summary").first.click()
-    assert "not approved" in page.locator(".nbagent details[open]").first.inner_text()
+    assert "nobody is at this notebook" in page.locator(".nbagent details[open]").first.inner_text()

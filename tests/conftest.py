@@ -10,7 +10,7 @@ from hypothesis import settings
 # the vendors' side of each wire format serves agents too
 sys.path.insert(0, str(Path(__file__).parent / "providers"))
 pytest.register_assert_rewrite("conformance_case")
-pytest_plugins = ["faults"]
+pytest_plugins = ["faults", "recorded_counts"]
 
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("full", max_examples=2_000, deadline=None)

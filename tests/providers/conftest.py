@@ -6,23 +6,12 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-import recordings
 import trustme
 from loopback import Loopback, served_by
 
 from nbagent.providers import create_provider, network
 
 pytest.register_assert_rewrite("conformance", "conformance_case", "conformance_histories", "conformance_trouble")
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Which recorded answers came out as expected, by vendor; or that none could be looked at."""
-    if not recordings.PRESENT:
-        terminalreporter.section("recorded traffic: NOT TESTED")
-        terminalreporter.line(f"There is none in {recordings.FOLDER}. NBAGENT_WIRE names its folder.")
-    elif recordings.ALL:
-        terminalreporter.section("recorded traffic")
-        terminalreporter.write("\n".join(recordings.table()) + "\n")
 
 
 @pytest.fixture

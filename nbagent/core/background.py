@@ -107,7 +107,7 @@ async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:
     except asyncio.CancelledError:
         done.cancel()
         done.set_running_or_notify_cancel()
-    except BaseException as error:  # noqa: BLE001  SystemExit too would end the loop of all runs: `run_sync` raises it
+    except BaseException as error:  # noqa: BLE001  nothing is lost: `run_sync` raises it, SystemExit too
         done.set_exception(error)
     else:
         done.set_result(result)
@@ -138,7 +138,7 @@ def _serve(done: Future[Any]) -> None:
         except KeyboardInterrupt:
             answer.set_exception(asyncio.CancelledError())
             raise
-        except BaseException as error:  # noqa: BLE001  `call_on_main` raises it; this thread still waits for its own
+        except BaseException as error:  # noqa: BLE001  nothing is lost: `call_on_main` raises it
             answer.set_exception(error)
 
 

@@ -50,7 +50,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         _settle(run)
         run.emit(events.Interrupted(run.result.content, messages=run.closing))
         raise
-    except Exception as error:  # noqa: BLE001  a provider of the user's may raise anything: `chat` raises it again
+    except Exception as error:  # noqa: BLE001  nothing is lost: the last event has it, `chat` raises it
         run.result.status = "error"
         _settle(run)
         error.__dict__["partial"] = run.result  # also on exceptions that are not our own

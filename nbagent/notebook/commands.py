@@ -131,7 +131,7 @@ def stop(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         raise UsageError(f"%agent stop: {unknown[0]} is no agent{instead(unknown[0], named)}")
     chosen = [named[name] for name in words] if words else {*named.values(), *agents_in_panels()}
     count = sum(each.stop() for each in chosen)
-    print(f"{count} {'run' if count == 1 else 'runs'} stopped." if count else "Nothing to stop.")  # noqa: T201  as below
+    print(f"{count} {'run' if count == 1 else 'runs'} stopped." if count else "Nothing to stop.")
 
 
 def agents_of(shell: Any) -> dict[str, Agent]:
@@ -143,7 +143,7 @@ def agents_of(shell: Any) -> dict[str, Agent]:
 def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """All commands."""
     lines = [f"%agent {name} {command.usage}".ljust(42) + command.help for name, command in COMMANDS.items()]
-    print("\n".join([*lines, "", "%%agent? explains the options of a cell."]))  # noqa: T201  for the reader of the cell
+    print("\n".join([*lines, "", "%%agent? explains the options of a cell."]))
 
 
 COMMANDS: dict[str, Command] = {

@@ -228,7 +228,7 @@ class AgentMagics(Magics):
             value = converted(given.form, stream.result())
             if FORMS[given.form].is_data:
                 transcript.fold()
-        except Exception as error:  # noqa: BLE001  it is raised again, readable
+        except Exception as error:  # noqa: BLE001  nothing is lost: raised at once, readable
             self.shell.user_ns["_agent"] = getattr(error, "partial", None)
             raise _readable(error) from error.__cause__
         except BaseException:

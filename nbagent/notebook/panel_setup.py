@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from typing import Any
@@ -12,6 +13,7 @@ import ipywidgets as widgets
 from nbagent.errors import NbagentError
 from nbagent.providers.catalog import CATALOG
 
+log = logging.getLogger("nbagent")
 NO_TOOLS = "None yet: decorate a function with @tool, or %agent tools add NAME."
 
 
@@ -123,7 +125,8 @@ class Setup:
         notice = ""
         try:
             await asyncio.to_thread(setattr, self._agent, "provider", self._specs.get(spec, spec))
-        except Exception as error:  # noqa: BLE001  shown in the panel
+        except Exception as error:  # a factory of the user's may raise anything
+            log.info("the provider %s can't be had", spec, exc_info=True)
             notice = f"{spec}: {error}"
         self._conversation.tell(notice)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -12,6 +13,7 @@ import ipywidgets as widgets
 from nbagent.core import render
 from nbagent.trace import timeline
 
+log = logging.getLogger("nbagent")
 TABLES = {
     "runs": "one row for each question",
     "calls": "for each request to the model",
@@ -37,7 +39,8 @@ class TraceTab:
     async def _refresh(self) -> None:
         try:
             self._html.value = await asyncio.to_thread(trace_html, self._conversation.agent.trace)
-        except Exception as error:  # noqa: BLE001  shown in the panel
+        except Exception as error:  # nobody awaits this task: what went wrong is told in the panel and in the log
+            log.warning("the trace can't be shown", exc_info=True)
             self._conversation.tell(f"the trace can't be shown: {type(error).__name__}: {error}")
 
 

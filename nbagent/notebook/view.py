@@ -155,5 +155,5 @@ class TerminalView:
 
     def _write(self, text: str, end: str = "\n") -> None:
         lead = "\n" if self._open and end else ""
-        print(f"{lead}{render.legible(text)}", end=end, flush=True)  # noqa: T201  a terminal's display is its standard output
+        print(f"{lead}{render.legible(text)}", end=end, flush=True)
         self._open = not end

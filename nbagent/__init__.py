@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbagent.agent import Agent as Agent
-    from nbagent.batch import Comparison as Comparison
-    from nbagent.batch import acompare as acompare
-    from nbagent.batch import compare as compare
+    from nbagent.comparison import Comparison as Comparison
+    from nbagent.comparison import acompare as acompare
+    from nbagent.comparison import compare as compare
     from nbagent.config import AgentConfig as AgentConfig
-    from nbagent.core.context import ContextManager as ContextManager
+    from nbagent.core.history.context import ContextManager as ContextManager
     from nbagent.core.limits import Limits as Limits
     from nbagent.core.messages import AgentResult as AgentResult
     from nbagent.core.messages import FunctionCall as FunctionCall
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from nbagent.functions.live import tool as tool
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
-    from nbagent.notebook.explore import TraceExplorer as TraceExplorer
-    from nbagent.notebook.panel import ChatPanel as ChatPanel
+    from nbagent.notebook.explorer import TraceExplorer as TraceExplorer
+    from nbagent.notebook.panel.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
     from nbagent.providers import register_provider as register_provider
     from nbagent.providers.base import LLMProvider as LLMProvider
-    from nbagent.providers.replay import ReplayProvider as ReplayProvider
-    from nbagent.providers.replay import record as record
-    from nbagent.providers.replay import replay as replay
+    from nbagent.providers.replay.session import ReplayProvider as ReplayProvider
+    from nbagent.providers.replay.session import record as record
+    from nbagent.providers.replay.session import replay as replay
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
     from nbagent.trace.trace import Trace as Trace
 
@@ -52,9 +52,9 @@ _WHERE = {
     "Agent": "agent",
     "AgentConfig": "config",
     "AgentResult": "core.messages",
-    "ChatPanel": "notebook.panel",
-    "Comparison": "batch",
-    "ContextManager": "core.context",
+    "ChatPanel": "notebook.panel.panel",
+    "Comparison": "comparison",
+    "ContextManager": "core.history.context",
     "FunctionCall": "core.messages",
     "FunctionDefinition": "functions.registry",
     "FunctionRegistry": "functions.registry",
@@ -62,25 +62,25 @@ _WHERE = {
     "LLMProvider": "providers.base",
     "LLMResponse": "core.messages",
     "Limits": "core.limits",
-    "ReplayProvider": "providers.replay",
+    "ReplayProvider": "providers.replay.session",
     "ScriptedProvider": "providers.scripted",
     "StreamingHandler": "core.stream",
     "ToolExecutor": "functions.executor",
     "Trace": "trace.trace",
-    "TraceExplorer": "notebook.explore",
+    "TraceExplorer": "notebook.explorer",
     "Usage": "core.messages",
-    "acompare": "batch",
+    "acompare": "comparison",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",
-    "compare": "batch",
+    "compare": "comparison",
     "create_provider": "providers",
     "live": "functions.live",
-    "record": "providers.replay",
+    "record": "providers.replay.session",
     "register_class_methods": "functions.discovery",
     "register_instance_methods": "functions.discovery",
     "register_module_functions": "functions.discovery",
     "register_provider": "providers",
-    "replay": "providers.replay",
+    "replay": "providers.replay.session",
     "tool": "functions.live",
 }
 

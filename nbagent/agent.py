@@ -13,14 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.config import AgentConfig
-from nbagent.core import recording, saved, summary
 from nbagent.core.background import RunQueue, run_sync
-from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
+from nbagent.core.history import saved, summary
+from nbagent.core.history.context import ContextManager
+from nbagent.core.history.preview import Preview, preview
 from nbagent.core.limits import Limits
 from nbagent.core.loop import run_loop
 from nbagent.core.messages import AgentResult, LLMMessage
-from nbagent.core.preview import Preview, preview
 from nbagent.core.run import Provider, Run, Ticket, Tools
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
@@ -29,6 +29,7 @@ from nbagent.functions.live import as_registry
 from nbagent.functions.registry import FunctionRegistry
 from nbagent.pricing import price
 from nbagent.providers import resolve
+from nbagent.providers.replay import file as recording
 from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class Agent:
         """The provider, with tools described in the prompt where the model has no tool calling of its own."""
         provider = self.provider
         if not provider.supports_function_calling():
-            from nbagent.providers.prompted import PromptedProvider
+            from nbagent.providers.prompting.provider import PromptedProvider
 
             provider = PromptedProvider(provider)
         return provider
@@ -283,7 +284,7 @@ class Agent:
 
         Tools that were never called are there too, with zeros.
         """
-        from nbagent.trace.stats import tool_stats
+        from nbagent.trace.views.tool_stats import tool_stats
 
         return tool_stats(self.trace.tool_calls, self.function_registry.names())
 
@@ -364,8 +365,8 @@ class Agent:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows of the agent itself."""
-        from nbagent.about import about
-        from nbagent.core.facts import as_html, as_text
+        from nbagent.agent_summary import about
+        from nbagent.core.render.key_values import as_html, as_text
 
         lines = about(self, self._provider or self._spec)
         return {"text/html": as_html(lines), "text/plain": as_text(lines)}

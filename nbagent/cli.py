@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _pull(arguments: argparse.Namespace) -> None:
     """Fetch the embedded model, check it, and print where it is."""
-    from nbagent.providers.model_files import checked, pull
+    from nbagent.providers.local.download import checked, pull
 
     path = checked(cache_dir=arguments.cache_dir)
     if path:

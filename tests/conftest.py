@@ -1,16 +1,13 @@
 """For all tests: how many examples property tests try, fixtures, and where browser tests are collected."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# the vendors' side of each wire format serves agents too
-sys.path.insert(0, str(Path(__file__).parent / "providers"))
-pytest.register_assert_rewrite("conformance_case")
-pytest_plugins = ["faults", "recorded_counts"]
+pytest.register_assert_rewrite("support")
+pytest_plugins = ["support.faults", "support.recorded_counts"]
 
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("full", max_examples=2_000, deadline=None)
@@ -20,7 +17,7 @@ settings.load_profile("full" if os.environ.get("NBAGENT_FULL") else "quick")
 @pytest.fixture(scope="session")
 def vendors():
     """All vendors, on loopback."""
-    from property_vendors import Vendors
+    from support.property_vendors import Vendors
 
     servers = Vendors()
     yield servers

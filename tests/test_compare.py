@@ -7,7 +7,7 @@ import time
 import matplotlib as mpl
 import pandas as pd
 import pytest
-from loopback import Answer, Loopback, claude_said, said, sse
+from support.loopback import Answer, Loopback, claude_said, said, sse
 
 import nbagent
 from nbagent import (
@@ -21,7 +21,7 @@ from nbagent import (
     acompare,
     compare,
 )
-from nbagent.batch import COLUMNS
+from nbagent.comparison import COLUMNS
 from nbagent.errors import ConfigurationError
 from nbagent.providers import create_provider
 
@@ -198,7 +198,7 @@ def test_a_bar_appears_where_it_takes_longer(monkeypatch, capsys):
             self.write, self.flush, self.isatty = self.written.append, lambda: None, lambda: True
 
     for pause, after, is_shown in ((0.0, 60, False), (0.3, 0.15, True)):
-        monkeypatch.setattr("nbagent.batch.BAR_AFTER_S", after)
+        monkeypatch.setattr("nbagent.comparison.BAR_AFTER_S", after)
         monkeypatch.setattr("sys.stderr", terminal := Terminal())
         compare({"x": scripted("a", "b", delay=pause)}, PROMPTS)
         assert ("comparing" in "".join(terminal.written)) == is_shown

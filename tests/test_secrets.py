@@ -13,8 +13,8 @@ import httpx
 import pandas as pd
 import pytest
 import trustme
-from loopback import Answer, Loopback
-from secret_forms import (
+from support.loopback import Answer, Loopback
+from support.secret_forms import (
     ANSWERS,
     ARGUMENT,
     HEADER,
@@ -32,8 +32,8 @@ from secret_forms import (
 import nbagent
 from nbagent import Agent, AgentConfig, Trace, compare, create_provider
 from nbagent.errors import NbagentError
-from nbagent.providers import retry
-from nbagent.providers.catalog import CATALOG
+from nbagent.providers.http import retry
+from nbagent.providers.vendors.catalog import CATALOG
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from nbagent.core.http_log import Exchange
+    from nbagent.core.http_exchange import Exchange
     from nbagent.core.messages import AgentResult, LLMMessage, LLMResponse, ToolOutcome
 
 KEYS = ("type", "content", "tool_name", "tool_arguments", "metadata")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
-from nbagent.core.images import Image, content_parts, described, image_part, is_image, unacceptable
+from nbagent.core.content.images import Image, content_parts, described, image_part, is_image, unacceptable
 from nbagent.errors import ConfigurationError
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -19,7 +19,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 #: Characters of a text or another value in the `repr` of a message or a result, which hold the whole.
 _SHOWN = 300
 
-#: `str`, or a list of parts: `{"type": "text", "text": str}` or an image as `nbagent.core.images` describes it.
+#: `str`, or a list of parts: `{"type": "text", "text": str}` or an image as `nbagent.core.content.images` describes it.
 Content = str | list[dict[str, Any]]
 
 

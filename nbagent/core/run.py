@@ -12,8 +12,8 @@ from secrets import token_hex
 from typing import Any, Protocol
 
 from nbagent.core.background import RunQueue, held_up
-from nbagent.core.context import ContextManager
 from nbagent.core.events import Event
+from nbagent.core.history.context import ContextManager
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
 from nbagent.errors import ConfigurationError

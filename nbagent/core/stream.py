@@ -12,8 +12,8 @@ from typing import Any
 from nbagent.core import events
 from nbagent.core.background import RunQueue, heartbeat, run_sync
 from nbagent.core.events import Event
+from nbagent.core.history.preview import Preview
 from nbagent.core.messages import AgentResult, FunctionCall
-from nbagent.core.preview import Preview
 from nbagent.core.run import Ticket, inside
 from nbagent.errors import ConfigurationError
 

@@ -16,12 +16,12 @@ from time import time
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.closing import closing
+from nbagent.core.aclose import closing
+from nbagent.core.content.images import described, images_of
 from nbagent.core.events import Event
-from nbagent.core.http_log import Exchange, collected
-from nbagent.core.images import described, images_of
+from nbagent.core.history.repair import call_ids, no_result, with_ids
+from nbagent.core.http_exchange import Exchange, collected
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
-from nbagent.core.repair import call_ids, no_result, with_ids
 from nbagent.core.run import Request, Run, inside, new_id, working_for
 
 log = logging.getLogger("nbagent")

@@ -11,8 +11,8 @@ from typing import Any
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError, ToolDeniedError
 from nbagent.functions.formatting import short_repr
-from nbagent.functions.introspection import is_async, signature_of
 from nbagent.functions.registry import FunctionDefinition
+from nbagent.functions.schema.introspection import is_async, signature_of
 from nbagent.functions.threads import in_thread
 
 logger = logging.getLogger("nbagent")

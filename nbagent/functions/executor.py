@@ -32,9 +32,9 @@ from nbagent.errors import (
 from nbagent.functions.approval import Approver, answer_of, check_approver, is_due
 from nbagent.functions.formatting import format_error, format_result, short_repr, shorten, summary_of
 from nbagent.functions.generators import collected, collected_async, is_lazy
-from nbagent.functions.introspection import is_async
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.result_cache import ResultCache, cache_key
+from nbagent.functions.schema.introspection import is_async
 from nbagent.functions.source import cell_of, function_version
 from nbagent.functions.threads import in_thread
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.image_files import size_of
-from nbagent.core.images import figure_of, image_part, is_picture
+from nbagent.core.content.image_files import size_of
+from nbagent.core.content.images import figure_of, image_part, is_picture
 from nbagent.core.messages import Content
 
 logger = logging.getLogger("nbagent")

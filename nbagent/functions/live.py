@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from nbagent.errors import ConfigurationError
+from nbagent.functions.binding import Place, is_same
 from nbagent.functions.discovery import settings_of
-from nbagent.functions.introspection import name_of
-from nbagent.functions.places import Place, is_same
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.schema.introspection import name_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

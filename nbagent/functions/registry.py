@@ -23,7 +23,7 @@ from nbagent.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from nbagent.core.messages import ToolOutcome
-    from nbagent.functions.introspection import FunctionSchema
+    from nbagent.functions.schema.introspection import FunctionSchema
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -152,7 +152,7 @@ class FunctionRegistry:
             return None
         if entry.parameters is not None and entry.description:
             return entry if func is entry.func else dataclasses.replace(entry, func=func)
-        from nbagent.functions.schema import schema_of
+        from nbagent.functions.schema.function_schema import schema_of
 
         told = schema_of(func)
         description = entry.description or told.description

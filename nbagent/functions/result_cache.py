@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import Any
 
-from nbagent.functions.places import is_same
+from nbagent.functions.binding import is_same
 
 _SIZE = 256
 

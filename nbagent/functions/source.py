@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from nbagent.functions.introspection import underlying
+from nbagent.functions.schema.introspection import underlying
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
-from nbagent.functions.json_schema import example, repair
+from nbagent.functions.schema.json_schema import example, repair
 
 if TYPE_CHECKING:
     from nbagent.core.messages import FunctionCall
-    from nbagent.functions.introspection import FunctionSchema
     from nbagent.functions.registry import FunctionDefinition
+    from nbagent.functions.schema.introspection import FunctionSchema
 
 _NOTHING = object()
 _HEAD = "Tool call arguments are invalid.\nTool: {tool}\nErrors:\n{errors}"

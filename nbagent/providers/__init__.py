@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError
-from nbagent.providers.catalog import CATALOG, first_with_key
+from nbagent.providers.vendors.catalog import CATALOG, first_with_key
 
 if TYPE_CHECKING:
     from nbagent.config import AgentConfig
@@ -25,15 +25,15 @@ ENTRY_POINTS = "nbagent.providers"
 
 _CLASSES = {
     "LLMProvider": "nbagent.providers.base",
-    "WireProvider": "nbagent.providers.wire_provider",
-    "OpenAIProvider": "nbagent.providers.openai",
-    "AnthropicBaseProvider": "nbagent.providers.anthropic",
-    "ClaudeProvider": "nbagent.providers.anthropic",
-    "MiniMaxProvider": "nbagent.providers.anthropic",
-    "GeminiProvider": "nbagent.providers.gemini",
-    "OpenSourceProvider": "nbagent.providers.open_source",
-    "LocalProvider": "nbagent.providers.local",
-    "ReplayProvider": "nbagent.providers.replay",
+    "WireProvider": "nbagent.providers.http.provider",
+    "OpenAIProvider": "nbagent.providers.vendors.openai",
+    "AnthropicBaseProvider": "nbagent.providers.vendors.anthropic",
+    "ClaudeProvider": "nbagent.providers.vendors.anthropic",
+    "MiniMaxProvider": "nbagent.providers.vendors.anthropic",
+    "GeminiProvider": "nbagent.providers.vendors.gemini",
+    "OpenSourceProvider": "nbagent.providers.vendors.open_source",
+    "LocalProvider": "nbagent.providers.local.provider",
+    "ReplayProvider": "nbagent.providers.replay.session",
     "ScriptedProvider": "nbagent.providers.scripted",
 }
 

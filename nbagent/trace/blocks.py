@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nbagent.core.images import described
+from nbagent.core.content.images import described
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
 from nbagent.trace.rows import Row, as_json
 

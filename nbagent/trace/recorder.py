@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nbagent.core import events as kinds
-from nbagent.core.context import estimate_tokens
+from nbagent.core.content.images import described
 from nbagent.core.events import Event
-from nbagent.core.images import described
+from nbagent.core.history.context import estimate_tokens
 from nbagent.core.messages import LLMMessage
 from nbagent.core.run import new_id
 from nbagent.errors import ConfigurationError
 from nbagent.trace.blocks import blocks_of, thinking_of
-from nbagent.trace.journal import Journal
 from nbagent.trace.open_run import USAGE, OpenRun, counts
 from nbagent.trace.rows import Row, about_exchange, about_outcome, as_json
+from nbagent.trace.storage.journal import Journal
 from nbagent.trace.table import SpillFile, Table
 
 log = logging.getLogger("nbagent")

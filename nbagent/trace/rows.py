@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from nbagent.core.http_log import Exchange
-from nbagent.core.images import described
+from nbagent.core.content.images import described
+from nbagent.core.http_exchange import Exchange
 from nbagent.core.messages import ToolOutcome
 from nbagent.errors import ToolError
 

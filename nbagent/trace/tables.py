@@ -9,7 +9,7 @@ from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
 from nbagent.trace.rows import Row
 
 if TYPE_CHECKING:
-    from nbagent.trace.frames import TraceFrame
+    from nbagent.trace.columns import TraceFrame
 
 
 class TraceTables(Recorder):
@@ -94,7 +94,7 @@ class TraceTables(Recorder):
 
         >>> trace.run(result.run_id)["tool_calls"]                          # doctest: +SKIP
         """
-        from nbagent.trace import frames
+        from nbagent.trace import columns as frames
 
         with self._lock:
             whole = {name: self._frame(name) for name in (*TABLES, "usage")}
@@ -118,7 +118,7 @@ class TraceTables(Recorder):
 
     def _frame(self, name: str) -> TraceFrame:
         """A table as a DataFrame. Of rows that change no more it is made once, and grows with them."""
-        from nbagent.trace import frames
+        from nbagent.trace import columns as frames
 
         if name == "usage":
             return frames.usage(self._frame("calls"))

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.core import events as kinds
+from nbagent.core.atomic_files import replacing
 from nbagent.core.events import Event
-from nbagent.core.http_log import collecting
+from nbagent.core.http_exchange import collecting
 from nbagent.core.messages import well_formed
-from nbagent.core.whole_files import replacing
 from nbagent.errors import ConfigurationError, MissingDependencyError
-from nbagent.trace import http_log
-from nbagent.trace.journal import Journal
-from nbagent.trace.overview import overview
+from nbagent.trace.export import http as http_log
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
 from nbagent.trace.rows import Columns, as_json
+from nbagent.trace.storage.journal import Journal
 from nbagent.trace.table import by_column, count_of
 from nbagent.trace.tables import TraceTables, no_run
+from nbagent.trace.views.summary import overview
 
 if TYPE_CHECKING:
     import os
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from nbagent.trace.otel import Telemetry
-    from nbagent.trace.transcript import TraceTranscript
+    from nbagent.trace.export.otel import Telemetry
+    from nbagent.trace.views.transcript import TraceTranscript
 
 
 class Trace(TraceTables):
@@ -72,7 +72,7 @@ class Trace(TraceTables):
 
         >>> trace.tool_calls.join(trace.args("mean_by").add_prefix("arg_"))     # doctest: +SKIP
         """
-        from nbagent.trace import spread
+        from nbagent.trace.views import tool_arguments as spread
 
         return spread.args(self.rows("tool_calls"), tool)
 
@@ -84,7 +84,7 @@ class Trace(TraceTables):
 
         >>> trace.results("load_sales").droplevel("call")                   # doctest: +SKIP
         """
-        from nbagent.trace import spread
+        from nbagent.trace.views import tool_arguments as spread
 
         with self._lock:
             return spread.results(self.rows("tool_calls"), tool, self._values)
@@ -100,7 +100,7 @@ class Trace(TraceTables):
 
         >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
-        from nbagent.trace.diff import diff, with_system
+        from nbagent.trace.views.diff import diff, with_system
 
         if run_a is None or run_b is None:  # which elsewhere means all runs
             raise no_run(None)
@@ -117,14 +117,14 @@ class Trace(TraceTables):
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
-        from nbagent.trace import timeline
+        from nbagent.trace.views import timeline
 
         of_run = {"calls": self.calls, "tool_calls": self.tool_calls} if run_id is None else self.run(run_id)
         return timeline.draw(of_run["calls"], of_run["tool_calls"], ax)
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
         """Draw the tokens of each run, input and output, and above them the dollars, where they are known and not 0."""
-        from nbagent.trace import plots
+        from nbagent.trace.views import plots
 
         return plots.plot_usage(self.usage, ax)
 
@@ -134,7 +134,8 @@ class Trace(TraceTables):
         Two axes side by side; `axes` are two to draw on. Calls that never ran, of invalid arguments or denied, count as
         failed and took no time.
         """
-        from nbagent.trace import plots, stats
+        from nbagent.trace.views import plots
+        from nbagent.trace.views import tool_stats as stats
 
         calls = self.tool_calls
         tools = stats.tool_stats(calls).sort_values("calls", ascending=False, kind="stable")
@@ -147,7 +148,7 @@ class Trace(TraceTables):
 
         >>> agent.trace.transcript(result.run_id)                           # doctest: +SKIP
         """
-        from nbagent.trace.transcript import TraceTranscript
+        from nbagent.trace.views.transcript import TraceTranscript
 
         return TraceTranscript(self._rows_of(run_id))
 
@@ -160,7 +161,7 @@ class Trace(TraceTables):
         claude-sonnet-5  ····████████████                                             1.1 s
           mean_by()                      ████                                         304 ms
         """
-        from nbagent.trace.texts import to_text
+        from nbagent.trace.views.text import to_text
 
         return to_text(view, self._rows_of(run_id))
 
@@ -184,7 +185,7 @@ class Trace(TraceTables):
         The file is there whole or not at all. Values of tools are not part of it, nor `usage`, which sums up `calls`; a
         run that still goes on is saved as far as it is.
         """
-        from nbagent.trace import store
+        from nbagent.trace.storage import files as store
 
         store.save({name: self._frame(name) for name in TABLES}, Path(path).expanduser())
 
@@ -225,7 +226,7 @@ class Trace(TraceTables):
         >>> agent.trace.to_otel("http://localhost:4318")                    # doctest: +SKIP
         """
         try:
-            from nbagent.trace import otel_export
+            from nbagent.trace.export import otel_setup as otel_export
         except ImportError:
             raise MissingDependencyError("OpenTelemetry is not installed: pip install 'nbagent[otel]'") from None
         return otel_export.begin(self.observers, endpoint, capture_content, tracer_provider, meter_provider)
@@ -236,7 +237,7 @@ class Trace(TraceTables):
 
         >>> Trace.load("monday.sqlite").runs                                # doctest: +SKIP
         """
-        from nbagent.trace import store
+        from nbagent.trace.storage import files as store
 
         return cls._of(store.load(Path(path).expanduser()))
 
@@ -321,6 +322,6 @@ class Trace(TraceTables):
 
     def _repr_html_(self) -> str:
         """What a notebook shows of the trace itself: models, tools, tokens and cost, summed up."""
-        from nbagent.core.facts import as_html
+        from nbagent.core.render.key_values import as_html
 
         return as_html(overview({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))

@@ -15,8 +15,8 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "browser"))
-from lab import Lab
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from support.lab import Lab
 
 MOST_BYTES, LONGEST_GAP_MS, ROUNDS = 400_000, 100, 3
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "notebook"))
-from kernels import Kernel
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from support.kernels import Kernel
 
 DOING = {
     "model": "agent.provider = Gated('so far', 'never')",

@@ -20,9 +20,9 @@ import jsonschema
 from local_model_requests import FIRST, FIRST_TOOLS, FRESH, FRESH_TOOLS, HELD_OUT, HELD_OUT_TOOLS, Request
 
 from nbagent.core.messages import LLMMessage
-from nbagent.functions.schema import schema_of
-from nbagent.providers.local import LocalProvider
-from nbagent.providers.prompted import PromptedProvider
+from nbagent.functions.schema.function_schema import schema_of
+from nbagent.providers.local.provider import LocalProvider
+from nbagent.providers.prompting.provider import PromptedProvider
 
 SETS = (("first", FIRST_TOOLS, FIRST), ("held out", HELD_OUT_TOOLS, HELD_OUT), ("fresh", FRESH_TOOLS, FRESH))
 TARGETS = {"right tool": 0.95, "exact arguments": 0.90, "no tool": 0.80}

@@ -13,7 +13,7 @@ import time
 import timeit
 
 from nbagent import Agent, FunctionCall, FunctionRegistry, ScriptedProvider
-from nbagent.functions.schema import schema_of
+from nbagent.functions.schema.function_schema import schema_of
 
 SECONDS, TOOLS, RUNS = 0.2, 8, 5
 MOST_TIMES, MOST_LOOK_UP_US = 1.1, 5.0

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
-from nbagent.trace.frames import COLUMNS, TEXT, TIME
+from nbagent.trace.columns import COLUMNS, TEXT, TIME
 from nbagent.trace.recorder import TABLES
 
 RUNS, MORE, REPEATS = 9_100, 100, 5

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from lab import Lab
+from support.lab import Lab
 
 
 def pytest_addoption(parser):

@@ -1,7 +1,7 @@
 """`%%agent` in real JupyterLab: the answer streams, tools are shown collapsed, Run All runs all, nothing executes."""
 
 import pytest
-from lab import BEGIN
+from support.lab import BEGIN
 
 pytestmark = pytest.mark.browser
 

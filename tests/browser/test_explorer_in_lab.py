@@ -1,8 +1,8 @@
 """The trace's explorer in real JupyterLab: filters, rows in full, both themes; no request leaves, nothing runs."""
 
 import pytest
-from lab import BEGIN
 from playwright.sync_api import expect
+from support.lab import BEGIN
 
 pytestmark = pytest.mark.browser
 

@@ -5,8 +5,8 @@ import re
 import time
 
 import pytest
-from hostile import FOUND, HOST, LONG, MATH, PAYLOADS, naive
-from lab import LOAD, PATIENCE_S
+from support.hostile import FOUND, HOST, LONG, MATH, PAYLOADS, naive
+from support.lab import LOAD, PATIENCE_S
 
 pytestmark = pytest.mark.browser
 

@@ -5,9 +5,9 @@ import os
 
 import nbformat
 import pytest
-from lab import LOAD
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
+from support.lab import LOAD
 
 pytestmark = pytest.mark.browser
 

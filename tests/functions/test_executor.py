@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 
 import pytest
-from tool_runs import executor_of, run
+from support.tool_runs import executor_of, run
 
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import (

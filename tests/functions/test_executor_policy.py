@@ -8,7 +8,7 @@ import time
 import types
 
 import pytest
-from tool_runs import executor_of, run
+from support.tool_runs import executor_of, run
 
 from nbagent.errors import (
     ToolDeniedError,

@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from tool_runs import executor_of, run
+from support.tool_runs import executor_of, run
 
 from nbagent.core.background import run_sync
 from nbagent.errors import (

@@ -1,7 +1,7 @@
 """One kernel for the tests of a file; its string HELPERS, if there is one, has run there."""
 
 import pytest
-from kernels import Kernel
+from support.kernels import Kernel
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import json
 import nbformat
 import papermill
 import pytest
-from kernels import TIMEOUT, write_spec
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
+from support.kernels import TIMEOUT, write_spec
 
 pytestmark = [
     pytest.mark.kernel,

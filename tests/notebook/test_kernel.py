@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from kernels import TIMEOUT
+from support.kernels import TIMEOUT
 
 pytestmark = pytest.mark.kernel
 

@@ -5,10 +5,10 @@ import re
 
 import nbformat
 import pytest
-from kernels import TIMEOUT, write_spec
 from nbclient import NotebookClient
 from nbformat import v4
-from secret_forms import ARGUMENT, HEADER, KEYS, VENDORS, Echo, address, assert_clean
+from support.kernels import TIMEOUT, write_spec
+from support.secret_forms import ARGUMENT, HEADER, KEYS, VENDORS, Echo, address, assert_clean
 
 pytestmark = pytest.mark.kernel
 

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 import trustme
-from loopback import Loopback, served_by
+from support.loopback import Loopback, served_by
 
-from nbagent.providers import create_provider, network
+from nbagent.providers import create_provider
+from nbagent.providers.http import network
 
 pytest.register_assert_rewrite("conformance", "conformance_case", "conformance_histories", "conformance_trouble")
 
@@ -41,8 +42,8 @@ async def connect(loopback):
 @pytest.fixture(scope="session")
 def embedded_server():
     """The embedded model's process, loaded once for the whole session."""
-    from nbagent.providers.local import LocalProvider, end_unused, free_processors, shared_server
-    from nbagent.providers.model_files import cached, pull
+    from nbagent.providers.local.download import cached, pull
+    from nbagent.providers.local.provider import LocalProvider, end_unused, free_processors, shared_server
 
     keeper = LocalProvider()
     path = (cached() or pull(progress=False)).resolve()
@@ -55,7 +56,7 @@ def embedded_server():
 @pytest.fixture
 async def embedded(embedded_server):
     """A provider of the embedded model, on the session's process."""
-    from nbagent.providers.local import LocalProvider
+    from nbagent.providers.local.provider import LocalProvider
 
     provider = LocalProvider()
     yield provider

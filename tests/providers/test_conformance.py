@@ -7,11 +7,11 @@ import asyncio
 
 import certifi
 import pytest
-from conformance import CHECKS
-from conformance_case import catalog_cases
+from support.conformance import CHECKS
+from support.conformance_case import catalog_cases
 
-from nbagent.providers import retry
-from nbagent.providers.catalog import CATALOG
+from nbagent.providers.http import retry
+from nbagent.providers.vendors.catalog import CATALOG
 
 CASES = catalog_cases()
 NAMES = {case.name for case in CASES}

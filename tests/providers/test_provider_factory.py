@@ -6,7 +6,7 @@ import sys
 import traceback
 
 import pytest
-from loopback import Answer
+from support.loopback import Answer
 
 from nbagent import Agent
 from nbagent.config import AgentConfig
@@ -24,7 +24,7 @@ from nbagent.providers import (
     resolve,
 )
 from nbagent.providers.base import LLMProvider
-from nbagent.providers.catalog import CATALOG
+from nbagent.providers.vendors.catalog import CATALOG
 
 HI = [LLMMessage("user", "hi")]
 KEYED = ["openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "gemini"]

@@ -3,24 +3,22 @@
 import base64
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, ScriptedProvider
+from nbagent.core.content.image_files import sniff
 from nbagent.core.events import Text, Thinking
-from nbagent.core.image_files import sniff
 from nbagent.errors import ProviderError
 from nbagent.providers.base import LLMProvider
-from nbagent.providers.catalog import CATALOG
-from nbagent.providers.wire.anthropic_messages import MessagesCodec
-from nbagent.providers.wire.gemini import GeminiCodec
-from nbagent.providers.wire.openai_chat import ChatCodec
-from nbagent.providers.wire.openai_responses import ResponsesCodec
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.gemini import GeminiCodec
+from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.vendors.catalog import CATALOG
 from nbagent.trace.blocks import blocks_of
 
-SAMPLES = Path(__file__).parents[1] / "wire"
-sys.path.insert(0, str(Path(__file__).parents[1] / "providers"))
-from decoding import decode  # noqa: E402
+SAMPLES = Path(__file__).parents[1] / "providers" / "formats" / "streams"
+from support.decoding import decode  # noqa: E402
 
 CODECS = {
     "chat": ChatCodec(CATALOG["open_source"]),
@@ -116,7 +114,7 @@ async def test_images_have_their_hash_and_addresses_stay():
 
 
 async def test_a_picture_that_a_tool_returned_is_a_block():
-    from nbagent.core.images import Image
+    from nbagent.core.content.images import Image
 
     def plot() -> Image:
         """A plot."""

@@ -1,157 +1,137 @@
-"""Every column is filled where something is known of it, and every key leads to a row."""
-
-import asyncio
-import sys
-from pathlib import Path
+"""The trace's tables: declared columns and dtypes, empty or not, equal to what happened."""
 
 import pandas as pd
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
 
-from nbagent import Agent, FunctionCall, FunctionRegistry, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
-from nbagent.errors import BadRequestError
-from nbagent.trace.frames import COLUMNS
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent.trace.columns import COLUMNS
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "providers"))
-from loopback import Answer, Loopback, claude_said
-
-THINKING = (Path(__file__).parents[1] / "wire" / "messages_claude_thinking_tools.sse").read_bytes()
-#: What nothing here tells: a cell of a notebook that defined a tool, a connection that broke.
-UNKNOWN = {
-    "tool_calls": {"cell_id_of_definition"},
-    "http": {"error_type", "error_message"},
-}
+TABLES = ("runs", "calls", "messages", "tool_calls", "thinking", "usage", "events")
 
 
-def tools(trace: Trace, provider) -> FunctionRegistry:
-    registry = FunctionRegistry()
-
-    async def find(q: str, n: int) -> str:
-        """Find something, with the help of another agent."""
-        return str(await Agent(provider, trace=trace).chat(f"{q} {n}"))
-
-    def now(zone: str) -> str:
-        """The time."""
-        raise KeyError(zone)
-
-    registry.register("find", "Find something, with the help of another agent.", find, approve=True)
-    registry.register("now", "The time.", now)
-    return registry
+def double(x: int) -> int:
+    """Twice x."""
+    return 2 * x
 
 
-@pytest.fixture(scope="module")
-def trace():
-    return asyncio.run(everything())
+@pytest.fixture
+async def trace():
+    usage = {"usage": Usage(100, 20, cache_read_tokens=40, reasoning_tokens=5), "model": "m-1", "thinking": "hm"}
+    calls = [FunctionCall("double", {"x": 4}, "w1"), FunctionCall("double", {"x": "y"}, "w2")]
+    first = LLMResponse("", calls, None, usage)
+    agent = Agent(ScriptedProvider([first, "It is 8."], model="m"), tools=[double])
+    await agent.chat("Twice 4?")
+    return agent.trace
 
 
-async def everything() -> Trace:
-    """Thinking, retries, an inner run, an edited call, wrong arguments, an image, failures and an interrupt."""
-    trace = Trace(record_http=True)
-    trace.to_otel(tracer_provider=TracerProvider())
-    async with Loopback() as server:
-        busy = Answer(b'{"error": {"type": "overloaded_error"}}', 529, {"retry-after": "0"})
-        good = [Answer(body, headers={"request-id": "r"}) for body in (THINKING, claude_said("in"), claude_said("out"))]
-        server.answers = [busy, *good, Answer(b'{"error": {"message": "no"}}', 400)]
-        provider = create_provider("claude", api_key="k", base_url=server.url, model="claude-sonnet-5", thinking="low")
-        agent = Agent(provider, tools(trace, provider), trace=trace, approve=lambda call, tool: {"q": "z", "n": 1})
-        origin = {"source": "magic", "agent": "a", "cell_id": "c1", "execution_count": 3, "output_type": "int"}
-        await agent.chat("Look", origin=origin, tool_choice="auto")
-        with pytest.raises(BadRequestError):
-            await agent.chat("fail")
-        await provider.aclose()
-    calls = [
-        FunctionCall("now", {"zone": "UTC"}, "1"),
-        FunctionCall("now", {}, "2", raw="{zone"),
-        FunctionCall("x", {}),
-    ]
-    counted = {"usage": Usage(10, 5), "usage_raw": {"in": 10}, "model": "s-1", "finish_reason_raw": "tool_use"}
-    scripted = ScriptedProvider([LLMResponse("", calls, "tool_calls", counted), "Bye."])
-    scripted.vendor = "local"
-    picture = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
-    await Agent(scripted, tools(trace, scripted), trace=trace).chat(["What is this?", picture])
-
-    async def wait(messages, functions):
-        await asyncio.sleep(60)
-
-    task = asyncio.create_task(Agent(ScriptedProvider(wait), trace=trace).chat("Wait"))
-    while len(trace.rows("calls")) < 7:
-        await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait([task])
-    return trace
+@pytest.mark.parametrize("table", TABLES)
+def test_an_empty_table_has_all_its_columns(table):
+    frame = getattr(Trace(), table)
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == 0
+    assert list(frame.columns) == list(COLUMNS[table])
+    assert {"run_id", "session_id", "ts"} <= set(frame.columns)
 
 
-@pytest.mark.parametrize("table", COLUMNS)
-def test_every_column_is_filled_where_something_is_known(trace, table):
-    frame = getattr(trace, table)
-    assert {name for name in frame.columns if frame[name].isna().all()} <= UNKNOWN.get(table, set())
-    assert frame.dtypes.astype(str).to_dict() == COLUMNS[table]
+@pytest.mark.parametrize("table", TABLES)
+def test_dtypes_are_the_same_with_and_without_rows(table, trace):
+    empty, full = getattr(Trace(), table), getattr(trace, table)
+    assert len(full) > 0
+    assert empty.dtypes.astype(str).to_dict() == full.dtypes.astype(str).to_dict() == COLUMNS[table]
 
 
-def test_every_key_leads_to_a_row(trace):
-    ids = {"run_id": "runs", "call_id": "calls", "tool_call_id": "tool_calls", "message_id": "messages"}
-    for key, home in ids.items():
-        assert getattr(trace, home)[key].is_unique
-        assert getattr(trace, home)[key].notna().all()
-        for table in COLUMNS:
-            frame = getattr(trace, table)
-            if key in frame:
-                assert frame[key].dropna().isin(getattr(trace, home)[key]).all(), (table, key)
-                assert frame[key].notna().all() or key != "run_id", table
-    assert trace.runs["parent_run_id"].dropna().isin(trace.runs["run_id"]).all()
-    assert trace.runs["branch"].isin(trace.runs["run_id"]).all()
-    assert trace.messages["parent_id"].dropna().isin(trace.messages["message_id"]).all()
-    whole = trace.blocks.merge(trace.messages, on="message_id", validate="m:1").merge(
-        trace.calls, left_on="call_id_x", right_on="call_id", how="left", validate="m:1"
-    )
-    assert len(whole) == len(trace.blocks)
+def test_a_tool_call_is_a_row(trace):
+    row = trace.tool_calls.iloc[0]
+    assert (row["name"], row["args"], row["result_text"], row["result_type"]) == ("double", '{"x": 4}', "8", "int")
+    assert (bool(row["args_valid"]), bool(row["is_error"]), row["wire_id"]) == (True, False, "w1")
+    wrong = trace.tool_calls.iloc[1]
+    assert not wrong["args_valid"]
+    assert "x: must be an integer" in wrong["validation_error"]
+    assert wrong["result_type"] is pd.NA or pd.isna(wrong["result_type"])
 
 
-def test_tables_are_grouped_and_joined_without_a_warning(trace):
-    for table in COLUMNS:
-        frame = getattr(trace, table)
-        for name in frame.select_dtypes("category"):
-            assert frame.groupby(name).size().sum() == frame[name].notna().sum()
-    spread = trace.tool_calls.join(trace.args("now").add_prefix("arg_"))
-    assert spread.loc[spread["arg_zone"].notna(), "name"].unique().tolist() == ["now"]
-    tokens = trace.calls.merge(trace.runs, on="run_id", suffixes=("", "_of_run"), validate="m:1")
-    sums = tokens.groupby("run_id", sort=False)["input_tokens"].sum(min_count=1)
-    assert sums.tolist() == trace.runs["input_tokens"].tolist()
+def test_tables_join(trace):
+    joined = trace.tool_calls.merge(trace.calls, on="call_id").merge(trace.runs, left_on="run_id_x", right_on="run_id")
+    assert len(joined) == 2
+    assert set(joined["prompt"]) == {"Twice 4?"}
 
 
-def test_the_columns_say_what_happened(trace):
-    calls, runs = trace.calls, trace.runs
-    first, failed = calls.iloc[0], calls.iloc[3]
-    assert (first["attempt"], first["retries"], first["http_status"], first["retry_wait_s"] > 0) == (2, 1, 200, True)
-    assert (first["cache_read_tokens"], first["reasoning_tokens"], first["cache_hit"]) == (100, 9, True)
-    assert (first["thinking_level"], first["tool_choice"], first["finish_reason_raw"]) == ("low", "auto", "tool_use")
-    assert (failed["error_type"], failed["http_status"]) == ("BadRequestError", 400)
-    assert pd.isna(failed["input_tokens"])
-    assert runs["status"].tolist() == ["ok", "ok", "error", "ok", "interrupted"]
-    assert runs["parent_run_id"].tolist()[1] == runs["run_id"].iloc[0]
-    assert runs["parent_run_id"].isna().tolist() == [True, False, True, True, True]
-    assert (runs["cell_id"].iloc[0], runs["execution_count"].iloc[0], runs["output_type"].iloc[0]) == ("c1", 3, "int")
-    tools = trace.tool_calls
-    assert tools["wire_id"].tolist()[:2] == ["t1", "t2"]
-    assert tools["approval"].tolist() == ["edited", "auto", "auto", "auto", "auto"]
-    assert tools["args"].tolist()[0] == '{"q": "z", "n": 1}'
-    assert tools["args_valid"].tolist() == [True, False, True, False, False]
-    assert tools["args_raw"].tolist()[3] == "{zone"
-    assert tools["validation_error"].notna().tolist() == [False, True, False, True, True]
-    assert "KeyError: 'UTC'" in tools["traceback"].iloc[2]
-    assert trace.thinking["kind"].tolist() == ["visible", "redacted"]
+def test_tokens_add_up(trace):
+    calls, run = trace.calls, trace.runs.iloc[0]
+    assert calls["input_tokens"].iloc[0] == 100
+    assert run["total_tokens"] == calls["total_tokens"].sum() == trace.usage["total_tokens"].sum()
+    assert (run["n_calls"], run["n_tool_calls"], run["status"]) == (2, 2, "ok")
+    assert trace.usage["n_calls"].sum() == 2
 
 
-def test_an_interrupted_run_is_there_up_to_its_last_event(trace):
-    last = trace.run(trace.runs["run_id"].iloc[-1])
-    assert last["events"]["type"].tolist() == ["run_started", "turn_started", "interrupted"]
-    assert last["calls"]["error_type"].tolist() == ["interrupted"]
+def test_an_unknown_price_is_na_never_zero():
+    from nbagent.pricing import price
+
+    assert price(Usage(10, 10), "no-such-model", "openai") is None
+    assert price(Usage(1_000_000, 0), "claude-sonnet-5", "claude") == pytest.approx(2.0)
+    assert price(Usage(10, 10), "SmolLM2", "local") == 0.0
 
 
-def test_messages_follow_each_other_within_their_conversation(trace):
-    messages = trace.messages.set_index("message_id")
-    inner = messages[messages["run_id"] == trace.runs["run_id"].iloc[1]]
-    assert pd.isna(inner["parent_id"].iloc[0])
-    assert inner["parent_id"].iloc[1] == inner.index[0]
-    outer = messages[messages["run_id"] == trace.runs["run_id"].iloc[0]]
-    assert outer["parent_id"].tolist()[1:] == outer.index.tolist()[:-1]
+async def test_an_unknown_price_makes_the_sum_unknown():
+    provider = ScriptedProvider(["x"], model="mystery")
+    provider.vendor = "nobody"
+    agent = Agent(provider)
+    result = await agent.chat("y")
+    assert result.cost is None
+    assert pd.isna(agent.trace.runs["cost_usd"].iloc[0])
+    assert not agent.trace.runs["cost_known"].iloc[0]
+    assert pd.isna(agent.trace.usage["cost_usd"].iloc[0])
+
+
+def test_messages_are_all_there(trace):
+    assert trace.messages["role"].tolist() == ["user", "assistant", "tool", "tool", "assistant"]
+
+
+def test_a_frame_is_the_users_own(trace):
+    mine = trace.tool_calls
+    mine.loc[0, "name"] = "changed"
+    assert trace.tool_calls["name"].iloc[0] == "double"
+
+
+def test_a_frame_whose_columns_were_changed_is_shown_whole(trace):
+    mine = trace.tool_calls
+    del mine["name"]
+    assert "run_id" in repr(mine)
+    assert "run_id" in mine._repr_html_()
+
+
+def test_the_display_leaves_out_ids_and_times(trace):
+    shown = repr(trace.tool_calls)
+    assert "double" in shown
+    assert "tool_call_id" not in shown
+    assert "session_" not in shown
+    html = trace.tool_calls._repr_html_()
+    assert "double" in html
+    assert "run_id" not in html
+    assert "run_id" in trace.tool_calls[["run_id"]]._repr_html_()
+
+
+def test_the_display_escapes_what_models_say():
+    import asyncio
+
+    agent = Agent(ScriptedProvider(["<script>alert(1)</script>"]))
+    asyncio.run(agent.chat("<img src=x onerror=alert(1)>"))
+    html = agent.trace.messages._repr_html_()
+    assert "<script>" not in html
+    assert "<img" not in html
+
+
+def test_events_are_rows_and_pieces_of_text_are_not(trace):
+    types = trace.events["type"].tolist()
+    assert types[0] == "run_started"
+    assert types[-1] == "done"
+    assert "text" not in types
+    assert types.count("tool_result") == 2
+
+
+async def test_two_agents_may_share_a_trace():
+    trace = Trace()
+    for name in ("a", "b"):
+        await Agent(ScriptedProvider([name]), trace=trace).chat("x")
+    assert trace.runs["output"].tolist() == ["a", "b"]
+    assert trace.runs["run_id"].is_unique

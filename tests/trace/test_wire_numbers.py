@@ -7,9 +7,9 @@ import json
 
 import pandas as pd
 import pytest
-import recordings
+from support import recordings
+from support.wire_sums import events, said
 from test_recorded_conversations import RecordedTools, conversations, scenes
-from wire_sums import events, said
 
 from nbagent import Agent, Trace
 from nbagent.errors import ProviderError

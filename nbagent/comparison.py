@@ -1,0 +1,253 @@
+"""The same prompts to several agents: `compare`, and what it gives, a `Comparison`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from nbagent.agent import Agent
+from nbagent.core.background import run_sync
+from nbagent.core.messages import as_messages
+from nbagent.core.render.control_chars import visible
+from nbagent.core.render.markdown import NO_TEX
+from nbagent.errors import ConfigurationError
+from nbagent.trace.columns import COUNT, REAL, TEXT
+from nbagent.trace.trace import Trace
+
+log = logging.getLogger("nbagent")
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMNS = {
+    "agent": TEXT, "prompt": TEXT, "answer": TEXT, "tools": TEXT, "tokens": COUNT, "cost": REAL, "seconds": REAL,
+    "status": TEXT, "error": TEXT, "run_id": TEXT,
+}  # fmt: skip
+#: What `Agent.chat` is given here.
+_TAKEN = frozenset(("self", "message", "origin"))
+#: What is drawn and summed up, with the words for it.
+MEASURES = {"seconds": "seconds a prompt", "tokens": "tokens a prompt", "cost": "dollars a prompt"}
+#: Rows of a display, characters of a value in it, and seconds until a progress bar appears.
+ROWS, WIDTH, BAR_AFTER_S = 60, 160, 1.0
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What several agents answered to the same prompts.
+
+    `frame` has one row for each prompt and agent: agent, prompt, answer, tools (the names of those it called, in
+    order), tokens, cost (dollars), seconds, status, error, run_id. `trace` has all that happened, joined by `run_id`.
+    """
+
+    frame: pd.DataFrame
+    trace: Trace
+
+    def summary(self) -> pd.DataFrame:
+        """One row for each agent: prompts, how many of them failed, tool calls, tokens, cost, mean seconds.
+
+        Tokens, cost and seconds are those of what was answered; a sum is unknown where one part of it is.
+        """
+        names = pd.Index(self.frame["agent"].unique(), name="agent")
+        every, answered = self.frame.groupby("agent"), self._answered().groupby("agent")
+        return pd.DataFrame(
+            {
+                "prompts": every.size(),
+                "failed": every["error"].count(),
+                "tool_calls": every["tools"].agg(lambda tools: sum(len(text.split()) for text in tools)),
+                "tokens": answered["tokens"].agg(lambda tokens: tokens.sum(skipna=False)),
+                "cost": answered["cost"].agg(lambda costs: costs.sum(skipna=False)),
+                "mean_seconds": answered["seconds"].mean(),
+            },
+            index=names,
+        )
+
+    def _answered(self) -> pd.DataFrame:
+        return self.frame[self.frame["error"].isna()]
+
+    def plot(self) -> list[Axes]:
+        """Draw seconds, tokens and, where they are known and not 0, dollars: the mean as a bar, each answer as a dot.
+
+        Needs matplotlib: `pip install 'nbagent[plot]'`.
+
+        >>> nbagent.compare({"small": small, "large": large}, prompts).plot()      # doctest: +SKIP
+        """
+        from nbagent.trace.views.plots import COLOURS, subplots, tidy
+
+        drawn = {name: words for name, words in MEASURES.items() if name == "seconds" or self.frame[name].any()}
+        names, answered = list(self.frame["agent"].unique()), self._answered()
+        size = (1.2 + 3.0 * len(drawn), 1.0 + 0.4 * max(len(names), 1))
+        grid = list(subplots(len(drawn), figsize=size, squeeze=False)[0])
+        for ax, (measure, words) in zip(grid, drawn.items(), strict=True):
+            for place, name in enumerate(names):
+                values = answered.loc[answered["agent"] == name, measure].dropna().astype(float)
+                if len(values):
+                    ax.barh(place, values.mean(), height=0.62, color=COLOURS["waiting"])
+                    dots = {"color": COLOURS["model"], "alpha": 0.6, "markersize": 5, "clip_on": False}
+                    ax.plot(values, [place] * len(values), "o", **dots)
+            ax.set(xlabel=words, ylim=(len(names) - 0.4, -0.6))
+            ax.set_yticks(range(len(names)), names if ax is grid[0] else [""] * len(names), parse_math=False)
+            ax.set_xlim(left=0)
+            tidy(ax, "left")
+        return grid
+
+    def __repr__(self) -> str:
+        shown = self._shown().to_string(max_rows=ROWS, max_colwidth=60, index=False)
+        return visible(f"{_readable(self.summary()).to_string()}\n\n{shown}")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the agents summed up, and what they answered."""
+        with pd.option_context("display.max_colwidth", WIDTH):
+            shown = self._shown().to_html(notebook=True, max_rows=ROWS, index=False, classes=NO_TEX)
+        for cell in ("td", "th"):  # texts are read from the left
+            shown = shown.replace(f"<{cell}>", f'<{cell} style="text-align: left">')
+        return visible(f"{_readable(self.summary()).to_html(notebook=True, classes=NO_TEX)}\n{shown}")
+
+    def _shown(self) -> pd.DataFrame:
+        """No ids, and the column of errors only where there are any."""
+        hidden = {"run_id"} | ({"error"} if self.frame["error"].isna().all() else set())
+        return _readable(self.frame[[name for name in COLUMNS if name not in hidden]])
+
+
+def _readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with numbers as people write them, and nothing where nothing is known."""
+    forms = {"tokens": "{:,}", "cost": "${:.4f}", "seconds": "{:.2f}", "mean_seconds": "{:.2f}"}
+    return pd.DataFrame(
+        {
+            name: ["" if pd.isna(value) else forms.get(str(name), "{}").format(value) for value in column]
+            for name, column in table.items()
+        },
+        index=table.index,
+    )
+
+
+def compare(
+    agents: Mapping[str, Agent], prompts: Iterable[Any], *, progress: bool = True, **options: Any
+) -> Comparison:
+    """Ask several agents the same prompts, and compare what they answer.
+
+    Each prompt goes to a fork of each agent: it sees the agent's conversation, and leaves it as it is. The agents work
+    side by side, each at one prompt after the other. What fails is a row with an `error`, and all else goes on.
+    `options` are those of `Agent.chat`; prompts are what it takes. A bar shows the progress where it takes longer and
+    tqdm is installed. In async code there is `await acompare(...)`. Raises ConfigurationError, before anything is
+    asked, for what can't be asked of any of the agents.
+
+    >>> result = nbagent.compare({"claude": one, "qwen": other}, ["Who are you?", "What is 2 + 2?"])  # doctest: +SKIP
+    >>> result.frame.pivot(index="prompt", columns="agent", values="answer")                          # doctest: +SKIP
+    """
+    return run_sync(acompare(agents, prompts, progress=progress, **options))
+
+
+async def acompare(
+    agents: Mapping[str, Agent], prompts: Iterable[Any], *, progress: bool = True, **options: Any
+) -> Comparison:
+    """`compare`, for async code.
+
+    >>> result = await nbagent.acompare({"claude": one, "qwen": other}, prompts)        # doctest: +SKIP
+    """
+    asked = _checked(agents, prompts, options)
+    with _bar(len(agents) * len(asked), progress) as step:
+        answers = await asyncio.gather(*(_ask(name, agents[name], asked, step, options) for name in agents))
+    by_prompt = [answer for of_prompt in zip(*answers, strict=True) for answer in of_prompt]
+    rows = [row for row, _ in by_prompt]
+    frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in COLUMNS.items()})
+    return Comparison(frame, Trace.concat(trace for _, trace in by_prompt))
+
+
+def _checked(agents: Mapping[str, Agent], prompts: Iterable[Any], options: Mapping[str, Any]) -> list[Any]:
+    if not isinstance(agents, Mapping) or not agents:
+        raise ConfigurationError('compare() takes agents by name: {"claude": agent_a, "qwen": agent_b}')
+    for name, agent in agents.items():
+        if not isinstance(agent, Agent):
+            raise ConfigurationError(
+                f"{name!r} is a {type(agent).__name__}: compare() takes agents, Agent('vendor:model')"
+            )
+    if not isinstance(prompts, Iterable):
+        raise ConfigurationError(f"{prompts!r} is no list of prompts: compare(agents, ['Who are you?', ...])")
+    asked = [prompts] if isinstance(prompts, str) else list(prompts)
+    for prompt in asked:
+        as_messages(prompt)  # what no agent takes is an error before any is asked
+    if taken := _TAKEN.intersection(options):
+        raise ConfigurationError(f"compare() takes no {' and no '.join(sorted(taken))}: each run gets its own.")
+    errors = [error for agent in agents.values() for error in _wrong(agent, asked[:1], options)]
+    if len(errors) == len(agents):
+        raise errors[0]
+    return asked
+
+
+def _wrong(agent: Agent, prompts: list[Any], options: Mapping[str, Any]) -> Iterator[ConfigurationError]:
+    """What this agent can't be asked, as far as can be told without asking it."""
+    of_stream = {name: value for name, value in options.items() if name != "handler"}
+    for prompt in prompts:
+        try:
+            agent.chat_stream(prompt, **of_stream).preview()
+        except ConfigurationError as error:
+            yield error
+
+
+async def _ask(
+    name: str, agent: Agent, prompts: list[Any], step: Callable[[], object], options: Mapping[str, Any]
+) -> list[tuple[Row, Trace]]:
+    """One agent's rows, in the order of the prompts, and what each fork recorded."""
+    found = []
+    for prompt in prompts:
+        error: Exception | None = None
+        fork = None
+        try:
+            agent.provider.check()  # it is made here, once, and the forks share it
+            fork = agent.fork()
+            await fork.chat(prompt, origin={"source": "compare", "agent": name}, **options)
+        except Exception as failure:  # its row tells of it; those of the others are not lost
+            log.info("%s failed", name, exc_info=True)
+            error = failure
+        trace = fork.trace if fork else Trace()
+        found.append((_row(name, prompt, trace, error), trace))
+        step()
+    return found
+
+
+def _row(name: str, prompt: Any, trace: Trace, error: Exception | None) -> Row:
+    """A row by what the trace says of the run; with the error alone where none began."""
+    asked = "\n".join(message.text for message in as_messages(prompt))
+    run = next((row for row in trace.rows("runs") if row["source"] == "compare"), {})
+    text = None if error is None else f"{type(error).__name__}: {error}"
+    return {
+        "agent": name,
+        "prompt": run.get("prompt") or asked,
+        "answer": run.get("output"),
+        "tools": " ".join(row["name"] for row in trace.rows("tool_calls") if row["run_id"] == run.get("run_id")),
+        "tokens": run.get("total_tokens"),
+        "cost": run.get("cost_usd"),
+        "seconds": _seconds(run, trace),
+        "status": run.get("status", "error"),
+        "error": text,
+        "run_id": run.get("run_id"),
+    }
+
+
+def _seconds(run: Row, trace: Trace) -> float | None:
+    """How long it took; of a replayed run, how long its model took when it was recorded."""
+    if run.get("replayed"):
+        return float(sum(call["duration_s"] for call in trace.rows("calls") if call["run_id"] == run["run_id"]))
+    return run.get("duration_s")
+
+
+@contextmanager
+def _bar(total: int, progress: bool) -> Iterator[Callable[[], object]]:
+    """A progress bar as a function that is called after each answer. It is a comfort: without tqdm there is none."""
+    try:
+        if not progress:
+            raise ImportError
+        from tqdm.auto import tqdm
+    except ImportError:
+        yield lambda: None
+        return
+    with tqdm(total=total, desc="comparing", unit="answer", disable=None, delay=BAR_AFTER_S, leave=False) as bar:
+        yield bar.update

@@ -1,0 +1,1 @@
+"""Images in a conversation: content parts, and the image files behind them."""

@@ -1,0 +1,1 @@
+"""The conversation: kept, trimmed, repaired, summarised, saved, and previewed before it is sent."""

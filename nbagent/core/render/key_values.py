@@ -1,0 +1,26 @@
+"""Lines of a label and a text each, as a notebook and a terminal show them: what an agent is, what a trace holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nbagent.core.render import markdown as render
+
+Facts = Sequence[tuple[str, str]]
+
+
+def as_html(facts: Facts) -> str:
+    """One small, safe output in the look of all others."""
+    rows = (f"<tr><th>{render.escape(label)}</th><td>{render.escape(text)}</td></tr>" for label, text in facts)
+    return render.page(f"<table>{''.join(rows)}</table>", formulas=False)
+
+
+def as_text(facts: Facts) -> str:
+    """The same as lines of text.
+
+    >>> print(as_text([("runs", "2"), ("model calls", "3: claude-sonnet-5 ×3")]))
+    runs         2
+    model calls  3: claude-sonnet-5 ×3
+    """
+    width = max((len(label) for label, _ in facts), default=0)
+    return "\n".join(f"{label:<{width}}  {render.legible(text)}" for label, text in facts)

@@ -1,0 +1,282 @@
+"""Text of models and tools -> safe HTML.
+
+Nothing that a model or a tool said is ever raw HTML: Markdown is rendered with HTML and images switched off, then
+cleaned against a short list of tags. Everything else is escaped. An image that a model made is in the page as data. The
+style uses the host's theme variables, with fallbacks, and the page reads well where it is stripped.
+
+Hosts typeset what looks like TeX in an output. Formulas of an answer are welcome, but not TeX commands that make links,
+styles or definitions, which would hold for the whole notebook; everything else is marked as no TeX.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from functools import lru_cache
+from typing import Any
+
+from nbagent.core.messages import well_formed
+from nbagent.core.render import highlight
+from nbagent.core.render.control_chars import escaped, visible
+from nbagent.core.render.formulas import formulas
+
+#: Longer Markdown, or with more marks in it, is shown as plain text: parsing time grows with hostile nesting.
+MAX_MARKDOWN = 200_000
+MAX_MARKS = 10_000
+_MARKS = "[*_<|~&"
+#: Characters of growing Markdown from which on its first blocks are kept as they are.
+SETTLE = 1_500
+#: Characters of a tool's result that a display shows; the trace has the whole.
+PREVIEW = 2_000
+
+_TAGS = {
+    "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
+    "s", "a", "table", "thead", "tbody", "tr", "th", "td", "span",
+}  # fmt: skip
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}}
+#: Links lead to the web, and never to what a server on this machine would do.
+_LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
+_TEX_COMMAND = re.compile(
+    r"\\(?=(href|url|class|cssId|style|data|bbox|mmlToken|require|unicode|[gex]?def|let|(re)?newcommand"
+    r"|(re)?newenvironment|DeclareMathOperator|DeclarePairedDelimiters?(X(PP)?)?|(re)?newtagform|usetagform"
+    r"|Newextarrow|definecolor|mathtoolsset)(?![a-zA-Z]))"
+)
+#: What would begin a formula, in text that is none, such as a price.
+_TEX_SIGN = re.compile(r"\$|\\(?=[(\[])")
+#: The beginning of a task in a list, in HTML.
+_TASK = re.compile(r"(<li>(?:\n<p>)?)\[([ xX])\] ")
+_FORMULA = re.compile(r"(?<!<span>)\$|\\[(\[]|\\begin\{")
+_DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
+#: The class of what no host should typeset, as MathJax 2 and 3 know it.
+NO_TEX = "tex2jax_ignore mathjax_ignore"
+
+#: Colours and fonts: the host's, else ours.
+LINE = "var(--jp-border-color2, var(--vscode-panel-border, #e5e7eb))"
+MUTED = "var(--jp-ui-font-color2, var(--vscode-descriptionForeground, #6b7280))"
+CARD = "rgba(127, 127, 127, .06)"  # a breath of grey on any theme
+GOOD = "var(--jp-success-color1, #15803d)"
+BAD = "var(--jp-error-color1, #b91c1c)"
+CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
+
+# the class is doubled where a host's own rule for rendered HTML has to be outdone
+STYLE = f"""<style>
+.nbagent {{max-width: 60em; line-height: 1.5; overflow-wrap: anywhere}}
+.nbagent.nbagent pre {{font: 12px/1.5 {CODE}; background: {CARD}; padding: 8px 12px; margin: 8px 0; \
+border-radius: 6px; overflow-x: auto; white-space: pre; word-break: normal; color: inherit}}
+.nbagent.nbagent :not(pre, summary) > code {{font: .875em/1.5 {CODE}; background: {CARD}; padding: 1px 4px; \
+border-radius: 4px; color: inherit}}
+.nbagent.nbagent pre > code {{font: inherit; background: none; padding: 0; white-space: inherit}}
+.nbagent details {{border: 1px solid {LINE}; border-radius: 6px; background: {CARD}; margin: 6px 0}}
+.nbagent.nbagent:has(> details:only-child) {{margin: 0}}
+.nbagent > details:only-child {{margin: 3px 0}}
+.nbagent summary {{padding: 4px 10px; cursor: pointer; display: flex; gap: 8px; align-items: baseline}}
+.nbagent summary::before {{content: "▸"; color: {MUTED}; font-size: 10px}}
+.nbagent details[open] > summary::before {{content: "▾"}}
+.nbagent.nbagent summary > code {{font: 12px/1.5 {CODE}; background: none; padding: 0; overflow: hidden; \
+text-overflow: ellipsis; white-space: nowrap}}
+.nbagent .nbagent-side {{margin-left: auto; color: {MUTED}; font-size: 12px; white-space: nowrap}}
+.nbagent .nbagent-body {{padding: 4px 12px 8px 28px; border-top: 1px solid {LINE}}}
+.nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
+.nbagent.nbagent .nbagent-body pre {{margin: 0 0 4px; padding: 0; background: none; max-height: 24em; overflow: auto}}
+.nbagent.nbagent :is(.nbagent-body pre, .nbagent-plain) {{white-space: pre-wrap; overflow-wrap: anywhere}}
+.nbagent summary > .nbagent-quiet {{flex: none}}
+.nbagent.nbagent table {{display: block; width: max-content; max-width: 100%; overflow-x: auto; \
+overflow-wrap: break-word; border-collapse: collapse}}
+.nbagent.nbagent .nbagent-body table {{font-size: 12px; margin: 0 0 6px}}
+.nbagent.nbagent .nbagent-body tr {{background: none}}
+.nbagent.nbagent .nbagent-body :is(td, th) {{padding: 2px 14px 2px 0; border: 0; border-bottom: 1px solid {LINE}}}
+.nbagent.nbagent hr {{height: 0; margin: 10px 0; border: 0; border-top: 1px solid {LINE}; background: none}}
+.nbagent img {{max-width: 100%; height: auto}}
+.nbagent.nbagent > table {{margin: 8px 0; font-size: 13px}}
+.nbagent.nbagent > table :is(tr, td, th) {{background: none; border: 0; text-align: left}}
+.nbagent.nbagent > table :is(td, th) {{padding: 4px 18px 4px 0; border-bottom: 1px solid {LINE}; \
+font-variant-numeric: tabular-nums}}
+.nbagent.nbagent > table th {{color: {MUTED}; font-weight: 500}}
+.nbagent.nbagent .nbagent-body :is(td, th) {{text-align: left}} .nbagent.nbagent .n {{text-align: right}}
+.nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
+.nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
+font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
+{highlight.STYLE}
+</style>"""
+
+
+@lru_cache(maxsize=1)
+def _markdown() -> Any:
+    from markdown_it import MarkdownIt
+
+    options = {"html": False, "linkify": False, "highlight": highlight.highlighted}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).use(formulas)
+    vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
+    parser.add_render_rule("text", lambda self, tokens, i, options, env: _untypeset(tokens[i].content))
+    parser.add_render_rule("formula", lambda self, tokens, i, options, env: _formula(tokens[i].content))
+    parser.add_render_rule(
+        "formula_block", lambda self, tokens, i, options, env: f"<p>{_formula(tokens[i].content)}</p>\n"
+    )
+    parser.add_render_rule("image", lambda self, tokens, i, options, env: f"[image: {_untypeset(tokens[i].content)}]")
+    return parser
+
+
+def _formula(tex: str) -> str:
+    """Escaped TeX in which commands that do more than to write a formula are split, so that they do nothing."""
+    return _TEX_COMMAND.sub(r"<span>\\</span>", html.escape(tex))
+
+
+def _untypeset(text: str) -> str:
+    """Escaped text in which a host finds no formula: what would begin one is in an element of its own."""
+    return _TEX_SIGN.sub(r"<span>\g<0></span>", _formula(text))
+
+
+def _is_markdown(text: str) -> bool:
+    return len(text) <= MAX_MARKDOWN and sum(map(text.count, _MARKS)) <= MAX_MARKS
+
+
+def safe_html(text: str) -> str:
+    """Markdown -> HTML without scripts, styles, images, event handlers or foreign requests.
+
+    >>> safe_html("**5** <script>alert(1)</script>")
+    '<p><strong>5</strong> &lt;script&gt;alert(1)&lt;/script&gt;</p>\\n'
+    """
+    import nh3
+
+    if not _is_markdown(text):
+        return f'<pre class="nbagent-plain">{escape(text)}</pre>'
+    cleaned = nh3.clean(  # `&#x202e;` is a character only afterwards
+        _markdown().render(legible(text)),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        allowed_classes={"span": highlight.CLASSES},
+        filter_style_properties={"text-align"},  # how Markdown tables align their columns
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
+    return _TASK.sub(lambda found: found[1] + ("☐ " if found[2] == " " else "☑ "), visible(cleaned))
+
+
+def parsed(text: str) -> list[Any]:
+    """The blocks of Markdown, as markdown-it's tokens; none where it is too long."""
+    return [] if not _is_markdown(text) else list(_markdown().parse(well_formed(text)))
+
+
+def plain_text(text: str) -> str:
+    """A line of Markdown without its marks.
+
+    >>> plain_text("**5** `mm` [here](https://example.org)")
+    '5 mm here'
+    """
+    tokens = _markdown().parseInline(well_formed(text))
+    return "".join(child.content for token in tokens for child in token.children or ())
+
+
+def as_typed(text: str) -> str:
+    """Text as HTML with its own line breaks, and nothing else made of it."""
+    return f'<div class="nbagent-plain {NO_TEX}">{escape(text)}</div>'
+
+
+def settled(text: str) -> int:
+    """How many characters at the beginning of growing Markdown stay as they look now; 0 where that is not worth it.
+
+    Only the last block (a paragraph, a list, a table, code) can still change by what follows, and those that no blank
+    line parts from it: they may turn out to be one formula.
+
+    >>> settled("one paragraph\\n\\n" * 200 + "the last") == len("one paragraph\\n\\n" * 200)
+    True
+    """
+    if len(text) < SETTLE or "\r" in text or not _is_markdown(text):
+        return 0
+    lines = text.split("\n")
+    starts = [token.map[0] for token in _markdown().parse(text) if token.map and token.level == 0]
+    last = max((start for start in starts if start and not lines[start - 1].strip()), default=0)
+    return sum(len(line) + 1 for line in lines[:last])
+
+
+def escape(text: str) -> str:
+    """Any text as the text of an HTML element or attribute."""
+    return html.escape(legible(text), quote=True)
+
+
+def legible(text: str) -> str:
+    """Any text so that it can be sent, and shows what it is."""
+    return visible(well_formed(text))
+
+
+def picture(media_type: str, base64_data: str, caption: str) -> str:
+    """An image that is in the page itself, of a type and in base64 that were checked before (see `Image.from_part`)."""
+    return f'<p><img src="data:{escape(media_type)};base64,{escape(base64_data)}" alt="{escape(caption)}"></p>'
+
+
+def details(summary: str, side: str, body: str) -> str:
+    """A collapsed block. All three are HTML already."""
+    side = f'<span class="nbagent-side">{side}</span>' if side else ""
+    return (
+        f'<details class="{NO_TEX}"><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
+    )
+
+
+def quiet(text: str) -> str:
+    """A line beside what is said: a state, a note."""
+    return f'<div class="nbagent-quiet {NO_TEX}">{escape(text)}</div>' if text else ""
+
+
+def labelled(label: str, text: str) -> str:
+    """A small heading and preformatted text under it."""
+    return f"<small>{escape(label)}</small><pre>{html.escape(legible(preview(text)), quote=False)}</pre>"
+
+
+def preview(text: str, limit: int = PREVIEW, see: str = ": see agent.trace.tool_calls") -> str:
+    """The text, or its beginning, how much was left out, and where that is to `see`."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters{see})"
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """JSON text for people; characters that hide or reorder others are written as `\\uXXXX`."""
+    return escaped(well_formed(json.dumps(value, ensure_ascii=False, default=str, indent=indent)))
+
+
+def signature(name: str, arguments: dict[str, Any] | None) -> str:
+    """`mean_by(column="body_mass_g")`: a call as one would type it, values shortened."""
+    parts = [f"{shortened(key, 60)}={shortened(as_json(value), 60)}" for key, value in (arguments or {}).items()]
+    return f"{shortened(name, 100)}({shortened(', '.join(parts), 1_000)})"
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning and an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def has_definitions(text: str) -> bool:
+    """Whether Markdown says somewhere where the links go that are used elsewhere in it."""
+    return _DEFINITION.search(text) is not None and _is_markdown(text)
+
+
+def has_formulas(page: str) -> bool:
+    """Whether safe HTML has what a host would typeset."""
+    return NO_TEX not in page and _FORMULA.search(page) is not None
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> duration(0.0142), duration(3.21), duration(204), duration(0.00004)
+    ('14 ms', '3.2 s', '3 min 24 s', '40 µs')
+    """
+    if 0 < seconds < 0.0005:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:,} min {rest} s"
+
+
+def page(body: str, *, formulas: bool = True, style: bool = True) -> str:
+    """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for.
+
+    One `style` is enough for all outputs of a cell.
+    """
+    classes = "nbagent" if formulas else f"nbagent {NO_TEX}"
+    return f'{STYLE if style else ""}<div class="{classes}">{body}</div>'

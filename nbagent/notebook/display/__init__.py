@@ -1,0 +1,1 @@
+"""How a run looks in a cell: the answer, tool calls, approval questions, plots."""

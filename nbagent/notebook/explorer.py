@@ -1,0 +1,234 @@
+"""`TraceExplorer`: what is in a trace, as a table with filters, and what was chosen in it in full.
+
+The table is itables' widget (DataTables), whose script comes with it: no request leaves the page. Texts of models and
+tools are cut, escaped, and shown in full by the same rules as in a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import ipywidgets as widgets
+
+from nbagent.core.messages import well_formed
+from nbagent.core.render import markdown as render
+from nbagent.core.render.markdown import LINE, MUTED
+from nbagent.errors import MissingDependencyError
+from nbagent.notebook.panel.style import ACCENT, PANEL_STYLE
+from nbagent.trace.trace import Trace
+from nbagent.trace.views.search import TABLES, Search
+from nbagent.trace.views.transcript import TraceTranscript
+
+#: Characters of a value in the table, and rows of it.
+CELL, ROWS = 100, 1_000
+#: What the table shows of each table of the trace, and what it calls the columns.
+SHOWN: dict[str, dict[str, str]] = {
+    "runs": {
+        "prompt": "prompt", "output": "output", "status": "status", "n_calls": "calls", "n_tool_calls": "tools",
+        "input_tokens": "in", "output_tokens": "out", "cost_usd": "$", "duration_s": "s",
+    },
+    "calls": {
+        "model": "model", "finish_reason": "finish", "input_tokens": "in", "output_tokens": "out", "cost_usd": "$",
+        "duration_s": "s", "error_type": "error",
+    },
+    "tool_calls": {
+        "name": "tool", "args": "arguments", "result_text": "result", "error_type": "error", "duration_s": "s",
+    },
+    "messages": {"role": "role", "text": "text", "n_blocks": "blocks"},
+    "blocks": {"type": "kind", "name": "tool", "text": "text", "chars": "characters"},
+}  # fmt: skip
+#: Columns that are shown as texts of their own.
+_TEXTS = (
+    "text", "args", "args_raw", "result_text", "validation_error", "error_message", "traceback", "params", "usage_raw",
+    "provider_data",
+)  # fmt: skip
+#: How the table is drawn; given with each update, since the user's own defaults for itables would hold otherwise.
+_OPTIONS: dict[str, Any] = {
+    "allow_html": False, "select": "single", "showIndex": False, "maxBytes": 0, "maxRows": 0, "pageLength": 10,
+    "lengthMenu": [10, 25, 100], "classes": "compact hover", "style": "table-layout:auto;width:100%;margin:0",
+    "layout": {"topStart": None, "topEnd": None, "bottomStart": "info", "bottomEnd": "paging"},
+}  # fmt: skip
+#: The choice that leaves a filter out.
+ANY = ""
+_STYLE = f"""<style>
+.nbagent-panel.nbagent-explore {{max-width: 1000px}}
+.nbagent-explore .nbagent-filters {{flex-wrap: wrap; gap: 6px 8px; padding: 8px 10px; align-items: center; \
+overflow: visible}}
+.nbagent-explore .nbagent-filters > * {{margin: 0; flex: 0 1 auto; width: auto; max-width: 15em}}
+.nbagent-explore .nbagent-filters .nbagent-search {{flex: 1 1 9em}}
+.nbagent-explore .nbagent-filters select {{padding-right: 20px}}
+.nbagent-explore .nbagent-filters button {{width: auto; border: 1px solid {LINE}; border-radius: 6px; color: inherit; \
+background: none; box-shadow: none}}
+.nbagent-explore .nbagent-filters button.mod-active {{background: {ACCENT}; border-color: {ACCENT}; color: #fff}}
+.nbagent-explore .itables_anywidget {{padding: 0 10px 6px; overflow-x: auto; --dt-html-background: transparent; \
+--dt-row-selected: 79, 70, 229}}
+.nbagent-explore .itables_anywidget :is(.dt-container, table, th, .dt-info, .dt-paging, .dt-paging-button) \
+{{color: inherit; background: none; font-size: 12px}}
+.nbagent-explore .itables_anywidget table :is(th, td) {{padding: 5px 14px 5px 4px; font-size: 12px; max-width: 17em; \
+overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-variant-numeric: tabular-nums}}
+.nbagent-explore .itables_anywidget th {{color: {MUTED}; font-weight: 500}}
+.nbagent-explore .itables_anywidget td {{cursor: pointer}}
+.nbagent-explore .nbagent-detail, .nbagent-explore .nbagent-detail > div {{height: auto; overflow: visible}}
+.nbagent-explore .nbagent-detail > div {{max-height: 420px; overflow: auto; padding: 0 14px 8px}}
+.nbagent-explore .nbagent-facts {{display: grid; grid-template-columns: repeat(auto-fill, minmax(170px, 1fr)); \
+gap: 2px 16px; font-size: 12px; margin: 6px 0; overflow-wrap: anywhere}}
+.nbagent-explore .nbagent-facts small {{color: {MUTED}}}
+</style>"""
+
+
+class TraceExplorer(widgets.VBox):
+    """Look through a trace: its runs, model calls, tool calls, messages and blocks.
+
+    Filters choose by run, tool, kind of block, failure and text; a row that is clicked is shown in full below, a run as
+    its whole conversation. `Refresh` takes in what happened since. Needs itables: `pip install 'nbagent[explore]'`.
+
+    >>> agent.trace.explore()                                               # doctest: +SKIP
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._table = _empty_table()
+        self._tables: dict[str, Any] = {}
+        self._found: Any = None
+        self._quiet = False  # while several filters change at a time
+        self._make()
+        super().__init__([widgets.HTML(PANEL_STYLE + _STYLE), self._bar, self._filters, self._table, self._detail])
+        self.add_class("nbagent-panel").add_class("nbagent-explore")
+        self.refresh()
+        for widget in (self._tabs, self._run, self._tool, self._kind, self._errors, self._text):
+            widget.observe(lambda _: self._search(), "value")
+        self._refresh_button.on_click(lambda _: self.refresh())
+        self._table.observe(lambda _: self._choose(), "selected_rows")
+
+    def _make(self) -> None:
+        tabs = widgets.ToggleButtons(options=[(name.replace("_", " "), name) for name in TABLES])
+        self._tabs = tabs.add_class("nbagent-tabs")
+        self._count = widgets.HTML()
+        self._bar = widgets.HBox([self._tabs, self._count]).add_class("nbagent-top")
+        self._run, self._tool, self._kind = (
+            widgets.Dropdown(options=[("", ANY)], tooltip=what) for what in ("Run", "Tool", "Kind of block")
+        )
+        self._errors = widgets.ToggleButton(description="Failed", tooltip="Only what failed")
+        self._text = widgets.Text(placeholder="Search the texts", tooltip="Text", continuous_update=False)
+        self._refresh_button = widgets.Button(description="Refresh", tooltip="Take in what happened since")
+        self._text.add_class("nbagent-search")
+        filters = [self._run, self._tool, self._kind, self._errors, self._text, self._refresh_button]
+        self._filters = widgets.HBox(filters).add_class("nbagent-filters")
+        self._detail = widgets.HTML().add_class("nbagent-detail")
+
+    def refresh(self) -> None:
+        """Read the trace anew; filters stay where what they name is still there."""
+        self._tables = {name: getattr(self.trace, name) for name in TABLES}
+        runs, calls, blocks = (self._tables[name] for name in ("runs", "tool_calls", "blocks"))
+        prompts = zip(runs["prompt"].fillna(""), runs["run_id"], strict=True)
+        asked = [(f"{number} · {_line(prompt, 40)}", run_id) for number, (prompt, run_id) in enumerate(prompts, 1)]
+        self._quiet = True
+        _offer(self._run, "all runs", asked)
+        _offer(self._tool, "all tools", [(_line(name, 40), name) for name in calls["name"].dropna().unique()])
+        _offer(self._kind, "all kinds", [(kind, kind) for kind in blocks["type"].dropna().unique()])
+        self._quiet = False
+        self._search()
+
+    def _search(self) -> None:
+        """Show what fits; the newest where it is too much."""
+        if self._quiet:
+            return
+        name = self._tabs.value
+        wanted = (self._run.value, self._tool.value, self._kind.value, self._errors.value, self._text.value.strip())
+        every = Search(*wanted).rows(self._tables, name)
+        self._found = every.tail(ROWS)
+        of = len(self._tables[name])
+        said = f"{len(every):,} of {of:,}" if len(every) < of else f"{of:,}"
+        more = f", the newest {ROWS:,} shown" if len(every) > ROWS else ""
+        self._count.value = f'<div class="nbagent-status">{said} {name.replace("_", " ")}{more}</div>'
+        self._detail.value = ""
+        self._table.update(_as_texts(self._found, SHOWN[name]), **_OPTIONS, selected_rows=[])
+
+    def _choose(self) -> None:
+        chosen = self._table.selected_rows
+        if not chosen or self._found is None or chosen[0] >= len(self._found):
+            self._detail.value = ""
+            return
+        row = self._found.iloc[chosen[0]]
+        self._detail.value = render.page(self._in_full(self._tabs.value, {str(k): v for k, v in row.items()}))
+
+    def _in_full(self, name: str, row: Mapping[str, Any]) -> str:
+        """A row as HTML: a run or call as its conversation, anything else by its columns."""
+        if name == "runs":
+            return self.trace.transcript(row["run_id"]).html()
+        if name == "calls":
+            rows = {each: self.trace.rows(each) for each in ("runs", "calls", "messages", "blocks", "tool_calls")}
+            rows["messages"] = [each for each in rows["messages"] if each["call_id"] == row["call_id"]]
+            return TraceTranscript(rows).html() + facts_html(row)
+        return facts_html(row)
+
+    def __repr__(self) -> str:
+        return f"TraceExplorer({self.trace!r})"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        """The widget, and the table as it is now for readers without a kernel."""
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**options) or {}
+        shown = _as_texts(self._found.tail(20), SHOWN[self._tabs.value])
+        table = shown.to_html(escape=True, index=False, border=0)
+        return {**bundle, "text/html": render.page(table), "text/plain": f"{self!r}\n\n{shown.to_string(index=False)}"}
+
+
+def facts_html(row: Mapping[str, Any]) -> str:
+    """The columns of a row that hold something: texts first, then what is short, then what tables are joined by."""
+    known = {name: text for name, value in row.items() if (text := _text(value))}
+    texts = "".join(render.labelled(name, known.pop(name)) for name in _TEXTS if name in known)
+    ids = {name: known.pop(name) for name in list(known) if name.endswith("_id") or name == "parallel_group"}
+    return f'<div class="nbagent-body" style="border: 0; padding-left: 0">{texts}</div>{_grid(known)}{_grid(ids)}'
+
+
+def _grid(facts: Mapping[str, str]) -> str:
+    cells = "".join(
+        f"<div><small>{render.escape(name)}</small><br>{render.escape(text)}</div>" for name, text in facts.items()
+    )
+    return f'<div class="nbagent-facts">{cells}</div>' if cells else ""
+
+
+def _empty_table() -> Any:
+    try:
+        from itables.widget import ITable
+    except ImportError:
+        raise MissingDependencyError("the explorer needs itables: pip install 'nbagent[explore]'") from None
+    import pandas as pd
+
+    return ITable(pd.DataFrame({" ": []}), **_OPTIONS)
+
+
+def _offer(box: Any, anything: str, options: Sequence[tuple[str, Any]]) -> None:
+    """The choices of a box; what was chosen stays, if it is still there."""
+    before = box.value
+    box.options = [(anything, ANY), *options]
+    box.value = before if before in [value for _, value in options] else ANY
+
+
+def _as_texts(frame: Any, columns: Mapping[str, str]) -> Any:
+    """The columns as short plain texts, so that nothing is left for the table to format."""
+    import pandas as pd
+
+    texts = {label: [_line(_text(value), CELL) for value in frame[name]] for name, label in columns.items()}
+    return pd.DataFrame(texts, columns=list(columns.values()), dtype=object)
+
+
+def _text(value: Any) -> str:
+    """A value for people; nothing where it is not known."""
+    import pandas as pd
+
+    if pd.isna(value):
+        return ""
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat(" ", "milliseconds"))
+    if not isinstance(value, Real):
+        return well_formed(str(value))
+    return f"{value:,}" if isinstance(value, Integral) else f"{value:,.4f}"
+
+
+def _line(text: str, limit: int) -> str:
+    """The text on one line, cut."""
+    line = " ".join(text[: 2 * limit].split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,145 @@
+"""Tools that let a model look at the notebook, and run code if you let it. They are off until switched on:
+
+>>> %agent tools add kernel                                                 # doctest: +SKIP
+>>> agent = Agent(tools=kernel_tools())                                     # doctest: +SKIP
+
+Names that sound like secrets are listed without their values and never described.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from nbagent.core.content.images import is_picture
+from nbagent.core.messages import Content
+from nbagent.errors import ToolError
+from nbagent.functions.formatting import format_result, shorten, table_text
+from nbagent.functions.registry import FunctionDefinition
+from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
+from nbagent.notebook.kernel_tools.run_code import run_and_tell
+from nbagent.notebook.kernel_tools.variables import SECRET, brief, names_of, signature_text
+
+#: Their names.
+KERNEL_TOOLS = ("list_variables", "describe_variable", "peek_dataframe", "read_cell_outputs", "run_code")
+
+_LISTED = 200
+_ROWS = 50
+_SOURCE = 6_000
+_CODE_SECONDS = 60.0
+
+
+def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE_SECONDS) -> list[FunctionDefinition]:
+    """The `KERNEL_TOOLS`, for `Agent(tools=…)`. `namespace` is the notebook's unless given.
+
+    `run_code` asks for approval before each call; its code may take `seconds`. Without a notebook no cells can be read.
+    """
+    shell = get_ipython()
+    if namespace is None:
+        if shell is None:
+            raise ToolError("there is no notebook here: pass the namespace to look at, such as globals()")
+        namespace = shell.user_ns
+    tools = KernelTools(namespace, shell, seconds)
+    plain: list[Callable[..., Any]] = [tools.list_variables, tools.describe_variable, tools.peek_dataframe]
+    if shell is not None:
+        plain.append(tools.read_cell_outputs)
+    definitions = [FunctionDefinition(tool.__name__, "", None, tool) for tool in plain]
+    # beyond its own limit, which stops the code, the tool has time to be approved and to tell what happened
+    limit = seconds + 60
+    running = FunctionDefinition("run_code", "", None, tools.run_code, approve=True, main_thread=True, timeout=limit)
+    return [*definitions, running]
+
+
+class KernelTools:
+    """The tools of one namespace, and of the shell whose cells fill it, if one does."""
+
+    def __init__(self, namespace: dict[str, Any], shell: Any = None, seconds: float = _CODE_SECONDS) -> None:
+        self._namespace = namespace
+        self._shell = shell
+        self._seconds = seconds
+
+    def list_variables(self, pattern: str = "*") -> str:
+        """List the variables of the notebook: name, type and size or value of each.
+
+        Args:
+            pattern: only names that match, such as "df_*"
+        """
+        names = [name for name in self._names() if fnmatch.fnmatch(name, pattern)]
+        if not names:
+            return f"No variable matches {pattern!r}." if pattern != "*" else "There are no variables yet."
+        lines = [f"{name}: {brief(name, self._namespace.get(name))}" for name in names[:_LISTED]]
+        more = [f"… and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+        return "\n".join(lines + more)
+
+    def describe_variable(self, name: str) -> Any:
+        """Describe one variable of the notebook: a value, a table, or a function or class with its source.
+
+        Args:
+            name: the variable's name
+        """
+        value = self._value(name)
+        if isinstance(value, types.ModuleType):
+            return f"module {value.__name__} {getattr(value, '__version__', '')}".strip()
+        if inspect.isroutine(value) or inspect.isclass(value):
+            return _described(name, value)
+        return value if is_picture(value) else format_result(value)
+
+    def peek_dataframe(self, name: str, rows: int = 5, columns: list[str] | None = None) -> str:
+        """Show the first rows of a DataFrame of the notebook, its shape and its dtypes.
+
+        Args:
+            name: the variable's name
+            rows: how many rows, 50 at most
+            columns: only these columns
+        """
+        frame = self._value(name)
+        if not hasattr(frame, "head") or not hasattr(frame, "columns"):
+            raise ToolError(f"{name} is no DataFrame but of type {type(frame).__name__}: use describe_variable")
+        if unknown := [column for column in columns or () if column not in frame.columns]:
+            raise ToolError(f"{name} has no column {', '.join(unknown)}; it has {', '.join(map(str, frame.columns))}")
+        rows = max(1, min(rows, _ROWS))
+        return table_text(frame, rows, columns) or str(format_result(frame.head(rows)))
+
+    def read_cell_outputs(self, number: int | None = None) -> Content:
+        """Read a cell of the notebook and what it gave: what it printed, displayed and returned, or its error.
+
+        Args:
+            number: the cell's number, as in In [7]; without it, the last cell that gave something
+        """
+        magics = self._shell.magics_manager.registry.get("AgentMagics")
+        outputs = magics.outputs if magics is not None else CellOutputs(self._shell)
+        return outputs.read(number)
+
+    def run_code(self, code: str) -> str:
+        """Run Python code in the notebook, with its variables. Give what it prints and the value of its last line.
+
+        Args:
+            code: the Python code
+        """
+        return run_and_tell(code, self._namespace, self._seconds)
+
+    def _names(self) -> list[str]:
+        return names_of(self._namespace, getattr(self._shell, "user_ns_hidden", {}))
+
+    def _value(self, name: str) -> Any:
+        names = self._names()
+        if name not in names:
+            near = [known for known in names if known.lower() == name.lower()]
+            hint = f"did you mean {near[0]}?" if near else "list_variables tells which there are"
+            raise ToolError(f"there is no variable {name!r}: {hint}")
+        if SECRET.search(name):
+            raise ToolError(f"{name} sounds like a secret: its value is not shown")
+        return self._namespace[name]
+
+
+def _described(name: str, value: Any) -> str:
+    try:
+        source = inspect.getsource(value)
+    except (OSError, TypeError):
+        source = inspect.getdoc(value) or ""
+    return f"{name}{signature_text(value)}\n\n{shorten(source, _SOURCE)[0]}".rstrip()

@@ -1,0 +1,1 @@
+"""`%%agent` and `%agent`: their options, commands and completion."""

@@ -1,0 +1,1 @@
+"""`ChatPanel`: the conversation as a widget."""

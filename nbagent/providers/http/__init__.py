@@ -1,0 +1,1 @@
+"""Requests over HTTP: the client, retries, errors, recording and redaction."""

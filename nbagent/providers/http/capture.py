@@ -1,0 +1,201 @@
+"""Keeping what a transport sends and receives, for whoever collects exchanges (see `core.http_log`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Any
+
+from nbagent.core.http_exchange import Collector, Exchange, current_collector
+from nbagent.errors import ProviderError
+from nbagent.providers.http.errors import provider_error, request_id
+from nbagent.providers.http.redaction import Redactor
+
+if TYPE_CHECKING:
+    from nbagent.providers.http.client import Target
+
+#: Bytes kept of each body; the true sizes are kept too.
+LONGEST_KEPT = 10 * 2**20
+
+
+async def recorded(send: Callable[[Target, bytes | None], Awaitable[Any]], target: Target, body: bytes | None) -> Any:
+    """The response of `send(target, body)`: as it is where nobody collects exchanges, else kept while it is read.
+
+    The exchange is reported when the response is closed, or when there is none.
+    """
+    collector = current_collector()
+    if collector is None:
+        return await send(target, body)
+    recording = _Recording(collector, target, body)
+    try:
+        return RecordedResponse(await send(target, body), recording)
+    except BaseException as exc:  # also a cancelled one was sent
+        recording.unanswered(exc)
+        raise
+
+
+class RecordedResponse:
+    """A response, and the iterator of its body, that keeps what is read. All else is the response's own."""
+
+    def __init__(self, response: Any, recording: _Recording) -> None:
+        self._response = response
+        self._recording = recording
+        self._chunks: Any = None
+        recording.answered(response)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._response, name)
+
+    def aiter_bytes(self) -> RecordedResponse:
+        """The body's bytes, uncompressed."""
+        self._chunks = self._response.aiter_bytes()
+        return self
+
+    @property
+    def stream(self) -> RecordedResponse:
+        """The same: what is kept is never compressed."""
+        return self.aiter_bytes()
+
+    def __aiter__(self) -> RecordedResponse:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk: bytes = await anext(self._chunks)
+        except StopAsyncIteration:
+            self._recording.complete = True
+            raise
+        except Exception as exc:
+            self._recording.broke(exc)
+            raise
+        self._recording.received(chunk)
+        return chunk
+
+    async def aclose(self) -> None:
+        """Close the response and report the exchange."""
+        try:
+            await self._response.aclose()
+        finally:
+            self._recording.report()
+
+
+class _Recording:
+    """One exchange while it goes on."""
+
+    def __init__(self, collector: Collector, target: Target, body: bytes | None) -> None:
+        self._collector = collector
+        self._target = target
+        self._body = body
+        self._request: Any = None
+        self._response: Any = None
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._started, self._clock = time(), perf_counter()
+        self._duration = 0.0
+        self._ttfb: float | None = None
+        self._error: BaseException | None = None
+        self.complete = False
+
+    def answered(self, response: Any) -> None:
+        """The head of the answer is there."""
+        self._request, self._response = _request_of(response), response
+        self._ttfb = self._duration = perf_counter() - self._clock
+
+    def received(self, chunk: bytes) -> None:
+        """A piece of the body is there."""
+        self._duration = perf_counter() - self._clock
+        if self._size < LONGEST_KEPT:
+            self._parts.append(chunk[: LONGEST_KEPT - self._size])
+        self._size += len(chunk)
+
+    def broke(self, exc: Exception) -> None:
+        """The body came to a bad end."""
+        self._duration = perf_counter() - self._clock
+        self._error = provider_error(exc, streaming=True) or exc
+
+    def unanswered(self, exc: BaseException) -> None:
+        """There is no response: an SDK raised it, no connection was made, or the request was cancelled."""
+        response = getattr(exc, "response", None)
+        if response is not None:
+            self.answered(response)
+            self.received(_content(response, b""))
+            self.complete = True
+        else:
+            self._request = _request_of(exc)
+            self._duration = perf_counter() - self._clock
+            if isinstance(exc, asyncio.CancelledError):
+                self._error = asyncio.CancelledError("the request was cancelled before an answer came")
+            elif self._request is None:  # nothing was sent
+                return
+            else:
+                self._error = provider_error(exc, streaming=False) or exc if isinstance(exc, Exception) else exc
+        self.report()
+
+    def report(self) -> None:
+        """Tell the collector, once."""
+        collector, self._collector = self._collector, _nobody
+        if collector is not _nobody:
+            collector(self._exchange())
+
+    def _exchange(self) -> Exchange:
+        target, request, response = self._target, self._request, self._response
+        url = target.base_url.rstrip("/") + target.path if request is None else str(request.url)
+        headers = dict(target.headers if request is None else request.headers)
+        key = target.key.get_secret_value() if target.key else None
+        redactor = Redactor(url, headers, key, target.key_variable)
+        sent = _content(request, self._body or b"")
+        answer: dict[str, Any] = {}
+        if response is not None:
+            name = request_id(response.headers)
+            answer = {
+                "status": response.status_code,
+                "http_version": getattr(response, "http_version", None),
+                "response_headers": redactor.headers(response.headers),
+                "response_body": redactor.text(_readable(b"".join(self._parts))),
+                "response_bytes": self._size,
+                "request_id": redactor.text(name) if name else None,
+            }
+        if self._error is not None:
+            words = self._error.message if isinstance(self._error, ProviderError) else str(self._error)
+            answer |= {"error_type": type(self._error).__name__, "error_message": redactor.message(words)}
+        return Exchange(
+            method=("GET" if self._body is None else "POST") if request is None else request.method,
+            url=redactor.url(url),
+            request_headers=redactor.headers(headers),
+            request_body=redactor.text(_readable(sent[:LONGEST_KEPT])),
+            request_bytes=len(sent),
+            started=self._started,
+            duration_s=self._duration,
+            ttfb_s=self._ttfb,
+            complete=self.complete,
+            secrets=sorted(redactor.names),
+            truncated=max(len(sent), self._size) > LONGEST_KEPT,
+            **answer,
+        )
+
+
+def _nobody(_: Exchange) -> None:
+    """The collector of a recording that was reported."""
+
+
+def _request_of(thing: Any) -> Any:
+    """The request behind a response or an exception; None where there is none."""
+    try:
+        return thing.request
+    except (AttributeError, RuntimeError):  # httpx: an exception that knows of no request
+        return None
+
+
+def _content(message: Any, otherwise: bytes) -> bytes:
+    """The body of a request (an Azure, Bedrock or Vertex client changes what it was given) or response."""
+    try:
+        content: bytes = message.content
+    except (AttributeError, RuntimeError):  # no message, or one whose body is not in memory
+        return otherwise
+    return content
+
+
+def _readable(content: bytes) -> str:
+    """A body as text; bytes that are no UTF-8 as `\\xff`."""
+    return content.decode("utf-8", "backslashreplace")

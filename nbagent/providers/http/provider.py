@@ -1,0 +1,398 @@
+"""`WireProvider`: a codec, a transport and the retry policy make a provider. All vendors share `chat` and `stream`."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from nbagent.core.events import Event, Http, Retry, Text, Thinking
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    ImageInputError,
+    IncompleteStreamError,
+    InvalidResponseError,
+    NbagentError,
+    ProviderError,
+)
+from nbagent.providers.base import Functions, StreamingProvider
+from nbagent.providers.formats.codec import Codec
+from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
+from nbagent.providers.http.client import Body, Target, Transport, drain, read_events, read_up_to
+from nbagent.providers.http.environment import checked_address, without_password
+from nbagent.providers.http.errors import provider_error, request_id, shortened
+from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling, without_secrets
+from nbagent.providers.http.retry import retrying
+from nbagent.providers.options.resolved import Asked, Asking
+from nbagent.providers.options.settings import check_options, check_settings, setting_names
+from nbagent.providers.vendors.catalog import CATALOG, Row
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+T = TypeVar("T")
+
+#: What decoding raises where an answer is not of the form that it should have.
+_UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+
+
+class WireProvider(StreamingProvider):
+    """A provider over HTTP.
+
+    A subclass names its `vendor` (a row of the catalog) and makes its codec and transport.
+
+    - `api_key`: a string or `SecretStr`; else as `providers.keys` finds it, at each request
+    - `timeout`: seconds between two reads; connecting has 10 s of its own
+    - `max_retries`: how often a request is sent again (see `retry`)
+    - `streaming=False`: ask for one JSON body
+    - `client`: your own SDK (or httpx) client; it is used as it is, with its own key and proxies, and never closed
+    - `function_calling=False`: tools are to be described in the prompt
+    - `vendor`: another row of the catalog, or a name of your own for a server of the same kind
+    - `thinking`: None for the vendor's own way, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
+      "max". What the model can't do is an error, a level between its own becomes the nearest (see `thinking`)
+    - `tool_choice`: "auto", "none", "required" or a tool's name, for the answer to a message (see `tool_choice`)
+    - `headers`: further HTTP headers; all other options are fields of each request body, such as `max_tokens`
+    """
+
+    def __init__(
+        self,
+        api_key: str | SecretStr | None = None,
+        model: str | None = None,
+        base_url: str | None = None,
+        *,
+        timeout: float = 60.0,
+        max_retries: int = 3,
+        streaming: bool = True,
+        client: Any = None,
+        function_calling: bool = True,
+        headers: dict[str, str] | None = None,
+        vendor: str | None = None,
+        **options: Any,
+    ) -> None:
+        given = {"model": model, "base_url": base_url, "timeout": timeout, "max_retries": max_retries}
+        check_settings(api_key, headers, streaming=streaming, function_calling=function_calling, **given)
+        self.vendor = vendor or self.vendor
+        kind = CATALOG[type(self).vendor]
+        self._row = CATALOG.get(self.vendor) or replace(kind, name=self.vendor, families=kind.families or kind.name)
+        self._model = model or self._row.model
+        self._client = client
+        self.base_url = checked_address(base_url or self._row.env_base_url())
+        self.codec = self._make_codec(self._row)
+        self.base_url = self.base_url.removesuffix(self.codec.path(self._model, streaming))
+        self.timeout = timeout
+        self.max_retries = max_retries
+        self.streaming = streaming
+        self.options = options
+        self._secret = _secret(api_key)
+        self._key_variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
+        self._function_calling = function_calling
+        self._headers = headers or {}
+        self._ask = Asking(self._row, self.codec.wire, self._model)
+        self._ask({"thinking": options.get("thinking"), "max_tokens": options.get("max_tokens")})  # wrong ones fail now
+        #: Words about what is left out of requests, each said once.
+        self._said: set[str] = set()
+        #: By model: the fields that it refused.
+        self._refused: dict[str, dict[str, str | None]] = {}
+        self._transport = self._make_transport(client)
+
+    @abstractmethod
+    def _make_codec(self, row: Row) -> Codec:
+        """The codec for this row of the catalog."""
+
+    @abstractmethod
+    def _make_transport(self, client: Any) -> Transport:
+        """The transport; `client` is the user's own, or None."""
+
+    def __repr__(self) -> str:
+        address = without_password(self.base_url)
+        return f"{type(self).__name__}(vendor={self.vendor!r}, model={self.model_name!r}, base_url={address!r})"
+
+    @property
+    def model_name(self) -> str:
+        """The model asked for."""
+        return self._model
+
+    @property
+    def base_url_host(self) -> str | None:
+        """Where requests go, for the trace: the host alone."""
+        return urlsplit(self.base_url).hostname
+
+    def supports_function_calling(self) -> bool:
+        """As given when the provider was made."""
+        return self._function_calling
+
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """See `LLMProvider.output_options`; as the codec writes it."""
+        return self.codec.output_options(name, schema)
+
+    def check(self) -> None:
+        """Raise AuthenticationError where there must be a key and there is none."""
+        self._key()
+
+    async def prepare(self) -> None:
+        """Awaited before each request. Nothing to do here; a subclass may start its server and set `base_url`."""
+
+    def stream(
+        self,
+        messages: list[LLMMessage],
+        functions: Functions | None = None,
+        temperature: float | None = None,
+        **kwargs: Any,
+    ) -> AsyncGenerator[Event | LLMResponse]:
+        """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
+        asked = self._asked(messages, functions, temperature, kwargs)
+        encode = partial(self._encode, messages, asked)
+        path = self.codec.path(self.model_name, asked.stream)
+        items = retrying(partial(self._attempt, path, encode, self._read, functions), self.max_retries)
+        if asked.left_out and asked.left_out not in self._said:
+            self._said.add(asked.left_out)
+            return _after(Http(asked.left_out), items)
+        return items
+
+    async def model_list(self) -> list[str]:
+        """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""
+        attempt = partial(self._attempt, self.codec.models_path, lambda changes: None, _model_names)
+        async with aclosing(retrying(attempt, self.max_retries)) as items:
+            return [name async for name in items if isinstance(name, str)]
+
+    async def aclose(self) -> None:
+        """Close the connections that the running event loop made."""
+        await self._transport.aclose()
+
+    def request_facts(
+        self,
+        messages: Sequence[LLMMessage],
+        functions: Functions | None,
+        temperature: float | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """See `LLMProvider.request_facts`."""
+        return self._asked(messages, functions, temperature, options).facts()
+
+    def _asked(
+        self,
+        messages: Sequence[LLMMessage],
+        functions: Functions | None,
+        temperature: float | None,
+        options: Mapping[str, Any],
+    ) -> Asked:
+        """A request's own options, and the provider's where it has none; its choice of tools where there are any."""
+        if misplaced := setting_names(type(self)).intersection(options):
+            raise ConfigurationError(
+                f"{', '.join(sorted(misplaced))} can't be given for one request: make a provider with it, "
+                f"create_provider({self.vendor!r}, …), and assign that to agent.provider."
+            )
+        unsaid = {name for name in ("thinking", "tool_choice") if options.get(name) is None}
+        own = {name: value for name, value in options.items() if name not in unsaid}
+        both = {**self.options, **own}
+        if "tool_choice" in unsaid and not (functions or both.get("tools")):
+            both.pop("tool_choice", None)
+        return self._ask(both, functions, temperature, messages, self.streaming)
+
+    def _encode(self, messages: list[LLMMessage], asked: Asked, changes: Changes) -> bytes:
+        """A request's body; `changes` are the fields that the model refused."""
+        try:
+            return self.codec.encode_request(
+                messages,
+                asked.functions,
+                model=self.model_name,
+                stream=asked.stream,
+                temperature=asked.temperature,
+                extra=asked.extra,
+                changes=changes,
+            )
+        except (TypeError, ValueError):
+            check_options(asked.extra)
+            raise
+
+    async def _attempt(
+        self,
+        path: str,
+        encode: Callable[[Changes], bytes | None],
+        read: Callable[[Any], AsyncGenerator[T]],
+        functions: Functions | None = None,
+    ) -> AsyncGenerator[T | Retry]:
+        """One request and what `read` makes of the answer.
+
+        Errors leave as nbagent's own, without the library's exception (which may hold a key) behind.
+        """
+        await self.prepare()
+        response = None
+        try:
+            async with aclosing(self._open(path, encode)) as opening:
+                async for step in opening:
+                    if isinstance(step, Retry):
+                        yield step
+                    else:
+                        response = step
+            async with aclosing(read(response)) as items:
+                async for item in items:
+                    yield item
+            return
+        except (ProviderError, ConfigurationError) as exc:
+            failure: NbagentError = exc
+        except Exception as exc:  # each HTTP library and SDK has a tree of its own
+            timeout = self.timeout if self._client is None else None
+            known = provider_error(exc, streaming=response is not None, timeout=timeout)
+            if known is None:
+                raise
+            failure = known
+        finally:
+            if response is not None:
+                await response.aclose()
+        raise self._explained(failure, response, functions)
+
+    async def _open(self, path: str, encode: Callable[[Changes], bytes | None]) -> AsyncGenerator[Any]:
+        """The response, last; before it a `Retry` for each field that the model refused and that is not sent any more.
+
+        What was refused is remembered once the vendor has taken the request without it. This comes to an end: each
+        round takes one of a few fields out of the request.
+        """
+        changes = dict(self._refused.get(self.model_name, {}))
+        body = encode(changes)
+        while True:
+            try:
+                response = await self._transport.open(self._target(path), body)
+                break
+            except Exception as exc:  # each HTTP library and SDK has a tree of its own
+                error = exc if isinstance(exc, ProviderError) else provider_error(exc, streaming=False)
+                refused = refused_field(error, body, changes)
+                if not refused:
+                    raise
+                changes |= refused
+                try:
+                    body = encode(changes)
+                except ImageInputError:  # the question itself is an image: the vendor's own words say more
+                    raise exc from None
+            yield _without(refused)
+        self._refused.setdefault(self.model_name, {}).update(changes)
+        yield response
+
+    async def _read(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
+        """The items of one answer, up to its logical end."""
+        decoder = self.codec.decoder()
+        try:
+            async with aclosing(read_events(response)) as events:
+                async for event in events:
+                    if type(event) is Body:
+                        for item in _in_one_piece(self.codec.decode_body(event)):
+                            yield item
+                        return
+                    for piece in decoder.feed(event):
+                        if not isinstance(piece.content, str):
+                            raise TypeError(f"{piece.content!r:.100} instead of a text")
+                        yield piece
+                    if decoder.done:
+                        await drain(events)
+                        break
+        except _UNREADABLE as exc:
+            raise _undecodable(exc) from None
+        except Exception as exc:  # a connection that breaks after the terminal marker has broken nothing
+            if not decoder.complete or provider_error(exc, streaming=True) is None:
+                raise
+        try:
+            response = decoder.finish()
+        except _UNREADABLE as exc:
+            raise _undecodable(exc) from None
+        yield response
+
+    def _target(self, path: str) -> Target:
+        return Target(self.base_url, path, self._key(), self.timeout, self._headers, self._key_variable)
+
+    def _key(self) -> SecretStr | None:
+        """The key for this request. Raises where there must be one and there is none."""
+        secret = self._secret or _secret(self._row.api_key())
+        if secret is None:
+            if self._row.keyless or self._client is not None:
+                return None
+            variables = " or ".join(self._row.key_vars)
+            raise AuthenticationError(
+                f"there is no API key: {variables} is neither set nor in a .env file", vendor=self.vendor
+            )
+        if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
+            raise AuthenticationError("the API key holds spaces or characters that no key has", vendor=self.vendor)
+        return secret
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must not be shown or written: keys, and headers whose name tells that they hold one."""
+        told = [value for name, value in self._headers.items() if is_telling(name)]
+        known = (self._secret, *map(_secret, (self._row.api_key(), self._client_key, *told)))
+        return [secret.get_secret_value() for secret in known if secret]
+
+    @property
+    def _client_key(self) -> str | None:
+        """The key that the user's own client holds."""
+        key = getattr(self._client, "api_key", None)
+        return key if isinstance(key, str) else None
+
+    def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
+        """The error with who, what and which request; secrets that the vendor repeated blotted out."""
+        error.__traceback__ = error.__context__ = None  # frames hold the request and the answer, which some tools show
+        if isinstance(error, ProviderError) and response is not None:
+            error.request_id = error.request_id or request_id(response.headers)
+        told = [partial(blotted, secret=secret) for secret in self.secrets if len(secret) >= SHORTEST_SECRET]
+        for clean in (*told, partial(without_secrets, request=getattr(response, "request", None))):
+            error.args = tuple(clean(str(arg)) for arg in error.args)
+            if isinstance(error, ProviderError) and error.request_id:
+                error.request_id = clean(error.request_id)
+        if isinstance(error, ProviderError):
+            text = shortened(str(error.args[0]))
+            error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
+            error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
+        return error
+
+
+def _secret(value: str | SecretStr | None) -> SecretStr | None:
+    from pydantic import SecretStr
+
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value or ""
+    return SecretStr(text.strip()) if text.strip() else None
+
+
+def _undecodable(exc: Exception) -> IncompleteStreamError:
+    return IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})")
+
+
+async def _after(first: Event, rest: AsyncGenerator[T]) -> AsyncGenerator[Event | T]:
+    yield first
+    async with aclosing(rest) as items:
+        async for item in items:
+            yield item
+
+
+def _without(refused: Changes) -> Retry:
+    """Tells that the request is sent again without a field, or with the field's other name."""
+    ((name, other),) = refused.items()
+    instead = other or ("words in their place" if name == IMAGES else "the default")
+    text = f"This model does not take {name}. Trying again with {instead}."
+    facts = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError", "refused": name}
+    return Retry(text, metadata=facts)
+
+
+async def _model_names(response: Any) -> AsyncGenerator[str]:
+    """The models of a listing, as each vendor writes it: `data` or `models` or a bare list, of `id` or `name`."""
+    try:
+        body = json.loads(await read_up_to(response.aiter_bytes()))
+        listed = body if isinstance(body, list) else body.get("data") or body.get("models") or []
+        names = sorted({str(item.get("id") or item["name"]).removeprefix("models/") for item in listed})
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        raise InvalidResponseError("the answer is no list of models", status=response.status_code) from None
+    for name in names:
+        yield name
+
+
+def _in_one_piece(response: LLMResponse) -> list[Event | LLMResponse]:
+    """A whole answer as the items of a stream."""
+    thinking = (response.metadata or {}).get("thinking")
+    items: list[Event | LLMResponse] = [Thinking(thinking)] if thinking else []
+    return [*items, *([Text(response.content)] if response.content else []), response]

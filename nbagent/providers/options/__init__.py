@@ -1,0 +1,1 @@
+"""Request options that mean the same for every vendor."""

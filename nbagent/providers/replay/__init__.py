@@ -1,0 +1,1 @@
+"""Recordings: what models answered, kept in a file and played again."""

@@ -1,0 +1,1 @@
+"""The vendors: where each is, how its models behave, which keys it reads."""

@@ -1,0 +1,1 @@
+"""A trace in the forms that other tools read: OpenTelemetry, curl, HTTP archives."""

@@ -1,0 +1,162 @@
+"""What was said in a trace, message by message: HTML for notebooks, text everywhere else.
+
+Nothing of it is raw HTML: Markdown and all else go through `core.render`, as in a cell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import indent
+
+from nbagent.core.messages import well_formed
+from nbagent.core.render import markdown as render
+from nbagent.trace.rows import Row
+
+#: Characters of a tool's result in a text.
+RESULT = 200
+
+
+class TraceTranscript:
+    """The conversation in a trace: a notebook displays it as cleaned HTML, `str()` and `print` give plain text."""
+
+    def __init__(self, rows: Mapping[str, Sequence[Row]]) -> None:
+        self._messages = rows["messages"]
+        self._runs = {row["run_id"]: row for row in rows["runs"]}
+        self._calls = {row["call_id"]: row for row in rows["calls"]}
+        self._tools = {row["tool_call_id"]: row for row in rows["tool_calls"]}
+        self._blocks: dict[str, list[Row]] = {}
+        for block in rows["blocks"]:
+            self._blocks.setdefault(block["message_id"], []).append(block)
+
+    def __str__(self) -> str:
+        return well_formed("\n".join(self._lines())) or "Nothing was said yet."
+
+    __repr__ = __str__
+
+    def html(self) -> str:
+        """The conversation as safe HTML, without the style that `render.page` brings."""
+        return "".join(self._pieces()) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
+
+    def _repr_html_(self) -> str:
+        return render.page(self.html())
+
+    def _shown(self) -> Iterator[tuple[Row, list[Row]]]:
+        """Messages with their blocks; results of tools stand with their calls instead."""
+        called = {block.get("tool_call_id") for blocks in self._blocks.values() for block in _calls_in(blocks)}
+        for message in self._messages:
+            blocks = self._blocks.get(message["message_id"], [])
+            if message["role"] != "tool" or not any(block.get("tool_call_id") in called for block in blocks):
+                yield message, blocks
+
+    def _ends(self) -> Iterator[tuple[Row, list[Row], str]]:
+        """Messages with their blocks; and after the last of a run how it ended, if it did not end well."""
+        every = list(self._shown())
+        for number, (message, blocks) in enumerate(every):
+            run = self._runs.get(message["run_id"], {})
+            last = number + 1 == len(every) or every[number + 1][0]["run_id"] != message["run_id"]
+            bad = last and run.get("status") not in (None, "ok", "running")
+            error = f": {run['error_type']}: {run.get('error_message')}" if run.get("error_type") else ""
+            yield message, blocks, f"Ended: {run['status']}{error}" if bad else ""
+
+    # -- as HTML ------------------------------------------------------------------------------------------------------
+
+    def _pieces(self) -> Iterator[str]:
+        for message, blocks, end in self._ends():
+            role = message["role"]
+            yield f'<div class="nbagent-quiet" style="margin-top: 10px">{render.escape(role)}</div>'
+            yield from (self._block_html(role, block) for block in blocks)
+            if facts := self._facts(message):
+                spans = "".join(f"<span>{render.escape(fact)}</span>" for fact in facts)
+                yield f'<div class="nbagent-foot">{spans}</div>'
+            if end:
+                yield f'<div class="nbagent-bad {render.NO_TEX}">{render.escape(render.preview(end))}</div>'
+
+    def _block_html(self, role: str, block: Row) -> str:
+        kind, text = block["type"], block.get("text") or ""
+        if kind in ("text", "refusal"):
+            return render.safe_html(text) if role == "assistant" else render.as_typed(text)
+        if kind == "thinking" and text:
+            head = '<span class="nbagent-quiet">Thought</span>'
+            return render.details(head, "", f"<pre>{render.escape(text)}</pre>")
+        if kind == "tool_call":
+            return self._call_html(block)
+        if kind == "tool_result":
+            return render.labelled(f"result of {block.get('name') or 'a tool'}", text)
+        return render.quiet(_note(block))
+
+    def _call_html(self, block: Row) -> str:
+        tool = self._tools.get(block.get("tool_call_id") or "", {})
+        title = f"<code>{render.escape(_signature(block, tool))}</code>"
+        body = render.labelled("arguments", tool.get("args") or block.get("text") or "")
+        if not tool:
+            return render.details(title, "", body)
+        bad = bool(tool.get("is_error"))
+        body += render.labelled("error" if bad else "result", tool.get("result_text") or "")
+        mark = "nbagent-bad" if bad else "nbagent-ok"
+        return render.details(title, f'<span class="{mark}">{render.escape(_outcome(tool))}</span>', body)
+
+    # -- as text ------------------------------------------------------------------------------------------------------
+
+    def _lines(self) -> Iterator[str]:
+        for message, blocks, end in self._ends():
+            yield from (self._block_text(message["role"], block) for block in blocks)
+            if facts := self._facts(message):
+                yield f"[{' · '.join(facts)}]"
+            if end:
+                yield end
+
+    def _block_text(self, role: str, block: Row) -> str:
+        kind, text = block["type"], block.get("text") or ""
+        if kind in ("text", "refusal"):
+            return f"{role}: {text}"
+        if kind == "thinking" and text:
+            return f"{role} (thinking): {text}"
+        if kind == "tool_result":
+            return indent(render.preview(text, RESULT), "  ")
+        if kind != "tool_call":
+            return f"[{_note(block)}]"
+        tool = self._tools.get(block.get("tool_call_id") or "", {})
+        head = f"▸ {_signature(block, tool)}  {_outcome(tool) if tool else ''}".rstrip()
+        result = tool.get("result_text")
+        return f"{head}\n{indent(render.preview(result, RESULT), '  ')}" if result else head
+
+    # -- both ---------------------------------------------------------------------------------------------------------
+
+    def _facts(self, message: Row) -> list[str]:
+        """What the request cost that this message came from."""
+        call = self._calls.get(message.get("call_id") or "")
+        if message["role"] != "assistant" or call is None:
+            return []
+        facts = [str(call.get("model") or "")]
+        if call.get("input_tokens") is not None:
+            facts += [f"{call['input_tokens']:,} in", f"{call['output_tokens']:,} out"]
+        facts += [f"${call['cost_usd']:.4f}"] if call.get("cost_usd") else []
+        facts += [render.duration(call["duration_s"])] if call.get("duration_s") is not None else []
+        return facts
+
+
+def _calls_in(blocks: Sequence[Row]) -> list[Row]:
+    return [block for block in blocks if block["type"] == "tool_call"]
+
+
+def _signature(block: Row, tool: Row) -> str:
+    return render.signature(str(block.get("name") or "tool"), json.loads(tool.get("args") or "{}"))
+
+
+def _outcome(tool: Row) -> str:
+    took = f" {render.duration(tool['duration_s'])}" if tool.get("duration_s") is not None else ""
+    if tool.get("is_error") is None:
+        return "no result"
+    if tool.get("approval") == "denied":
+        return "denied"
+    if tool.get("args_valid") is False:
+        return "arguments invalid, sent back"
+    return f"✗ error{took}" if tool["is_error"] else f"✓{took}"
+
+
+def _note(block: Row) -> str:
+    """What stands for a block that has no text."""
+    if block["type"] == "image":
+        return f"image, {block.get('media_type') or 'by its address'}"
+    return "thinking, left out by the vendor" if block["type"] == "thinking" else f"{block['type']} by the vendor"

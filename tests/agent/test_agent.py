@@ -1,0 +1,347 @@
+"""The agent end to end with a scripted model: the loop, its results, its history, its ends."""
+
+import threading
+
+import pytest
+from support.small_agent import add, call
+
+from nbagent import (
+    Agent,
+    AgentConfig,
+    FunctionCall,
+    FunctionRegistry,
+    Limits,
+    LLMMessage,
+    LLMProvider,
+    LLMResponse,
+    ScriptedProvider,
+    StreamingHandler,
+    Trace,
+    Usage,
+)
+from nbagent.core.history.repair import repair
+from nbagent.errors import ConfigurationError, ProviderConnectionError, RateLimitError
+
+
+def roles(agent):
+    return [m.role for m in agent.conversation_history]
+
+
+async def test_a_tool_loop_from_question_to_answer():
+    provider = ScriptedProvider([call("add", a=1, b=2), "It is 3."])
+    agent = Agent(provider, tools=[add], system_prompt="You add.")
+    result = await agent.chat("What is 1 + 2?")
+    assert result.content == str(result) == result["content"] == "It is 3."
+    assert (result.iterations, result.status, result.finish_reason) == (2, "ok", "stop")
+    (row,) = result.function_calls
+    assert {**row, "duration_s": 0} == {
+        "id": "c1", "name": "add", "arguments": {"a": 1, "b": 2}, "result": "3", "is_error": False, "duration_s": 0,
+    }  # fmt: skip
+    assert roles(agent) == ["system", "user", "assistant", "tool", "assistant"]
+    assert agent.conversation_history[3] == LLMMessage("tool", "3", name="add", tool_call_id="c1")
+    assert result.usage.total_tokens > 0
+    offered = provider.requests[0][1]
+    assert [f["name"] for f in offered] == ["add"]
+    assert offered[0]["description"] == "Add two numbers."
+
+
+async def test_events_come_in_order_and_read_like_dicts():
+    agent = Agent(ScriptedProvider([call("add", a=1, b=2), "It is 3."]), tools=[add])
+    stream = agent.chat_stream("What is 1 + 2?")
+    events = [event async for event in stream]
+    assert [e["type"] for e in events] == [
+        "run_started", "turn_started", "turn_done", "usage", "tool_call", "tool_started", "tool_result",
+        "turn_started", "text", "text", "text", "turn_done", "usage", "done",
+    ]  # fmt: skip
+    assert "".join(e["content"] for e in events if e["type"] == "text") == stream.result().content == "It is 3."
+    tool_call = next(e for e in events if e.type == "tool_call")
+    assert (tool_call["tool_name"], tool_call["tool_arguments"]) == ("add", {"a": 1, "b": 2})
+    assert all(set(e.to_dict()) == {"type", "content", "tool_name", "tool_arguments", "metadata"} for e in events)
+    assert len({e.metadata["run_id"] for e in events}) == 1
+
+
+def test_a_plain_for_works_in_a_script():
+    agent = Agent(ScriptedProvider(["one two"]))
+    stream = agent.chat_stream("count")
+    assert [e["content"] for e in stream if e["type"] == "text"] == ["one ", "two"]
+    assert stream.result().content == "one two"
+
+
+async def test_a_plain_for_works_inside_a_running_loop():
+    assert [e.type for e in Agent(ScriptedProvider(["x"])).chat_stream("y")][-1] == "done"
+
+
+def test_chat_sync_blocks():
+    assert Agent(ScriptedProvider(["hello"])).chat_sync("hi").content == "hello"
+
+
+async def test_parallel_calls_run_at_once_and_results_keep_call_order():
+    barrier = threading.Barrier(3, timeout=60)
+
+    def meet(name: str) -> str:
+        barrier.wait()
+        return name
+
+    calls = [call("meet", f"c{n}", name=n) for n in "abc"]
+    agent = Agent(ScriptedProvider([calls, "all met"]), tools=[meet])
+    result = await agent.chat("meet")
+    assert [m.content for m in agent.conversation_history if m.role == "tool"] == ["a", "b", "c"]
+    assert not any(c["is_error"] for c in result.function_calls)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (call("nope"), "nope"),
+        (call("add", a=1), "b: required field is missing"),
+        (call("add", a=1, b="many"), 'must be an integer (got "many", type str)'),
+        (FunctionCall("add", {}, "c1", raw='{"a": 1, '), "Tool call arguments are invalid."),
+    ],
+    ids=["unknown tool", "missing", "wrong type", "cut off"],
+)
+async def test_what_is_wrong_with_a_call_is_told_to_the_model(wrong, says):
+    provider = ScriptedProvider([wrong, call("add", "c2", a=1, b=2), "3"])
+    agent = Agent(provider, tools=[add])
+    result = await agent.chat("1 + 2?")
+    assert says in provider.requests[1][0][-1].content
+    assert [c["is_error"] for c in result.function_calls] == [True, False]
+    rows = agent.trace.tool_calls
+    assert rows["args_valid"].tolist() == [False, True]
+    assert result.content == "3"
+
+
+async def test_a_tool_that_fails_does_not_end_the_run():
+    def divide(a: int, b: int) -> float:
+        return a / b
+
+    provider = ScriptedProvider([call("divide", a=1, b=0), "I can't."])
+    result = await Agent(provider, tools=[divide]).chat("1 / 0?")
+    assert "ZeroDivisionError" in provider.requests[1][0][-1].content
+    assert result.content == "I can't."
+
+
+async def test_a_vendors_failure_raises_with_the_partial_result():
+    failure = RateLimitError("too many", vendor="openai", status=429)
+    agent = Agent(ScriptedProvider([call("add", a=1, b=2), failure]), tools=[add])
+    with pytest.raises(RateLimitError) as caught:
+        await agent.chat("1 + 2?")
+    assert caught.value.partial.status == "error"
+    assert [c["result"] for c in caught.value.partial.function_calls] == ["3"]
+    assert repair(agent.conversation_history) == agent.conversation_history
+    assert agent.trace.runs["error_type"].tolist() == ["RateLimitError"]
+
+
+async def test_a_failed_stream_ends_with_one_error_event():
+    stream = Agent(ScriptedProvider([RateLimitError("no")])).chat_stream("x")
+    events = [e async for e in stream]
+    assert [e.type for e in events][-1] == "error"
+    assert isinstance(events[-1].exception, RateLimitError)
+    with pytest.raises(RateLimitError):
+        stream.result()
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "requests"),
+    [
+        (Limits(max_iterations=3), "iterations", 3),
+        (Limits(max_tool_calls=2), "tool_calls", 3),
+        (Limits(max_tool_calls=0), "tool_calls", 1),
+        (Limits(max_total_tokens=25), "tokens", 2),
+        (Limits(max_seconds=0), "time", 0),
+    ],
+)
+async def test_limits_end_a_run_politely(limits, reason, requests):
+    usage = {"usage": Usage(10, 5)}
+    provider = ScriptedProvider(lambda messages, functions: LLMResponse("", [call("add", a=1, b=1)], None, usage))
+    agent = Agent(provider, tools=[add], limits=limits)
+    result = await agent.chat("go on")
+    assert (result.status, result.limit_reason, len(provider.requests)) == ("limit", reason, requests)
+    assert repair(agent.conversation_history) == agent.conversation_history
+    assert agent.trace.runs["status"].tolist() == ["limit"]
+
+
+async def test_max_iterations_of_the_call_beats_the_config():
+    config = AgentConfig(model="m", base_url="http://127.0.0.1:9/v1", max_tool_iterations=5)
+    agent = Agent(config)
+    assert agent.limits.max_iterations == 5
+    provider = agent.provider = ScriptedProvider(lambda m, f: call("add", a=1, b=1))
+    assert (await agent.chat("x", max_iterations=2)).iterations == 2
+    assert len(provider.requests) == 2
+
+
+async def test_callbacks_sync_and_async():
+    seen = []
+
+    class Handler(StreamingHandler):
+        async def on_token(self, token):
+            seen.append(("token", token))
+
+        def on_tool_call(self, call):
+            seen.append(("call", call))
+
+        async def on_tool_result(self, call, result):
+            seen.append(("result", call.name, result))
+
+        def on_complete(self, content):
+            seen.append(("complete", content))
+
+    agent = Agent(ScriptedProvider([call("add", a=1, b=2), "3"]), tools=[add])
+    await agent.chat("x", handler=Handler())
+    assert seen == [("call", call("add", a=1, b=2)), ("result", "add", "3"), ("token", "3"), ("complete", "3")]
+
+
+async def test_the_model_can_be_switched_in_the_middle():
+    agent = Agent(ScriptedProvider(["one"], model="a"))
+    await agent.chat("x")
+    agent.provider = ScriptedProvider(["two"], model="b")
+    await agent.chat("y")
+    assert agent.trace.calls["model"].tolist() == ["a", "b"]
+    assert len(agent.provider.requests[0][0]) == 3
+
+
+async def test_thinking_is_kept_in_the_trace_and_not_in_the_answer():
+    response = LLMResponse("4", None, "stop", {"thinking": "2+2...", "usage": Usage(5, 7, reasoning_tokens=6)})
+    agent = Agent(ScriptedProvider([response]))
+    result = await agent.chat("2+2?")
+    assert result.content == "4"
+    assert agent.trace.thinking[["text", "chars", "reasoning_tokens"]].values.tolist() == [["2+2...", 6, 6]]
+    assert result.usage.reasoning_tokens == 6
+
+
+async def test_use_tools_false_and_a_choice_of_tools():
+    provider = ScriptedProvider(["a", "b"])
+    agent = Agent(provider, tools=[add, test_chat_sync_blocks])
+    [_ async for _ in agent.chat_stream("x", use_tools=False)]
+    [_ async for _ in agent.chat_stream("x", tools=["add"])]
+    assert [[f["name"] for f in functions] for _, functions in provider.requests] == [[], ["add"]]
+
+
+async def test_a_provider_of_ones_own_needs_chat_alone():
+    class MyProvider(LLMProvider):
+        model_name = "mine"
+
+        def __init__(self):
+            pass
+
+        def supports_function_calling(self):
+            return True
+
+        async def chat(self, messages, functions=None, **kwargs):
+            return LLMResponse(f"{len(messages)} messages", raw_response={"vendor": "mine", "x": 1})
+
+    agent = Agent(MyProvider())
+    stream = agent.chat_stream("hello")
+    assert [e.content async for e in stream if e.type == "text"] == ["1 messages"]
+    assert agent.conversation_history[-1].provider_extras == {"vendor": "mine", "x": 1}
+
+
+async def test_fork_goes_its_own_way():
+    agent = Agent(ScriptedProvider(["a", "b", "c"]), tools=[add])
+    await agent.chat("x")
+    other = agent.fork()
+    await other.chat("y")
+    assert (len(agent.conversation_history), len(other.conversation_history)) == (2, 4)
+    assert len(agent.trace.runs) == len(other.trace.runs) == 1
+
+
+def test_a_fork_has_the_system_prompt_of_now():
+    agent = Agent(AgentConfig(system_prompt="of the configuration"))
+    agent.system_prompt = "of now"
+    assert agent.fork().system_prompt == "of now"
+    agent.system_prompt = None
+    assert agent.fork().system_prompt is None
+
+
+@pytest.mark.parametrize(("name", "kind"), [("context", "ContextManager"), ("limits", "Limits"), ("trace", "Trace")])
+def test_what_is_of_another_kind_is_named(name, kind):
+    with pytest.raises(ConfigurationError, match=f"'x.jsonl' is no {kind}: make one"):
+        Agent("local", **{name: "x.jsonl"})
+
+
+def test_the_trace_of_a_fork_has_the_same_settings():
+    trace = Agent("local", trace=Trace(True, False, 5_000)).fork().trace
+    assert (trace.record_http, trace.keep_results, trace.max_bytes) == (True, False, 5_000)
+
+
+async def test_undo_and_clear():
+    agent = Agent(ScriptedProvider(["a", "b"]), system_prompt="s")
+    await agent.chat("x")
+    await agent.chat("y")
+    agent.undo()
+    assert [m.content for m in agent.conversation_history] == ["s", "x", "a"]
+    agent.clear_history()
+    assert roles(agent) == ["system"]
+    assert agent.system_prompt == "s"
+
+
+def test_nothing_is_loaded_before_the_first_message():
+    agent = Agent("no-such-vendor:model")
+    with pytest.raises(ConfigurationError, match="no-such-vendor"):
+        agent.chat_sync("x")
+
+
+def test_registry_and_tools_together_are_an_error():
+    with pytest.raises(ConfigurationError, match="not both"):
+        Agent(function_registry=FunctionRegistry(), tools=[add])
+
+
+async def test_an_agent_without_tools_offers_none():
+    provider = ScriptedProvider(["x"])
+    await Agent(provider).chat("y")
+    assert provider.requests[0][1] == []
+
+
+def test_the_repr_names_model_tools_and_messages_and_no_key():
+    agent = Agent(AgentConfig(model="m", api_key="sk-marker", base_url="http://127.0.0.1:9/v1"), tools=[add])
+    assert "m" in repr(agent)
+    assert "1 tool," in repr(agent)
+    assert "sk-marker" not in repr(agent) + repr(agent.provider) + repr(agent.__dict__)
+
+
+def test_the_repr_of_an_agent_with_a_providers_instance_is_short():
+    assert repr(Agent(ScriptedProvider([]))) == "<Agent scripted:scripted, 0 tools, 0 messages>"
+    assert repr(Agent(ScriptedProvider([])).fork()) == "<Agent scripted:scripted, 0 tools, 0 messages>"
+
+
+async def test_approval_fails_closed_and_can_be_given():
+    registry = FunctionRegistry()
+    registry.register("add", "Add.", add, approve=True)
+    denied = Agent(ScriptedProvider([call("add", a=1, b=2), "no"]), registry)
+    result = await denied.chat("x")
+    assert (result.status, result.function_calls[0]["is_error"]) == ("denied", True)
+    assert denied.trace.tool_calls["approval"].tolist() == ["denied"]
+    allowed = Agent(ScriptedProvider([call("add", a=1, b=2), "3"]), registry, approve=lambda call, definition: True)
+    assert (await allowed.chat("x")).function_calls[0]["result"] == "3"
+
+
+async def test_a_model_without_tool_calling_is_prompted_and_answers_itself():
+    wish = '{"name": "add", "arguments": {"a": 1, "b": 2}}'
+    provider = ScriptedProvider([f"```json\n{wish}\n```", "The sum is 3."], function_calling=False)
+    agent = Agent(provider, tools=[add])
+    result = await agent.chat("1 + 2?")
+    assert (result.content, result.function_calls[0]["result"]) == ("The sum is 3.", "3")
+    assert all(functions == [] for _, functions in provider.requests), "it must not be offered tools it can't call"
+    assert "3" in provider.requests[-1][0][-1].content
+
+
+def test_the_key_is_in_no_error_repr_or_trace():
+    marker = "sk-marker-never-shown"
+    agent = Agent(AgentConfig(model="m", api_key=marker, base_url="http://127.0.0.1:9/v1"))
+    agent.provider.max_retries = 0
+    with pytest.raises(ProviderConnectionError) as caught:
+        agent.chat_sync("x")
+    agent.close()
+    seen = [str(caught.value), repr(caught.value), repr(caught.value.__dict__), repr(agent), repr(agent.trace)]
+    seen += [agent.trace.runs.to_csv(), agent.trace.calls.to_csv(), agent.trace.events.to_csv()]
+    assert marker not in "".join(seen)
+
+
+@pytest.mark.parametrize("question", ["", " \n"])
+async def test_an_empty_question_is_an_error_that_changes_nothing(question):
+    agent = Agent(ScriptedProvider(["one", "two"]))
+    await agent.chat("first")
+    with pytest.raises(ConfigurationError, match="is empty"):
+        await agent.chat(question)
+    assert [m.text for m in agent.conversation_history] == ["first", "one"]
+    assert len(agent.provider.requests) == 1
+    assert (await agent.chat("second")).content == "two"

@@ -1,0 +1,216 @@
+"""ContextManager: the system message first, whole turns trimmed, the history repaired before a send."""
+
+import pytest
+
+from nbagent import ContextManager, FunctionCall, LLMMessage, Usage
+from nbagent.core.content.images import Image
+from nbagent.errors import ConfigurationError
+
+
+def turn(number, with_tool=False):
+    messages = [LLMMessage("user", f"question {number}")]
+    if with_tool:
+        messages.append(LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {}, f"c{number}")]))
+        messages.append(LLMMessage("tool", "1", name="f", tool_call_id=f"c{number}"))
+    return [*messages, LLMMessage("assistant", f"answer {number}")]
+
+
+def filled(turns, **limits):
+    context = ContextManager(**limits)
+    context.set_system_message("system")
+    for number in range(turns):
+        for message in turn(number, with_tool=number % 2 == 1):
+            context.add_message(message)
+    return context
+
+
+def test_trimming_drops_whole_turns_and_keeps_the_system_message():
+    context = filled(10, max_messages=12)
+    assert "trimmed" in context.prepare()
+    roles = [m.role for m in context.messages]
+    assert roles[:2] == ["system", "user"]
+    assert len(context.messages) - 1 <= 12
+    assert context.messages[-1].content == "answer 9"
+
+
+def test_trimming_leaves_room_so_that_the_prefix_stays_for_a_while():
+    context = filled(10, max_messages=12)
+    context.prepare()
+    prefix = context.messages[:3]
+    context.add_message(LLMMessage("user", "one more"))
+    assert context.prepare() == ""
+    assert context.messages[:3] == prefix
+
+
+def test_of_the_last_turn_the_question_and_the_last_round_stay():
+    context = ContextManager(max_messages=4)
+    context.add_message(LLMMessage("user", "question"))
+    for number in range(9):
+        for message in turn(number, with_tool=True)[1:3]:
+            context.add_message(message)
+    assert context.prepare() == "trimmed 16 old messages"
+    assert [m.text or m.tool_calls[0].id for m in context.messages] == ["question", "c8", "1"]
+    assert context.prepare() == ""
+
+
+def test_pinned_messages_stay_with_their_turn():
+    context = filled(10, max_messages=8)
+    context.pin(5)
+    pinned = context.messages[3:7]  # the second turn: question, call, result, answer
+    assert [m.pinned for m in pinned] == [False, False, True, False]
+    context.prepare()
+    assert context.messages[1:5] == pinned
+    assert LLMMessage.from_dict(pinned[2].to_dict()) == pinned[2]
+    context.pin(pinned[2], pinned=False)
+    assert not any(m.pinned for m in context.messages)
+
+
+def test_a_message_is_edited_in_place():
+    context = filled(2)
+    context.edit(-1, "another answer")
+    context.edit(context.messages[1], "another question")
+    assert [m.text for m in context.messages[:2]] == ["system", "another question"]
+    assert context.messages[-1].text == "another answer"
+
+
+def test_a_message_is_edited_with_what_chat_takes():
+    context = filled(1)
+    context.edit(1, ["Look:", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
+    assert [part["type"] for part in context.messages[1].content] == ["text", "image"]
+    before = list(context.messages)
+    for content in (None, 3, ["Look:", None]):
+        with pytest.raises(ConfigurationError, match="A message can't hold"):
+            context.edit(1, content)
+    assert context.messages == before
+
+
+def test_the_same_words_again_change_nothing():
+    context = ContextManager()
+    context.add_message(LLMMessage("assistant", "hm", provider_extras={"vendor": "claude"}))
+    before = context.messages[0]
+    context.edit(0, "hm")
+    assert context.messages[0] is before
+    context.add_message(silent := LLMMessage("assistant", "", provider_extras={"vendor": "claude"}))
+    context.edit(1, " \n")
+    assert context.messages[1] is silent
+    context.edit(0, "aha")
+    assert context.messages[0].provider_extras is None
+
+
+@pytest.mark.parametrize("change", [lambda c, m: c.edit(m, "x"), lambda c, m: c.pin(m)])
+def test_a_message_that_is_not_there_is_named(change):
+    context = filled(2)
+    with pytest.raises(ValueError, match="user message is not in the history"):
+        change(context, LLMMessage("user", "question 0"))
+    with pytest.raises(IndexError, match="no message 99: the history has 7"):
+        change(context, 99)
+
+
+def test_a_strategy_that_is_none_is_named():
+    with pytest.raises(ValueError, match="strategy='forget'"):
+        ContextManager(max_messages=2, strategy="forget")
+    with pytest.raises(ValueError, match="max_tokens='many': give a number from 1 up"):
+        ContextManager(max_tokens="many")
+
+
+def test_tokens_are_the_vendors_count_plus_an_estimate_of_what_came_since():
+    context = filled(2)
+    context.count(Usage(input_tokens=900, output_tokens=100))
+    assert context.get_tokens() == 1_000
+    context.add_message(LLMMessage("user", "x" * 400))
+    assert 1_050 < context.get_tokens() < 1_200
+
+
+def test_max_tokens_trims_by_the_vendors_count():
+    context = filled(10, max_tokens=500)
+    context.count(Usage(input_tokens=2_000, output_tokens=0))
+    context.prepare()
+    assert context.get_tokens() <= 500
+
+
+def test_what_stays_is_measured_as_the_vendor_counts():
+    """An image is estimated at far more than some vendors count: what holds now must not be dropped next."""
+    context = ContextManager(max_tokens=500)
+    for number in range(4):
+        context.take([f"question {number}", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
+        context.add_message(LLMMessage("assistant", "answer"))
+    context.count(Usage(input_tokens=600))
+    assert context.prepare() == "trimmed 4 old messages"
+    assert context.get_tokens() == 300
+    assert context.prepare() == ""
+
+
+def test_undo_takes_back_the_last_turn():
+    context = filled(2)
+    removed = context.undo()
+    assert [m.role for m in removed] == ["user", "assistant", "tool", "assistant"]
+    assert context.messages[-1].content == "answer 0"
+    context.clear()
+    assert [m.role for m in context.messages] == ["system"]
+    assert context.undo() == []
+
+
+def test_a_list_of_messages_replaces_the_history_but_the_system_message():
+    context = filled(2)
+    context.take([{"role": "user", "content": "new"}])
+    assert [(m.role, m.content) for m in context.messages] == [("system", "system"), ("user", "new")]
+    context.take([LLMMessage("system", "other"), LLMMessage("user", "newer")])
+    assert [(m.role, m.content) for m in context.messages] == [("system", "other"), ("user", "newer")]
+
+
+EMPTY = ["", " \n\t", [], [""], [{"type": "text", "text": " "}], LLMMessage("user"), [{"role": "user", "content": ""}]]
+
+
+@pytest.mark.parametrize("question", EMPTY, ids=repr)
+def test_an_empty_question_is_refused_and_changes_nothing(question):
+    context = filled(2)
+    before = list(context.messages)
+    with pytest.raises(ConfigurationError, match=r"The question .* is empty\. Write what"):
+        context.take(question)
+    assert all(now is then for now, then in zip(context.messages, before, strict=True))
+
+
+def test_a_conversation_that_ends_with_an_answer_is_no_empty_question():
+    context = ContextManager()
+    context.take([LLMMessage("user", "Name a colour."), LLMMessage("assistant", "")])
+    assert len(context.messages) == 2
+
+
+def test_content_parts_are_one_user_message():
+    context = ContextManager()
+    (message,) = context.take([{"type": "text", "text": "look"}])
+    assert (message.role, message.text) == ("user", "look")
+
+
+def test_a_history_that_the_user_edited_is_repaired():
+    context = filled(2)
+    context.prepare()
+    del context.messages[5]  # a tool result
+    assert context.prepare() == "repaired the history"
+    assert [m.role for m in context.messages].count("tool") == 1
+
+
+def test_a_new_history_is_counted_anew():
+    context = filled(2)
+    context.count(Usage(input_tokens=15))
+    context.replace_history([LLMMessage("user", "x" * 40_000)])
+    assert context.get_tokens() > 5_000
+
+
+def test_a_generator_of_messages_replaces_the_history_too():
+    context = filled(2)
+    context.take(message for message in [LLMMessage("user", "new")])
+    assert [m.content for m in context.messages] == ["system", "new"]
+
+
+@pytest.mark.parametrize("limits", [{"max_messages": 0}, {"max_tokens": -1}])
+def test_a_senseless_limit_is_named(limits):
+    with pytest.raises(ValueError, match=next(iter(limits))):
+        ContextManager(**limits)
+
+
+def test_an_edited_answer_does_not_take_along_what_its_vendor_thought():
+    context = ContextManager()
+    context.add_message(LLMMessage("assistant", "one", provider_extras={"vendor": "zhipu", "reasoning_content": "1?"}))
+    context.edit(0, "two")
+    assert context.messages == [LLMMessage("assistant", "two")]

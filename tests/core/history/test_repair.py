@@ -1,0 +1,153 @@
+"""`repair` makes any history valid, twice the same, without touching what is right."""
+
+import random
+
+import pytest
+
+from nbagent import FunctionCall, LLMMessage
+from nbagent.core.history.repair import NO_RESULT, repair
+
+
+def call(id, name="f"):
+    return FunctionCall(name, {}, id)
+
+
+def asks(*ids):
+    return LLMMessage("assistant", "", tool_calls=[call(i) for i in ids])
+
+
+def gives(id, text="ok"):
+    return LLMMessage("tool", text, name="f", tool_call_id=id)
+
+
+USER = LLMMessage("user", "hello")
+
+
+def is_valid(messages):
+    """An independent check: roles, and exactly one result for each call, at once after it, in order."""
+    index = 0
+    roles = [m.role for m in messages]
+    if "system" in roles[1:] or (messages and "user" not in roles):
+        return False
+    while index < len(messages):
+        message = messages[index]
+        if message.role == "tool":
+            return False
+        ids = [c.id for c in message.tool_calls or []]
+        results = messages[index + 1 : index + 1 + len(ids)]
+        if len(set(ids)) != len(ids) or None in ids:
+            return False
+        if [m.role for m in results] != ["tool"] * len(ids) or [m.tool_call_id for m in results] != ids:
+            return False
+        if message.role == "assistant" and not message.content and not ids:
+            return False
+        index += 1 + len(ids)
+    return True
+
+
+def test_a_valid_history_stays_the_same_objects():
+    history = [LLMMessage("system", "s"), USER, asks("a", "b"), gives("a"), gives("b"), LLMMessage("assistant", "x")]
+    repaired = repair(history)
+    assert all(new is old for new, old in zip(repaired, history, strict=True))
+
+
+def test_a_missing_result_is_made_up_as_an_error():
+    repaired = repair([USER, asks("a", "b"), gives("b")])
+    assert [(m.tool_call_id, m.is_error) for m in repaired[2:]] == [("a", True), ("b", False)]
+    assert repaired[2].content == NO_RESULT
+
+
+@pytest.mark.parametrize(
+    ("history", "roles"),
+    [
+        ([USER, gives("a")], ["user"]),
+        ([USER, asks("a"), gives("a"), gives("a", "again")], ["user", "assistant", "tool"]),
+        ([USER, asks("a"), gives("a"), gives("z")], ["user", "assistant", "tool"]),
+        ([USER, LLMMessage("assistant", "")], ["user"]),
+        ([USER, LLMMessage("system", "s")], ["system", "user"]),
+        ([LLMMessage("system", "s")], ["system", "user"]),
+        ([USER, asks("a"), USER, gives("a")], ["user", "assistant", "tool", "user"]),
+        ([USER, LLMMessage("user", " \n"), LLMMessage("system", ""), LLMMessage("assistant", " ")], ["user"]),
+        ([LLMMessage("user", [{"type": "text", "text": ""}]), USER], ["user"]),
+        ([], []),
+    ],
+    ids=[
+        "orphan",
+        "duplicate",
+        "stranger",
+        "empty answer",
+        "late system",
+        "no user",
+        "late result",
+        "blanks",
+        "blank part",
+        "nothing",
+    ],
+)
+def test_what_does_not_belong_goes(history, roles):
+    assert [m.role for m in repair(history)] == roles
+
+
+def test_results_come_in_call_order():
+    assert [m.tool_call_id for m in repair([USER, asks("a", "b"), gives("b"), gives("a")])[2:]] == ["a", "b"]
+
+
+def test_calls_without_or_with_the_same_id_get_their_own():
+    repaired = repair([USER, LLMMessage("assistant", "", tool_calls=[call(None), call("a"), call("a")])])
+    assert is_valid(repaired)
+    assert len({c.id for c in repaired[1].tool_calls}) == 3
+
+
+def test_ids_reused_in_a_later_turn_are_paired_within_their_turn():
+    history = [USER, asks("call_0"), gives("call_0", "one"), USER, asks("call_0"), gives("call_0", "two")]
+    assert [m.content for m in repair(history) if m.role == "tool"] == ["one", "two"]
+
+
+@pytest.mark.parametrize("ids", [(None, None), ("a", "a")])
+def test_results_without_ids_of_their_own_are_paired_in_order(ids):
+    history = [USER, LLMMessage("assistant", "", tool_calls=[call(i) for i in ids])]
+    history += [gives(i, text) for i, text in zip(ids, ["one", "two"], strict=True)]
+    repaired = repair(history)
+    assert is_valid(repaired)
+    assert [m.content for m in repaired if m.role == "tool"] == ["one", "two"]
+
+
+def random_history(rng):
+    kinds = [
+        lambda: USER,
+        lambda: LLMMessage("assistant", rng.choice(["", "text"])),
+        lambda: asks(*(rng.choice("abcd") for _ in range(rng.randint(1, 3)))),
+        lambda: gives(rng.choice("abcde")),
+        lambda: LLMMessage("system", "s"),
+    ]
+    return [rng.choice(kinds)() for _ in range(rng.randint(0, 12))]
+
+
+@pytest.mark.parametrize("runs", [2_000, pytest.param(100_000, marks=pytest.mark.full)])
+def test_any_history_becomes_valid_and_stays_so(runs):
+    rng = random.Random(1)
+    for _ in range(runs):
+        history = random_history(rng)
+        before = list(history)
+        once = repair(history)
+        assert history == before, "repair must not change its argument"
+        systems = sum(m.role == "system" for m in once)
+        assert is_valid(once[max(0, systems - 1) :]), history
+        assert repair(once) == once
+        cut = len(once)
+        more = random_history(rng)
+        assert repair(once + more, valid=cut) == repair(once + more), "the short cut must give the same"
+
+
+def test_an_id_that_came_in_an_earlier_answer_is_changed_with_its_result():
+    turn = [asks("call_0"), gives("call_0")]
+    repaired = repair([LLMMessage("user", "q"), *turn, *turn])
+    first, second = (message.tool_calls[0].id for message in repaired if message.tool_calls)
+    assert (first, second == first) == ("call_0", False)
+    assert [message.tool_call_id for message in repaired if message.role == "tool"] == [first, second]
+    assert repair(repaired) == repaired
+
+
+def test_a_result_has_the_name_of_its_call():
+    repaired = repair([USER, LLMMessage("assistant", "", tool_calls=[call("a", "g")]), gives("a")])
+    assert (repaired[2].name, repaired[2].content) == ("g", "ok")

@@ -1,0 +1,142 @@
+"""A history over its limits, summed up by the model instead of dropped."""
+
+import pytest
+
+from nbagent import Agent, ContextManager, FunctionCall, LLMMessage, ScriptedProvider
+from nbagent.core.history.summary import PROMPT, transcript
+from nbagent.errors import ServerError
+
+
+def agent_of(turns, **limits):
+    """An agent whose model answers as `turns` says, and sums up as `Ada has 2 cats`."""
+    answers = iter(turns)
+    asked = []
+
+    def answer(messages, functions):
+        asked.append((messages, functions))
+        return SUMMARY.pop(0) if messages[0].text == PROMPT else next(answers)
+
+    SUMMARY[:] = ["Ada has 2 cats."] * 9
+    agent = Agent(ScriptedProvider(answer), context=ContextManager(strategy="summarise", **limits), system_prompt="Hi.")
+    return agent, asked
+
+
+SUMMARY: list = []
+
+
+async def test_the_oldest_turns_become_a_summary():
+    agent, asked = agent_of([f"answer {n}" for n in range(9)], max_messages=6)
+    for number in range(4):
+        await agent.chat(f"question {number}")
+    texts = [m.text for m in agent.conversation_history]
+    assert texts == [
+        "Hi.",
+        "Summary of our conversation so far:\n\nAda has 2 cats.",
+        *("question 2", "answer 2", "question 3", "answer 3"),
+    ]
+    (summing,) = [messages for messages, _ in asked if messages[0].text == PROMPT]
+    assert summing[1].text == "User: question 0\nAssistant: answer 0\nUser: question 1\nAssistant: answer 1"
+    assert [event for event in agent.trace.events["content"] if "summarising" in event] == [
+        "summarising 4 old messages"
+    ]
+
+
+async def test_it_is_a_run_of_its_own_paid_by_the_one_that_needs_it():
+    agent, _ = agent_of([f"answer {n}" for n in range(9)], max_messages=6)
+    results = [await agent.chat(f"question {n}") for n in range(4)]
+    runs = agent.trace.runs
+    assert runs["source"].tolist() == ["python"] * 4 + ["summary"]
+    assert runs["parent_run_id"].tolist()[4] == results[3].run_id
+    assert results[3].usage.total_tokens > results[2].usage.total_tokens
+
+
+async def test_a_summary_is_summed_up_again():
+    agent, asked = agent_of([f"answer {n}" for n in range(9)], max_messages=4)
+    for number in range(6):
+        await agent.chat(f"question {number}")
+    again = [messages[1].text for messages, _ in asked if messages[0].text == PROMPT][1]
+    assert again.startswith("User: Summary of our conversation so far:\n\nAda has 2 cats.\nUser: question")
+
+
+@pytest.mark.parametrize("error", [ServerError("overloaded"), ValueError("overloaded")])
+async def test_without_a_summary_the_turns_are_dropped(error):
+    agent, _ = agent_of([f"answer {n}" for n in range(9)], max_messages=6)
+    SUMMARY[:] = [error]
+    for number in range(4):
+        await agent.chat(f"question {number}")
+    texts = [m.text for m in agent.conversation_history]
+    assert texts == ["Hi.", "question 2", "answer 2", "question 3", "answer 3"]
+    contents = agent.trace.events["content"].tolist()
+    assert any(text.startswith("no summary: ") and "overloaded" in text for text in contents)
+    assert "trimmed 4 old messages" in contents
+
+
+def step() -> str:
+    """One step."""
+    return "done"
+
+
+async def a_long_turn(earlier):
+    """An agent that took eight steps to answer its last question, which its limits let it summarise in between."""
+    steps = [FunctionCall("step", {}, f"c{number}") for number in range(8)]
+    agent, asked = agent_of([f"answer {number}" for number in range(earlier)] + steps + ["after all"], max_messages=6)
+    agent.register_function("step", "One step.", step)
+    for number in range(earlier):
+        await agent.chat(f"question {number}")
+    await agent.chat("the long one")
+    return agent, asked
+
+
+async def test_the_beginning_of_a_long_turn_is_summed_up_behind_its_question():
+    agent, asked = await a_long_turn(earlier=0)
+    history = agent.conversation_history
+    assert [(m.role, m.text) for m in history[1:3]] == [
+        ("user", "the long one"),
+        ("user", "Summary of our conversation so far:\n\nAda has 2 cats."),
+    ]
+    assert [m.is_summary for m in history].count(True) == 1
+    again = [messages[1].text for messages, _ in asked if messages[0].text == PROMPT][1]
+    assert again.startswith("User: Summary of our conversation so far:\n\nAda has 2 cats.\nAssistant calls step({})")
+    assert [m.text for m in agent.undo()][:1] == ["the long one"]
+    assert [m.text for m in agent.conversation_history] == ["Hi."]
+    assert agent.undo() == []
+
+
+async def test_what_went_before_a_long_turn_has_a_summary_of_its_own_which_undo_leaves():
+    agent, _ = await a_long_turn(earlier=2)
+    texts = [m.text for m in agent.conversation_history]
+    summary = "Summary of our conversation so far:\n\nAda has 2 cats."
+    assert texts[:4] == ["Hi.", summary, "the long one", summary]
+    agent.undo()
+    assert [m.text for m in agent.conversation_history] == ["Hi.", summary]
+    assert agent.undo() == []
+    assert len(agent.conversation_history) == 2
+
+
+def test_what_was_cleared_meanwhile_leaves_no_summary():
+    context = ContextManager()
+    context.take("question")
+    asked = list(context.messages)
+    context.clear()
+    context.drop(asked, "They asked.")
+    assert context.messages == []
+    context.take("again")
+    context.drop(list(context.messages), "They asked.")
+    assert [m.is_summary for m in context.messages] == [True]
+
+
+def test_a_summary_is_saved_as_one():
+    message = LLMMessage("user", "Summary", is_summary=True)
+    assert LLMMessage.from_dict(message.to_dict()) == message
+    assert not message.opens_turn
+
+
+def test_calls_results_and_long_texts_can_be_read():
+    messages = [
+        LLMMessage("user", "x" * 5_000),
+        LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {"a": 1}, "c1")]),
+        LLMMessage("tool", "2", name="f", tool_call_id="c1"),
+    ]
+    lines = transcript(messages).split("\n")
+    assert lines[1:] == ["Assistant calls f({'a': 1})", "Result of f: 2"]
+    assert len(lines[0]) < 4_100

@@ -1,0 +1,38 @@
+"""Code in colours: by a few classes, and never by what a model says is one."""
+
+import html
+import re
+
+import pytest
+
+from nbagent.core.render import markdown as render
+from nbagent.core.render.highlight import CLASSES, LANGUAGES, MOST_CHARS, highlighted
+
+CODE = '@dec\ndef f(x: int) -> str:\n    # c < d\n    return "a & b" if x > 1 else None\n'
+
+
+def test_python_has_its_classes_and_its_text():
+    shown = highlighted(CODE, "python")
+    assert html.unescape(re.sub(r"<[^>]+>", "", shown)) == CODE
+    assert set(re.findall(r'class="([^"]+)"', shown)) == CLASSES
+    assert shown in render.safe_html(f"```python\n{CODE}```")
+
+
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_no_language_loses_a_character(language):
+    text = "\n\n<b>&amp; \"x\" 'y' # -- {1: [2.5e3, true]} \\ $z ü\n\n"
+    assert html.unescape(re.sub(r"</?span[^>]*>", "", highlighted(text, language))) == text
+
+
+@pytest.mark.parametrize(("code", "language"), [(CODE, "brainfuck"), (CODE, ""), ("x" * (MOST_CHARS + 1), "python")])
+def test_the_rest_stays_plain(code, language):
+    assert highlighted(code, language) == ""
+    assert html.escape(code[:20], quote=False) in render.safe_html(f"```{language}\n{code}\n```")
+
+
+def test_a_model_gives_no_classes():
+    shown = render.safe_html(
+        '<span class="nbagent-keyword evil">x</span>\n\n```python evil" onclick="x\nif x: pass\n```'
+    )
+    assert "onclick" not in shown
+    assert set(re.findall(r'<span class="([^"]+)"', shown)) <= CLASSES

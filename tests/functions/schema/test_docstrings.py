@@ -1,0 +1,111 @@
+"""Descriptions of a tool and its parameters, in every style that people write."""
+
+import inspect
+
+import pytest
+
+from nbagent.functions.schema.docstrings import Docstring, parse_docstring
+
+GOOGLE = """Find files.
+
+    Looks into folders too.
+
+    Args:
+        query (str): What to find,
+            in any order.
+        limit (Optional[dict[str, int]]): How many:
+            at most 100.
+        *names: More names.
+        plain
+        **options: The rest.
+
+    Returns:
+        list: The paths.
+
+    Raises:
+        ValueError: If query is empty.
+    """
+NUMPY = """Find files.
+
+    Looks into folders too.
+
+    Parameters
+    ----------
+    query : str
+        What to find,
+        in any order.
+    limit, offset : int, optional
+        A number.
+    bare
+
+    Returns
+    -------
+    list
+        The paths.
+    """
+REST = """Find files.
+
+    Looks into folders too.
+
+    :param query: What to find,
+        in any order.
+    :param int limit: How many.
+    :type query: str
+    :returns: The paths.
+    :raises ValueError: If query is empty.
+    """
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        pytest.param(
+            GOOGLE,
+            {
+                "query": "What to find, in any order.",
+                "limit": "How many: at most 100.",
+                "names": "More names. plain",
+                "options": "The rest.",
+            },
+            id="google",
+        ),
+        pytest.param(
+            NUMPY,
+            {"query": "What to find, in any order.", "limit": "A number.", "offset": "A number.", "bare": ""},
+            id="numpy",
+        ),
+        pytest.param(REST, {"query": "What to find, in any order.", "limit": "How many."}, id="rest"),
+    ],
+)
+def test_styles(text, parameters):
+    assert parse_docstring(inspect.cleandoc(text)) == Docstring("Find files.\n\nLooks into folders too.", parameters)
+
+
+@pytest.mark.parametrize("header", ["Args", "Arguments", "Parameters", "Params", "Keyword Args", "Other Parameters"])
+def test_google_headers(header):
+    assert parse_docstring(f"Do.\n\n{header}:\n    a: First.\n").parameters == {"a": "First."}
+
+
+@pytest.mark.parametrize("word", ["param", "parameter", "arg", "argument", "key", "keyword"])
+def test_rest_words(word):
+    assert parse_docstring(f"Do.\n\n:{word} a: First.").parameters == {"a": "First."}
+
+
+@pytest.mark.parametrize(
+    ("text", "description"),
+    [
+        ("", ""),
+        ("One line.", "One line."),
+        ("Args:\n    a: Only parameters.", ""),
+        ("Note that this: is no section.\n\nNor is this.", "Note that this: is no section.\n\nNor is this."),
+        ("Arguments: are not a section here.", "Arguments: are not a section here."),
+        ("查询顾客信息。\n\n参数见下。", "查询顾客信息。\n\n参数见下。"),
+        ("Do.\n\nExample:\n    >>> do()\n", "Do."),
+    ],
+)
+def test_the_description_ends_at_the_first_section(text, description):
+    assert parse_docstring(text).description == description
+
+
+def test_a_numpy_section_at_the_very_end():
+    assert parse_docstring("Do.\n\nParameters\n----------").parameters == {}

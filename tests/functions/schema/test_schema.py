@@ -1,0 +1,262 @@
+"""A function's signature, type hints and docstring -> JSON Schema."""
+
+import datetime as dt
+import decimal
+import enum
+import typing
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union
+
+import pydantic
+import pytest
+from pydantic import Field
+
+from nbagent.functions.schema.function_schema import schema_of
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+@dataclass
+class Point:
+    """A place."""
+
+    x: int
+    y: float = 0.0
+    tags: list[str] = field(default_factory=list)
+
+
+class Range(TypedDict):
+    low: int
+    high: NotRequired[float]
+
+
+class Address(pydantic.BaseModel):
+    city: str = Field(description="The city")
+    zip: str | None = None
+
+
+class Node(pydantic.BaseModel):
+    value: int
+    children: list["Node"] = []
+
+
+class Custom:
+    pass
+
+
+POINT = {
+    "type": "object",
+    "description": "A place.",
+    "properties": {
+        "x": {"type": "integer"},
+        "y": {"type": "number", "default": 0.0},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["x"],
+    "additionalProperties": False,
+}
+RANGE = {
+    "type": "object",
+    "properties": {"low": {"type": "integer"}, "high": {"type": "number"}},
+    "required": ["low"],
+    "additionalProperties": False,
+}
+ADDRESS = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "description": "The city"},
+        "zip": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+    },
+    "required": ["city"],
+}
+STRING, INTEGER, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
+TYPES = [
+    (str, STRING),
+    (int, INTEGER),
+    (float, {"type": "number"}),
+    (bool, {"type": "boolean"}),
+    (list, {"type": "array", "items": {}}),
+    (dict, {"type": "object", "additionalProperties": True}),
+    (Any, {}),
+    (None, NULL),
+    (list[int], {"type": "array", "items": INTEGER}),
+    (list[list[str]], {"type": "array", "items": {"type": "array", "items": STRING}}),
+    (typing.List[str], {"type": "array", "items": STRING}),  # noqa: UP006
+    (Sequence[str], {"type": "array", "items": STRING}),
+    (Iterable[int], {"type": "array", "items": INTEGER}),
+    (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
+    (tuple[int, str], {"type": "array", "prefixItems": [INTEGER, STRING], "minItems": 2, "maxItems": 2}),
+    (tuple[int, ...], {"type": "array", "items": INTEGER}),
+    (set[str], {"type": "array", "items": STRING, "uniqueItems": True}),
+    (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+    (Literal["a"], {"type": "string", "const": "a"}),
+    (Literal[1, "a", None], {"enum": [1, "a", None]}),
+    (Color, {"type": "string", "enum": ["red", "blue"]}),
+    (Level, {"type": "integer", "enum": [1, 2]}),
+    (list[Color], {"type": "array", "items": {"type": "string", "enum": ["red", "blue"]}}),
+    (Optional[int], {"anyOf": [INTEGER, NULL]}),  # noqa: UP045
+    (int | None, {"anyOf": [INTEGER, NULL]}),
+    (Union[int, str], {"anyOf": [INTEGER, STRING]}),  # noqa: UP007
+    (int | list[str], {"anyOf": [INTEGER, {"type": "array", "items": STRING}]}),
+    (dt.date, {"type": "string", "format": "date"}),
+    (dt.datetime, {"type": "string", "format": "date-time"}),
+    (dt.time, {"type": "string", "format": "time"}),
+    (dt.timedelta, {"type": "string", "format": "duration"}),
+    (Path, {"type": "string", "format": "path"}),
+    (uuid.UUID, {"type": "string", "format": "uuid"}),
+    (Point, POINT),
+    (list[Point], {"type": "array", "items": POINT}),
+    (Range, RANGE),
+    (list[Range], {"type": "array", "items": RANGE}),
+    (Range | None, {"anyOf": [RANGE, NULL]}),
+    (dict[str, Range], {"type": "object", "additionalProperties": RANGE}),
+    (Address, ADDRESS),
+    (Annotated[int, Field(ge=1, le=9)], {"type": "integer", "minimum": 1, "maximum": 9}),
+    (Annotated[str, Field(description="A name", min_length=2)], STRING | {"description": "A name", "minLength": 2}),
+    (Annotated[str, "A name"], STRING | {"description": "A name"}),
+    (Annotated[list[int], Field(max_length=3)], {"type": "array", "items": INTEGER, "maxItems": 3}),
+    (Custom, {}),
+    (Callable[[int], int], {}),
+    ("NotDefinedAnywhere", {}),
+    ("1 +", {}),
+    (42, {}),
+]
+
+
+@pytest.mark.parametrize(("annotation", "expected"), TYPES, ids=[str(annotation) for annotation, _ in TYPES])
+def test_types(annotation, expected):
+    def function(value):
+        pass
+
+    function.__annotations__["value"] = annotation
+    assert schema_of(function).parameters == {
+        "type": "object",
+        "properties": {"value": expected},
+        "required": ["value"],
+        "additionalProperties": False,
+    }
+
+
+def test_decimal_is_a_number_or_a_string():
+    def function(value: decimal.Decimal):
+        pass
+
+    (value,) = schema_of(function).parameters["properties"].values()
+    assert [branch["type"] for branch in value["anyOf"]] == ["number", "string"]
+
+
+def test_golden():
+    def file_search(
+        query: str,
+        root_dir: Annotated[str, Field(description="Where to look")] = ".",
+        limit: Annotated[int, Field(ge=1)] = 20,
+        kinds: list[Literal["file", "folder"]] | None = None,
+        *,
+        deep: bool = True,
+    ) -> list[str]:
+        """Find files by name.
+
+        Args:
+            query: What to find.
+            root_dir: Not taken: the annotation says it.
+            limit: How many.
+            unknown: No such parameter.
+        """
+
+    schema = schema_of(file_search)
+    assert schema.description == "Find files by name."
+    assert schema.parameters == {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What to find."},
+            "root_dir": {"type": "string", "default": ".", "description": "Where to look"},
+            "limit": {"type": "integer", "default": 20, "minimum": 1, "description": "How many."},
+            "kinds": {
+                "anyOf": [{"type": "array", "items": {"type": "string", "enum": ["file", "folder"]}}, {"type": "null"}],
+                "default": None,
+            },
+            "deep": {"type": "boolean", "default": True},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+
+
+def test_no_parameters():
+    assert schema_of(lambda: 1).parameters == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def test_a_type_that_contains_itself_keeps_its_definition():
+    def function(node: Node):
+        pass
+
+    parameters = schema_of(function).parameters
+    assert parameters["properties"] == {"node": {"$ref": "#/$defs/Node"}}
+    assert parameters["$defs"]["Node"]["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
+    assert list(parameters["$defs"]) == ["Node"]
+
+
+def test_parameters_named_like_keywords_of_the_schema_stay():
+    def function(title: str, default: int, json: dict, _private: int, model_config: str, p0: int, copy: str = "x"):
+        pass
+
+    names = ["title", "default", "json", "_private", "model_config", "p0", "copy"]
+    assert list(schema_of(function).parameters["properties"]) == names
+
+
+def test_a_default_of_none_makes_a_parameter_nullable():
+    def function(a: int = None, b: Annotated[int, Field(ge=1, description="B")] = None):  # noqa: RUF013
+        pass
+
+    assert schema_of(function).parameters["properties"] == {
+        "a": {"anyOf": [INTEGER, NULL], "default": None},
+        "b": {"anyOf": [INTEGER | {"minimum": 1}, NULL], "default": None, "description": "B"},
+    }
+
+
+def test_field_as_default():
+    def function(limit: int = Field(20, ge=1, description="How many"), name: str = Field()):
+        pass
+
+    parameters = schema_of(function).parameters
+    assert parameters["properties"]["limit"] == INTEGER | {"default": 20, "minimum": 1, "description": "How many"}
+    assert parameters["required"] == ["name"]
+
+
+def test_a_constraint_that_does_not_fit_its_type_is_dropped_with_it():
+    def function(a: int, b: int = Field(1, discriminator="x", description="B"), c: int = Field(discriminator="x")):
+        pass
+
+    parameters = schema_of(function).parameters
+    assert parameters["properties"] == {"a": INTEGER, "b": {"default": 1, "description": "B"}, "c": {}}
+    assert parameters["required"] == ["a", "c"]
+
+
+def test_a_default_that_is_not_json_is_left_out():
+    marker = object()
+
+    def function(a=marker, b: Custom = marker):
+        pass
+
+    assert schema_of(function).parameters["properties"] == {"a": {}, "b": {}}
+    assert "required" not in schema_of(function).parameters
+
+
+@pytest.mark.parametrize(
+    ("make", "open_"),
+    [(lambda: lambda *args, a=1: 0, False), (lambda: lambda a=1, **kwargs: 0, True), (lambda: dict, True)],
+)
+def test_star_parameters(make, open_):
+    assert schema_of(make()).parameters["additionalProperties"] is open_
+    assert "args" not in schema_of(make()).parameters["properties"]

@@ -1,0 +1,68 @@
+"""Turns that are over, as the panel shows them: from the messages, and from what the agent's trace has of them."""
+
+import re
+
+import pytest
+from support.hostile import PAYLOADS
+
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
+from nbagent.notebook.display.recorded import Recorded
+from nbagent.notebook.panel.entry import static_html, static_text, transcript_of, turns
+
+
+def add(a: int) -> int:
+    return a
+
+
+def wipe() -> str:
+    return "gone"
+
+
+@pytest.fixture
+async def agent():
+    calls = [FunctionCall("add", {"a": "x"}, "c1"), FunctionCall("add", {"a": 2}, "c2"), FunctionCall("wipe", {}, "c3")]
+    first = LLMResponse("", calls, "tool_calls", {"thinking": "Two.", "usage": Usage(1000, 20, 900)})
+    agent = Agent(ScriptedProvider([first, "done", "fine"], model="m"), tools=[add])
+    agent.function_registry.register("wipe", "Wipe.", wipe, approve=True)
+    await agent.chat("first")
+    await agent.chat("second")
+    return agent
+
+
+async def test_thinking_outcomes_and_costs_come_from_the_trace(agent):
+    text = re.sub("<[^>]*>", " ", static_html(agent.conversation_history, Recorded(agent.trace)))
+    assert text.index("Thought") < text.index("Two.") < text.index("add(a=2)")
+    assert text.count("arguments invalid, sent back") == 1
+    assert text.count("denied") >= 1
+    assert re.search(r"✓\s+\d+ .s", text)
+    assert "✗ error" not in text
+    assert re.search(r"1,0\d\d in \(900 cached\)", text)
+
+
+async def test_each_turn_has_its_own_run_s_time(agent):
+    recorded = Recorded(agent.trace)
+    for turn, seconds in zip(turns(agent.conversation_history), (61.0, 125.0), strict=True):
+        recorded.run(turn)["duration_s"] = seconds
+    text = static_text(agent.conversation_history, recorded)
+    assert text.index("1 min 1 s") < text.index("> second") < text.index("2 min 5 s")
+    still = Recorded(agent.trace, timings=False)
+    assert not re.search(r"\d [mµ]?s\b", static_text(agent.conversation_history, still))
+
+
+async def test_without_the_trace_the_messages_are_enough(agent):
+    (first, _) = turns(agent.conversation_history)
+    for recorded in (Recorded(), Recorded(Agent(ScriptedProvider([])).trace)):
+        plain = transcript_of(first, recorded).plain()
+        assert "add(a=2)" in plain
+        assert "done" in plain
+        assert "Two." not in plain
+
+
+async def test_nothing_of_it_is_raw_html():
+    for payload in PAYLOADS:
+        answer = LLMResponse("x", None, "stop", {"thinking": payload.text})
+        agent = Agent(ScriptedProvider([answer], model=payload.text))
+        await agent.chat("x")
+        html = static_html(agent.conversation_history, Recorded(agent.trace))
+        assert "Thought" in html
+        assert not re.search("<(script|img|svg|iframe|style|noscript)", html, re.IGNORECASE)

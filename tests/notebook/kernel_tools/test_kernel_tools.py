@@ -1,0 +1,154 @@
+"""The kernel tools in a real kernel: code that is run, and what cells gave."""
+
+import base64
+
+import pytest
+
+pytestmark = pytest.mark.kernel
+
+HELPERS = """
+from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools
+async def call(name, /, **arguments):
+    outcome = await agent.tool_executor.run(FunctionCall(name, arguments))
+    return outcome.content
+
+def yes(call, definition):
+    return True
+"""
+
+
+@pytest.fixture
+def kernel(shared):
+    shared.ok("agent = Agent(tools=kernel_tools(seconds=30), approve=yes)")
+    return shared
+
+
+def call(kernel, name, /, **arguments):
+    """The cell in which the tool is called, and what the model reads."""
+    cell = kernel.ok(f"content = await call({name!r}, **{arguments!r})")
+    return cell, kernel.ok("print(content)").stdout.rstrip("\n")
+
+
+# -- run_code ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_code_prints_and_gives_is_shown_and_told(kernel):
+    code = "import sys, warnings\nprint('said')\nprint('warned', file=sys.stderr)\nlimit = 41\nlimit + 1"
+    cell, content = call(kernel, "run_code", code=code)
+    assert content == "said\nwarned\n42"
+    assert cell.stdout == "said\n"
+    assert [c["text"] for c in cell.of("stream") if c["name"] == "stderr"] == ["warned\n"]
+    assert cell.text == "42"
+    assert kernel.ok("limit").result == "41", "the code has the notebook's variables"
+
+
+def test_a_table_or_a_plot_is_shown_in_the_cell(kernel):
+    cell, content = call(kernel, "run_code", code="import pandas as pd\npd.DataFrame({'a': [1, 2]})")
+    assert "text/html" in cell.displays[0]
+    assert content.startswith("DataFrame: 2 rows x 1 columns")
+    plotting = "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\naxes.plot([1, 2])\nplt.close()\nfigure"
+    cell, content = call(kernel, "run_code", code=plotting)
+    assert "image/png" in cell.displays[0]
+    assert content == "<Figure, shown>"
+
+
+def test_code_that_does_not_end_is_stopped_in_time(kernel):
+    kernel.ok("agent = Agent(tools=kernel_tools(seconds=0.3), approve=yes)")
+    stubborn = "print('on it')\nwhile True:\n    try:\n        time.sleep(60)\n    except Exception:\n        pass"
+    _, content = call(kernel, "run_code", code=stubborn)
+    assert content == "on it\nError: TimeoutError: the code did not end within 0.3 s and was stopped."
+    assert call(kernel, "run_code", code="1 + 1")[1] == "2"
+    kernel.ok("time.sleep(0.4)")  # no alarm is left
+
+
+def test_very_much_output_is_cut(kernel):
+    cell, content = call(kernel, "run_code", code="for n in range(30): print('x' * 1000)\nlist(range(10**6))")
+    assert cell.stdout.count("x" * 1000) == 30
+    assert len(content) < 30_000
+    assert "more" in content
+
+
+def test_what_outlives_the_code_prints_as_before(kernel):
+    kernel.ok("import logging, sys")
+    call(kernel, "run_code", code="handler = logging.StreamHandler(sys.stdout)")
+    kernel.ok("logging.getLogger('late').addHandler(handler)")
+    cell = kernel.ok("logging.getLogger('late').warning('later')")
+    assert cell.stdout == "later\n"
+    assert kernel.ok("handler.stream._kept.getvalue()").result == "''"
+
+
+def test_an_explicit_namespace_is_all_that_code_sees(kernel):
+    kernel.ok("mine = {'a': 1}\nagent = Agent(tools=kernel_tools(mine), approve=yes)")
+    assert call(kernel, "run_code", code="b = a + 1\nb")[1] == "2"
+    assert kernel.ok("mine['b'], 'b' in globals()").result == "(2, False)"
+    assert "NameError" in call(kernel, "run_code", code="agent")[1]
+
+
+# -- read_cell_outputs ------------------------------------------------------------------------------------------------
+
+
+def number_of(cell):
+    return cell.reply["content"]["execution_count"]
+
+
+def test_what_a_cell_gave_can_be_read(kernel):
+    cell = kernel.ok("print('one')\ndisplay({'text/plain': 'shown'}, raw=True)\n[1, 2]")
+    content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
+    source = "print('one')\ndisplay({'text/plain': 'shown'}, raw=True)\n[1, 2]"
+    knows = kernel.ok("hasattr(get_ipython().history_manager, 'outputs')").result == "True"
+    printed = "Printed:\none\n" if knows else ""  # from IPython 9 on
+    assert content == f"In [{number_of(cell)}]:\n{source}\n{printed}Displayed:\nshown\nReturned:\n[1, 2]"
+    awaited = kernel.ok("await asyncio.sleep(0)\n7")
+    assert call(kernel, "read_cell_outputs", number=number_of(awaited))[1].endswith("Returned:\n7")
+    silent = kernel.ok("nothing = 1")
+    assert call(kernel, "read_cell_outputs", number=number_of(silent))[1].endswith("nothing = 1\nNo output is known.")
+    assert "there is no cell In [9999]: the last one is In [" in call(kernel, "read_cell_outputs", number=9999)[1]
+
+
+def test_a_display_that_was_updated_is_read_as_it_is_now(kernel):
+    cell = kernel.ok("handle = display({'text/plain': 'before'}, raw=True, display_id=True)")
+    kernel.ok("handle.update({'text/plain': 'after'}, raw=True)")
+    assert call(kernel, "read_cell_outputs", number=number_of(cell))[1].endswith("Displayed:\nafter")
+
+
+def test_an_error_is_read_with_the_line_that_raised_it(kernel):
+    cell = kernel.run("x = 1\nmissing / 2")
+    content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
+    assert "Raised:\nError: NameError: name 'missing' is not defined" in content
+    assert "line 2, in <module>: missing / 2" in content
+    assert "SyntaxError" in call(kernel, "read_cell_outputs", number=number_of(kernel.run("x =")))[1]
+
+
+def test_the_last_cell_that_gave_something_is_read_and_its_plot_is_an_image(kernel):
+    kernel.ok("agent.provider = ScriptedProvider([FunctionCall('read_cell_outputs', {}, 'c'), 'A line.'])")
+    kernel.ok("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([3, 1, 2]);")
+    kernel.ok("nothing = 1")
+    kernel.ok("%%agent\nWhat does the plot show?")
+    content = "agent.conversation_history[2].content"
+    assert kernel.ok(f"[part['type'] for part in {content}]").result == "['text', 'text', 'image']"
+    image = kernel.ok(f"print({content}[2]['data'])").stdout
+    assert base64.b64decode(image).startswith(b"\x89PNG")
+
+
+def test_what_is_kept_of_displays_has_an_end(kernel):
+    kernel.ok("outputs = get_ipython().magics_manager.registry['AgentMagics'].outputs")
+    large = kernel.ok("display({'text/plain': 'x' * 10**6, 'image/png': 'A' * 10**7}, raw=True)")
+    assert len(call(kernel, "read_cell_outputs", number=number_of(large))[1]) < 8_000
+    many = kernel.ok("for n in range(200): display(n)")
+    content = call(kernel, "read_cell_outputs", number=number_of(many))[1]
+    assert (content.count("Displayed:"), content[-3:]) == (50, "199")
+    for _ in range(60):
+        kernel.send("display(1)")
+    assert int(kernel.ok("len(outputs._displays)").result) <= 50
+    assert call(kernel, "read_cell_outputs", number=number_of(large))[1].endswith("No output is known.")
+
+
+def test_after_unloading_nothing_is_kept(kernel):
+    kernel.ok("%unload_ext nbagent")
+    try:
+        cell = kernel.ok("display({'text/plain': 'unseen'}, raw=True)\n7")
+        content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
+        assert content.endswith("Returned:\n7")
+        assert "Displayed" not in content
+    finally:
+        kernel.ok("%load_ext nbagent")

@@ -1,0 +1,127 @@
+"""What an answer becomes in each form of `--as`, and what is said where it has not that form."""
+
+import math
+
+import pytest
+
+from nbagent import AgentResult
+from nbagent.errors import ExtractionError
+from nbagent.notebook.magics.answer_formats import FORMS, code_in, converted, frame_in
+
+TABLE = """Here it is:
+
+| city | people | share | zip | founded |
+|:-----|-------:|------:|-----|---------|
+| **Köln** | 1,073,096 | 0.5 | 00501 | 38 BC |
+| [Bonn](https://example.org) | 331885 | -1e-3 | 53111 | |
+| a \\| b | - | n/a | 1 | `x` |
+
+That is all."""
+
+
+def test_a_markdown_table_becomes_a_frame():
+    frame = frame_in(TABLE)
+    assert list(frame.columns) == ["city", "people", "share", "zip", "founded"]
+    assert frame["city"].tolist() == ["Köln", "Bonn", "a | b"]
+    assert frame["people"].tolist()[:2] == [1073096, 331885]
+    assert math.isnan(frame["people"][2])
+    assert frame["share"].tolist()[:2] == [0.5, -0.001]
+    assert frame["zip"].tolist() == ["00501", "53111", "1"]
+    assert frame["founded"].isna().tolist() == [False, True, False]
+    assert {name: str(kind) for name, kind in frame.dtypes.items()} == {
+        "city": "str", "people": "float64", "share": "float64", "zip": "str", "founded": "str",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "records"),
+    [
+        ("a|b\n-|-\n1|2\nAnd a remark.", [{"a": 1, "b": 2}]),
+        ("| a |\n|---|", []),
+        ("> | a | b |\n> |---|---|\n> | 1 | x |", [{"a": 1, "b": "x"}]),
+        ("| id | pi |\n|--|--|\n| 12345678901234567890 | 3.14159265358979312 |", [
+            {"id": "12345678901234567890", "pi": math.pi},
+        ]),
+        ("| x |\n|---|\n| −5 |\n| +5 |", [{"x": -5}, {"x": 5}]),
+        ("Here:\n```markdown\n| a |\n|--|\n| 1 |\n```", [{"a": 1}]),
+        ("| a |\n|--|\n| 1 |\n\nIts source:\n```\n| a |\n|--|\n| 1 |\n```", [{"a": 1}]),
+        ('```json\n[{"a": 1}, {"a": 2}]\n```', [{"a": 1}, {"a": 2}]),
+        ('{"rows": [{"a": 1}]}', [{"a": 1}]),
+        ('{"a": 1, "b": [1, 2]}', [{"a": 1, "b": [1, 2]}]),
+        ('{"a": [1, 2], "b": ["x", "y"]}', [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]),
+    ],
+)  # fmt: skip
+def test_other_tables(text, records):
+    assert frame_in(text).to_dict("records") == records
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("There is none.", "there is no table in the answer"),
+        ("", "there is no table in the answer"),
+        ("| a | b |\n|--|--|\n| 1 |", "row 1 of the table has 1 cells, the header 2"),
+        ("| a |\n|--|\n| 1 | 2 |", "row 1 of the table has 2 cells, the header 1"),
+        ("| a | a |\n|--|--|\n| 1 | 2 |", "names of their own: | a | a |"),
+        ("| a | |\n|--|--|\n| 1 | 2 |", "names of their own"),
+        ("| a |\n|--|\n| 1 |\n\n| b |\n|--|\n| 1 |", "there are 2 tables in the answer"),
+        ("[1, 2]", "it is no array of objects"),
+        ('{"a": [1, 2], "b": [1]}', "its columns are not of one length"),
+        ('[{"a": 1}, {"a"', "it is JSON no further than"),
+    ],
+)
+def test_what_is_no_table(text, says):
+    with pytest.raises(ValueError, match="^") as raised:
+        frame_in(text)
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Run this:\n\n```python\nx = 1\n```\n", "x = 1"),
+        ("```bash\npip install x\n```\nthen\n```py\nimport x\n```", "import x"),
+        ("```\nx = 1\n```", "x = 1"),
+        ("```python\na = 1\n```\n\n```python\nb = 2\n```", "a = 1\n\nb = 2"),
+        ("x = 1\nprint(x)", "x = 1\nprint(x)"),
+        ("````python\ns = '''```'''\n````", "s = '''```'''"),
+        ("```sql\nselect 1\n```", "select 1"),
+    ],
+)
+def test_code(text, code):
+    assert code_in(text) == code
+
+
+@pytest.mark.parametrize("text", ["", "Sorry, I can't do that.", "# Heading", "```python\n```"])
+def test_what_is_no_code(text):
+    if text.startswith("#"):
+        assert code_in(text) == text, "a comment is Python"
+    else:
+        with pytest.raises(ValueError, match="there is no code block"):
+            code_in(text)
+
+
+@pytest.mark.parametrize("form", ["json", "code", "df"])
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [({"limit_reason": "tokens"}, "a limit ended the run"), ({"finish_reason": "length"}, "the answer is cut off")],
+)
+def test_part_of_an_answer_is_not_taken_for_the_whole(form, facts, says):
+    result = AgentResult("| a |\n|--|\n| 1 |\n\n```python\nx\n```", **facts)
+    with pytest.raises(ExtractionError, match=says) as raised:
+        converted(form, result)
+    assert raised.value.partial is result
+    assert raised.value.answer == result.content
+    assert converted("markdown", result) == converted("text", result) == result.content
+
+
+def test_a_quoted_result_is_the_tools_own():
+    call = {"name": "f", "arguments": {}, "result": '{"Adelie": 3700.7}', "is_error": False}
+    result = AgentResult("`f()` gives **Adelie** 3700.7.", [call], metadata={"quoted": True})
+    assert converted("json", result) == {"Adelie": 3700.7}
+    assert converted("df", result).to_dict("records") == [{"Adelie": 3700.7}]
+    assert converted("text", result) == result.content
+
+
+def test_the_model_is_told_of_each_form_but_markdown():
+    assert [name for name, form in FORMS.items() if not form.asks] == ["markdown"]

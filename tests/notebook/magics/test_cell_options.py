@@ -1,0 +1,289 @@
+"""The options of `%%agent` in a real kernel: typed cells, cells that nobody watches, and cells under other magics."""
+
+import pytest
+from support.kernels import TIMEOUT, Kernel
+
+pytestmark = pytest.mark.kernel
+
+ECHO = """
+nbagent.register_provider('echo', lambda **options: ScriptedProvider(lambda m, f: m[0].text, model='echo-1'))
+"""
+TOOLS = """
+@tool
+def size(n: int) -> int:
+    '''Size of n.'''
+    return n * 10
+@tool
+def name(n: int) -> str:
+    '''Name of n.'''
+    return str(n)
+"""
+#: Answers in each form, and what `-o` gets.
+ANSWERS = {
+    "markdown": ("**two** cities", "**two** cities"),
+    "text": ("**two** <b>cities</b>\n  x", "**two** <b>cities</b>\n  x"),
+    "json": ('```json\n{"n": [1, 2]}\n```', {"n": [1, 2]}),
+    "code": ("```python\nx = 1\n```", "x = 1"),
+    "df": ("| city | people |\n|--|--|\n| Bonn | 331,885 |", {"city": ["Bonn"], "people": [331885]}),
+}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    with Kernel(tmp_path_factory.mktemp("kernel"), env={"ANTHROPIC_API_KEY": "sk-never-sent"}) as kernel:
+        kernel.ok(ECHO + TOOLS + "from nbagent.notebook.display import approval\napproval.SHOWN_WITHIN_S = 0.05")
+        yield kernel
+
+
+@pytest.fixture
+def kernel(shared):
+    shared.ok("agent = Agent(tools=nbagent.live)\n_agent = kept = None")
+    return shared
+
+
+def script(kernel, *turns):
+    kernel.ok(f"agent.provider = ScriptedProvider([{', '.join(turns)}])")
+
+
+def answered(kernel, way, line, turn):
+    """Run a cell in one of the ways; what it displayed, and the text of what it returned."""
+    script(kernel, turn)
+    if way == "capture":
+        kernel.ok(f"%%capture captured\n%%agent {line}\nx")
+        shown = kernel.ok("captured.show()").displays
+        *_, last = (bundle for bundle in shown if '<div class="nbagent' in bundle.get("text/html", ""))
+        return last, "" if shown[-1] is last else shown[-1]["text/plain"]
+    cell = kernel.ok(f"%%agent {line}\nx", allow_stdin=way == "typed")
+    return cell.displays[-1], cell.result
+
+
+# -- the form of the answer -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["typed", "headless", "capture"])
+@pytest.mark.parametrize("form", ANSWERS)
+def test_each_form_is_kept_returned_and_shown(kernel, form, way):
+    answer, value = ANSWERS[form]
+    bundle, returned = answered(kernel, way, f"--as {form} -o kept", repr(answer))
+    assert answer.splitlines()[0] in bundle["text/plain"]
+    kept = "kept.to_dict('list')" if form == "df" else "kept"
+    assert kernel.value(f"{kept}, _agent.content") == (value, answer)
+    assert bool(returned) == (form in ("json", "df"))
+    assert ("<summary>" in bundle["text/html"]) == (form in ("json", "df")), "the text of data is folded away"
+    if form == "df":
+        assert "331885" in returned
+
+
+def test_markdown_is_the_default_and_text_is_not_rendered(kernel):
+    answer = repr(ANSWERS["text"][0])
+    assert "<strong>two</strong>" in answered(kernel, "typed", "", answer)[0]["text/html"]
+    plain = answered(kernel, "typed", "--as text", answer)[0]["text/html"]
+    assert "**two** &lt;b&gt;cities&lt;/b&gt;\n  x" in plain
+
+
+def test_code_is_put_into_a_cell_below_and_shown_in_colours(kernel):
+    script(kernel, repr(ANSWERS["code"][0]))
+    cell = kernel.ok("%%agent --as code\nx")
+    assert cell.reply["content"]["payload"] == [{"source": "set_next_input", "text": "x = 1", "replace": False}]
+    assert '<span class="nbagent-number">1</span>' in cell.html
+
+
+def test_the_form_is_asked_for_in_the_request_and_not_kept_in_the_conversation(kernel):
+    script(kernel, "'[1]'", "'fine'")
+    kernel.ok("%%agent --as json -s 'Be brief.'\nx")
+    kernel.ok("%%agent\ny")
+    first, second = kernel.value("[messages[0].text for messages, _ in agent.provider.requests]")
+    assert first.startswith("Be brief.\n\nYour final answer is one JSON value")
+    assert second == "Be brief."
+    texts = kernel.value("[message.text for message in agent.conversation_history]")
+    assert texts == ["Be brief.", "x", "[1]", "y", "fine"]
+
+
+@pytest.mark.parametrize(
+    "code", ["%%agent --as df -o kept\nx", "get_ipython().run_cell_magic('agent', '--as df -o kept', 'x')"]
+)
+def test_an_answer_of_another_form_fails_the_cell_and_is_not_lost(kernel, code):
+    script(kernel, "'There are **none**.'")
+    cell = kernel.run(code)
+    assert (cell.status, cell.error) == ("error", "ExtractionError")
+    assert "--as df: there is no table in the answer. The answer is in _agent.content" in cell.traceback
+    assert "File " not in cell.traceback
+    assert "<strong>none</strong>" in cell.html
+    assert kernel.value("_agent.content, kept, agent.conversation_history[-1].text") == (
+        "There are **none**.", None, "There are **none**.",
+    )  # fmt: skip
+
+
+@pytest.mark.local_model
+def test_data_from_the_embedded_model_is_what_the_tool_returned(kernel):
+    kernel.ok("""
+def mean_mass(group: str) -> dict:
+    '''Mean mass by group'''
+    return {"Adelie": 3700.7, "Gentoo": 5076.0}
+agent = Agent('local', tools=[mean_mass])
+""")
+    cell = kernel.ok("%%agent --as df -o kept\nmean mass by group species")
+    assert kernel.value("kept.to_dict('records')") == [{"Adelie": 3700.7, "Gentoo": 5076.0}]
+    assert "3700.7" in cell.result
+    assert "gives **Adelie** 3700.7" in cell.text
+
+
+# -- what would be sent -----------------------------------------------------------------------------------------------
+
+
+def state(kernel):
+    return kernel.value(
+        "[m.text for m in agent.conversation_history], agent.system_prompt, agent.provider.vendor, "
+        "agent.trace.runs.shape, len(agent.trace.calls), kept, 'nobody' in globals(), _agent and _agent.content"
+    )
+
+
+@pytest.mark.parametrize("prefix", ["", "%%time\n"])
+def test_a_dry_run_shows_the_request_and_changes_nothing(kernel, prefix):
+    script(kernel, "FunctionCall('size', {'n': 2}, 'c')", "'20 it is'", "'after'")
+    kernel.ok("%%agent\nfirst {{question}}", cell_id="a")
+    before = state(kernel)
+    line = "-m claude:claude-sonnet-5 --thinking low -t size -s 'Be brief.' --as df -o kept --dry-run"
+    cell = kernel.ok(f"{prefix}%%agent {line}\nand {{1 + 1}}?", cell_id="b")
+    assert len(cell.displays) == 1
+    text = cell.text
+    for part in (
+        "nothing was sent", "system: Be brief.\n\nYour final answer is one Markdown table", "user: first {question}",
+        "assistant: ▸ size(n=2)", "result of size: 20", "assistant: 20 it is", "user: and 2?", "tool: size(n)",
+        "claude-sonnet-5", "thinking level low", "6 messages", "1 tool", "tokens",
+    ):  # fmt: skip
+        assert part in text
+    assert "tool: name" not in text
+    assert cell.result == ""
+    assert state(kernel) == before
+    kernel.ok("%%agent nobody --dry-run\nx")
+    kernel.ok("%%agent --new --dry-run\nx", cell_id="a")
+    assert state(kernel) == before
+    assert "after" in kernel.ok("%%agent\nthen").text
+
+
+def test_a_dry_run_is_what_is_sent_then(kernel):
+    script(kernel, "FunctionCall('size', {'n': 2}, 'c')", "'20'", "'b'", "'c'")
+    kernel.ok("agent.context.max_messages = 5")
+    kernel.ok("%%agent -s 'Be brief.'\nfirst")
+    kernel.ok("%%agent\nsecond")
+    kernel.ok("foreseen = agent.chat_stream('third', tools=['size'], instructions='In French.').preview()")
+    kernel.ok("result = await agent.chat('third', tools=['size'], instructions='In French.')")
+    assert kernel.ok("(foreseen.messages, foreseen.functions) == agent.provider.requests[-1]").result == "True"
+    assert kernel.value("foreseen.notes") == ["trimmed 4 old messages"]
+    kernel.ok("agent.conversation_history.append(nbagent.LLMMessage('tool', 'orphan', tool_call_id='none'))")
+    assert "Before it is sent: repaired the history" in kernel.ok("%%agent --dry-run\nx").text
+
+
+def test_a_cell_run_again_is_shown_without_its_own_turn(kernel):
+    script(kernel, "'a'", "'b'")
+    kernel.ok("%%agent\nold words", cell_id="cell")
+    assert "old words" not in kernel.ok("%%agent --dry-run\nnew words", cell_id="cell").text
+    assert "old words" in kernel.ok("%%agent --dry-run --keep\nnew words", cell_id="cell").text
+    kernel.ok("%%agent\nnew words", cell_id="cell")
+    assert kernel.value("[m.text for m in agent.conversation_history]") == ["new words", "b"]
+
+
+# -- every other option -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", ["", "%%time\n"])
+def test_approve_asks_before_each_call_of_this_cell_alone(kernel, prefix):
+    call = "FunctionCall('size', {'n': 2}, 'c')"
+    script(kernel, call, "'yes'", call, "'no'", call, "'free'")
+    for answer in ("y", "n"):
+        cell = kernel.send(f"{prefix}%%agent --approve\nx")
+        assert "size(n=2)" in kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
+        kernel.client.input(answer)
+        kernel.wait(cell)
+    kernel.ok("%%agent\nx", allow_stdin=False)
+    assert kernel.value("agent.trace.tool_calls['approval'].tolist()") == ["approved", "denied", "auto"]
+
+
+def test_approve_is_no_where_nobody_can_answer(kernel):
+    script(kernel, "FunctionCall('size', {'n': 2}, 'c')", "'no'")
+    assert "denied" in kernel.ok("%%agent --approve\nx", allow_stdin=False).html
+    assert kernel.value("agent.trace.tool_calls['approval'].tolist(), _agent.status") == (["denied"], "denied")
+
+
+def test_the_model_is_switched_for_good_and_the_conversation_stays(kernel):
+    script(kernel, "'one'")
+    kernel.ok("%%agent\nfirst")
+    assert "echo-1" in kernel.ok("%%agent -m echo\nsecond").text
+    assert "first" in kernel.ok("%%agent\nthird").text
+    assert kernel.value("agent.trace.calls['model'].tolist()") == ["scripted", "echo-1", "echo-1"]
+
+
+def test_tools_are_chosen_for_a_cell(kernel):
+    script(kernel, *(["'ok'"] * 4))
+    for line in ("", "-t size", "-t 'name, size'", "--no-tools"):
+        kernel.ok(f"%%agent {line}\nx")
+    offered = kernel.value("[[each['name'] for each in tools] for _, tools in agent.provider.requests]")
+    assert offered == [["size", "name"], ["size"], ["name", "size"], []]
+
+
+def test_the_system_prompt_is_set_and_taken_away(kernel):
+    script(kernel, "'a'", "'b'", "'c'")
+    kernel.ok("""%%agent -s "Say 'yes'"\nx""")
+    assert kernel.value("agent.system_prompt") == "Say 'yes'"
+    kernel.ok("%%agent\nx")
+    assert kernel.value("agent.system_prompt") == "Say 'yes'"
+    kernel.ok("%%agent -s ''\nx")
+    assert kernel.ok("agent.system_prompt is None").result == "True"
+
+
+def test_iterations_and_temperature_are_those_of_the_cell(kernel):
+    script(kernel, *(["FunctionCall('size', {'n': 2}, 'c')"] * 3), "'over'")
+    kernel.ok("%%agent --max-iterations 2 --temperature 0.25 --thinking high\nx")
+    assert kernel.value("_agent.iterations, _agent.limit_reason") == (2, "iterations")
+    kernel.ok("%%agent --temp 0\nx")
+    first, second, third, _ = kernel.value("agent.trace.calls['params'].tolist()")
+    assert first == second
+    assert "0.25" in str(first)
+    assert "high" in str(first)
+    assert "0.25" not in str(third)
+    assert "high" not in str(third)
+
+
+def test_values_are_formatted_as_in_an_f_string(kernel):
+    script(kernel, "'a'")
+    kernel.ok("%%agent --new\n{2 / 3:.2f} of {'it'.upper()!r} {missing:1}")
+    assert kernel.value("agent.conversation_history[0].text") == "0.67 of 'IT' {missing:1}"
+    failed = kernel.run("%%agent\n{agent:.2f}?")
+    assert (failed.status, failed.error) == ("error", "UsageError")
+    assert "{agent:.2f}: TypeError: unsupported format string" in failed.stderr + failed.traceback
+    assert kernel.value("len(agent.conversation_history)") == 2
+
+
+def test_new_forgets_and_raw_leaves_braces(kernel):
+    script(kernel, "'a'", "'b'")
+    kernel.ok("%%agent\nx")
+    kernel.ok("%%agent --new --raw\n{1 + 1} {{x}} {missing}")
+    assert kernel.value("[m.text for m in agent.conversation_history]") == ["{1 + 1} {{x}} {missing}", "b"]
+
+
+def test_an_agent_of_another_name(kernel):
+    kernel.ok("analyst = Agent(ScriptedProvider(['mine']))")
+    kernel.ok("%%agent analyst\nx")
+    assert kernel.value("len(analyst.conversation_history), len(agent.conversation_history)") == (2, 0)
+    assert kernel.run("%%agent newcomer -t missing\nx").error == "ConfigurationError"
+    assert kernel.value("'newcomer' in globals()") is False
+    kernel.ok("%%agent newcomer -m echo\nx")
+    assert kernel.value("newcomer.provider.model_name, len(newcomer.conversation_history)") == ("echo-1", 2)
+
+
+@pytest.mark.parametrize("prefix", ["", "%%time\n"])
+def test_a_wrong_line_is_answered_with_what_was_meant(kernel, prefix):
+    script(kernel, "'x'")
+    cell = kernel.run(f"{prefix}%%agent --as jsn\nx")
+    assert "'jsn' is none of markdown, text, json, code, df, did you mean json?" in cell.stderr + cell.traceback
+    assert kernel.value("agent.conversation_history, len(agent.provider.requests)") == ([], 0)
+
+
+def test_what_the_model_can_not_do_is_said_before_anything_changes(kernel):
+    script(kernel, "'x'")
+    cell = kernel.run("%%agent -m claude:claude-3-haiku -s 'New.' --thinking high\nx")
+    assert "does not think" in cell.traceback
+    assert kernel.value("agent.provider.vendor, agent.system_prompt, agent.conversation_history") == (
+        "scripted", None, [],
+    )  # fmt: skip

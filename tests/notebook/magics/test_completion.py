@@ -1,0 +1,173 @@
+"""Tab completion in a real kernel: what a front end asks for, and what it gets."""
+
+import argparse
+from types import SimpleNamespace
+
+import pytest
+from support.kernels import TIMEOUT, Kernel
+
+from nbagent.notebook.magics.completion import matcher, models
+from nbagent.providers.vendors.catalog import CATALOG
+
+pytestmark = pytest.mark.kernel
+
+SETUP = """
+os.chdir({folder!r})
+os.mkdir('data')
+for name in ('talk.json', 'notes.txt', 'with space.json'): open(name, 'w').close()
+import types
+cities = types.SimpleNamespace(people=1)
+cities_count = 1
+@tool
+def mean_by(): ...
+@tool
+def median_by(): ...
+def helper(): ...
+class Shop:
+    def price(self): ...
+    @property
+    def broken(self): raise RuntimeError('a property was evaluated')
+    def _hidden(self): ...
+shop = Shop()
+agent = Agent(ScriptedProvider([]), tools=nbagent.live)
+analyst = Agent(ScriptedProvider([]), tools=[mean_by])
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("folder")
+    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        cell = kernel.run(SETUP.format(folder=str(folder)))
+        assert cell.status == "ok", cell.traceback
+        yield kernel
+
+
+@pytest.fixture(scope="module", params=["jedi", "no jedi"])
+def kernel(request, shared):
+    shared.run(f"get_ipython().Completer.use_jedi = {request.param == 'jedi'}")
+    return shared
+
+
+def complete(kernel, code):
+    """The matches at the `|`, and the text that they stand in place of."""
+    before, _, after = code.partition("|")
+    request = kernel.client.complete(before + after, len(before))
+    while (reply := kernel.client.get_shell_msg(timeout=TIMEOUT))["parent_header"]["msg_id"] != request:
+        pass
+    content = reply["content"]
+    return content["matches"], (before + after)[content["cursor_start"] : content["cursor_end"]]
+
+
+@pytest.mark.parametrize(
+    ("code", "matches", "replaced"),
+    [
+        ("%%agent --m|", ["--model", "--max-iterations"], "--m"),
+        ("%%agent --model local --m|\nhello", ["--max-iterations"], "--m"),
+        ("%%agent an|", ["analyst"], "an"),
+        ("%%time\n%%agent an|", ["analyst"], "an"),
+        ("%%agent -m o|", ["openai", "openrouter", "ollama", "open_source"], "o"),
+        ("%%agent -m claude:claude-sonnet-5-|", ["claude:claude-sonnet-5-5"], "claude:claude-sonnet-5-"),
+        ("%%agent --model=deepseek:deepseek-c|", ["deepseek:deepseek-chat"], "deepseek:deepseek-c"),
+        ("%%agent -t me|", ["mean_by", "median_by"], "me"),
+        ("%%agent -t mean_by,me|", ["median_by"], "me"),
+        ("%%agent analyst -t |", ["mean_by"], ""),
+        ("%%agent -m nobody:knows|", ["nobody:knows"], "nobody:knows"),
+        ("%%agent\nHow many cit|", ["cit"], "cit"),
+        ("%%agent\nHow many {cities_|", ["cities_count"], "cities_"),
+        ("%%agent\nHow many {cities_count} and cit|", ["cit"], "cit"),
+        ("%agent t|", ["tools", "trace"], "t"),
+        ("x = 1\n  y = %agent too|", ["tools"], "too"),
+        ("%agent tools |", ["add", "drop"], ""),
+        ("%agent tools add h|", ["helper"], "h"),
+        ("%agent tools add sh|", ["shop."], "sh"),
+        ("%agent tools add helper shop.|", ["shop.price"], "shop."),
+        ("%agent tools add run|", ["run_code"], "run"),
+        ("%agent tools add me|", ["me"], "me"),
+        ("%agent tools drop me|", ["mean_by", "median_by"], "me"),
+        ("%agent model dee|", ["deepseek", "deepseek:deepseek-v4-flash"], "dee"),
+        ("%agent model deepseek:|", None, "deepseek:"),
+        ("%agent key qw|", ["qwen"], "qw"),
+        ("%agent save t|", ["talk.json"], "t"),
+        ("%agent load |", ["data/", "talk.json"], ""),
+        ("%agent nest |", ["on", "off"], ""),
+        ("%agent stop ana|", ["analyst"], "ana"),
+        ("%agent stop analyst |", ["agent"], ""),
+    ],
+)
+def test_what_is_offered(kernel, code, matches, replaced):
+    found, typed = complete(kernel, code)
+    if matches is None:  # its default, then its other models
+        assert found[0] == "deepseek:deepseek-v4-flash"
+        assert "deepseek:deepseek-v3.2" in found
+    else:
+        assert found == matches
+    assert typed == replaced
+
+
+def test_all_options_and_agents_are_offered_and_nothing_else(kernel):
+    found, _ = complete(kernel, "%%agent |")
+    assert found[:2] == ["agent", "analyst"]
+    assert {"-m", "--model", "-t", "--no-tools", "--raw"} <= set(found)
+    assert all(option.startswith("-") for option in found[2:])
+    assert not any(option in complete(kernel, "%%agent analyst --raw |")[0] for option in ("analyst", "--raw"))
+
+
+def test_the_words_that_an_option_takes():
+    parser = argparse.ArgumentParser(add_help=False)
+
+    def level(text): ...
+
+    level.words = ("low", "high")
+    parser.add_argument("--as", choices=["text", "json"])
+    parser.add_argument("--thinking", type=level)
+    match = matcher(SimpleNamespace(user_ns={}), parser)
+    for line, expected in {
+        "%%agent --as ": ["text", "json"],
+        "%%agent --as=j": ["json"],
+        "%%agent --thinking h": ["high"],
+        "%%agent --as json --": ["--thinking"],
+        "%%agentless --as ": [],
+    }.items():
+        found = match(SimpleNamespace(full_text=line, cursor_line=0, cursor_position=len(line)))
+        assert [completion.text for completion in found["completions"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("vendor", "newer", "older"),
+    [
+        ("claude", "claude-sonnet-5-5", "claude-opus-4-8"),
+        ("claude", "claude-3-haiku", "claude-2"),
+        ("openai", "gpt-4.1", "gpt-4o-2024-05-13"),  # a date is no version
+        ("openai", "gpt-3.5-turbo", "o3"),  # nor is another family older, it stands behind
+        ("gemini", "gemini-2.5-flash", "claude-opus-5-5"),
+        ("openrouter", "anthropic/claude-opus-4.8", "anthropic/claude-3-haiku"),
+    ],
+)
+def test_the_default_comes_first_and_newer_models_before_older_ones(vendor, newer, older):
+    found = models(f"{vendor}:{newer[0]}")
+    assert found[:2] == [vendor, f"{vendor}:{CATALOG[vendor].model}"]
+    assert found.index(f"{vendor}:{newer}") < found.index(f"{vendor}:{older}")
+
+
+def test_old_models_are_offered_when_their_name_has_begun():
+    assert models("cla") == ["claude", "claude:claude-sonnet-5"]
+    assert "claude:claude-2" not in models("claude:")
+    assert "claude:claude-opus-5-5" in models("claude:")
+    assert "claude:claude-2" in models("claude:claude-")
+    assert len(models("openrouter:")) > 100  # many makers, none of them the vendor
+
+
+def test_python_is_completed_as_before(kernel):
+    for code in ("cities_|", "%%agent\nOf {cities.peop|"):
+        found, _ = complete(kernel, code)
+        assert any(match.endswith(("cities_count", "people")) for match in found)
+    assert "%agent" in complete(kernel, "%age|")[0]
+
+
+def test_after_unloading_nothing_of_ours_is_left(kernel):
+    kernel.run("%reload_ext nbagent")
+    kernel.run("%unload_ext nbagent")
+    assert complete(kernel, "%agent nest |")[0] != ["on", "off"]
+    kernel.run("%load_ext nbagent")
+    assert complete(kernel, "%agent nest |")[0] == ["on", "off"]

@@ -1,0 +1,66 @@
+"""The line of a `%%agent` cell: what its options become, and what is said of those that are wrong."""
+
+import pytest
+from IPython.core.error import UsageError
+
+from nbagent.notebook.magics.agent_magic import AgentMagics
+from nbagent.notebook.magics.options import parse
+
+
+def parsed(line):
+    return parse(AgentMagics.agent, line)
+
+
+def test_each_option_has_its_type():
+    line = (
+        "analyst -m a:b -t f,g -s 'Say \"yes\"' -o var --as df --thinking low --max-iterations 3 --temperature 0.5 "
+        "--new --keep --raw --approve --dry-run"
+    )
+    assert vars(parsed(line)) == {
+        "name": "analyst", "model": "a:b", "tools": ["f", "g"], "no_tools": False, "system": 'Say "yes"',
+        "output": "var", "form": "df", "thinking": "low", "max_iterations": 3, "temperature": 0.5, "new": True,
+        "keep": True, "raw": True, "approve": True, "dry_run": True,
+    }  # fmt: skip
+
+
+def test_what_is_not_given_is_left_to_the_agent():
+    given = {name: value for name, value in vars(parsed("")).items() if value}
+    assert given == {"name": "agent", "form": "markdown"}
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [("--temp 0", "temperature", 0.0), ("-t 'f, g'", "tools", ["f", "g"]), ("-s ''", "system", ""),
+     ("--system=brief", "system", "brief"), ("-s \"don't\"", "system", "don't"), ("--no-tools", "no_tools", True)],
+)  # fmt: skip
+def test_other_spellings(line, name, value):
+    assert getattr(parsed(line), name) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("--thinkin low --what", "there is no option --what"),
+        ("--dryrun", "there is no option --dryrun, did you mean --dry-run?"),
+        ("--aproove=1", "there is no option --aproove, did you mean --approve?"),
+        ("--as dataframe", "--as: 'dataframe' is none of markdown, text, json, code, df"),
+        ("--as jsn", "'jsn' is none of markdown, text, json, code, df, did you mean json?"),
+        ("--thinking hihg", "is none of off, on, minimal, low, medium, high, xhigh, max, did you mean high?"),
+        ("--max-iterations many", "--max-iterations: 'many' is no whole number"),
+        ("--temperature hot", "--temperature: 'hot' is no temperature: give a number from 0 up"),
+        ("--temperature -1", "'-1' is no temperature"),
+        ("-t size, name", "write the names without spaces"),
+        ("-t size --no-tools", "give -t or --no-tools, not both"),
+        ("-o class", "-o/--output: 'class' is not a variable name"),
+        ("-o agent", "-o agent would put the answer in the place of the agent"),
+        ("my-agent", "NAME: 'my-agent' is not a variable name"),
+        ("agent and more", "'and' is one word too many"),
+        ("-s 'open", "a quotation mark is not closed"),
+        ("-o", "-o/--output: expected one argument"),
+        ("--n", "ambiguous option: --n could match --no-tools, --new"),
+    ],
+)
+def test_a_wrong_line_is_answered_with_what_was_meant(line, says):
+    with pytest.raises(UsageError) as raised:
+        parsed(line)
+    assert says in str(raised.value)

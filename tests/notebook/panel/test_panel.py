@@ -1,0 +1,316 @@
+"""The chat panel in a real kernel, driven by the messages that a front end sends."""
+
+import json
+import re
+
+import pytest
+from support.kernels import WIPE, Kernel
+from support.panels import Panel, history, result, script
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(scope="module")
+def one_kernel(tmp_path_factory):
+    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def kernel(one_kernel):
+    """The same kernel for all; no tools, no messages of the test before."""
+    one_kernel._cells.clear()
+    one_kernel.elsewhere.clear()
+    assert one_kernel.run("for name in nbagent.live.names(): nbagent.live.unregister(name)").status == "ok"
+    return one_kernel
+
+
+@pytest.fixture
+def clicking(kernel):
+    """A kernel that takes clicks while a cell runs."""
+    if kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result != "True":
+        pytest.skip("kernels before ipykernel 7 take clicks between cells only")
+
+
+def test_cells_and_panels_are_one_conversation(kernel):
+    script(kernel, "'from a cell'", "'from the panel'", "'again a cell'")
+    assert kernel.run("%%agent\nfirst").status == "ok"
+    panel = Panel(kernel)
+    other = Panel(kernel, "%agent panel")
+    panel.until_text("first", "from a cell")
+    panel.ask("second")
+    panel.until_text("second", "from the panel")
+    assert kernel.run("%%agent\nthird").status == "ok"
+    for each in (panel, other):
+        each.until_text("first", "from a cell", "second", "from the panel", "third", "again a cell")
+        assert re.search(r"cell \[\d+\]third", each.text)
+    assert history(kernel).count("'user'") == 3
+    kernel.run("agent.undo()")
+    panel.until(lambda: "third" not in panel.text and "second" in panel.text)
+    kernel.run("agent.clear_history()")
+    other.until(lambda: "second" not in other.text)
+
+
+def test_enter_sends_and_a_backslash_breaks_the_line(kernel):
+    script(kernel)
+    kernel.run("agent.provider = ScriptedProvider(lambda m, f: repr(m[-1].text.upper()))")
+    panel = Panel(kernel)
+    panel.type("one")
+    panel.type("one\\\n")
+    panel.until(lambda: panel.find(value="one\n"))
+    panel.type("one\ntwo\n")
+    panel.until_text("'ONE\\nTWO'")
+    assert panel.find(description="Your question", value="")
+    panel.type("a pasted text that is longer than what one types\n")  # waits for a person
+    panel.type("")
+    panel.ask("three")
+    panel.until_text("'THREE'")
+    assert history(kernel).count("'user'") == 2
+
+
+def test_the_script_in_the_page_tells_what_to_send(kernel):
+    script(kernel, "'a'", "'b'")
+    panel = Panel(kernel)
+    page = panel.find(_model_name="AnyModel")
+    kernel.tell(page, method="custom", content={"ready": True})
+    panel.until(lambda: panel.find(placeholder="Ask, or Shift-Enter for a new line"))
+    panel.type("one")
+    panel.type("one\n")  # by Shift-Enter: nothing is sent
+    panel.type("one\ntwo")
+    kernel.tell(page, method="custom", content={"ask": "one\ntwo"})
+    panel.type("")
+    panel.until(lambda: panel.states()[page]["said"] == "a")
+    assert history(kernel) == "[('user', 'one\\ntwo'), ('assistant', 'a')]"
+
+
+def test_stop_keeps_the_text_so_far(kernel, tmp_path):
+    kernel.run("agent = Agent(Gated('begun ', 'ended'))")
+    panel = Panel(kernel)
+    assert panel.states()[panel.find(description="Stop")]["disabled"]
+    panel.ask("go")
+    panel.until_text("begun")
+    panel.click("Stop")
+    panel.until_text("Interrupted.")
+    assert history(kernel) == "[('user', 'go'), ('assistant', 'begun ')]"
+    kernel.run("agent.provider = ScriptedProvider(['fine'])")
+    panel.ask("next")
+    panel.until_text("fine")
+    assert result(kernel, "agent.trace.runs['status'].tolist()") == "['interrupted', 'ok']"
+
+
+def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
+    panel = Panel(kernel)
+    cell = kernel.send("%%agent\nfrom the cell")
+    panel.until_text("begun", "A cell is asking")
+    panel.ask("from the panel")
+    panel.until_text("Waits for the run that goes on in a cell.", "1 more after it")
+    gate.touch()
+    kernel.wait(cell)
+    panel.until(lambda: panel.text.count("begun ended") == 2)
+    assert "Waits" not in panel.text
+    sources = "agent.trace.runs[['source', 'status']].values.tolist()"
+    assert result(kernel, sources) == "[['magic', 'ok'], ['panel', 'ok']]"
+
+
+def test_a_cell_that_blocks_the_kernel_is_explained(kernel, tmp_path):
+    script(kernel, "'a'")
+    panel = Panel(kernel)
+    gate = tmp_path / "gate"
+    cell = kernel.send(f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)")
+    panel.until_text("The kernel is busy with a cell")
+    gate.touch()
+    kernel.wait(cell)
+    panel.until(lambda: "busy" not in panel.text)
+    cell = kernel.send("await asyncio.sleep(2.5)")
+    kernel.wait(cell)
+    kernel.run("1")
+    told = [
+        m["content"]["data"].get("state", {}).get("value", "") for m in cell.messages if m["msg_type"] == "comm_msg"
+    ]
+    assert not any("busy" in str(value) for value in told)
+
+
+def test_errors_are_shown_and_retried(kernel):
+    script(kernel, "RuntimeError('it <b>broke</b>')", "'works'")
+    panel = Panel(kernel)
+    panel.ask("try")
+    panel.until_text("RuntimeErrorit <b>broke</b>")
+    panel.click("Retry")
+    panel.until_text("works")
+    assert "broke" not in panel.text
+    assert history(kernel) == "[('user', 'try'), ('assistant', 'works')]"
+    assert not [m for m in kernel.elsewhere if m["msg_type"] in ("stream", "error")]
+
+
+def test_a_wrong_tool_choice_fails_before_any_run_and_can_be_retried(kernel):
+    script(kernel, "'works'")
+    kernel.run("class Broken(ScriptedProvider):\n  def supports_function_calling(self): raise ValueError('not ready')")
+    kernel.run("agent.provider = Broken([])")
+    panel = Panel(kernel)
+    panel.ask("try")
+    panel.until_text("ValueErrornot ready")
+    kernel.run("agent.provider = ScriptedProvider(['works'])")
+    panel.click("Retry")
+    panel.until_text("works")
+    assert "not ready" not in panel.text
+    assert panel.text.count("try") == 1
+
+
+def test_the_last_question_can_be_edited(kernel):
+    script(kernel, "'a'", "'b'", "'c'")
+    panel = Panel(kernel)
+    for question in ("one", "two"):
+        panel.ask(question)
+        panel.until(lambda: panel.find(description="Edit"))
+    panel.until_text("two", "b")
+    panel.click("Edit")
+    panel.until(lambda: panel.find(description="Your question", value="two"))
+    panel.until_text("to be asked anew")
+    panel.ask("three")
+    panel.until_text("three", "c")
+    expected = "[('user', 'one'), ('assistant', 'a'), ('user', 'three'), ('assistant', 'c')]"
+    assert history(kernel) == expected
+
+
+@pytest.mark.parametrize(
+    ("button", "wiped", "approval"),
+    [
+        ("Approve", "[('cities', 3)]", "approved"),
+        ("Deny", "[]", "denied"),
+        ("Edit", "[('rivers', 1)]", "edited"),
+        ("Stop", "[]", "interrupted"),
+    ],
+)
+def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
+    kernel.run(WIPE)
+    script(kernel, "call", "'done'")
+    panel = Panel(kernel)
+    panel.ask("wipe it")
+    panel.until_text("wipe asks to run", 'table = "cities"', "waiting for you…")
+    assert "running…" not in panel.text
+    panel.click(button)
+    if button == "Edit":
+        panel.until(lambda: panel.find(description="Arguments, as JSON"))
+        panel.set({"value": json.dumps({"table": "rivers", "rows": 1})}, description="Arguments, as JSON")
+        panel.click("Approve")
+    panel.until_text("Interrupted." if button == "Stop" else "done")
+    assert "asks to run" not in panel.text
+    assert "waiting for you" not in panel.text
+    assert result(kernel, "wiped") == wiped
+    column = "error_type" if button == "Stop" else "approval"
+    assert result(kernel, f"agent.trace.tool_calls[{column!r}].tolist()") == f"[{approval!r}]"
+
+
+def test_model_tools_and_prompt(kernel):
+    kernel.run(WIPE)
+    kernel.run("provider = ScriptedProvider(lambda m, f: str((m[0].text, [t['name'] for t in f or []])))")
+    kernel.run("@tool\ndef add(a: int) -> int:\n    'Add.'\n    return a")
+    script(kernel, "'x'")
+    kernel.run("agent.provider = provider")
+    panel = Panel(kernel)
+    panel.tab("Setup")
+    panel.set({"value": False}, description="wipe")
+    panel.set({"value": "Be brief."}, description="System prompt")
+    panel.tab("Chat")
+    panel.ask("who")
+    panel.until_text("('Be brief.', ['add'])")
+    panel.tab("Setup")
+    panel.set({"value": "nobody:knows"}, placeholder="vendor:model")
+    panel.until_text("nobody:knows: Unknown provider 'nobody'")
+    assert kernel.run("agent.provider is provider").result == "True"
+    panel.set({"value": "open_source:qwen"}, placeholder="vendor:model")
+    panel.until(lambda: "Unknown provider" not in panel.text)
+    assert kernel.run("agent.provider.model_name").result == "'qwen'"
+    picker = panel.states()[panel.find(_model_name="DropdownModel")]
+    assert picker["_options_labels"][picker["index"]] == "open_source:qwen"
+    panel.set({"index": 0}, _model_name="DropdownModel")
+    panel.until(lambda: kernel.run("agent.provider is provider").result == "True")
+
+
+def test_meter_and_trace(kernel):
+    usage = "LLMResponse('hi', None, 'stop', {'usage': nbagent.Usage(1000, 200)})"
+    script(kernel, usage, "'<b>bold</b>'", options=", limits=nbagent.Limits(max_total_tokens=5000)")
+    panel = Panel(kernel)
+    panel.ask("<i>tell</i>")
+    panel.until_text("1,200 tokens", "1,200 of 5,000")
+    assert 'width:24%"' in panel.html()
+    panel.tab("Trace")
+    panel.until_text("agent.trace.runs", "<i>tell</i>", "Nothing yet.")
+    assert "<i>" not in panel.html()
+    kernel.run("%%agent\nmore")
+    panel.until_text("<b>bold</b>")
+    assert "<b>bold" not in panel.html()
+
+
+def test_the_output_reads_well_without_a_kernel(kernel):
+    kernel.run(WIPE)
+    script(kernel, "FunctionCall('wipe', {}, 'c')", "'**Nothing** <script>alert(1)</script>'", options=", approve=None")
+    kernel.run("%%agent\nWhat is <left>?")
+    bundle = Panel(kernel).bundle
+    assert "> What is <left>?" in bundle["text/plain"]
+    assert "▸ wipe()" in bundle["text/plain"]
+    assert "**Nothing**" in bundle["text/plain"]
+    assert "What is &lt;left&gt;?" in bundle["text/html"]
+    assert "<strong>Nothing</strong>" in bundle["text/html"]
+    assert "<script" not in bundle["text/html"]
+    assert "running…" not in bundle["text/html"]
+    assert "text/markdown" not in bundle
+
+
+def test_what_happened_before_there_was_a_panel_is_shown_as_it_was(kernel):
+    kernel.run("@tool\ndef add(a: int) -> int:\n    'Add.'\n    return a")
+    calls = "[FunctionCall('add', {'a': 'x'}, 'c1'), FunctionCall('add', {'a': 2}, 'c2')]"
+    used = "{'thinking': 'Two of them.', 'usage': nbagent.Usage(1000, 200)}"
+    script(kernel, f"LLMResponse('', {calls}, 'tool_calls', {used})", "'done'")
+    cell = kernel.ok("%%agent\nadd")
+    foot = cell.text.splitlines()[-1]
+    panel = Panel(kernel)
+    panel.until_text("cell [", "Thought", "Two of them.", "arguments invalid, sent back", "done")
+    assert re.search(r"✓ \d+ .s", panel.text)
+    assert "✗ error" not in panel.text
+    assert all(fact in panel.text for fact in foot.strip("[]").split(" · "))
+    assert foot in panel.bundle["text/plain"]
+
+
+def test_a_long_answer_sends_little(kernel):
+    kernel.run("answer = '\\n\\n'.join('word ' * 20 + str(i) for i in range(115))")
+    script(kernel, "answer", options="")
+    kernel.run("agent.provider = ScriptedProvider([answer], delay=0.003)")
+    panel = Panel(kernel)
+    panel.ask("go")
+    panel.until_text(" 114", " s")
+    sent = [m for m in kernel.elsewhere if m["msg_type"].startswith("comm_")]
+    sent += [m for cell in kernel._cells.values() for m in cell.messages if m["msg_type"].startswith("comm_")]
+    assert sum(len(json.dumps(m["content"])) for m in sent) < 400_000
+
+
+def test_a_figure_of_a_tool_is_shown_in_its_place(kernel):
+    pytest.importorskip("matplotlib")
+    kernel.run("import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt")
+    kernel.run("@tool\ndef draw() -> str:\n    'Draw.'\n    plt.plot([1, 2])\n    return 'drawn'")
+    script(kernel, "FunctionCall('draw', {}, 'c')", "'There.'")
+    panel = Panel(kernel)
+    panel.ask("draw")
+    panel.until_text("There.")
+    page = panel.html()
+    assert page.index("draw()") < page.index("data:image/png;base64,") < page.index("There.")
+
+
+def test_a_closed_panel_listens_no_more(kernel):
+    script(kernel, "'a'", "'b'")
+    panel = Panel(kernel, "panel = nbagent.ChatPanel(agent); panel")
+    panel.ask("one")
+    panel.until_text("a")
+    kernel.run("panel.close()")
+    kernel.run("%%agent\ntwo")
+    kernel.ok("while agent.observers: time.sleep(0.01)")
+    again = Panel(kernel)
+    again.until_text("one", "a", "two", "b")
+
+
+def test_a_panel_is_of_an_agent(kernel):
+    cell = kernel.run("nbagent.ChatPanel('openai')")
+    assert cell.error == "ConfigurationError"
+    assert cell.reply["content"]["evalue"] == "ChatPanel takes an Agent, no str: ChatPanel(agent)"

@@ -1,0 +1,42 @@
+"""The timeline of the panel's Trace tab, from the traces of real runs."""
+
+import re
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.notebook.panel.trace_tab import NOTHING, timeline_html
+
+
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+def asked(*turns):
+    agent = Agent(ScriptedProvider([*turns, "done"], model="m"), tools=[add])
+    agent.chat_sync("go", max_iterations=100)
+    return agent.trace
+
+
+def test_no_run_no_timeline():
+    assert timeline_html(Agent(ScriptedProvider([])).trace) == NOTHING
+
+
+def test_a_lane_for_each_step_with_bars_inside_it():
+    page = timeline_html(asked(FunctionCall("add", {"a": 1, "b": 2}, "c")))
+    assert re.findall("<span>(.*?)</span>", page) == ["m", "add()", "m"]
+    bars = [(float(left), float(width)) for left, width in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", page)]
+    assert len(bars) >= 3
+    assert all(0 <= left <= left + width <= 100.02 for left, width in bars)
+    assert re.search('class="nbagent-span-tool" title="tool: [0-9.]+ m?s"', page)
+
+
+def test_many_steps_share_few_lanes():
+    calls = [FunctionCall("add", {"a": number, "b": 1}, f"c{number}") for number in range(30)]
+    assert timeline_html(asked(*calls)).count("<span>") == 2
+
+
+def test_names_are_text():
+    page = timeline_html(asked(FunctionCall("<img src=x>", {}, "c")))
+    assert "&lt;img src=x&gt;()" in page
+    assert "<img" not in page
+    assert "nbagent-span-error" in page

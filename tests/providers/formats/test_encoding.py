@@ -1,0 +1,267 @@
+"""What request bodies look like, and that only new messages are encoded."""
+
+import json
+import re
+
+import pytest
+
+from nbagent.core.messages import FunctionCall, LLMMessage
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.vendors.catalog import CATALOG
+
+PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
+ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+USER = LLMMessage("user", "hi")
+
+
+def chat(vendor="open_source"):
+    return ChatCodec(CATALOG[vendor])
+
+
+def messages(vendor="claude"):
+    return MessagesCodec(CATALOG[vendor])
+
+
+def body(codec, conversation, functions=None, **options):
+    return json.loads(codec.encode_request(conversation, functions, **{"model": "m1", **options}))
+
+
+def assistant(text="", calls=None, extras=None):
+    return LLMMessage("assistant", text, tool_calls=calls, provider_extras=extras)
+
+
+def result(call_id, content, is_error=False):
+    return LLMMessage("tool", content, tool_call_id=call_id, name="add", is_error=is_error)
+
+
+CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
+TURN = [LLMMessage("system", "Be brief."), USER, assistant("", CALLS), result("c1", "2"), result("c2", "no a", True)]
+
+
+def test_chat_conversation():
+    got = body(chat(), TURN, [ADD], temperature=0.5, extra={"max_tokens": 9})
+    call = {"type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}
+    assert got == {
+        "model": "m1",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": 0.5,
+        "max_tokens": 9,
+        "tools": [{"type": "function", "function": ADD}],
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "hi"},
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [
+                    call | {"id": "c1"},
+                    {"id": "c2", "type": "function", "function": {"name": "add", "arguments": "{}"}},
+                ],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": "2"},
+            {"role": "tool", "tool_call_id": "c2", "content": "no a"},
+        ],
+    }
+
+
+def test_messages_conversation():
+    got = body(messages("minimax"), TURN, [ADD], temperature=0.5)
+    mark = {"cache_control": {"type": "ephemeral"}}
+    assert got == {
+        "model": "m1",
+        "stream": True,
+        "max_tokens": 32000,
+        "temperature": 0.5,
+        "system": [{"type": "text", "text": "Be brief."} | mark],
+        "tools": [{"name": "add", "description": "Add.", "input_schema": ADD["parameters"]} | mark],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "hi"} | mark]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},
+                    {"type": "tool_use", "id": "c2", "name": "add", "input": {}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "c1", "content": "2"},
+                    {"type": "tool_result", "tool_use_id": "c2", "content": "no a", "is_error": True} | mark,
+                ],
+            },
+        ],
+    }
+
+
+def test_at_most_four_breakpoints_however_long_the_conversation():
+    codec, conversation = messages(), [LLMMessage("system", "Be brief.")]
+    for n in range(20):
+        conversation += [LLMMessage("user", f"question {n}"), assistant(f"answer {n}")]
+        raw = codec.encode_request(conversation, [ADD], model="m1")
+        assert raw.count(b"cache_control") == min(n, 1) + 3
+        assert b"cache_control" not in b"".join(codec.encode_message(message) for message in conversation)
+
+
+def test_messages_alternate_and_results_come_first():
+    conversation = [
+        USER,
+        LLMMessage("user", "still me"),
+        assistant("", CALLS[:1]),
+        LLMMessage("user", "and?"),
+        result("c1", "2"),
+    ]
+    got = body(messages(), conversation)["messages"]
+    assert [message["role"] for message in got] == ["user", "assistant", "user"]
+    assert [block["type"] for block in got[0]["content"]] == ["text", "text"]
+    assert [block["type"] for block in got[2]["content"]] == ["tool_result", "text"]
+
+
+def test_messages_leave_out_empty_texts():
+    got = body(messages(), [USER, assistant(""), LLMMessage("user", [{"type": "text", "text": " "}, PNG])])["messages"]
+    assert [message["role"] for message in got] == ["user"]
+    assert [block["type"] for block in got[0]["content"]] == ["text", "image"]
+
+
+def test_images():
+    conversation = [LLMMessage("user", [{"type": "text", "text": "see"}, PNG])]
+    assert body(chat(), conversation)["messages"][0]["content"] == [
+        {"type": "text", "text": "see"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aWNvbg=="}},
+    ]
+    block = body(messages(), conversation)["messages"][0]["content"][1]
+    assert block["source"] == {"type": "base64", "media_type": "image/png", "data": "aWNvbg=="}
+
+
+def test_images_of_tool_results_follow_the_run_of_results():
+    shown = [{"type": "text", "text": "a plot"}, PNG]
+    conversation = [USER, assistant("", CALLS), result("c1", shown), result("c2", "2"), assistant("Nice."), USER]
+    got = body(chat(), conversation)["messages"]
+    assert [message["role"] for message in got] == ["user", "assistant", "tool", "tool", "user", "assistant", "user"]
+    assert "a plot" in got[2]["content"]
+    assert got[4]["content"][1]["type"] == "image_url"
+    native = body(messages(), conversation)["messages"][2]["content"][0]["content"]
+    assert [part["type"] for part in native] == ["text", "image"]
+
+
+BLOCKS = [
+    {"type": "thinking", "thinking": "", "signature": "c2ln"},
+    {"type": "redacted_thinking", "data": "b3BhcXVl"},
+    {"type": "text", "text": "Ja – 東京"},
+    {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}, "caller": {"type": "direct"}},
+]
+
+
+def test_blocks_go_back_to_their_vendor_as_they_came():
+    message = assistant("Ja – 東京", CALLS[:1], {"vendor": "claude", "blocks": BLOCKS})
+    assert body(messages(), [USER, message])["messages"][1]["content"] == BLOCKS
+    rebuilt = [
+        {"type": "text", "text": "Ja – 東京"},
+        {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},
+    ]
+    assert body(messages("minimax"), [USER, message])["messages"][1]["content"] == rebuilt
+    assert body(chat(), [USER, message])["messages"][1]["content"] == "Ja – 東京"
+
+
+@pytest.mark.parametrize("change", [{"content": "edited"}, {"tool_calls": [FunctionCall("add", {"a": 9}, "c1")]}])
+def test_edited_messages_are_not_replaced_by_their_old_blocks(change):
+    message = assistant("Ja – 東京", CALLS[:1], {"vendor": "claude", "blocks": BLOCKS})
+    raw = messages().encode_request([USER, message], model="m1")
+    assert b"c2ln" in raw
+    edited = messages().encode_request([USER, message.replace(**change)], model="m1")
+    assert b"c2ln" not in edited
+
+
+def test_unsigned_thinking_goes_back_to_minimax_only():
+    blocks = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."}]
+    for vendor, kinds in {"minimax": ["thinking", "text"], "claude": ["text"]}.items():
+        message = assistant("Yes.", None, {"vendor": vendor, "blocks": blocks})
+        got = body(messages(vendor), [USER, message])["messages"][1]["content"]
+        assert [block["type"] for block in got] == kinds
+
+
+@pytest.mark.parametrize(
+    ("vendor", "field"),
+    [
+        ("deepseek", {"reasoning_content": "Hm."}),
+        ("zhipu", {"reasoning_content": "Hm."}),
+        ("openrouter", {"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]}),
+        ("open_source", {"reasoning": "Hm."}),
+        ("qwen", {}),
+        ("openai", {}),
+    ],
+)
+def test_reasoning_goes_back_where_it_is_wanted(vendor, field):
+    received = {"reasoning_content": "Hm."} | field if vendor != "open_source" else field
+    message = assistant("Yes.", None, {"vendor": vendor, **received})
+    got = body(chat(vendor), [USER, message])["messages"][1]
+    assert got == {"role": "assistant", "content": "Yes."} | field
+    other = body(chat(vendor), [USER, message.replace(provider_extras={"vendor": "other", **received})])["messages"][1]
+    assert other == {"role": "assistant", "content": "Yes."} | (
+        {"reasoning_content": ""} if vendor == "deepseek" else {}
+    )
+
+
+def test_facts_of_the_rows():
+    assert "stream_options" not in body(chat("zhipu"), [USER])
+    assert body(chat("zhipu"), [USER], [ADD])["tool_stream"] is True
+    assert body(chat("qwen"), [USER], [ADD])["parallel_tool_calls"] is True
+    assert "parallel_tool_calls" not in body(chat("qwen"), [USER])
+    assert body(chat("openai"), [USER], extra={"max_tokens": 5})["max_completion_tokens"] == 5
+    assert "stream_options" not in body(chat(), [USER], stream=False)
+
+
+@pytest.mark.parametrize("codec", [chat(), messages()], ids=["chat", "messages"])
+def test_messages_are_encoded_once(codec):
+    message = LLMMessage("user", "hi")
+    first = codec.encode_message(message)
+    assert codec.encode_message(message) is first
+    assert codec.encode_message(message.replace(content="ho")) != first
+
+
+def test_codecs_keep_their_forms_apart():
+    message = assistant("Yes.", None, {"vendor": "deepseek", "reasoning_content": "Hm."})
+    forms = {chat("deepseek").encode_message(message), chat("qwen").encode_message(message)}
+    assert len(forms | {messages().encode_message(message)}) == 3
+
+
+@pytest.mark.parametrize("codec", [chat(), messages()], ids=["chat", "messages"])
+def test_lone_surrogates_do_not_break_a_request(codec):
+    assert "a\ufffdb" in codec.encode_request([LLMMessage("user", "a\ud800b")], model="m1").decode()
+
+
+@pytest.mark.parametrize("call_id", ["functions.add:0", "chatcmpl-tool-0123456789abcdef0123456789abcdef", "ü"])
+@pytest.mark.parametrize("codec", [chat("openai"), messages()], ids=["chat", "messages"])
+def test_ids_and_names_that_a_vendor_would_refuse_have_stand_ins(codec, call_id):
+    made = FunctionCall("functions.add", {"a": 1}, call_id)
+    sent = body(codec, [USER, assistant("", [made]), result(call_id, "2")])["messages"]
+    if isinstance(codec, ChatCodec):
+        use, answer = sent[1]["tool_calls"][0], sent[2]["tool_call_id"]
+    else:
+        use, answer = sent[1]["content"][0], sent[2]["content"][0]["tool_use_id"]
+    assert use["id"] == answer
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,46}", answer)
+    assert (use.get("name") or use["function"]["name"]) == "functions_add"
+    assert body(chat("ollama"), [USER, assistant("", [made])])["messages"][1]["tool_calls"][0]["id"] == call_id
+
+
+def test_native_blocks_with_ids_that_claude_would_refuse():
+    blocks = [{"type": "tool_use", "id": "add:0", "name": "add", "input": {"a": 1}}]
+    native = assistant("", [FunctionCall("add", {"a": 1}, "add:0")], {"vendor": "claude", "blocks": blocks})
+    sent = body(messages(), [USER, native, result("add:0", "2")])["messages"]
+    assert sent[1]["content"][0]["id"] == sent[2]["content"][0]["tool_use_id"] != "add:0"
+
+
+def test_the_user_begins():
+    sent = body(messages(), [assistant("How can I help?"), USER])["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "user"]
+
+
+def test_an_answer_that_says_nothing_to_another_vendor_is_left_out():
+    thought = assistant(
+        extras={"vendor": "claude", "blocks": [{"type": "thinking", "thinking": "…", "signature": "s"}]}
+    )
+    sent = body(chat("deepseek"), [USER, thought, USER])["messages"]
+    assert [message["role"] for message in sent] == ["user", "user"]

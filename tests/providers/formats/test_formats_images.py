@@ -1,0 +1,357 @@
+"""Images on the wire: each vendor's form of them, images in answers, and what becomes of them with another vendor."""
+
+import asyncio
+import base64
+import itertools
+import json
+
+import pytest
+from support.decoding import decode, text_of
+from support.loopback import sse
+
+from nbagent.core.content.images import has_image
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse
+from nbagent.errors import ConfigurationError, ImageInputError
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.gemini import GeminiCodec
+from nbagent.providers.formats.images import takes_images
+from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.vendors.catalog import CATALOG
+
+GIF = base64.b64encode(b"GIF89a" + bytes([3, 0, 2, 0])).decode()  # 3x2
+IMAGE = {"type": "image", "media_type": "image/gif", "data": GIF}
+OTHER = {**IMAGE, "data": base64.b64encode(b"GIF89a" + bytes([9, 0, 9, 0])).decode()}
+DATA_URL = f"data:image/gif;base64,{GIF}"
+CAT = "https://example.org/cat.png"
+TEXT = {"type": "text", "text": "What is this?"}
+
+CODECS = {
+    "openai": ChatCodec(CATALOG["openai"]),
+    "responses": ResponsesCodec(CATALOG["openai"]),
+    "claude": MessagesCodec(CATALOG["claude"]),
+    "minimax": MessagesCodec(CATALOG["minimax"]),
+    "gemini": GeminiCodec(CATALOG["gemini"]),
+    "qwen": ChatCodec(CATALOG["qwen"]),
+    "zhipu": ChatCodec(CATALOG["zhipu"]),
+    "deepseek": ChatCodec(CATALOG["deepseek"]),
+    "openrouter": ChatCodec(CATALOG["openrouter"]),
+    "ollama": ChatCodec(CATALOG["ollama"]),
+    "open_source": ChatCodec(CATALOG["open_source"]),
+}
+#: How each format writes an image, and where its conversation is.
+FORMS = {
+    "openai_chat": {"type": "image_url", "image_url": {"url": DATA_URL}},
+    "openai_responses": {"type": "input_image", "image_url": DATA_URL, "detail": "auto"},
+    "anthropic_messages": {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": GIF}},
+    "gemini": {"inlineData": {"mimeType": "image/gif", "data": GIF}},
+}
+ADDRESSES = {
+    "openai_chat": {"type": "image_url", "image_url": {"url": CAT}},
+    "openai_responses": {"type": "input_image", "image_url": CAT, "detail": "auto"},
+    "anthropic_messages": {"type": "image", "source": {"type": "url", "url": CAT}},
+}
+
+
+def sent(name, messages, model="m1", changes=None):
+    """The conversation in a request's body."""
+    codec = CODECS[name]
+    return json.loads(codec.encode_request(messages, model=model, changes=changes))[codec.conversation]
+
+
+def said(name, text):
+    """A text among content, as the format writes it."""
+    kind = {"openai_responses": "input_text"}.get(CODECS[name].wire, "text")
+    return {"text": text} if name == "gemini" else {"type": kind, "text": text}
+
+
+def content_of(message):
+    return message["parts"] if "parts" in message else message["content"]
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_a_question_with_an_image(name):
+    (message,) = sent(name, [LLMMessage("user", [TEXT, IMAGE])])
+    assert message["role"] == "user"
+    got = content_of(message)
+    got[-1].pop("cache_control", None)
+    assert got == [said(name, "What is this?"), FORMS[CODECS[name].wire]]
+
+
+@pytest.mark.parametrize("name", sorted(CODECS.keys() - {"gemini", "ollama"}))
+def test_an_address_is_for_the_vendor_to_fetch(name):
+    (message,) = sent(name, [LLMMessage("user", [TEXT, {"type": "image", "url": CAT}])])
+    got = content_of(message)[1]
+    got.pop("cache_control", None)
+    assert got == ADDRESSES[CODECS[name].wire]
+
+
+@pytest.mark.parametrize("name", ["gemini", "ollama"])
+def test_an_address_that_the_vendor_does_not_fetch(name):
+    question = LLMMessage("user", [TEXT, {"type": "image", "url": CAT}])
+    with pytest.raises(ConfigurationError, match=rf"{name} does not fetch images from '{CAT}'. Download the image"):
+        sent(name, [question])
+    later = [question, LLMMessage("assistant", "A cat."), LLMMessage("user", "Sure?")]
+    shown = json.dumps(sent(name, later))
+    assert f"[image: {CAT}, not shown: this vendor does not fetch images from there]" in shown
+    assert "What is this?" in shown
+
+
+def test_gemini_takes_addresses_of_its_own():
+    for url in ("https://generativelanguage.googleapis.com/v1beta/files/abc", "gs://bucket/cat.png"):
+        (message,) = sent("gemini", [LLMMessage("user", [{"type": "image", "url": url, "media_type": "image/png"}])])
+        assert message["parts"] == [{"fileData": {"mimeType": "image/png", "fileUri": url}}]
+
+
+# -- out --------------------------------------------------------------------------------------------------------------
+
+GEMINI_PARTS = [
+    {"text": "Here "},
+    {"text": "it is:"},
+    {"inlineData": {"mimeType": "image/png", "data": GIF}, "thoughtSignature": "c2ln"},
+    {"inlineData": {"mimeType": "image/png", "data": OTHER["data"]}, "thought": True},
+    {"text": "Nice?"},
+]
+GEMINI_ANSWER = [
+    {"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]} for part in GEMINI_PARTS
+] + [{"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]}]
+CALL_ITEM = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": GIF}
+ITEMS = [
+    {"type": "message", "id": "m1", "role": "assistant", "content": [{"type": "output_text", "text": "Here it is:"}]},
+    CALL_ITEM,
+    {"type": "message", "id": "m2", "role": "assistant", "content": [{"type": "output_text", "text": "Nice?"}]},
+    {**CALL_ITEM, "id": "ig_2", "status": "failed", "result": None},
+]
+RESPONSES_ANSWER = [
+    {"type": "response.image_generation_call.partial_image", "output_index": 1, "partial_image_b64": GIF},
+    *({"type": "response.output_item.done", "output_index": i, "item": item} for i, item in enumerate(ITEMS)),
+    {"type": "response.completed", "response": {"id": "r1", "status": "completed", "output": []}},
+]
+CHAT_IMAGE = {"type": "image_url", "image_url": {"url": DATA_URL}}
+CHAT_ANSWER = [
+    {"choices": [{"index": 0, "delta": {"content": "Here it is:"}}]},
+    {"choices": [{"index": 0, "delta": {"content": "", "images": [CHAT_IMAGE]}}]},
+    {"choices": [{"index": 0, "delta": {"content": "Nice?", "images": [CHAT_IMAGE]}}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+]
+WHOLE = {
+    "gemini": {"candidates": [{"content": {"role": "model", "parts": GEMINI_PARTS}, "finishReason": "STOP"}]},
+    "responses": {"id": "r1", "status": "completed", "output": ITEMS},
+    "openrouter": {
+        "choices": [{"message": {"content": "Here it is:Nice?", "images": [CHAT_IMAGE]}, "finish_reason": "stop"}]
+    },
+}
+STREAMS = {"gemini": GEMINI_ANSWER, "responses": RESPONSES_ANSWER, "openrouter": CHAT_ANSWER}
+PARTS = [{"type": "text", "text": "Here it is:"}, IMAGE, {"type": "text", "text": "Nice?"}]
+
+
+def streamed(name):
+    return asyncio.run(decode(CODECS[name], [sse(*STREAMS[name], done=name == "openrouter")]))
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_images_in_an_answer(name):
+    response, shown = streamed(name)
+    assert response.content == text_of(shown) == "Here it is:Nice?"
+    assert response.message_content == response.metadata["parts"] == PARTS
+    assert response.finish_reason == "stop"
+    whole = CODECS[name].decode_body(WHOLE[name])
+    assert whole.content == "Here it is:Nice?"
+    if name == "openrouter":  # a whole body does not tell where the image belongs
+        assert whole.message_content == [{"type": "text", "text": "Here it is:Nice?"}, IMAGE]
+    else:
+        assert whole.message_content == PARTS
+
+
+def test_images_among_the_parts_of_a_chat_answer():
+    delta = {"content": [{"type": "text", "text": "Here it is:"}, CHAT_IMAGE, {"type": "text", "text": "Nice?"}]}
+    response = CODECS["open_source"].decode_body({"choices": [{"message": delta, "finish_reason": "stop"}]})
+    assert response.message_content == PARTS
+
+
+@pytest.mark.parametrize("url", [
+    "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+", "data:text/html,<script>", "javascript:alert(1)", "",
+    "data:image/png;base64,!", 5, None,
+])  # fmt: skip
+def test_what_is_no_image_is_not_shown(url):
+    image = {"type": "image_url", "image_url": {"url": url}}
+    message = {"content": "Here.", "images": [image, {"image_url": None}]}
+    response = CODECS["openrouter"].decode_body({"choices": [{"message": message, "finish_reason": "stop"}]})
+    assert response.message_content == "Here."
+
+
+def test_an_address_in_an_answer_is_kept_and_not_fetched():
+    message = {"content": "Here.", "images": [{"type": "image_url", "image_url": {"url": CAT}}]}
+    response = CODECS["openrouter"].decode_body({"choices": [{"message": message, "finish_reason": "stop"}]})
+    assert response.message_content == [{"type": "text", "text": "Here."}, {"type": "image", "url": CAT}]
+
+
+def test_an_answer_that_is_only_an_image():
+    body = {"candidates": [{"content": {"parts": [GEMINI_PARTS[2]]}, "finishReason": "STOP"}]}
+    response = CODECS["gemini"].decode_body(body)
+    assert (response.content, response.message_content) == ("", [IMAGE])
+
+
+# -- back and over to others ------------------------------------------------------------------------------------------
+
+CALLS = [FunctionCall("plot", {}, "c1"), FunctionCall("plot", {}, "c2")]
+
+
+def answered(response: LLMResponse) -> LLMMessage:
+    return LLMMessage("assistant", response.message_content, provider_extras=response.raw_response)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_an_answer_with_an_image_goes_back_as_it_came(name):
+    response, _ = streamed(name)
+    messages = [LLMMessage("user", "Draw."), answered(response), LLMMessage("user", "Bluer.")]
+    got = sent(name, messages)
+    if name == "gemini":
+        parts = [{"text": "Here it is:"}, GEMINI_PARTS[2], {"text": "Nice?"}]
+        assert [message["role"] for message in got] == ["user", "model", "user"]
+        assert got[1]["parts"] == parts
+    elif name == "responses":
+        assert got[1:-1] == ITEMS
+    else:
+        assert got[1] == {"role": "assistant", "content": "Here it is:Nice?", "images": [CHAT_IMAGE]}
+        assert len(got) == 3
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_an_edited_answer_is_rebuilt(name):
+    response, _ = streamed(name)
+    edited = answered(response).replace(content="No image.")
+    shown = json.dumps(sent(name, [LLMMessage("user", "Draw."), edited, LLMMessage("user", "Bluer.")]))
+    assert GIF not in shown
+    assert "No image." in shown
+
+
+def conversation(source):
+    """A question with an image, results with images, and an answer with one, as `source` gave it."""
+    response, _ = streamed(source)
+    return [
+        LLMMessage("user", [TEXT, IMAGE]),
+        LLMMessage("assistant", "I'll plot it.", tool_calls=CALLS),
+        LLMMessage("tool", [IMAGE], "plot", tool_call_id="c1"),
+        LLMMessage("tool", [{"type": "text", "text": "second"}, OTHER], "plot", tool_call_id="c2"),
+        answered(response),
+        LLMMessage("user", "Thanks."),
+    ]
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(STREAMS, CODECS)))
+def test_every_pair_of_vendors_with_images_everywhere(source, target):
+    messages = conversation(source)
+    got = sent(target, messages)
+    replayed = CODECS[source].row.name == CODECS[target].row.name and CODECS[source].wire == CODECS[target].wire
+    shown = json.dumps(got)
+    assert shown.count(GIF) == 3, "the question's, the first result's, the answer's"
+    assert shown.count(OTHER["data"]) == 1
+    assert "not shown" not in shown
+    check_places(CODECS[target].wire, got, replayed)
+    if not replayed:
+        assert shown.count("[image: 3x2 gif, shown in the next message]") == 1
+        assert shown.count("The images of the answer above:") == 1
+    again = sent(target, messages)
+    assert again == got
+    assert sent(target, json_copy(messages)) == got, "nothing depends on what is kept with the messages"
+
+
+def json_copy(messages):
+    return [LLMMessage.from_dict(json.loads(json.dumps(message.to_dict()))) for message in messages]
+
+
+def check_places(wire, got, replayed):
+    """Images stand only where the format takes them, and the sides alternate where they must."""
+    roles = [message.get("role") for message in got]
+    if wire == "openai_chat":
+        below = [] if replayed else ["user"]
+        assert roles == ["user", "assistant", "tool", "tool", "user", "assistant", *below, "user"]
+        assert all(isinstance(m["content"], str) for m in got if m["role"] != "user")
+    elif wire == "openai_responses":
+        said = [item for item in got if item.get("role") == "assistant" and not replayed]
+        assert all(isinstance(item["content"], str) for item in said)
+        outputs = [item["output"] for item in got if item["type"] == "function_call_output"]
+        assert [len(output) for output in outputs] == [1, 2]
+    else:
+        model = "model" if wire == "gemini" else "assistant"
+        assert roles == ["user", model, "user", model, "user"]
+        if wire == "anthropic_messages":
+            answers = [block["type"] for m in got if m["role"] == "assistant" for block in m["content"]]
+            assert "image" not in answers
+            assert [block["type"] for block in got[2]["content"]] == ["tool_result", "tool_result"]
+
+
+def test_the_images_of_an_answer_with_calls_follow_the_results():
+    message = LLMMessage("assistant", PARTS, tool_calls=CALLS[:1])
+    messages = [LLMMessage("user", "Draw."), message, LLMMessage("tool", "done", "plot", tool_call_id="c1")]
+    assert [m["role"] for m in sent("openai", messages)] == ["user", "assistant", "tool", "user"]
+    got = sent("claude", messages)
+    assert [m["role"] for m in got] == ["user", "assistant", "user"]
+    assert [block["type"] for block in got[2]["content"]] == ["tool_result", "text", "image"]
+    got = sent("gemini", messages)
+    assert [next(iter(part)) for part in got[2]["parts"]] == ["functionResponse", "text", "inlineData"]
+
+
+# -- models without eyes ----------------------------------------------------------------------------------------------
+
+BLIND = {
+    "openai": "o3-mini", "minimax": "MiniMax-M2.5-highspeed", "qwen": "qwen3-max", "zhipu": "glm-4.7-flash",
+    "deepseek": "deepseek-v4-pro",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "model", "sees"), [
+    *((row, model, False) for row, model in BLIND.items()),
+    *((row.name, row.model, True) for row in CATALOG.values() if row.name not in ("zhipu", "local")),
+    ("zhipu", "glm-5.2", False), ("zhipu", "glm-4.6v", True), ("zhipu", "glm-5v-turbo", True),
+    ("zhipu", "glm-5.3-flash", True), ("openai", "gpt-4", False), ("openai", "gpt-4o", True),
+    ("openai", "gpt-4.1-mini", True), ("minimax", "MiniMax-M3", True), ("deepseek", "deepseek-flash", True),
+    ("qwen", "qwen-vl-max", True), ("local", "SmolLM2-135M-Instruct", False), ("open_source", "unheard-of", True),
+])  # fmt: skip
+def test_who_sees(row, model, sees):
+    assert takes_images(CATALOG[row], model) is sees
+
+
+@pytest.mark.parametrize(("name", "model"), BLIND.items())
+@pytest.mark.parametrize("source", STREAMS)
+def test_words_stand_in_place_of_images(name, model, source):
+    shown = json.dumps(sent(name, conversation(source), model))
+    assert GIF not in shown
+    assert OTHER["data"] not in shown
+    assert shown.count("[image: 3x2 gif, not shown: this model takes no images]") == 3
+    assert shown.count("[image: 9x9 gif, not shown: this model takes no images]") == 1
+    assert "second" in shown
+    assert "What is this?" in shown
+
+
+def test_what_a_model_refused_is_left_out_as_words():
+    shown = json.dumps(sent("open_source", conversation("gemini"), changes={"images": None}))
+    assert GIF not in shown
+    assert "this model takes no images" in shown
+
+
+def test_an_image_in_the_question_is_an_error():
+    question = LLMMessage("user", [TEXT, IMAGE, OTHER])
+    with pytest.raises(
+        ImageInputError, match=r"question holds \[image: 3x2 gif\], \[image: 9x9 gif\].*a model that sees"
+    ):
+        sent("deepseek", [question], "deepseek-v4-pro")
+    shown = json.dumps(sent("deepseek", [question, LLMMessage("user", "Never mind.")], "deepseek-v4-pro"))
+    assert "Never mind." in shown
+
+
+def test_a_conversation_with_images_is_encoded_once():
+    messages = conversation("gemini")
+    for name, model in (("openai", "m1"), ("deepseek", "deepseek-v4-pro")):
+        sent(name, messages, model)
+        kept = [len(message.wire) for message in messages]
+        made = [value for message in messages for value in message.wire.values() if not isinstance(value, bytes)]
+        assert any(
+            has_image(m.content) or m.wire for value in made for m in (value if type(value) is tuple else [value])
+        )
+        sent(name, messages, model)
+        assert [len(message.wire) for message in messages] == kept

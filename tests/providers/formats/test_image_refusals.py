@@ -1,0 +1,210 @@
+"""A model that takes no images: a clear error for the question's own, no obstacle anywhere else in a conversation."""
+
+import base64
+import json
+
+import pytest
+from support.loopback import Answer, claude_said, said, sse
+
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, create_provider
+from nbagent.core.events import Retry
+from nbagent.core.history.repair import repair
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import BadRequestError, ImageInputError, ServerError
+from nbagent.providers.formats import error_class
+from nbagent.providers.prompting.provider import PromptedProvider
+
+GIF = b"GIF89a" + bytes([3, 0, 2, 0])
+#: One black pixel.
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
+ENCODED = base64.b64encode(GIF).decode()
+CALL = {
+    "choices": [
+        {
+            "index": 0,
+            "delta": {
+                "tool_calls": [{"index": 0, "id": "c1", "function": {"name": "snapshot", "arguments": "{}"}}],
+            },
+            "finish_reason": "tool_calls",
+        }
+    ]
+}
+
+
+def refused(message, status=400, **more):
+    return Answer(json.dumps({"error": {"message": message, **more}}).encode(), status, {"content-type": "text/json"})
+
+
+def snapshot() -> list:
+    """Take a snapshot."""
+    return [{"type": "image", "media_type": "image/gif", "data": ENCODED}, {"type": "text", "text": "taken"}]
+
+
+@pytest.mark.parametrize(("message", "status"), [
+    ("Invalid content type. image_url is only supported by certain models.", 400),
+    ("Failed to deserialize the JSON body: messages[0]: unknown variant `image_url`, expected `text` at line 1", 400),
+    ("messages.content.type 参数非法，取值范围 ['text']", 400),
+    ("No endpoints found that support image input", 404),
+    ("this model does not support image input (ref: b8bd630e)", 400),
+    ("Model do not support image input. Request id: 02178", 400),
+    ("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", 500),
+    ("this model is missing data required for image input", 500),
+    ("At most 0 image(s) may be provided in one prompt.", 400),
+    ("m1 is not a multimodal model", 400),
+    ("Image input is not enabled for this model", 400),
+    ("This model doesn't support images", 422),
+])  # fmt: skip
+def test_what_vendors_say_of_models_that_see_nothing(message, status):
+    assert error_class(message, (), status) is ImageInputError
+
+
+@pytest.mark.parametrize(("message", "status", "expected"), [
+    ("You uploaded an unsupported image. Please make sure your image is valid.", 400, BadRequestError),
+    ("image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes", 400, BadRequestError),
+    ("Could not process image", 400, BadRequestError),
+    ("We do not support image type image/bmp", 400, BadRequestError),
+    ("image media type is not supported: image/tiff", 400, BadRequestError),
+    ("The image format is not supported", 400, BadRequestError),
+    ("Internal server error", 500, ServerError),
+])  # fmt: skip
+def test_other_complaints_about_images_are_not_that(message, status, expected):
+    assert error_class(message, (), status) is expected
+
+
+async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback, connect):
+    loopback.answers = [
+        refused("Invalid content type. image_url is only supported by certain models."),
+        refused("Invalid content type. image_url is only supported by certain models."),
+        Answer(sse(said("Fine."))),
+        Answer(sse(said("Still fine."))),
+    ]
+    agent = Agent(connect())
+    with pytest.raises(ImageInputError, match=r"open_source m1: Invalid content type.*status 400.*a model that sees"):
+        await agent.chat(["What is this?", GIF])
+    assert repair(agent.conversation_history) == agent.conversation_history
+    assert len(loopback.requests) == 1, "trying again would change what was asked"
+    events = [event async for event in agent.chat_stream("Never mind, say hello.")]
+    assert events[-1].result.content == "Fine."
+    (retry,) = [event for event in events if isinstance(event, Retry)]
+    assert retry.content == "This model does not take images. Trying again with words in their place."
+    first, *messages = loopback.requests[2].json["messages"]
+    assert first == {
+        "role": "user",
+        "content": "What is this?\n[image: 3x2 gif, not shown: this model takes no images]",
+    }
+    assert messages == [{"role": "user", "content": "Never mind, say hello."}]
+    assert (await agent.chat("And now?")).content == "Still fine."
+    assert len(loopback.requests) == 4, "what was refused is remembered"
+    with pytest.raises(ImageInputError, match=r"open_source m1: this model takes no images, and the question holds \["):
+        await agent.chat(["And this?", GIF])
+    assert len(loopback.requests) == 4
+    agent.provider = ScriptedProvider(["A dot."])
+    assert (await agent.chat("You see it, don't you?")).content == "A dot."
+    assert agent.provider.requests[0][0][0].content[1]["data"] == ENCODED, "nothing is lost"
+
+
+async def test_a_tool_s_image_does_not_stop_a_model_that_refuses_it(loopback, connect):
+    loopback.answers = [
+        Answer(sse(CALL)),
+        refused("image input is not supported - hint: you may need to provide the mmproj", 500, type="server_error"),
+        Answer(sse(said("Taken."))),
+    ]
+    agent = Agent(connect(), tools=[snapshot])
+    result = await agent.chat("Take a snapshot.")
+    assert (result.content, result.status) == ("Taken.", "ok")
+    assert [call["result"] for call in result.function_calls] == ["[image: 3x2 gif]\ntaken"]
+    tool = loopback.requests[2].json["messages"][-1]
+    note = "[image: 3x2 gif, not shown: this model takes no images]\ntaken"
+    assert tool == {"role": "tool", "tool_call_id": "c1", "content": note}
+    assert agent.trace.tool_calls["result_text"].tolist() == ["[image: 3x2 gif]\ntaken"]
+
+
+async def test_what_is_known_of_a_model_needs_no_refusal(loopback, connect):
+    loopback.answers = [Answer(sse(CALL)), Answer(sse(said("Taken.")))]
+    agent = Agent(connect("deepseek", model="deepseek-v4-pro"), tools=[snapshot])
+    assert (await agent.chat("Take a snapshot.")).content == "Taken."
+    assert ENCODED.encode() not in loopback.requests[1].body
+    with pytest.raises(ImageInputError, match="deepseek deepseek-v4-pro: this model takes no images"):
+        await agent.chat(GIF)
+    assert len(loopback.requests) == 2
+
+
+async def test_a_claude_refusal(loopback, connect):
+    text = "messages.0.content.1: this model does not support image input"
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": text}}
+    loopback.answers = [
+        Answer(json.dumps(body).encode(), 400, {"content-type": "application/json"}),
+        Answer(claude_said("Fine.")),
+    ]
+    history = [LLMMessage("user", [{"type": "image", "media_type": "image/gif", "data": ENCODED}])]
+    history += [LLMMessage("assistant", "A dot."), LLMMessage("user", "Sure?")]
+    assert (await connect("claude").chat(history)).content == "Fine."
+    assert ENCODED.encode() in loopback.requests[0].body
+    assert ENCODED.encode() not in loopback.requests[1].body
+
+
+class SmallModel(ScriptedProvider):
+    """Decodes under a schema, as the embedded model does; it reads text."""
+
+    n_ctx = 2048
+
+    async def complete(self, prompt, *, schema=None, max_tokens=256, stop=()):
+        raise AssertionError("no tool was asked for")
+
+    def waiting(self):
+        return None
+
+
+async def test_the_embedded_model_says_that_it_sees_nothing():
+    agent = Agent(SmallModel(["Hello."], function_calling=False))
+    with pytest.raises(ImageInputError, match=r"scripted scripted: this model takes no images"):
+        await agent.chat(["What is this?", GIF])
+    assert (await agent.chat("Hello?")).content == "Hello."
+
+
+async def test_a_model_without_tool_calling_may_see():
+    seeing = ScriptedProvider(["A dot."], function_calling=False)
+    image = {"type": "image", "media_type": "image/gif", "data": ENCODED}
+    messages = [
+        LLMMessage("user", [{"type": "text", "text": "Snapshot?"}, image]),
+        LLMMessage("assistant", "", tool_calls=[FunctionCall("snapshot", {}, "c1")]),
+        LLMMessage("tool", [image], "snapshot", tool_call_id="c1"),
+    ]
+    await PromptedProvider(seeing).chat(messages)
+    asked = seeing.requests[0][0]
+    assert [message.role for message in asked] == ["user", "user"]
+    assert asked[0].content[1] == asked[1].content[1] == image
+    assert asked[1].text == "The result of snapshot is: "
+
+
+async def test_images_of_answers_reach_the_user(tmp_path):
+    image = {"type": "image", "media_type": "image/gif", "data": ENCODED}
+    parts = [{"type": "text", "text": "Look: "}, image, {"type": "text", "text": "nice?"}]
+    provider = ScriptedProvider([
+        LLMResponse("Look: nice?", [FunctionCall("snapshot", {}, "c1")], "tool_calls", {"parts": parts}),
+        LLMResponse("", None, "stop", {"parts": [image, {"type": "image", "url": "https://example.org/x.png"}]}),
+        "Bluer now.",
+    ])  # fmt: skip
+    agent = Agent(provider, tools=[snapshot])
+    result = await agent.chat("Draw a dot.")
+    assert result.content == ""
+    assert [made.data for made in result.images] == [GIF, GIF], "those that are only addresses are not fetched"
+    assert result["images"] is result.images
+    assert result.images[0].save(tmp_path / "dot.gif").read_bytes() == GIF
+    assert agent.conversation_history[1].content == parts
+    assert agent.trace.messages["n_blocks"].tolist() == [1, 4, 2, 2]
+    assert (await agent.chat(["Bluer, please.", result.images[0]])).content == "Bluer now."
+    assert agent.conversation_history[-2].content[1] == image
+
+
+@pytest.mark.local_model
+async def test_a_real_server_whose_model_sees_nothing(embedded):
+    await embedded.prepare()
+    key = embedded._server.secret.get_secret_value()
+    provider = create_provider("open_source", base_url=embedded.base_url, api_key=key, max_tokens=8)
+    agent = Agent(provider)
+    with pytest.raises(ImageInputError, match="image input is not supported"):
+        await agent.chat(["What is this?", PNG])
+    assert (await agent.chat("Say hello.")).content
+    assert "image" in agent.trace.events.query("type == 'retry'")["content"].item()
+    await provider.aclose()

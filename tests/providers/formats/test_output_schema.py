@@ -1,0 +1,109 @@
+"""How each vendor is told that its answer must be valid against a JSON Schema, and what happens where it refuses."""
+
+import json
+
+import pytest
+from pydantic import BaseModel, Field
+from support.loopback import Answer, claude_said, said, sse
+
+from nbagent import Agent
+from nbagent.errors import BadRequestError
+from nbagent.providers.formats.strict_schema import strict_schema
+
+
+class City(BaseModel):
+    name: str
+    people: int = Field(ge=0)
+    river: str = ""
+
+
+PARIS = {"name": "Paris", "people": 2_100_000, "river": "Seine"}
+ANSWER = json.dumps(PARIS)
+GEMINI = sse({"candidates": [{"content": {"parts": [{"text": ANSWER}]}, "finishReason": "STOP"}]}, done=False)
+BODIES = {"claude": claude_said(ANSWER), "minimax": claude_said(ANSWER), "gemini": GEMINI}
+PROPERTIES = {"name": {"type": "string"}, "people": {"type": "integer"}, "river": {"type": "string"}}
+
+
+def bare(schema):
+    """The schema without its decoration."""
+    kept = {key: value for key, value in schema.items() if key not in ("title", "default", "minimum")}
+    return kept | {"properties": {name: {"type": item["type"]} for name, item in schema["properties"].items()}}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "place", "required"),
+    [
+        ("openai", ("response_format", "json_schema", "schema"), ["name", "people", "river"]),
+        ("open_source", ("response_format", "json_schema", "schema"), ["name", "people", "river"]),
+        ("claude", ("output_config", "format", "schema"), ["name", "people"]),
+        ("gemini", ("generationConfig", "responseJsonSchema"), ["name", "people"]),
+    ],
+)
+async def test_the_schema_goes_where_the_vendor_wants_it(vendor, place, required, loopback, connect):
+    loopback.answers = [Answer(BODIES.get(vendor) or sse(said(ANSWER)))]
+    agent = Agent(connect(vendor))
+    assert await agent.extract("Paris has 2.1 million people.", City) == City(**PARIS)
+    sent = loopback.requests[0].json
+    for step in place:
+        sent = sent[step]
+    closed = {} if vendor == "gemini" else {"additionalProperties": False}
+    assert bare(sent) == {"type": "object", "properties": PROPERTIES, "required": required, **closed}
+    assert ("minimum" in sent["properties"]["people"]) == (vendor != "claude")
+
+
+async def test_the_responses_api_has_its_own_place(loopback, connect):
+    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ANSWER}]}
+    end = {"type": "response.completed", "response": {"id": "r1", "status": "completed", "output": [item]}}
+    loopback.answers = [Answer(sse(end, done=False))]
+    agent = Agent(connect("openai", api="responses"))
+    assert await agent.extract("Paris …", City) == City(**PARIS)
+    form = loopback.requests[0].json["text"]["format"]
+    assert (form["type"], form["name"], form["strict"]) == ("json_schema", "City", True)
+
+
+@pytest.mark.parametrize("vendor", ["zhipu", "deepseek", "qwen", "minimax"])
+async def test_vendors_without_schemas_read_it_in_the_prompt(vendor, loopback, connect):
+    loopback.answers = [Answer(BODIES.get(vendor) or sse(said(ANSWER)))]
+    assert await Agent(connect(vendor)).extract("Paris …", City) == City(**PARIS)
+    body = loopback.requests[0].json
+    wanted = {"type": "json_object"} if vendor in ("zhipu", "deepseek") else None
+    assert body.get("response_format") == wanted
+    assert '\\"required\\": [\\"name\\", \\"people\\"]' in json.dumps(body)
+
+
+async def test_a_server_that_refuses_the_schema_is_asked_without(loopback, connect):
+    refusal = {"error": {"message": "response_format is not supported", "type": "invalid_request_error"}}
+    loopback.answers = [Answer(json.dumps(refusal).encode(), 400), Answer(sse(said(ANSWER)))]
+    assert await Agent(connect()).extract("Paris …", City) == City(**PARIS)
+    assert ["response_format" in request.json for request in loopback.requests] == [True, False]
+
+
+async def test_another_refusal_is_raised(loopback, connect):
+    refusal = {"error": {"message": "the messages are too rude", "type": "invalid_request_error"}}
+    loopback.answers = [Answer(json.dumps(refusal).encode(), 400)]
+    with pytest.raises(BadRequestError, match="too rude"):
+        await Agent(connect()).extract("Paris …", City)
+
+
+def test_open_objects_cannot_be_held_strictly():
+    counts = {"type": "object", "additionalProperties": {"type": "integer"}}
+    assert strict_schema(counts, all_required=True) is None
+    nested = {"type": "object", "properties": {"counts": {"anyOf": [counts, {"type": "null"}]}}}
+    assert strict_schema(nested, all_required=True) is None
+
+
+def test_names_are_no_keywords():
+    schema = {"type": "object", "properties": {"minimum": {"type": "integer", "minimum": 1}, "type": {"const": "a"}}}
+    closed = strict_schema(schema, all_required=True, without=("minimum",))
+    assert closed == {
+        "type": "object",
+        "properties": {"minimum": {"type": "integer"}, "type": {"const": "a"}},
+        "additionalProperties": False,
+        "required": ["minimum", "type"],
+    }
+
+
+@pytest.mark.local_model
+async def test_the_embedded_model_answers_in_the_schema(embedded):
+    people = await Agent(embedded).extract("Ada is 36 years old.", City)
+    assert isinstance(people, City)

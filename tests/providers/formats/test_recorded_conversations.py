@@ -1,0 +1,230 @@
+"""Recorded conversations, held once more: each later request carries what the recorded one carried.
+
+Answers come over HTTP from the replay server, through the provider of their vendor. The next request is made of these
+answers, and of what the recorded request says besides: first message by message, then by an agent that runs the tools.
+"""
+
+import contextlib
+import json
+from collections import defaultdict
+from itertools import groupby, pairwise
+
+import pytest
+from support import recordings
+from support.histories import Answered, as_message, read_request
+from support.recordings import CODECS, count, load, make_provider, replay_library, vendor_of
+
+from nbagent import Agent, FunctionRegistry
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ProviderError
+
+pytestmark = recordings.needed
+#: At least so many later requests; so many that are the recorded ones to the letter; so many held by an agent.
+LEAST = {
+    "openai.chat": (110, 100, 90),
+    "openai.responses": (30, 28, 20),
+    "anthropic.messages": (50, 50, 40),
+    "gemini.generateContent": (50, 25, 30),
+    "ollama.chat": (3, 1, 3),
+}
+
+
+def conversations(api):
+    """The conversations of one API, each a list of records in their order."""
+    found = [record for record in load("dev.jsonl") if record["api"] == api and record["conversation"]]
+    found.sort(key=lambda record: (record["conversation"], record["turn"]))
+    return [list(turns) for _, turns in groupby(found, lambda record: record["conversation"])]
+
+
+def history(record, answers: list[LLMMessage]) -> list[LLMMessage]:
+    """The conversation of a recorded request, made of our own answers where they are those that it repeats."""
+    messages, left, ids, waiting = [], list(answers), {}, []
+    for item in read_request(record):
+        if isinstance(item, Answered):
+            own = next((answer for answer in left if item.is_of(answer)), None)
+            waiting = list((own.tool_calls if own else item.calls) or [])
+            ids |= {theirs.id: ours.id for theirs, ours in zip(item.calls, waiting, strict=True)}
+            messages += [own] if own else item.messages()
+            if own:
+                left.remove(own)
+        elif item.role == "tool":
+            # a result without an id belongs to the next call, by name where it has one
+            call = next((call for call in waiting if item.name in (None, call.name)), None)
+            known = ids.get(item.tool_call_id, item.tool_call_id)
+            messages.append(item.replace(tool_call_id=known or call.id))
+            if call and not item.tool_call_id:
+                waiting.remove(call)
+        else:
+            messages.append(item)
+    return messages
+
+
+def plain(value) -> str:
+    """A sealed value in base64's usual alphabet: some of the recording clients wrote it in the other."""
+    return str(value).replace("-", "+").replace("_", "/")
+
+
+def quoted(text: str) -> str:
+    """The text as it stands in JSON."""
+    return json.dumps(text)[1:-1]
+
+
+def carried(request) -> dict:
+    """What ties a request to earlier answers, all the names included that thinking goes by."""
+    links = replay_library().links(request)
+    for message in request.get("messages") or []:
+        details = message.get("reasoning_details") or []
+        links["opaque"] += [item[key] for item in details for key in ("text", "summary") if item.get(key)]
+        links["opaque"] += [message[key] for key in ("reasoning", "thinking") if message.get(key)]
+    return links
+
+
+def differences(record, sent, answers: list[LLMMessage]) -> list[str]:
+    """What the recorded request carried and ours does not, or ours does though no answer held it.
+
+    What the recording client had invented (ids), lost or changed itself is not asked for.
+    """
+    want, got = carried(record["request"]), carried(sent)
+    heard = plain(json.dumps([answer.provider_extras for answer in answers]))
+    made = [call.id for answer in answers for call in answer.tool_calls or []]
+    found = []
+    if want["call_arguments"] != got["call_arguments"]:
+        return [f"arguments: {want['call_arguments']}, sent {got['call_arguments']}"]
+    ids = list(zip(want["tool_use_ids"], got["tool_use_ids"], strict=True))
+    found += [f"id {theirs!r}, sent {ours!r}" for theirs, ours in ids if theirs != ours and theirs in made]
+    answered = sorted(str(ours) for theirs, ours in ids if theirs in want["tool_result_ids"])
+    if answered != sorted(map(str, got["tool_result_ids"])) and None not in want["tool_result_ids"]:
+        found.append(f"results of {answered}, sent {got['tool_result_ids']}")
+    ours = [plain(value) for value in got["opaque"]]
+    for value in map(plain, want["opaque"]):
+        if quoted(value) in heard and not any(value in mine for mine in ours):
+            found.append(f"{value[:80]!r} is not sent")
+    asked = [plain(value) for value in want["opaque"]]
+    found += [f"{mine[:80]!r} is sent" for mine in ours if mine not in asked and quoted(mine) not in heard]
+    return found
+
+
+@pytest.mark.parametrize("api", CODECS)
+async def test_later_requests_carry_what_the_recorded_ones_did(api):
+    providers, wrong, later, same = {}, [], 0, 0
+    with recordings.replay_server() as server:
+        for records in conversations(api):
+            answers: list[LLMMessage] = []
+            for record in records:
+                kind = (vendor_of(record), record["stream"])
+                provider = providers.setdefault(kind, make_provider(record, server.url, record["stream"]))
+                server.default_id = record["id"]
+                said = answers[:]
+                with contextlib.suppress(ProviderError):  # recorded too: see test_recorded_traffic
+                    answers.append(as_message(await provider.chat(history(record, said))))
+                if record["turn"] > 1:
+                    sent = server.log[-1]["body"]
+                    found = differences(record, sent, said)
+                    to_the_letter = not server.compare(record["id"], sent)
+                    later, same = later + 1, same + to_the_letter
+                    count(record, "next request", not found)
+                    count(record, "to the letter", to_the_letter)
+                    wrong += [f"{record['id']}: {line}" for line in found]
+    for provider in providers.values():
+        await provider.aclose()
+    assert not wrong, "\n".join(wrong)
+    assert (later >= LEAST[api][0], same >= LEAST[api][1]) == (True, True)
+
+
+# the same conversations, held by an agent that runs the tools
+
+
+def role(item) -> str:
+    return "assistant" if isinstance(item, Answered) else item.role
+
+
+def scenes(records) -> list[tuple[LLMMessage, int]]:
+    """What the user says, each time with the number of answers that follow.
+
+    Empty where no agent can hold the conversation: an answer is not recorded, or went wrong; a tool's result is not
+    there as one, or holds more than text; the user speaks twice in a row.
+    """
+    items = [item for item in read_request(records[-1]) if role(item) not in ("system", "developer")]
+    told = [item for item in items if isinstance(item, Answered)]
+    results = [item.content for item in items if role(item) == "tool"]
+    users = [index for index, item in enumerate(items) if role(item) == "user"]
+    if (
+        len(told) != len(records) - 1
+        or any(recordings.failed(record) for record in records[:-1])
+        or sum(len(item.calls) for item in told) != len(results)
+        or not all(isinstance(part, str) or part["type"] == "text" for content in results for part in content)
+        or any(later - earlier == 1 for earlier, later in pairwise(users))
+        or users[:1] != [0]
+    ):
+        return []
+    parts = [items[start:end] for start, end in pairwise([*users, len(items)])]
+    found = [(part[0], sum(role(item) == "assistant" for item in part)) for part in parts]
+    found[-1] = (found[-1][0], found[-1][1] + 1)  # the last answer is in no request
+    return found
+
+
+class RecordedTools(FunctionRegistry):
+    """Functions that return what the recorded ones did."""
+
+    def __init__(self, record):
+        super().__init__()
+        self.results = defaultdict(list)
+        waiting = []
+        for item in read_request(record):
+            if isinstance(item, Answered):
+                waiting = list(item.calls)
+                for call in waiting:
+                    self._offer(call.name)
+            elif item.role == "tool":
+                call = next((call for call in waiting if call.id == item.tool_call_id), None)
+                call = call or next(call for call in waiting if item.name in (None, call.name))
+                waiting.remove(call)
+                self.results[call.name, json.dumps(call.arguments, sort_keys=True)].append(item)
+
+    def _offer(self, name):
+        def result(**arguments):
+            item = self.results[name, json.dumps(arguments, sort_keys=True)].pop(0)
+            if item.is_error:
+                raise RuntimeError(item.text)
+            return item.content
+
+        if name not in self:
+            self.register(name, "", result, {"type": "object"})
+
+
+def results_in(api, request) -> list[str]:
+    """The texts of the tools' results in a request."""
+    items = read_request({"api": api, "request": request})
+    texts = [item.text for item in items if role(item) == "tool" and not item.is_error]
+    wrapped = [json.loads(text) for text in texts] if api == "gemini.generateContent" else []
+    return [item.get("output", text) for item, text in zip(wrapped, texts, strict=True)] if wrapped else texts
+
+
+@pytest.mark.parametrize("api", CODECS)
+async def test_an_agent_holds_the_recorded_conversations(api):
+    held, wrong = 0, []
+    with recordings.replay_server() as server:
+        for records in conversations(api):
+            said = scenes(records)
+            server.default_conversation = records[0]["conversation"]
+            server.reset()
+            provider = make_provider(records[0], server.url, records[0]["stream"])
+            agent = Agent(provider, RecordedTools(records[-1]) if said else None)
+            with contextlib.suppress(ProviderError):  # as recorded
+                for message, answers in said:
+                    await agent.chat([*agent.conversation_history, message], max_iterations=answers)
+            await provider.aclose()
+            answers = [message for message in agent.conversation_history if message.role == "assistant"]
+            told = [item for item in read_request(records[-1]) if isinstance(item, Answered)]
+            if not said or not all(item.is_of(answer) for item, answer in zip(told, answers, strict=False)):
+                continue
+            held += 1
+            assert len(server.log) == len(records), records[0]["conversation"]
+            for record, request in zip(records[1:], server.log[1:], strict=True):
+                found = differences(record, request["body"], answers)
+                ours, theirs = results_in(api, request["body"]), results_in(api, record["request"])
+                found += [f"results {theirs}, sent {ours}"] if ours != theirs else []
+                count(record, "by an agent", not found)
+                wrong += [f"{record['id']}: {line}" for line in found]
+    assert not wrong, "\n".join(wrong)
+    assert held >= LEAST[api][2]

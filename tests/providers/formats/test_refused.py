@@ -1,0 +1,197 @@
+"""What a model refuses is learned from one 400 and left out from then on, whatever the vendor's way of saying it."""
+
+import json
+
+import pytest
+from support.loopback import Answer, claude_said, gemini_said, responses_said, said, sse
+
+from nbagent.core.events import Retry
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import BadRequestError, ContextLengthError, ServerError
+from nbagent.providers.formats.refused import RENAMED, TUNABLES, changed_head, refused_field
+
+HI = [LLMMessage("user", "hi")]
+ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}}
+GOOD = {
+    "openai": Answer(sse(said("Good."))),
+    "responses": Answer(responses_said("Good.")),
+    "claude": Answer(claude_said("Good.")),
+    "gemini": Answer(gemini_said("Good.")),
+    "open_source": Answer(sse(said("Good."))),
+}
+
+
+def openai(message, param=None):
+    return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}
+
+
+def claude(message):
+    return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+
+
+def google(message):
+    return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+
+
+def forbidden(name):
+    detail = [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted"}]
+    return {"detail": detail}
+
+
+def refused(body, status=400) -> Answer:
+    return Answer(json.dumps(body).encode(), status, {"content-type": "application/json"})
+
+
+#: kind, options, refusal with its status -> fields of the first and of the second body that differ
+CASES = [
+    (
+        "openai",
+        {"temperature": 0},
+        openai("Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is "
+               "supported.", "temperature"),
+        {"temperature": 0}, {},
+    ),
+    (
+        "openai",
+        {"max_tokens": 9},
+        openai("Unsupported parameter: 'max_completion_tokens' is not supported with this model.", "max_tokens"),
+        {"max_completion_tokens": 9}, {"max_tokens": 9},
+    ),
+    (
+        "open_source",
+        {"max_tokens": 9},
+        openai("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' "
+               "instead.", "max_tokens"),
+        {"max_tokens": 9}, {"max_completion_tokens": 9},
+    ),
+    ("open_source", {}, forbidden("stream_options"), {"stream_options": {"include_usage": True}}, {}),
+    ("open_source", {"parallel_tool_calls": True}, {"message": "Unknown field parallel_tool_calls"},
+     {"parallel_tool_calls": True}, {}),
+    ("responses", {}, openai("Encrypted content is not supported with this model.", "include"),
+     {"include": ["reasoning.encrypted_content"]}, {}),
+    ("responses", {"reasoning_effort": "low"},
+     openai("Unsupported parameter: 'reasoning.effort' is not supported with this model.", "reasoning.effort"),
+     {"reasoning": {"effort": "low"}}, {}),
+    ("claude", {"temperature": 0.5}, claude("`temperature` is deprecated for this model."), {"temperature": 0.5}, {}),
+    ("claude", {"temperature": 0.5, "top_p": 0.5},
+     claude("`temperature` and `top_p` cannot both be specified for this model. Please use only one."),
+     {"temperature": 0.5}, {}),
+    ("gemini", {"topK": 3}, google('Invalid JSON payload received. Unknown name "topK" at \'generation_config\': '
+     "Cannot find field."), {"generationConfig": {"topK": 3}}, {}),
+    ("gemini", {"thinkingConfig": {"includeThoughts": True}, "seed": 1},
+     google("thinking_config is not supported by this model."),
+     {"generationConfig": {"thinkingConfig": {"includeThoughts": True}, "seed": 1}},
+     {"generationConfig": {"seed": 1}}),
+]  # fmt: skip
+
+
+def provider_of(connect, kind, **options):
+    return connect("openai", api="responses", **options) if kind == "responses" else connect(kind, **options)
+
+
+async def items_of(provider, **options):
+    return [item async for item in provider.stream(HI, [ADD], **options)]
+
+
+@pytest.mark.parametrize(("kind", "options", "body", "first", "second"), CASES)
+@pytest.mark.parametrize("status", [400, 422])
+async def test_learned_once_then_remembered(loopback, connect, kind, options, body, first, second, status):
+    loopback.answers = [refused(body, status), GOOD[kind]]
+    provider = provider_of(connect, kind, **options)
+    items = await items_of(provider)
+    assert items[-1].content == "Good."
+    (event,) = [item for item in items if isinstance(item, Retry)]
+    assert event.metadata["refused"] in event.content
+    assert items[0] is event
+    sent, again = (request.json for request in loopback.requests)
+    assert {key: sent[key] for key in sent if sent[key] != again.get(key)} == first
+    assert {key: again[key] for key in again if again[key] != sent.get(key)} == second
+    assert not any(isinstance(item, Retry) for item in await items_of(provider))
+    assert loopback.requests[2].json == again
+
+
+async def test_one_after_the_other(loopback, connect):
+    loopback.answers = [
+        refused(openai("Unsupported parameter: 'temperature'")),
+        refused(openai("Unsupported parameter: 'top_p'")),
+        GOOD["openai"],
+    ]
+    provider = connect("openai", temperature=0.5, top_p=0.5, seed=1)
+    assert [i.metadata["refused"] for i in await items_of(provider) if isinstance(i, Retry)] == ["temperature", "top_p"]
+    assert loopback.requests[-1].json["seed"] == 1
+
+
+async def test_each_provider_and_each_model_learns_for_itself(loopback, connect):
+    loopback.answers = [refused(openai("Unsupported parameter: 'seed'")), GOOD["openai"]]
+    provider = connect("openai", seed=1)
+    await provider.chat(HI)
+    provider._model = "m2"
+    await provider.chat(HI)
+    await connect("openai", seed=1).chat(HI)
+    assert [request.json.get("seed") for request in loopback.requests] == [1, None, 1, 1]
+
+
+@pytest.mark.parametrize("word", ["temperature", "max_tokens", "messages", "tools", "model", "stream", "store", "stop"])
+async def test_a_refusal_that_stays_is_raised_and_nothing_is_learned(loopback, connect, word):
+    """No loop: each field is left out once at most, and what the request means is never changed."""
+    loopback.answers = [refused(openai(f"Unsupported parameter: '{word}' is not supported with this model."))]
+    provider = connect("openai", temperature=0.5, max_tokens=9, stop=["x"], store=False)
+    with pytest.raises(BadRequestError, match=word):
+        await items_of(provider)
+    bodies = [request.json for request in loopback.requests]
+    assert len(bodies) <= 2
+    for key in ("messages", "tools", "model", "stream", "store", "stop"):
+        assert [body[key] for body in bodies] == [bodies[0][key]] * len(bodies)
+    count = len(bodies)
+    with pytest.raises(BadRequestError):
+        await items_of(provider)
+    assert loopback.requests[count].json == bodies[0]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 5 instead.",
+        "max_tokens: 999999 > 64000, which is the maximum allowed number of output tokens for this model",
+        "temperature must be non-negative, got -1.",
+        "Your account is not permitted to use this model.",
+        "",
+    ],
+)
+async def test_what_the_caller_must_correct_is_raised_at_once(loopback, connect, message):
+    loopback.answers = [refused(claude(message))]
+    with pytest.raises(BadRequestError):
+        await connect("claude", temperature=5, max_tokens=999_999).chat(HI)
+    assert len(loopback.requests) == 1
+
+
+def test_only_refusals_teach():
+    body = b'{"temperature": 1, "messages": []}'
+    message = "temperature is not supported"
+    assert refused_field(BadRequestError(message, status=400), body, {}) == {"temperature": None}
+    assert refused_field(BadRequestError(message, status=413), body, {}) == {}
+    assert refused_field(BadRequestError(message), body, {}) == {}
+    assert refused_field(ContextLengthError(message, status=400), body, {}) == {}
+    assert refused_field(ServerError(message, status=400), body, {}) == {}
+    assert refused_field(BadRequestError(message, status=400), b'{"messages": []}', {}) == {}
+
+
+def test_an_output_limit_is_never_left_out():
+    assert not set(RENAMED) & set(TUNABLES)
+    error = BadRequestError("max_tokens is not supported", status=400)
+    sent = b'{"max_tokens": 9}'
+    assert refused_field(error, sent, {}) == {"max_tokens": "max_completion_tokens"}
+    assert refused_field(error, sent, {"max_completion_tokens": "max_tokens"}) == {}
+
+
+def test_heads_that_hold_nothing_of_it_stay():
+    assert changed_head({"text": {"format": 1}}, {"text.verbosity": None, "seed": None}) == {"text": {"format": 1}}
+    assert changed_head({"text": "x"}, {"text.verbosity": None}) == {"text": "x"}
+
+
+async def test_minimax_gets_the_lowest_temperature_that_it_takes(loopback, connect):
+    loopback.answers = [GOOD["claude"]]
+    for temperature in (0, 0.5, None):
+        await connect("minimax").chat(HI, temperature=temperature)
+    await connect("minimax", temperature=0.0).chat(HI)
+    assert [request.json.get("temperature") for request in loopback.requests] == [0.01, 0.5, None, 0.01]

@@ -1,0 +1,369 @@
+"""The HTTP log against real SDKs and servers: what was sent and received, each attempt, and never for anybody else."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+
+import pytest
+from support.loopback import Answer, claude_said, gemini_said, responses_said, said, served_by, sse
+
+from nbagent import Agent, LLMProvider, Trace
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import IncompleteStreamError, NbagentError, ProviderConnectionError, RateLimitError
+from nbagent.providers import create_provider
+from nbagent.providers.http import capture as http_log
+from nbagent.providers.http import retry
+
+KEY = "sk-MARKER0123456789"
+#: Each wire format over its transport: name, options, a stream that says "Good.", and where the key is sent.
+VENDORS = {
+    "openai chat": ("openai", {"api": "chat"}, sse(said("Good.")), "authorization"),
+    "openai responses": ("openai", {"api": "responses"}, responses_said("Good."), "authorization"),
+    "claude": ("claude", {}, claude_said("Good."), None),
+    "gemini": ("gemini", {}, gemini_said("Good."), "x-goog-api-key"),
+    "open_source": ("open_source", {}, sse(said("Good.")), "authorization"),
+}
+BUSY = Answer(b'{"error": {"message": "slow down"}}', 429, {"retry-after": "0", "x-request-id": "req_7"})
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
+
+
+@pytest.fixture(params=VENDORS)
+def vendor(request):
+    return VENDORS[request.param]
+
+
+@pytest.fixture
+def recording(connect):
+    """Makes agents that record HTTP."""
+
+    def make(name="open_source", **options):
+        return Agent(connect(name, **{"api_key": KEY, **options}), trace=Trace(record_http=True))
+
+    return make
+
+
+async def asked(agent, text="hi"):
+    """The rows that one question adds, whether it is answered or not."""
+    before = len(agent.trace.rows("http"))
+    with contextlib.suppress(NbagentError):
+        await agent.chat(text)
+    return agent.trace.rows("http")[before:]
+
+
+async def test_what_was_sent_and_what_came(loopback, recording, vendor):
+    name, options, stream, key_header = vendor
+    loopback.answers = [Answer(stream, headers={"x-request-id": "req_1"})]
+    agent = recording(name, **options)
+    (row,) = await asked(agent, "grüße 你好")
+    (request,) = loopback.requests
+    assert (row["method"], row["url"]) == ("POST", loopback.url + request.path)
+    assert row["request_body"] == request.body.decode()
+    assert row["response_body"] == stream.decode()
+    assert (row["request_bytes"], row["response_bytes"]) == (len(request.body), len(stream))
+    headers = json.loads(row["request_headers"])
+    hidden = {header for header, value in request.headers.items() if KEY in value}
+    assert hidden
+    assert key_header is None or hidden == {key_header}
+    assert {**headers, **dict.fromkeys(hidden)} == {**request.headers, **dict.fromkeys(hidden)}
+    assert all("_API_KEY" in headers[header] for header in hidden)
+    assert (row["status"], row["request_id"], row["http_version"]) == (200, "req_1", "HTTP/1.1")
+    assert (row["complete"], row["truncated"], row["error_type"]) == (True, False, None)
+    assert 0 < row["ttfb_s"] <= row["duration_s"]
+    assert row["call_id"] == agent.trace.rows("calls")[0]["call_id"]
+    assert row["run_id"] == agent.trace.rows("runs")[0]["run_id"]
+
+
+async def test_nothing_is_recorded_unless_asked_for(loopback, connect, monkeypatch, vendor):
+    name, options, stream, _ = vendor
+    monkeypatch.setattr(http_log, "_Recording", None)  # the least use of it would raise
+    loopback.answers = [Answer(stream)]
+    agent = Agent(connect(name, **options))
+    assert (await agent.chat("hi")).content == "Good."
+    assert len(agent.trace.http) == 0
+    assert "http" not in agent.trace.events["type"].tolist()
+
+
+async def test_every_attempt_is_an_exchange(loopback, recording, vendor):
+    name, options, stream, _ = vendor
+    half = stream[: len(stream) // 2]
+    loopback.answers = [BUSY, Answer(half, end="drop"), Answer(stream)]
+    agent = recording(name, **options)
+    busy, broken, good = await asked(agent)
+    assert (busy["status"], busy["response_body"], busy["request_id"]) == (429, BUSY.body.decode(), "req_7")
+    assert busy["error_type"] is None
+    assert (broken["status"], broken["response_body"], broken["complete"]) == (200, half.decode(), False)
+    assert broken["error_type"] == "IncompleteStreamError"
+    assert (good["response_body"], good["complete"]) == (stream.decode(), True)
+    assert [row["attempt"] for row in (busy, broken, good)] == [1, 2, 3]
+    assert len({row["call_id"] for row in (busy, broken, good)}) == 1
+    assert busy["request_body"] == good["request_body"] != ""
+
+
+async def test_an_error_status_that_stays(loopback, recording, vendor):
+    name, options, _, _ = vendor
+    page = b"<html><title>Bad gateway</title>\xff</html>"
+    loopback.answers = [Answer(page, 400, {"content-type": "text/html"})]
+    (row,) = await asked(recording(name, **options))
+    assert (row["status"], row["response_body"]) == (400, page.decode(errors="backslashreplace"))
+
+
+async def test_a_connection_that_is_refused(recording, vendor):
+    name, options, _, _ = vendor
+    agent = recording(name, base_url="http://127.0.0.1:9/v1", max_retries=1, **options)
+    rows = await asked(agent)
+    assert [row["status"] for row in rows] == [None, None]
+    assert {row["error_type"] for row in rows} == {"ProviderConnectionError"}
+    assert "connect" in rows[0]["error_message"].lower()
+    assert rows[0]["url"].startswith("http://127.0.0.1:9/")
+    assert rows[0]["request_body"]
+    assert (rows[0]["response_body"], rows[0]["ttfb_s"]) == (None, None)
+
+
+async def test_a_refused_option_costs_an_exchange(loopback, recording):
+    refusal = {"error": {"message": "Unsupported parameter: 'temperature' is not supported with this model."}}
+    loopback.answers = [Answer(json.dumps(refusal).encode(), 400), Answer(sse(said("Good.")))]
+    agent = recording()
+    agent.temperature = 0.5
+    refused, good = await asked(agent)
+    assert (refused["status"], refused["attempt"], good["status"], good["attempt"]) == (400, 1, 200, 2)
+    assert "temperature" in refused["request_body"]
+    assert "temperature" not in good["request_body"]
+
+
+async def test_whole_answers_and_compressed_ones(loopback, recording):
+    body = b'{"choices": [{"message": {"content": "Good."}, "finish_reason": "stop"}]}'
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    loopback.answers = [Answer(gzip.compress(body), headers=headers)]
+    for name in ("open_source", "openai"):
+        (row,) = await asked(recording(name, streaming=False))
+        assert (row["response_body"], row["response_bytes"]) == (body.decode(), len(body))
+
+
+@pytest.mark.parametrize("name", ["open_source", "openai"])
+async def test_an_interrupted_answer_is_kept_so_far(loopback, recording, name):
+    piece = sse(said("Half", None), done=False)
+    loopback.answers = [Answer(piece, end="stall")]
+    agent = recording(name)
+    seen = asyncio.Event()
+
+    async def ask():
+        async for event in agent.chat_stream("hi"):
+            if event.type == "text":
+                seen.set()
+
+    task = asyncio.create_task(ask())
+    await seen.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    (row,) = agent.trace.rows("http")
+    assert (row["status"], row["response_body"], row["complete"]) == (200, piece.decode(), False)
+    assert agent.trace.events["type"].tolist()[-2:] == ["http", "interrupted"]
+
+
+@pytest.mark.parametrize("name", ["open_source", "openai"])
+async def test_a_request_that_is_cancelled_before_an_answer(recording, name):
+    reached = asyncio.Event()
+
+    async def silent(reader, _):
+        reached.set()
+        await reader.read()
+
+    async with served_by(silent) as address:
+        agent = recording(name, base_url=f"http://{address}/v1")
+        task = asyncio.create_task(agent.chat("hi"))
+        await reached.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    (row,) = agent.trace.rows("http")
+    assert (row["method"], row["status"], row["error_type"]) == ("POST", None, "CancelledError")
+    assert "hi" in row["request_body"]
+    assert agent.trace.runs["status"].tolist() == ["interrupted"]
+
+
+@pytest.mark.parametrize("name", ["open_source", "openai"])
+async def test_only_who_asked_is_told(loopback, connect, name):
+    """Two agents share one provider and take turns in the middle of their answers; one of them records."""
+    loopback.answers = [Answer(sse(*(said(word, None) for word in "abcdef"), said("g")))]
+    provider = connect(name)
+    quiet, telling = Agent(provider), Agent(provider, trace=Trace(record_http=True))
+    streams = [agent.chat_stream(f"from {index}") for index, agent in enumerate([quiet, telling] * 3)]
+    running = [(stream, stream.__aiter__()) for stream in streams[:2]]
+    for _ in range(4):  # step by step in one task, and so in one context
+        for _, events in running:
+            await anext(events)
+    for _, events in running:
+        async for _ in events:
+            pass
+    await asyncio.gather(*(stream.collect() for stream in streams[2:]))
+    assert len(loopback.requests) == 6
+    assert len(quiet.trace.rows("http")) == 0
+    rows = telling.trace.rows("http")
+    assert [json.loads(row["request_body"])["messages"][-1]["content"] for row in rows] == [
+        "from 1",
+        "from 3",
+        "from 5",
+    ]
+    assert [row["run_id"] for row in rows] == telling.trace.runs["run_id"].tolist()
+
+
+async def test_lists_of_models_in_a_block(loopback, connect):
+    loopback.answers = [BUSY, Answer(b'{"data": [{"id": "b"}, {"id": "a"}]}')]
+    provider, trace = connect(), Trace()
+    with trace.recording_http() as same:
+        assert await provider.model_list() == ["a", "b"]
+    assert same is trace
+    await provider.model_list()
+    assert trace.http["method"].tolist() == ["GET", "GET"]
+    assert trace.http["status"].tolist() == [429, 200]
+    assert trace.http["run_id"].isna().all()
+    assert trace.http["request_body"].tolist() == ["", ""]
+    assert trace.events["type"].tolist() == ["http", "http"]
+
+
+async def test_the_reader_of_a_stream_gets_the_events_too(loopback, recording):
+    loopback.answers = [BUSY, Answer(sse(said("Good."))), Answer(b"{}", 401)]
+    agent = recording(max_retries=1)
+    seen = [event async for event in agent.chat_stream("hi")]
+    types = [event.type for event in seen]
+    assert types == ["run_started", "turn_started", "http", "retry", "text", "http", "turn_done", "usage", "done"]
+    assert agent.trace.events["type"].tolist() == [kind for kind in types if kind != "text"]
+    first = seen[2]
+    assert (first.content, first.exchange.response_body) == ("", BUSY.body.decode())
+    assert (first.metadata["status"], first.metadata["attempt"]) == (429, 1)
+    assert KEY not in json.dumps(first.to_dict())
+    failed = [event.type async for event in agent.chat_stream("hi")]
+    assert failed == ["run_started", "turn_started", "http", "error"]
+
+
+def test_blocking_calls_and_plain_loops(llmock):
+    provider = create_provider("openai", api_key="k", model="gpt-4o-mini", base_url=llmock.base_url("openai"))
+    agent = Agent(provider, trace=Trace(record_http=True))
+    agent.chat_sync("hi")
+    for _ in agent.chat_stream("and now?"):
+        pass
+    agent.close()
+    assert agent.trace.http["status"].tolist() == [200, 200]
+
+
+async def test_it_can_be_switched_and_a_fork_keeps_it(loopback, connect):
+    loopback.answers = [Answer(sse(said("Good.")))]
+    agent = Agent(connect())
+    assert await asked(agent) == []
+    agent.trace.record_http = True
+    assert len(await asked(agent)) == 1
+    assert len(await asked(agent.fork())) == 1
+    agent.trace.record_http = False
+    assert await asked(agent) == []
+
+
+async def test_a_provider_of_ones_own_that_asks_another(loopback, connect):
+    inner = connect()
+    loopback.answers = [Answer(sse(said("Good.")))]
+
+    class Shouting(LLMProvider):
+        model_name = "loud"
+
+        def supports_function_calling(self):
+            return True
+
+        async def chat(self, messages, functions=None, **kwargs):
+            return await inner.chat([LLMMessage("user", messages[-1].text.upper())])
+
+    agent = Agent(Shouting(), trace=Trace(record_http=True))
+    (row,) = await asked(agent)
+    assert '"HI"' in row["request_body"]
+
+
+async def test_long_bodies_are_cut_and_say_so(loopback, recording, monkeypatch):
+    monkeypatch.setattr(http_log, "LONGEST_KEPT", 1000)
+    stream = sse(said("x" * 700), said("y" * 700))
+    loopback.answers = [Answer(stream)]
+    agent = recording()
+    (row,) = await asked(agent, "z" * 2000)
+    assert agent.context.messages[-1].text == "x" * 700 + "y" * 700
+    assert row["truncated"]
+    assert row["request_body"] == loopback.requests[0].body.decode()[:1000]
+    assert row["response_body"] == stream.decode()[:1000]
+    assert (row["request_bytes"], row["response_bytes"]) == (len(loopback.requests[0].body), len(stream))
+    with pytest.raises(NbagentError, match="not kept whole"):
+        agent.trace.curl()
+
+
+async def test_tools_described_in_the_prompt(loopback, recording):
+    loopback.answers = [Answer(sse(said('{"name": null}'))), Answer(sse(said("Good.")))]
+    agent = recording(function_calling=False)
+    agent.register_function("add", "Add.", lambda a, b: a + b)
+    rows = await asked(agent)
+    assert [row["attempt"] for row in rows] == [1, 2]
+    assert "You can call one of these functions" in rows[0]["request_body"]
+    assert len({row["call_id"] for row in rows}) == 1
+
+
+@pytest.mark.local_model
+async def test_the_embedded_model(embedded):
+    def get_weather(city: str) -> str:
+        """The weather in a city."""
+        return f"mild in {city}"
+
+    agent = Agent(embedded, tools=[get_weather], trace=Trace(record_http=True))
+    await agent.chat("How is the weather in Rome?")
+    table = agent.trace.http
+    assert table["url"].str.startswith("http://127.0.0.1:").all()
+    assert table["url"].iloc[0].endswith("/completion")
+    assert set(table["status"]) == {200}
+    assert "json_schema" in table["request_body"].iloc[0]
+    assert "Rome" in "".join(
+        json.loads(line.removeprefix("data: ")).get("content", "")
+        for line in table["response_body"].iloc[0].splitlines()
+        if line.startswith("data: {")
+    )
+    secret = embedded._secret.get_secret_value()
+    assert secret not in "".join(map(str, agent.trace.rows("http")))
+    assert "$LOCAL_API_KEY" in table["request_headers"].iloc[0]
+
+
+@pytest.mark.parametrize("name", ["openai", "claude", "open_source", "gemini"])
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_conversation_with_a_tool(llmock, name, streaming):
+    family = {"claude": "anthropic", "gemini": "gemini"}.get(name, "openai")
+    provider = create_provider(
+        name, api_key=KEY, model=llmock_model(name), base_url=llmock.base_url(family), streaming=streaming
+    )
+    agent = Agent(provider, trace=Trace(record_http=True))
+    agent.register_function("add", "Add.", lambda a, b: a + b)
+    llmock.call_tool("add", {"a": 1, "b": 2})
+    llmock.rate_limit(times=1, retry_after=0.01)
+    await agent.chat("1 + 2?")
+    await provider.aclose()
+    joined = agent.trace.http.merge(agent.trace.calls, on="call_id", suffixes=("", "_call"))
+    assert joined["status"].tolist() == [429, 200, 200]
+    assert joined["attempt"].tolist() == [1, 2, 1]
+    assert (joined["base_url_host"] == "127.0.0.1").all()
+    llmock.assert_resilient(strict=True)
+
+
+def llmock_model(name):
+    return {"claude": "claude-sonnet-5", "gemini": "gemini-2.5-pro"}.get(name, "gpt-4o-mini")
+
+
+async def test_errors_are_the_same_with_and_without(loopback, connect):
+    """Recording changes nothing of what the user gets."""
+    cases = [
+        (BUSY, RateLimitError),
+        (Answer(b"data: {}\n\n", end="drop"), IncompleteStreamError),
+        (Answer(b"", end="drop"), (IncompleteStreamError, ProviderConnectionError)),
+    ]
+    for answer, expected in cases:
+        loopback.answers = [answer]
+        texts = []
+        for on in (False, True):
+            agent = Agent(connect(max_retries=0), trace=Trace(record_http=on))
+            with pytest.raises(expected) as caught:
+                await agent.chat("hi")
+            texts.append(str(caught.value))
+        assert texts[0] == texts[1]

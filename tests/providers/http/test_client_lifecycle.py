@@ -1,0 +1,312 @@
+"""Connections live and die with their event loop: nothing stays open, nothing is said at exit, nobody waits in vain."""
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import httpx
+import pytest
+from support.loopback import Answer, claude_said, read_request, said, served_by, sse
+
+from nbagent import Agent
+from nbagent.core.events import Retry
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ProviderConnectionError, ProviderTimeoutError
+from nbagent.providers import create_provider
+from nbagent.providers.http import client as transport
+from nbagent.providers.http import connections, retry
+
+HI = [LLMMessage("user", "hi")]
+VENDORS = ["open_source", "openai", "claude"]
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
+
+
+def good(vendor, text="Good.") -> Answer:
+    return Answer(claude_said(text) if vendor == "claude" else sse(said(text)))
+
+
+# ------------------------------------------------------------------ scripts
+
+PRELUDE = """
+import asyncio, logging, os, sys
+logging.getLogger("asyncio").setLevel("ERROR")  # its debug mode tells of slow callbacks too
+from nbagent import Agent, create_provider
+
+def new_agent():
+    vendor, url = sys.argv[1:]
+    return Agent(create_provider(vendor, api_key="k", model="m1", base_url=url))
+
+def open_sockets():
+    places = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    return sum(os.path.exists(place) and os.readlink(place).startswith("socket:") for place in places)
+
+def say(*words):
+    print(*words, flush=True)
+"""
+
+SCRIPTS = {
+    "one agent in several runs": """
+        agent = new_agent()
+        for _ in range(3):
+            say(asyncio.run(agent.chat("hi")).content, open_sockets())
+    """,
+    "an agent made in each run": """
+        async def main():
+            return (await new_agent().chat("hi")).content
+        for _ in range(3):
+            say(asyncio.run(main()), open_sockets())
+    """,
+    "a stream that is left": """
+        async def main():
+            async for event in new_agent().chat_stream("hi"):
+                if event["type"] == "text":
+                    return event["content"]
+        for _ in range(3):
+            say(asyncio.run(main()), open_sockets())
+    """,
+    "a loop of one's own, shut down": """
+        agent = new_agent()
+        for _ in range(3):
+            loop = asyncio.new_event_loop()
+            content = loop.run_until_complete(agent.chat("hi")).content
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            say(content, open_sockets() - 2)  # the loop's own pair
+            loop.close()
+    """,
+    "a loop of one's own, just closed": """
+        agent = new_agent()
+        for _ in range(3):
+            loop = asyncio.new_event_loop()
+            content = loop.run_until_complete(agent.chat("hi")).content
+            loop.close()
+            assert open_sockets() <= 1, open_sockets()  # what an earlier loop left is closed at the next use
+            if _ == 2:
+                del agent
+            say(content, 0 if _ < 2 else open_sockets())
+    """,
+    "blocking": """
+        agent = new_agent()
+        for _ in range(3):
+            say(agent.chat_sync("hi").content, 0)
+    """,
+    "a stream in a plain for, left": """
+        agent = new_agent()
+        for _ in range(3):
+            for event in agent.chat_stream("hi"):
+                if event["type"] == "text":
+                    say(event["content"], 0)
+                    break
+    """,
+}
+
+
+async def run_script(text, vendor, url):
+    """A script in an interpreter that takes every warning for an error -> its output, its complaints."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + textwrap.dedent(text), vendor, url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    output, complaints = await process.communicate()
+    return output.decode(), complaints.decode()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts sockets as Linux shows them")
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_scripts_leave_nothing_open_and_end_in_silence(loopback, vendor, name):
+    loopback.answers = [good(vendor)]
+    url = loopback.url + ("" if vendor == "claude" else "/v1")
+    output, complaints = await run_script(SCRIPTS[name], vendor, url)
+    assert complaints == ""
+    assert output == "Good. 0\n" * 3
+
+
+# ------------------------------------------------------------------ long-lived loops
+
+
+async def all_gone(server):
+    """Wait until every client has closed its connection."""
+    gc.collect()
+    async with asyncio.timeout(60):
+        while server.open:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_agents_that_are_dropped_free_their_sockets(loopback, vendor):
+    """As in a notebook, whose loop goes on: 200 agents, one after the other."""
+    loopback.answers = [good(vendor)]
+    url = loopback.url + ("" if vendor == "claude" else "/v1")
+    for _ in range(200):
+        agent = Agent(create_provider(vendor, api_key="k", model="m1", base_url=url))
+        assert (await agent.chat("hi")).content == "Good."
+        del agent
+    assert loopback.connections == 200
+    await all_gone(loopback)
+
+
+async def test_agents_that_are_used_at_once_and_dropped_together(loopback):
+    loopback.answers = [good("open_source")]
+    agents = [Agent(create_provider("open_source", model="m1", base_url=f"{loopback.url}/v1")) for _ in range(200)]
+    await asyncio.gather(*(agent.chat("hi") for agent in agents))
+    assert loopback.open == 200
+    agents.clear()
+    await all_gone(loopback)
+
+
+async def test_aclose_closes_and_the_next_request_opens_again(loopback):
+    loopback.answers = [good("open_source")]
+    provider = create_provider("open_source", model="m1", base_url=f"{loopback.url}/v1")
+    for _ in range(2):
+        await provider.chat(HI)
+        await provider.aclose()
+        await all_gone(loopback)
+    assert loopback.connections == 2
+
+
+# ------------------------------------------------------------------ kept connections
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_each_request_at_a_time_has_a_connection_which_is_kept(loopback, connect, vendor):
+    loopback.answers = [good(vendor)]
+    provider = connect(vendor)
+    for _ in range(3):
+        await asyncio.gather(*(provider.chat(HI) for _ in range(32)))
+    assert loopback.connections <= 32
+    assert len(loopback.requests) == 96
+
+
+async def test_one_that_is_put_back_while_all_are_closed_is_closed_too():
+    every, closed = connections.Connections(httpx), []
+
+    class Transport:
+        """Stands in for a library's transport whose closing takes a while."""
+
+        def __init__(self, meanwhile=None):
+            self.meanwhile = meanwhile
+
+        async def aclose(self):
+            closed.append(self)
+            if self.meanwhile is not None:
+                await every._put_back(self.meanwhile, True)
+
+    late = connections.Connection(("http", "b.test", 2), Transport(), None)
+    kept = connections.Connection(("http", "a.test", 1), Transport(late), None)
+    await every._put_back(kept, True)
+    await every.aclose()
+    assert closed == [kept.transport, late.transport]
+
+
+async def test_not_too_many_are_kept_nor_for_too_long(loopback, monkeypatch):
+    loopback.answers = [good("open_source")]
+    kept = connections.Connections(httpx, most_kept=4)
+    client = kept.client(timeout=60)
+    await asyncio.gather(*(client.get(loopback.url) for _ in range(10)))
+    while loopback.open > 4:
+        await asyncio.sleep(0.01)
+    assert loopback.connections == 10
+    monkeypatch.setattr(connections, "KEPT_S", 0)
+    await client.get(loopback.url)
+    while loopback.open > 1:
+        await asyncio.sleep(0.01)
+    await kept.aclose()
+    while loopback.open:
+        await asyncio.sleep(0.01)
+    assert loopback.connections == 11
+
+
+def forgetful(vendor, before_the_request, seen):
+    """Ends each connection after one answer without saying so: before the next request comes, or when it has come."""
+
+    async def serve(reader, writer):
+        await read_request(reader)
+        seen.append("new")
+        body = good(vendor).body
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+        if not before_the_request:
+            await read_request(reader)
+            seen.append("again")
+
+    return served_by(serve)
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("before_the_request", [True, False])
+async def test_a_connection_closed_while_it_was_idle_costs_no_error(vendor, before_the_request, connect, monkeypatch):
+    """Not a retry that the user sees, nor a wait."""
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 1000)
+    seen = []
+    async with forgetful(vendor, before_the_request, seen) as address:
+        provider = connect(vendor, base_url=f"http://{address}")
+        for _ in range(3):
+            items = [item async for item in provider.stream(HI)]
+            assert not [item for item in items if isinstance(item, Retry)]
+            assert items[-1].content == "Good."
+            await asyncio.sleep(0.05)
+    assert seen.count("new") == 3
+    assert ("again" in seen) != before_the_request
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_a_new_connection_that_is_closed_is_an_error(loopback, connect, vendor):
+    """Only what was kept is tried again at once."""
+
+    async def refuse(reader, _):
+        seen.append(await read_request(reader))
+
+    seen = []
+    async with served_by(refuse) as address:
+        with pytest.raises(ProviderConnectionError):
+            await connect(vendor, base_url=f"http://{address}", max_retries=0).chat(HI)
+    assert len(seen) == 1
+
+
+# ------------------------------------------------------------------ time limits
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_the_time_limit_is_for_each_gap_not_for_the_whole(connect, vendor):
+    body = good(vendor).body
+    pieces = [body[start : start + len(body) // 6 + 1] for start in range(0, len(body), len(body) // 6 + 1)]
+
+    async def dribble(reader, writer):
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body))
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.6)
+
+    async with served_by(dribble) as address:
+        started = asyncio.get_running_loop().time()
+        answer = await connect(vendor, base_url=f"http://{address}", timeout=2.5, max_retries=0).chat(HI)
+        assert answer.content == "Good."
+        assert asyncio.get_running_loop().time() - started > 2.5
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_connecting_has_a_time_limit_of_its_own(connect, vendor, monkeypatch):
+    """A TLS server that never says a word: connecting ends long before the time limit of reading."""
+    monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.2)
+
+    async def silent(reader, _):
+        await reader.read()
+
+    async with served_by(silent) as address:
+        url = f"https://{address}"
+        with pytest.raises(ProviderTimeoutError):
+            await connect(vendor, base_url=url, timeout=1000, max_retries=0).chat(HI)
+        with pytest.raises(ProviderTimeoutError):  # and what is shorter holds for connecting too
+            await connect(vendor, base_url=url, timeout=0.1, max_retries=0).chat(HI)

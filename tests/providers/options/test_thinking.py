@@ -1,0 +1,293 @@
+"""One option for how deep a model thinks: what each vendor's request holds for it, as tables."""
+
+import json
+
+import pytest
+from support.loopback import Answer, claude_said
+
+from nbagent import create_provider
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ConfigurationError
+from nbagent.providers.options.thinking import beside, level_of
+from nbagent.providers.vendors.catalog import CATALOG
+from nbagent.providers.vendors.families import FAMILIES, LEVELS, family_of
+
+HI = [LLMMessage("user", "hi")]
+ADAPTIVE = {"type": "adaptive", "display": "summarized"}
+BOUND = ADAPTIVE | {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+DISABLED = {"thinking": {"type": "disabled"}}
+ENABLED = {"thinking": {"type": "enabled"}}
+SUMMARY = {"reasoning": {"summary": "auto"}}
+THOUGHTS = {"includeThoughts": True}
+NO = ConfigurationError
+
+#: What requests hold besides these is not about thinking.
+OTHER = {"model", "stream", "messages", "input", "contents", "max_tokens", "stream_options", "store", "include"}
+
+
+def made(spec, **options):
+    return create_provider(spec, api_key="test-key", **options)
+
+
+def fields(provider, **options):
+    """The fields of a request that are about thinking; Gemini's without their generationConfig."""
+    raw = provider._encode(HI, provider._asked(HI, None, None, options), {})
+    body = {name: value for name, value in json.loads(raw).items() if name not in OTHER}
+    return body.pop("generationConfig", {}) | body
+
+
+def budget(tokens):
+    return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
+
+
+def effort(word, thinking=ADAPTIVE):
+    return {"thinking": thinking, "output_config": {"effort": word}}
+
+
+def reasons(word):
+    return {"reasoning": {"effort": word, "summary": "auto"}}
+
+
+def gemini(**config):
+    return {"thinkingConfig": THOUGHTS | config}
+
+
+def kwargs(**template):
+    return {"chat_template_kwargs": template}
+
+
+#: model -> the fields for None, False, True, "minimal", "high", "max"
+TABLE = {
+    # always adaptive; the newest bind their thinking to what was said before
+    "claude:claude-fable-5-1": ({"thinking": BOUND}, NO, {"thinking": BOUND}, effort("low", BOUND),
+                                effort("high", BOUND), effort("max", BOUND)),
+    "claude:claude-opus-5-5": ({"thinking": BOUND}, NO, {"thinking": BOUND}, effort("low", BOUND),
+                               effort("high", BOUND), effort("max", BOUND)),
+    "claude:claude-sonnet-5-5": ({"thinking": BOUND}, {"thinking": {"type": "between_tools"}}, {"thinking": BOUND},
+                                 effort("low", BOUND), effort("high", BOUND), effort("max", BOUND)),
+    "claude:claude-haiku-5-5": ({"thinking": BOUND}, DISABLED, {"thinking": BOUND}, effort("low", BOUND),
+                                effort("high", BOUND), effort("max", BOUND)),
+    "claude:claude-fable-5": ({"thinking": ADAPTIVE}, NO, {"thinking": ADAPTIVE}, effort("low"), effort("high"),
+                              effort("max")),
+    "claude:claude-sonnet-5": ({"thinking": ADAPTIVE}, DISABLED, {"thinking": ADAPTIVE}, effort("low"),
+                               effort("high"), effort("max")),
+    # adaptive when asked
+    "claude:claude-opus-4-8": ({}, {}, {"thinking": ADAPTIVE}, effort("low"), effort("high"), effort("max")),
+    "claude:us.anthropic.claude-opus-4-6-v1": ({}, {}, {"thinking": ADAPTIVE}, effort("low"), effort("high"),
+                                               effort("max")),
+    # a budget when asked
+    "claude:claude-sonnet-4-5@20250929": ({}, {}, budget(8192), budget(1024), budget(16_384), budget(24_000)),
+    "claude:claude-sonnet-4-20250514": ({}, {}, budget(8192), budget(1024), budget(16_384), budget(24_000)),
+    "claude:claude-3-7-sonnet-latest": ({}, {}, budget(8192), budget(1024), budget(16_384), budget(24_000)),
+    "claude:claude-3-haiku-20240307": ({}, {}, NO, NO, NO, NO),
+    "claude:claude-opus-7": ({"thinking": BOUND}, DISABLED, {"thinking": BOUND}, effort("low", BOUND),
+                             effort("high", BOUND), effort("max", BOUND)),
+    "claude:some-gateway-name": ({}, DISABLED, {"thinking": ADAPTIVE}, effort("low"), effort("high"), effort("max")),
+    "openai:gpt-6-astra": (SUMMARY, NO, SUMMARY, reasons("low"), reasons("high"), reasons("max")),
+    "openai:gpt-5.6-terra": (SUMMARY, {"reasoning": {"effort": "none"}}, SUMMARY, reasons("low"), reasons("high"),
+                             reasons("max")),
+    "openai:gpt-5.5": (SUMMARY, {"reasoning": {"effort": "none"}}, SUMMARY, reasons("low"), reasons("high"),
+                       reasons("xhigh")),
+    "openai:gpt-5.4-mini": ({}, {"reasoning": {"effort": "none"}}, reasons("medium"), reasons("low"), reasons("high"),
+                            reasons("xhigh")),
+    "openai:gpt-5.1": ({}, {"reasoning": {"effort": "none"}}, reasons("medium"), reasons("low"), reasons("high"),
+                       reasons("high")),
+    "openai:gpt-5": (SUMMARY, NO, SUMMARY, reasons("minimal"), reasons("high"), reasons("high")),
+    "openai:gpt-5-pro": (SUMMARY, NO, SUMMARY, reasons("high"), reasons("high"), reasons("high")),
+    "openai:gpt-5.2-chat-latest": (SUMMARY, NO, SUMMARY, *[reasons("medium")] * 3),
+    "openai:o3": ({}, NO, {}, {"reasoning": {"effort": "low"}}, *[{"reasoning": {"effort": "high"}}] * 2),
+    "openai:gpt-4o": ({}, {}, NO, NO, NO, NO),
+    "openai:gpt-5-chat-latest": ({}, {}, NO, NO, NO, NO),
+    "openai:my-finetune": ({}, {"reasoning_effort": "none"}, {"reasoning_effort": "medium"},
+                           {"reasoning_effort": "low"}, *[{"reasoning_effort": "high"}] * 2),
+    "gemini:gemini-3.7-flash": (gemini(), NO, gemini(), gemini(thinkingLevel="low"), gemini(thinkingLevel="high"),
+                                gemini(thinkingLevel="high")),
+    "gemini:gemini-3.5-flash": (gemini(), NO, gemini(), gemini(thinkingLevel="minimal"), gemini(thinkingLevel="high"),
+                                gemini(thinkingLevel="high")),
+    "gemini:gemini-3-pro-preview": (gemini(), NO, gemini(), gemini(thinkingLevel="low"), gemini(thinkingLevel="high"),
+                                    gemini(thinkingLevel="high")),
+    "gemini:gemini-2.5-pro": (gemini(), NO, gemini(), gemini(thinkingBudget=512), gemini(thinkingBudget=16_384),
+                              gemini(thinkingBudget=32_768)),
+    "gemini:gemini-2.5-flash": (gemini(), {"thinkingConfig": {"thinkingBudget": 0}}, gemini(),
+                                gemini(thinkingBudget=512), gemini(thinkingBudget=16_384),
+                                gemini(thinkingBudget=24_576)),
+    "gemini:gemini-2.5-flash-lite": ({}, {"thinkingConfig": {"thinkingBudget": 0}}, gemini(thinkingBudget=-1),
+                                     gemini(thinkingBudget=512), gemini(thinkingBudget=16_384),
+                                     gemini(thinkingBudget=24_576)),
+    "gemini:gemini-2.0-flash": ({}, {}, NO, NO, NO, NO),
+    "qwen:qwen3.7-plus": ({}, {"enable_thinking": False}, {"enable_thinking": True},
+                          {"enable_thinking": True, "thinking_budget": 1024},
+                          {"enable_thinking": True, "thinking_budget": 16_384}, {"enable_thinking": True}),
+    "qwen:qwen3-235b-a22b-thinking-2507": ({}, NO, {"enable_thinking": True},
+                                           {"enable_thinking": True, "thinking_budget": 1024},
+                                           {"enable_thinking": True, "thinking_budget": 16_384},
+                                           {"enable_thinking": True}),
+    "qwen:qwen3-coder-plus": ({}, {}, NO, NO, NO, NO),
+    "zhipu:glm-5.3": ({}, NO, {}, {"reasoning_effort": "low"}, {"reasoning_effort": "high"},
+                      {"reasoning_effort": "max"}),
+    "zhipu:glm-5.2": ({}, DISABLED, ENABLED, ENABLED | {"reasoning_effort": "minimal"},
+                      ENABLED | {"reasoning_effort": "high"}, ENABLED | {"reasoning_effort": "max"}),
+    "zhipu:glm-4.7-flash": ({}, DISABLED, *[ENABLED] * 4),
+    "deepseek:deepseek-v4-flash": ({}, DISABLED, ENABLED, ENABLED | {"reasoning_effort": "low"},
+                                   ENABLED | {"reasoning_effort": "high"}, ENABLED | {"reasoning_effort": "max"}),
+    "deepseek:deepseek-reasoner": ({}, NO, *[{}] * 4),
+    "minimax:MiniMax-M3": ({}, DISABLED, *[{"thinking": {"type": "adaptive"}}] * 4),
+    "minimax:MiniMax-M3.1-Flash": ({}, NO, {}, *[{"output_config": {"effort": word}} for word in
+                                                 ("low", "high", "max")]),
+    "minimax:MiniMax-M2.5": ({}, NO, *[{}] * 4),
+    "openrouter:anthropic/claude-sonnet-5": ({}, {"reasoning": {"effort": "none"}}, {"reasoning": {"effort": "medium"}},
+                                             *[{"reasoning": {"effort": word}} for word in ("minimal", "high", "max")]),
+    "ollama:qwen3": ({}, {"reasoning_effort": "none"}, {"reasoning_effort": "medium"}, {"reasoning_effort": "low"},
+                     {"reasoning_effort": "high"}, {"reasoning_effort": "max"}),
+    "ollama:gpt-oss:20b": ({}, NO, {}, {"reasoning_effort": "low"}, *[{"reasoning_effort": "high"}] * 2),
+    "open_source:Qwen/Qwen3-8B": ({}, kwargs(enable_thinking=False), *[kwargs(enable_thinking=True)] * 4),
+    "open_source:ibm-granite/granite-4": ({}, kwargs(thinking=False), *[kwargs(thinking=True)] * 4),
+    "open_source:openai/gpt-oss-120b": ({}, NO, {}, {"reasoning_effort": "low"}, *[{"reasoning_effort": "high"}] * 2),
+}  # fmt: skip
+VALUES = (None, False, True, "minimal", "high", "max")
+CASES = [(spec, value, sent) for spec, row in TABLE.items() for value, sent in zip(VALUES, row, strict=True)]
+
+
+@pytest.mark.parametrize(("spec", "value", "sent"), CASES)
+def test_what_each_model_is_sent(spec, value, sent):
+    if sent is NO:
+        with pytest.raises(ConfigurationError, match="thinking"):
+            made(spec, thinking=value)
+        with pytest.raises(ConfigurationError, match="thinking"):
+            fields(made(spec), thinking=value)
+    else:
+        assert fields(made(spec, thinking=value)) == sent
+        assert fields(made(spec), thinking=value) == sent
+
+
+def test_every_vendor_is_in_the_table():
+    vendors = {spec.partition(":")[0] for spec in TABLE}
+    assert vendors == {row.name for row in CATALOG.values() if row.wire} - {"local"}
+    assert all(rows[-1].models == "" or rows[-1].thinks for rows in FAMILIES.values())
+
+
+def test_by_chat_completions_an_effort_and_no_summary():
+    provider = made("openai:gpt-5.6-terra", api="chat", thinking="high")
+    assert fields(provider) == {"reasoning_effort": "high"}
+    assert fields(made("openai:gpt-5.6-terra", api="chat")) == {}
+
+
+@pytest.mark.parametrize("word", ["off", "none", False])
+def test_words_for_off_and_on(word):
+    assert fields(made("deepseek"), thinking=word) == DISABLED
+    assert fields(made("deepseek"), thinking="on") == ENABLED
+
+
+def test_the_nearest_level_of_two_equally_near_the_deeper():
+    family = family_of("claude", "anthropic_messages", "claude-opus-4-6")
+    assert [level_of(level, family, "m") for level in LEVELS] == ["low", "low", "medium", "high", "max", "max"]
+
+
+def test_a_request_says_otherwise_than_its_provider():
+    provider = made("deepseek", thinking="low")
+    assert fields(provider, thinking=False) == DISABLED
+    assert fields(provider, thinking=None) == ENABLED | {"reasoning_effort": "low"}
+
+
+@pytest.mark.parametrize("value", ["hihg", "", 1, 0.5, ["high"]])
+def test_other_values_are_refused_with_those_that_exist(value):
+    with pytest.raises(ConfigurationError, match=r"'minimal', 'low', 'medium', 'high', 'xhigh', 'max'"):
+        made("claude:claude-sonnet-5", thinking=value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("claude:claude-opus-5-5", "claude-opus-5-5 always thinks.*'low', 'medium', 'high', 'xhigh', 'max'"),
+        ("deepseek:deepseek-reasoner", "always thinks.*leave the option out"),
+    ],
+)
+def test_an_impossible_off_names_what_is_possible(spec, words):
+    with pytest.raises(ConfigurationError, match=words):
+        made(spec, thinking="off")
+
+
+#: vendor's own fields -> what is sent with thinking="high", and with none
+OWN = [
+    ("claude:claude-opus-5", {"thinking": {"type": "disabled"}}, None, DISABLED),
+    ("claude:claude-opus-5", {"output_config": {"effort": "low"}}, effort("low"), effort("low")),
+    ("claude:claude-opus-5", {"output_config": {"format": {}}},
+     {"thinking": ADAPTIVE, "output_config": {"effort": "high", "format": {}}},
+     {"thinking": ADAPTIVE, "output_config": {"format": {}}}),
+    ("openai:gpt-5.6-sol", {"reasoning_effort": "low"}, reasons("low"), reasons("low")),
+    ("openai:gpt-5.6-sol", {"reasoning_effort": "none"}, None, {"reasoning": {"effort": "none"}}),
+    ("openai:gpt-5.6-sol", {"reasoning": {"effort": "low", "summary": "detailed"}},
+     {"reasoning": {"effort": "low", "summary": "detailed"}}, {"reasoning": {"effort": "low", "summary": "detailed"}}),
+    ("openai:gpt-5.6-sol", {"reasoning": {"mode": "pro"}},
+     {"reasoning": {"effort": "high", "summary": "auto", "mode": "pro"}}, {"reasoning": {"mode": "pro"}}),
+    ("gemini:gemini-3.5-flash", {"thinkingConfig": {"thinkingLevel": "low"}},
+     {"thinkingConfig": {"thinkingLevel": "low"}}, {"thinkingConfig": {"thinkingLevel": "low"}}),
+    ("gemini:gemini-3.5-flash", {"thinking": {"thinkingBudget": 7}}, None, {"thinkingConfig": {"thinkingBudget": 7}}),
+    ("gemini:gemini-3.5-flash", {"generationConfig": {"thinkingConfig": {}}}, {"thinkingConfig": {}},
+     {"thinkingConfig": {}}),
+    ("qwen:qwen3.7-plus", {"enable_thinking": False, "thinking_budget": 7},
+     {"enable_thinking": False, "thinking_budget": 7}, {"enable_thinking": False, "thinking_budget": 7}),
+    ("zhipu:glm-5.2", {"thinking": {"type": "enabled", "clear_thinking": False}}, None,
+     {"thinking": {"type": "enabled", "clear_thinking": False}}),
+    ("open_source:qwen3", {"chat_template_kwargs": {"tone": "dry"}},
+     {"chat_template_kwargs": {"enable_thinking": True, "tone": "dry"}}, {"chat_template_kwargs": {"tone": "dry"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "own", "with_level", "alone"), OWN)
+def test_the_vendors_own_fields_win(spec, own, with_level, alone):
+    assert fields(made(spec, **own)) == alone
+    if with_level is not None:
+        assert fields(made(spec, **own), thinking="high") == with_level
+
+
+def test_a_budget_leaves_room_for_the_answer():
+    provider = made("claude:claude-opus-4-5", thinking="high", max_tokens=4000)
+    assert fields(provider) == budget(3000)
+    assert fields(provider, max_tokens=1200) == budget(1024)
+    with pytest.raises(ConfigurationError, match="max_tokens above 1024 to think in, not 500"):
+        fields(provider, max_tokens=500)
+    assert fields(provider, max_tokens=500, thinking=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "betas"),
+    [
+        ("claude-opus-5-5", None, "thinking-binding-controls-2026-08-01"),
+        ("claude-opus-4-5", None, "interleaved-thinking-2025-05-14"),
+        ("claude-opus-4-5", "context-1m-2025-08-07", "context-1m-2025-08-07,interleaved-thinking-2025-05-14"),
+        ("claude-opus-5", None, None),
+        ("claude-3-7-sonnet-latest", None, None),
+    ],
+)
+async def test_betas_that_thinking_needs(loopback, connect, model, own, betas):
+    loopback.answers = [Answer(claude_said("Good."))]
+    await connect("claude", model=model, headers={"anthropic-beta": own} if own else None).chat(HI)
+    assert loopback.requests[0].headers.get("anthropic-beta") == betas
+
+
+async def test_the_users_own_client_sends_them_too(loopback, connect):
+    import anthropic
+
+    loopback.answers = [Answer(claude_said("Good."))]
+    client = anthropic.AsyncAnthropic(api_key="own", base_url=loopback.url)
+    await connect("claude", model="claude-opus-5-5", client=client).chat(HI)
+    assert loopback.requests[0].headers["anthropic-beta"] == "thinking-binding-controls-2026-08-01"
+    await client.close()
+
+
+def test_a_vendor_of_your_own_thinks_as_its_kind():
+    provider = made("open_source:qwen3", vendor="house", thinking=False)
+    assert fields(provider) == kwargs(enable_thinking=False)
+
+
+def test_the_embedded_model_does_not_think():
+    with pytest.raises(ConfigurationError, match="does not think"):
+        create_provider("local", thinking="high")
+    assert create_provider("local", thinking=False).options == {"thinking": False}
+
+
+def test_fields_of_ours_do_not_change_those_of_the_user():
+    own = {"output_config": {"format": {}}}
+    beside({"output_config": {"effort": "low"}}, own, "low")
+    assert own == {"output_config": {"format": {}}}

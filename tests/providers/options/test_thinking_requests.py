@@ -1,0 +1,162 @@
+"""What thinking means for the rest of a request: temperature, streams, the trace, what a refusal teaches."""
+
+import json
+
+import pytest
+from support.loopback import Answer, claude_said, responses_said, said, sse
+
+from nbagent import Agent, create_provider
+from nbagent.core.events import Http, Retry
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ConfigurationError
+
+HI = [LLMMessage("user", "hi")]
+ADAPTIVE = {"type": "adaptive", "display": "summarized"}
+BOUND = ADAPTIVE | {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+
+
+def made(spec, **options):
+    return create_provider(spec, api_key="test-key", **options)
+
+
+def effort(word, thinking=ADAPTIVE):
+    return {"thinking": thinking, "output_config": {"effort": word}}
+
+
+#: model, options, temperature given -> sent?
+TEMPERATURES = [
+    ("openai:gpt-5.6-terra", {}, False),
+    ("openai:gpt-5.6-terra", {"thinking": False}, True),
+    ("openai:gpt-5.6-terra", {"reasoning_effort": "none"}, True),
+    ("openai:gpt-5.4", {}, True),
+    ("openai:gpt-5.4", {"thinking": "low"}, False),
+    ("openai:gpt-5.4", {"reasoning": {"effort": "low"}}, False),
+    ("openai:gpt-5", {}, False),
+    ("openai:gpt-6-astra", {}, False),
+    ("openai:o3", {}, False),
+    ("openai:gpt-4o-mini", {}, True),
+    ("openai:gpt-5-chat-latest", {}, True),
+    ("openai:gateways-own", {}, True),
+    ("claude:claude-opus-4-7", {}, False),
+    ("claude:claude-sonnet-5", {"thinking": False}, False),
+    ("claude:claude-haiku-5-5", {}, False),
+    ("claude:claude-opus-4-6", {}, True),
+    ("claude:claude-opus-4-6", {"thinking": "low"}, False),
+    ("claude:claude-haiku-4-5", {}, True),
+    ("claude:claude-haiku-4-5", {"thinking": {"type": "enabled", "budget_tokens": 2000}}, False),
+    ("claude:gateways-own", {}, True),
+    ("gemini:gemini-3.7-flash", {}, True),
+    ("qwen:qwen3.7-plus", {}, True),
+    ("zhipu:glm-5.3", {}, True),
+    ("deepseek:deepseek-v4-flash", {}, True),
+    ("minimax:MiniMax-M3", {}, True),
+    ("open_source:gpt-5-like", {}, True),
+]
+
+
+@pytest.mark.parametrize(("spec", "options", "taken"), TEMPERATURES)
+def test_temperature_goes_where_it_is_taken(spec, options, taken):
+    for provider, given in ((made(spec), 0.5), (made(spec, temperature=0.5), None)):
+        asked = provider._asked(HI, None, given, options)
+        body = json.loads(provider._encode(HI, asked, {}))
+        assert body.get("generationConfig", body).get("temperature") == (0.5 if taken else None)
+        assert bool(asked.left_out) is not taken
+    body = json.loads(provider._encode(HI, made(spec)._asked(HI, None, None, options), {}))
+    assert "temperature" not in body.get("generationConfig", body)
+
+
+async def test_a_temperature_that_is_left_out_is_told_once(loopback, connect):
+    loopback.answers = [Answer(sse(said("Good.")))]
+    agent = Agent(connect("openai", model="gpt-5.6-terra", api="chat"))
+    for temperature in (0.0, 0.0, 0.7):
+        await agent.chat("hi", temperature=temperature)
+    told = agent.trace.events.query("type == 'http'")["content"].tolist()
+    assert told == [
+        "gpt-5.6-terra takes no temperature while it thinks: 0.0 is not sent.",
+        "gpt-5.6-terra takes no temperature while it thinks: 0.7 is not sent.",
+    ]
+    assert all("temperature" not in request.json for request in loopback.requests)
+    assert [json.loads(params)["temperature"] for params in agent.trace.calls["params"]] == [None] * 3
+
+
+async def test_the_trace_says_how_deep(loopback, connect):
+    loopback.answers = [Answer(claude_said("Good."))]
+    agent = Agent(connect("claude", model="claude-opus-5"))
+    for thinking in (None, "minimal", True, False, {"type": "adaptive"}):
+        await agent.chat("hi", thinking=thinking)
+    levels = agent.trace.calls["thinking_level"]
+    assert levels.isna().tolist() == [True, False, False, False, False]
+    assert levels.tolist()[1:] == ["low", "on", "off", "custom"]
+    sent = [request.json["thinking"] for request in loopback.requests]
+    assert sent == [ADAPTIVE, ADAPTIVE, ADAPTIVE, {"type": "disabled"}, {"type": "adaptive"}]
+    assert json.loads(agent.trace.calls["params"][1])["output_config"] == {"effort": "low"}
+
+
+async def test_an_impossible_level_ends_the_run_before_a_request(loopback, connect):
+    agent = Agent(connect("claude", model="claude-opus-5-5"))
+    with pytest.raises(ConfigurationError, match="always thinks"):
+        await agent.chat("hi", thinking=False)
+    assert loopback.requests == []
+    assert agent.trace.runs["status"].tolist() == ["error"]
+    assert [message.role for message in agent.conversation_history] == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "streaming", "streamed"),
+    [
+        ("qwen3.7-plus", None, False, True),
+        ("qwen3.7-plus", False, False, False),
+        ("qwen3.7-plus", False, True, True),
+        ("qwen-plus", None, False, False),
+        ("qwen-plus", "low", False, True),
+        ("qwen3-32b", None, False, True),
+        ("new-name", None, False, True),
+    ],
+)
+async def test_qwen_streams_where_it_thinks(loopback, connect, model, thinking, streaming, streamed):
+    loopback.answers = [Answer(sse(said("Good.")))]
+    provider = connect("qwen", model=model, thinking=thinking, streaming=streaming)
+    assert (await provider.chat(HI)).content == "Good."
+    assert loopback.requests[0].json["stream"] is streamed
+    assert ("stream_options" in loopback.requests[0].json) is streamed
+
+
+UNVERIFIED = {
+    "message": "Your organization must be verified to generate reasoning summaries. Please go to: "
+    "https://platform.openai.com/settings/organization/general and click on Verify Organization.",
+    "type": "invalid_request_error",
+    "param": "reasoning.summary",
+    "code": "unsupported_value",
+}
+#: vendor, model, the vendor's error -> what is sent instead
+RESCUES = [
+    ("openai", "gpt-5.6-sol", {"error": UNVERIFIED}, {"reasoning": {"effort": "high"}}),
+    ("claude", "claude-opus-9", "thinking.adaptive.display: Extra inputs are not permitted",
+     {"thinking": {"type": "adaptive", "block_binding": BOUND["block_binding"]}, "output_config": {"effort": "high"}}),
+    ("claude", "claude-opus-5-5", "thinking.adaptive.block_binding: Extra inputs are not permitted", effort("high")),
+    ("claude", "claude-opus-9", "This model does not support the effort parameter.", {"thinking": BOUND}),
+    ("claude", "claude-opus-9", "adaptive thinking is not supported on this model",
+     {"output_config": {"effort": "high"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("vendor", "model", "error", "instead"), RESCUES)
+async def test_what_a_model_refuses_after_all_is_learned(loopback, connect, vendor, model, error, instead):
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": error}}
+    refusal = json.dumps(body if isinstance(error, str) else error).encode()
+    good = claude_said("Good.") if vendor == "claude" else responses_said("Good.")
+    loopback.answers = [Answer(refusal, 400, {"content-type": "application/json"}), Answer(good)]
+    options = {"api": "responses"} if vendor == "openai" else {}
+    provider = connect(vendor, model=model, thinking="high", **options)
+    items = [item async for item in provider.stream(HI)]
+    assert items[-1].content == "Good."
+    assert sum(isinstance(item, Retry) for item in items) == 1
+    sent = loopback.requests[1].json
+    assert {name: sent[name] for name in ("thinking", "output_config", "reasoning") if name in sent} == instead
+
+
+async def test_words_are_told_before_the_answer(loopback, connect):
+    loopback.answers = [Answer(claude_said("Good."))]
+    provider = connect("claude", model="claude-opus-5")
+    kinds = [type(item) async for item in provider.stream(HI, temperature=1.0)]
+    assert kinds[0] is Http

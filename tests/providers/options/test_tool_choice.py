@@ -1,0 +1,220 @@
+"""One option for which tool is called: each format's form, what a vendor has no form for, and where a run goes on."""
+
+import json
+
+import pytest
+from support.loopback import Answer, said, sse
+
+from nbagent import Agent, create_provider
+from nbagent.core.messages import FunctionCall, LLMMessage
+from nbagent.errors import ConfigurationError
+
+HI = [LLMMessage("user", "hi")]
+ADD, MUL = ({"name": name, "parameters": {"type": "object", "properties": {}}} for name in ("add", "mul"))
+RESULT = [
+    *HI,
+    LLMMessage("assistant", "", tool_calls=[FunctionCall("add", {}, "c1")]),
+    LLMMessage("tool", "2", name="add", tool_call_id="c1"),
+]
+NO = ConfigurationError
+
+
+def body(spec, choice, functions=(ADD, MUL), messages=HI, **options):
+    provider = create_provider(spec, api_key="test-key", **options)
+    asked = provider._asked(messages, list(functions), None, {"tool_choice": choice})
+    return json.loads(provider._encode(messages, asked, {}))
+
+
+def names(sent):
+    tools = sent.get("tools", [])
+    if tools and "functionDeclarations" in tools[0]:
+        tools = tools[0]["functionDeclarations"]
+    return [tool.get("name") or tool["function"]["name"] for tool in tools]
+
+
+def mode(word, **more):
+    return {"functionCallingConfig": {"mode": word, **more}}
+
+
+CHAT_ADD = {"type": "function", "function": {"name": "add"}}
+BOTH = ["add", "mul"]
+#: vendor and model -> for "none", "required" and "add": what is sent, and the tools that are offered
+TABLE = {
+    "openai:gpt-5.6-terra": (("none", BOTH), ("required", BOTH), ({"type": "function", "name": "add"}, BOTH)),
+    "openai:gpt-4o": (("none", BOTH), ("required", BOTH), (CHAT_ADD, BOTH)),
+    "openrouter:openrouter/auto": (("none", BOTH), ("required", BOTH), (CHAT_ADD, BOTH)),
+    "open_source:qwen3": (("none", BOTH), ("required", BOTH), (CHAT_ADD, BOTH)),
+    "claude:claude-sonnet-5": (({"type": "none"}, BOTH), ({"type": "any"}, BOTH),
+                               ({"type": "tool", "name": "add"}, BOTH)),
+    "claude:claude-opus-5-5": (({"type": "none"}, BOTH), NO, NO),
+    "claude:claude-fable-5-1": (({"type": "none"}, BOTH), NO, NO),
+    "claude:claude-mythos-preview": (({"type": "none"}, BOTH), NO, NO),
+    "minimax:MiniMax-M3": (({"type": "none"}, BOTH), ({"type": "any"}, BOTH), ({"type": "tool", "name": "add"}, BOTH)),
+    "gemini:gemini-3.7-flash": ((mode("NONE"), BOTH), (mode("ANY"), BOTH),
+                                (mode("ANY", allowedFunctionNames=["add"]), BOTH)),
+    # only "auto": without the tools no tool is called
+    "zhipu:glm-5.2": ((None, []), NO, NO),
+    "ollama:qwen3": ((None, []), NO, NO),
+    # no "required"; forced calls not while it thinks
+    "qwen:qwen-plus": (("none", BOTH), NO, (CHAT_ADD, BOTH)),
+    "qwen:qwen3.7-plus": (("none", BOTH), NO, NO),
+    "deepseek:deepseek-v4-flash": (("none", BOTH), NO, NO),
+}  # fmt: skip
+CASES = [
+    (spec, choice, sent)
+    for spec, row in TABLE.items()
+    for choice, sent in zip(("none", "required", "add"), row, strict=True)
+]
+
+
+@pytest.mark.parametrize(("spec", "choice", "sent"), CASES)
+def test_what_each_vendor_is_sent(spec, choice, sent):
+    if sent is NO:
+        with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}'.*pass"):
+            body(spec, choice)
+    else:
+        got = body(spec, choice)
+        assert (got.get("tool_choice") or got.get("toolConfig"), names(got)) == sent
+
+
+@pytest.mark.parametrize("spec", TABLE)
+def test_auto_is_what_all_vendors_do_anyway(spec):
+    assert body(spec, "auto") == body(spec, None)
+    assert names(body(spec, "auto")) == BOTH
+
+
+THINKING = [
+    ("qwen:qwen3.7-plus", {"thinking": False}, CHAT_ADD),
+    ("qwen:qwen-plus", {"thinking": True}, NO),
+    ("qwen:qwen-plus", {"enable_thinking": True}, NO),
+    ("deepseek:deepseek-v4-flash", {"thinking": False}, CHAT_ADD),
+    ("deepseek:deepseek-v4-flash", {"thinking": {"type": "disabled"}}, CHAT_ADD),
+    ("claude:claude-haiku-4-5", {"thinking": "low"}, NO),
+    ("claude:claude-haiku-4-5", {}, {"type": "tool", "name": "add"}),
+    ("claude:claude-opus-4-6", {"thinking": "low"}, {"type": "tool", "name": "add"}),
+    ("claude:claude-opus-5-5", {}, NO),
+]
+
+
+@pytest.mark.parametrize(("spec", "options", "sent"), THINKING)
+def test_forcing_a_call_from_a_model_that_thinks(spec, options, sent):
+    if sent is NO:
+        with pytest.raises(ConfigurationError, match="can't be made to call a tool"):
+            body(spec, "add", **options)
+    else:
+        assert body(spec, "add", **options)["tool_choice"] == sent
+
+
+def test_an_error_names_what_was_asked_for():
+    for choice in ("required", "add"):
+        with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}' can't be asked of glm-5.2"):
+            body("zhipu:glm-5.2", choice, [ADD])
+
+
+def test_an_error_names_the_cure_where_there_is_one():
+    with pytest.raises(ConfigurationError, match="while it thinks: pass thinking=False with it"):
+        body("deepseek:deepseek-v4-flash", "required")
+    with pytest.raises(ConfigurationError, match="can't be made to call a tool: pass 'auto' or 'none'"):
+        body("claude:claude-opus-5-5", "required")
+
+
+def test_required_is_the_name_where_there_is_one_tool_and_no_such_word():
+    assert body("qwen:qwen-plus", "required", [ADD])["tool_choice"] == CHAT_ADD
+    with pytest.raises(ConfigurationError, match="'auto', 'none' or a tool's name"):
+        body("qwen:qwen-plus", "required")
+
+
+def test_a_name_is_a_tool_alone_where_names_are_not_taken():
+    from nbagent.providers.options.tool_choice import Chooser
+    from nbagent.providers.vendors.catalog import CATALOG
+
+    chosen = Chooser("openai_chat", "m", CATALOG["local"].tool_choices)("mul", [ADD, MUL])
+    assert (chosen.functions, dict(chosen.fields), chosen.word) == ([MUL], {"tool_choice": "required"}, "mul")
+
+
+def test_a_choice_that_is_none_is_refused_with_what_there_is():
+    with pytest.raises(ConfigurationError, match="tool_choice='sub' .* 'auto', 'none', 'required', 'add', 'mul'"):
+        body("openai:gpt-4o", "sub")
+    with pytest.raises(ConfigurationError, match="'required' needs tools"):
+        body("openai:gpt-4o", "required", [])
+    with pytest.raises(ConfigurationError, match="neither a choice nor a tool"):
+        body("openai:gpt-4o", 7)
+
+
+@pytest.mark.parametrize("spec", TABLE)
+def test_without_tools_nothing_is_said(spec):
+    sent = body(spec, "none", [])
+    assert not {"tool_choice", "toolConfig", "tools"} & set(sent)
+
+
+@pytest.mark.parametrize(
+    ("spec", "own", "name"),
+    [
+        ("openai:gpt-4o", {"type": "allowed_tools", "allowed_tools": {}}, "tool_choice"),
+        ("claude:claude-opus-5", {"type": "auto", "disable_parallel_tool_use": True}, "tool_choice"),
+        ("gemini:gemini-3.7-flash", mode("VALIDATED"), "toolConfig"),
+    ],
+)
+def test_the_vendors_own_form_goes_through(spec, own, name):
+    assert body(spec, own)[name] == own
+
+
+def test_tools_of_the_vendors_own_can_be_required():
+    sent = body("openai:gpt-5.6-terra", "required", [], tools=[{"type": "web_search"}])
+    assert (sent["tool_choice"], sent["tools"]) == ("required", [{"type": "web_search"}])
+
+
+@pytest.mark.parametrize("spec", ["openai:gpt-4o", "claude:claude-opus-5", "gemini:gemini-3.7-flash"])
+@pytest.mark.parametrize("choice", ["required", "add"])
+def test_a_forced_call_is_forced_once(spec, choice):
+    """Else a run would never end."""
+    assert {"tool_choice", "toolConfig"} & set(body(spec, choice))
+    assert not {"tool_choice", "toolConfig"} & set(body(spec, choice, messages=RESULT))
+    assert {"tool_choice", "toolConfig"} & set(body(spec, choice, messages=[*RESULT, *HI]))
+    assert {"tool_choice", "toolConfig"} & set(body(spec, "none", messages=RESULT))
+
+
+def calls(name, **arguments):
+    call = {"index": 0, "id": "c1", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    delta = {"tool_calls": [call]}
+    return {"id": "c", "model": "m1", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}
+
+
+async def test_a_run_with_a_forced_tool_and_its_trace(loopback, connect):
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    loopback.answers = [Answer(sse(calls("add", a=1, b=2))), Answer(sse(said("3")))]
+    agent = Agent(connect("open_source"), tools=[add])
+    result = await agent.chat("1 + 2?", tool_choice="add")
+    assert (result.content, result.iterations) == ("3", 2)
+    assert [request.json.get("tool_choice") for request in loopback.requests] == [CHAT_ADD, None]
+    assert agent.trace.calls["tool_choice"].tolist() == ["add", "auto"]
+    await agent.chat("And now?")
+    assert agent.trace.calls["tool_choice"].isna().tolist() == [False, False, True]
+
+
+async def test_of_the_providers_own_choice_a_request_can_differ(loopback, connect):
+    loopback.answers = [Answer(sse(said("Good.")))]
+    provider = connect("open_source", tool_choice="required")
+    for choice in (None, "none"):
+        await provider.chat(HI, [ADD], tool_choice=choice)
+    await provider.chat(HI)  # there is nothing to choose
+    sent = [request.json.get("tool_choice") for request in loopback.requests]
+    assert sent == ["required", "none", None]
+
+
+async def test_where_tools_are_described_in_the_prompt(loopback, connect):
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    loopback.answers = [Answer(sse(said("Good.")))]
+    agent = Agent(connect("open_source", function_calling=False), tools=[add])
+    assert (await agent.chat("add 1 and 2", tool_choice="none")).content == "Good."
+    assert "add(" not in json.dumps(loopback.requests[0].json["messages"][:-1])
+    assert agent.trace.calls["tool_choice"].tolist() == ["none"]
+    with pytest.raises(ConfigurationError, match="can't be made to call a tool"):
+        await agent.chat("add 1 and 2", tool_choice="add")
+    assert len(loopback.requests) == 1

@@ -1,0 +1,304 @@
+"""Tools for a model that can't call them: the real small model, and a server model without tool calling."""
+
+import json
+
+import pytest
+from support.loopback import Answer, said, sse
+from support.small_tools import CALL, MEAN_BY, MEANS, MEDIAN, TIMER, TOOLS, WEATHER, Recorder, after, user
+
+from nbagent.core.events import Http, Text
+from nbagent.core.messages import FunctionCall, LLMMessage, Usage
+from nbagent.errors import ProviderError
+from nbagent.providers.local.provider import LocalProvider
+from nbagent.providers.prompting.narrowing import narrow, shortlist
+from nbagent.providers.prompting.provider import PromptedProvider, fit, plain
+from nbagent.providers.prompting.request_text import enumerations, quoted, spans, words
+from nbagent.providers.prompting.result_sentences import faithful, quote
+
+# ---------------------------------------------------------------- with the real model
+
+
+@pytest.mark.local_model
+@pytest.mark.parametrize(
+    ("request_text", "name", "arguments"),
+    [
+        ("What is the mean body_mass_g by species?", "mean_by", {"column": "body_mass_g", "group": "species"}),
+        ("average flipper length per island", "mean_by", {"column": "flipper_length_mm", "group": "island"}),
+        ("How is the weather in New York?", "get_weather", {"city": "New York"}),
+        ("Set a timer for 10 minutes", "set_timer", {"minutes": 10}),
+        ("Set a 3 minute timer called 'tea'", "set_timer", {"minutes": 3, "label": "tea"}),
+        ("What is the median of 3, 9.5 and -2?", "median", {"numbers": [3, 9.5, -2]}),
+        ("What is the current time?", "current_time", {}),
+    ],
+)
+async def test_the_small_model_calls_the_right_tool(embedded, request_text, name, arguments):
+    provider = PromptedProvider(embedded)
+    response = await provider.chat([user(request_text)], TOOLS)
+    (call,) = response.function_calls
+    assert (call.name, call.arguments) == (name, arguments)
+    assert call.id
+    assert response.finish_reason == "tool_calls"
+    if arguments:
+        assert response.usage.input_tokens > 100
+        assert response.usage.output_tokens > 3
+
+
+@pytest.mark.local_model
+@pytest.mark.parametrize("request_text", ["Hello!", "What is the capital of France?", "What is a median?"])
+async def test_where_no_tool_fits_it_just_answers(embedded, request_text):
+    items = [item async for item in PromptedProvider(embedded).stream([user(request_text)], TOOLS, max_tokens=12)]
+    response = items[-1]
+    assert not response.function_calls
+    assert response.content == "".join(item.content for item in items if isinstance(item, Text)) != ""
+
+
+@pytest.mark.local_model
+async def test_a_single_number_may_be_worded_but_is_always_there(embedded):
+    call = FunctionCall("count_rows", {}, "call_1")
+    response = await PromptedProvider(embedded).chat(after(call, "344", request="How many rows are there?"), TOOLS)
+    assert "344" in response.content
+    assert response.usage.output_tokens > 0
+    assert response.metadata["quoted"] is ("`count_rows()`" in response.content)
+
+
+@pytest.mark.local_model
+async def test_loading_is_announced(embedded_server):
+    inner = LocalProvider(n_ctx=896)
+    provider = PromptedProvider(inner)
+    items = [item async for item in provider.stream([user("How is the weather in Rome?")], TOOLS)]
+    assert isinstance(items[0], Http)
+    assert items[-1].function_calls[0].arguments == {"city": "Rome"}
+    await provider.aclose()
+
+
+# ---------------------------------------------------------------- never an invalid call
+
+
+@pytest.mark.parametrize(
+    ("text", "cut_off"),
+    [
+        ('{"column": "body_mass_g", "group": "spec', True),
+        ('{"column": "body_mass_g", "group": "species"}', True),
+        ('{"column": "wingspan", "group": "species"}', False),
+        ('{"column": "body_mass_g"}', False),
+        ("no JSON", False),
+        ("[1]", False),
+    ],
+)
+async def test_arguments_that_do_not_fit_are_no_call(text, cut_off):
+    inner = Recorder(text, cut_off)
+    response = await PromptedProvider(inner).chat([user("mean body_mass_g by species")], TOOLS)
+    assert len(inner.prompts) == 1
+    assert not response.function_calls
+    assert response.content == "Plain answer."
+    assert response.usage == Usage(8, 4)  # both requests are counted
+
+
+async def test_a_request_longer_than_the_window_is_no_call():
+    inner = Recorder()
+    response = await PromptedProvider(inner).chat([user("mean body_mass_g by species " + "and so on " * 500)], TOOLS)
+    assert inner.prompts == []
+    assert response.content == "Plain answer."
+
+
+async def test_it_is_its_inner_provider_with_tools():
+    inner = Recorder()
+    provider = PromptedProvider(inner)
+    assert (provider.model_name, provider.vendor) == (inner.model_name, inner.vendor)
+    assert provider.supports_function_calling()
+    assert (await provider.chat([user("mean body_mass_g by species")])).content == "Plain answer."
+    assert inner.prompts == []
+
+
+# ---------------------------------------------------------------- answers from results
+
+
+async def test_a_table_of_values_is_quoted():
+    inner = Recorder()
+    items = [item async for item in PromptedProvider(inner).stream(after(CALL, MEANS), TOOLS)]
+    answer = (
+        '`mean_by(column="body_mass_g", group="species")` gives **Adelie** 3700.7, **Chinstrap** 3733.1 and '
+        "**Gentoo** 5076.0."
+    )
+    assert items[-1].content == answer
+    assert "".join(item.content for item in items if isinstance(item, Text)) == answer
+    assert items[-1].metadata["quoted"] is True
+    assert inner.prompts == []
+
+
+async def test_all_results_of_a_turn_are_answered():
+    other = FunctionCall("get_weather", {"city": "Rome"}, "call_2")
+    messages = [
+        user("Both please"),
+        LLMMessage("assistant", "", tool_calls=[CALL, other]),
+        LLMMessage("tool", MEANS, name="mean_by", tool_call_id="call_1"),
+        LLMMessage("tool", "no such city", name="get_weather", tool_call_id="call_2", is_error=True),
+    ]
+    answer = (await PromptedProvider(Recorder()).chat(messages, TOOLS)).content
+    assert "3733.1" in answer
+    assert '`get_weather(city="Rome")` failed: no such city' in answer
+
+
+@pytest.mark.parametrize(
+    ("draft", "kept"),
+    [
+        ("There are 344 rows.", True),
+        ("There are 345 rows.", False),
+        ("There are 344 rows and 7 columns.", False),
+        ("There are 3445 rows.", False),
+        ("There are 344 rows and", False),
+    ],
+)
+async def test_a_draft_is_kept_only_if_it_is_faithful(draft, kept):
+    call = FunctionCall("count_rows", {}, "call_1")
+    response = await PromptedProvider(Recorder(draft)).chat(after(call, "344", request="How many rows?"), TOOLS)
+    assert response.metadata["quoted"] is not kept
+    assert response.content == (draft if kept else "`count_rows()` gives 344.")
+
+
+def test_faithful_lets_the_numbers_of_the_request_pass():
+    assert faithful("100 USD are 92.5 EUR.", "92.5", "Convert 100 USD to EUR")
+    assert not faithful("100 USD are 92.55 EUR.", "92.5", "Convert 100 USD to EUR")
+
+
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        ("[1, 2.5, null]", "`f()` gives 1, 2.5 and null."),
+        ("[]", "`f()` found nothing."),
+        ("{}", "`f()` found nothing."),
+        ('["a"]', "`f()` gives a."),
+        (json.dumps(list(range(20))), f"`f()` gives {', '.join(map(str, range(12)))}, … (20 in all)."),
+        ('[{"name": "x", "n": 1}]', "`f()` gives:\n\n- name: x, n: 1"),
+        ('{"a": {"b": 1}, "c": [1]}', "`f()` gives:\n\n- **a**: b: 1\n- **c**: [1]"),
+        ("2 rows\na  b", "`f()` gives:\n\n```\n2 rows\na  b\n```"),
+        ("Done.", "`f()` says: Done."),
+        ("{not JSON", "`f()` gives {not JSON."),
+        ("x" * 700, f"`f()` gives {'x' * 600} …."),
+    ],
+)
+def test_how_results_are_quoted(content, answer):
+    assert quote(FunctionCall("f"), LLMMessage("tool", content, name="f")) == answer
+
+
+# ---------------------------------------------------------------- what a request can mean
+
+
+def test_no_tool_without_something_to_fill_it_with():
+    assert shortlist("What does median mean?", TOOLS) is None
+    assert shortlist("median of 3 and 4", TOOLS) is MEDIAN
+    assert shortlist("weather?", TOOLS) is None
+    assert shortlist("", TOOLS) is None
+    assert shortlist("median of 3 and 4", []) is None
+
+
+def test_narrowing_keeps_what_the_request_says():
+    schema = narrow("mean body mass per island", MEAN_BY)
+    assert schema["properties"] == {"column": {"enum": ["body_mass_g"]}, "group": {"enum": ["island"]}}
+    assert narrow("timer of 5 minutes", TIMER)["properties"] == {"minutes": {"enum": [5]}}
+    assert narrow("median of 1, 2 and 3", MEDIAN)["properties"] == {"numbers": {"enum": [[1, 2, 3]]}}
+    assert "New York" in narrow("weather in New York today", WEATHER)["properties"]["city"]["enum"]
+
+
+def test_narrowing_reads_references_and_optional_types():
+    parameters = {
+        "$defs": {"Unit": {"enum": ["celsius", "fahrenheit"], "type": "string"}},
+        "type": "object",
+        "properties": {
+            "unit": {"anyOf": [{"$ref": "#/$defs/Unit"}, {"type": "null"}], "default": None},
+            "days": {"type": ["integer", "null"], "default": None},
+            "units": {"type": "array", "items": {"$ref": "#/$defs/Unit"}},
+        },
+        "required": ["units"],
+    }
+    schema = narrow("forecast in celsius for 3 days", {"name": "forecast", "description": "", "parameters": parameters})
+    assert schema["properties"]["unit"] == {"enum": ["celsius"]}
+    assert schema["properties"]["days"] == {"enum": [3]}
+    assert schema["properties"]["units"] == {"enum": [["celsius"]]}
+
+
+def test_reading_a_request():
+    assert words("the bill_lengths of bodyMass") == ["bill", "length", "body", "mass"]
+    assert enumerations("of [1, 2] with 3 bins, -4.5 and 6") == [[1, 2], [3], [-4.5, 6]]
+    assert quoted("it's 'a b' and \"c\" and “d”") == ["a b", "c", "d"]
+    assert spans("weather in New York") == [
+        "weather",
+        "weather in New",
+        "weather in New York",
+        "New",
+        "New York",
+        "York",
+    ]
+
+
+# ---------------------------------------------------------------- conversations
+
+
+def test_tool_calls_leave_no_trace_that_a_model_would_copy():
+    asked = [LLMMessage("system", "Be brief."), *after(CALL, MEANS)]
+    unanswered = plain([*asked, user("And now?")])
+    assert [message.role for message in unanswered] == ["system", "user", "user", "user"]
+    assert "3700.7" in unanswered[2].text
+    answered = plain([*asked, LLMMessage("assistant", "`mean_by()` gives **Adelie** 3700.7."), user("Now?")])
+    assert answered[2].text == "**Adelie** 3700.7."
+    assert [message.role for message in answered] == ["system", "user", "assistant", "user"]
+    assert not any(message.tool_calls or message.tool_call_id for message in [*unanswered, *answered])
+
+
+def test_old_turns_give_way_whole():
+    turns = [message for i in range(9) for message in (user(f"{i} " + "x" * 300), LLMMessage("assistant", "y" * 300))]
+    kept = fit([LLMMessage("system", "s"), *turns, user("last")], 600)
+    assert kept[0].role == "system"
+    assert kept[1].role == "user"
+    assert kept[-1].text == "last"
+    assert 3 < len(kept) < len(turns)
+    assert fit([user("x" * 9000)], 600)[0].text == "x" * 9000
+
+
+@pytest.mark.local_model
+async def test_a_long_conversation_still_gets_an_answer(embedded):
+    turns = [
+        message
+        for i in range(60)
+        for message in (user(f"Question {i}: " + "word " * 60), LLMMessage("assistant", "Yes."))
+    ]
+    response = await PromptedProvider(embedded).chat([*turns, user("Hello!")], TOOLS, max_tokens=5)
+    assert response.content
+
+
+# ---------------------------------------------------------------- a server model without tool calling
+
+
+async def test_a_server_model_is_asked_for_json(loopback, connect):
+    wanted = '```json\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n```'
+    loopback.answers = [Answer(sse(said(wanted)))]
+    provider = PromptedProvider(connect(function_calling=False))
+    response = await provider.chat([user("How is it in Rome?")], TOOLS)
+    assert response.function_calls[0].arguments == {"city": "Rome"}
+    body = loopback.requests[0].json
+    assert "tools" not in body
+    assert "set_timer" in body["messages"][0]["content"]
+    forms = body["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert [form["properties"]["name"] for form in forms] == [*({"const": t["name"]} for t in TOOLS), {"type": "null"}]
+
+
+async def test_a_server_that_takes_no_schema_is_asked_without(loopback, connect):
+    refused = Answer(b'{"error": {"message": "response_format is not supported"}}', status=400)
+    loopback.answers = [refused, Answer(sse(said('{"name": "get_weather", "arguments": {"city": "Rome"}}')))]
+    response = await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)
+    assert response.function_calls[0].arguments == {"city": "Rome"}
+    assert ["response_format" in request.json for request in loopback.requests] == [True, False]
+
+
+@pytest.mark.parametrize("reply", ['{"name": null}', '{"name": "get_weather", "arguments": {"town": 1}}', "Sure!"])
+async def test_a_server_model_that_wants_no_tool_answers(loopback, connect, reply):
+    loopback.answers = [Answer(sse(said(reply))), Answer(sse(said("It is warm.")))]
+    response = await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)
+    assert not response.function_calls
+    assert response.content == "It is warm."
+
+
+async def test_its_failure_is_a_provider_error(loopback, connect):
+    loopback.answers = [Answer(b'{"error": {"message": "no"}}', status=400)]
+    with pytest.raises(ProviderError):
+        await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)

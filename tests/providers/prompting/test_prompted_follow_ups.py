@@ -1,0 +1,124 @@
+"""What follows a tool's answer: other arguments for the same tool, plain answers, and no endless repetition."""
+
+import pytest
+from support.small_tools import CALL, MEAN_BY, MEANS, TIMER, TOOLS, Recorder, after, user
+
+from nbagent.core.events import Text
+from nbagent.core.messages import FunctionCall, LLMMessage
+from nbagent.providers.prompting.narrowing import narrow, shortlist
+from nbagent.providers.prompting.provider import PromptedProvider, follow_up
+from nbagent.providers.prompting.result_sentences import is_stuck, quote
+
+
+def quoted_turn(call=CALL, request="What is the mean body_mass_g by species?"):
+    """A whole turn that a tool answered."""
+    answer = quote(call, LLMMessage("tool", MEANS))
+    return [*after(call, MEANS, request=request), LLMMessage("assistant", answer)]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "changed"),
+    [
+        ("And by island?", {"group": ["island"]}),
+        ("and flipper_length_mm?", {"column": ["flipper_length_mm"]}),
+        ("What about the bill depth?", {"column": ["bill_depth_mm"]}),
+        ("Now flipper length per sex, please", {"column": ["flipper_length_mm"], "group": ["sex"]}),
+        ("What is an island?", None),
+        ("Why is the island so cold?", None),
+        ("Thank you!", None),
+        ("What is the capital of France?", None),
+        ("And then?", None),
+    ],
+)
+def test_a_follow_up_names_but_another_argument(request_text, changed):
+    found = follow_up([*quoted_turn(), user(request_text)], TOOLS)
+    if changed is None:
+        assert found is None
+        return
+    assert found == (MEAN_BY, CALL)
+    anew = {**MEAN_BY, "parameters": {**MEAN_BY["parameters"], "required": []}}
+    named = {name: schema["enum"] for name, schema in narrow(request_text, anew)["properties"].items()}
+    assert named == changed
+
+
+def test_without_an_earlier_call_nothing_is_a_follow_up():
+    assert follow_up([user("And by island?")], TOOLS) is None
+    assert follow_up([*quoted_turn(), user("And by island?")], [TIMER]) is None
+
+
+async def test_a_follow_up_keeps_the_other_arguments():
+    inner = Recorder('{"minutes": 5}')
+    call = FunctionCall("set_timer", {"minutes": 3, "label": "tea"}, "call_1")
+    said = [*quoted_turn(call, "Set a 3 minute timer called 'tea'"), user("and 5 minutes?")]
+    assert shortlist(said[-1].text, [TIMER, MEAN_BY]) is None
+    response = await PromptedProvider(inner).chat(said, [TIMER, MEAN_BY])
+    assert response.function_calls[0].arguments == {"minutes": 5, "label": "tea"}
+
+
+async def test_a_follow_up_that_does_not_fit_the_tool_is_no_call():
+    inner = Recorder('{"group": "continent"}')
+    response = await PromptedProvider(inner).chat([*quoted_turn(), user("And by island?")], TOOLS)
+    assert len(inner.prompts) == 1
+    assert not response.function_calls
+
+
+async def test_turns_that_tools_answered_are_not_in_the_prompt_of_a_plain_answer():
+    inner = Recorder()
+    plain_turn = [user("Hello!"), LLMMessage("assistant", "Hi.")]
+    said = [LLMMessage("system", "Be brief."), *plain_turn, *quoted_turn(), user("Thank you!")]
+    await PromptedProvider(inner).chat(said, TOOLS)
+    assert [message.text for message in inner.chats[0]] == ["Be brief.", "Hello!", "Hi.", "Thank you!"]
+
+
+@pytest.mark.local_model
+async def test_a_conversation_after_a_tool_s_answer_stays_sane(embedded):
+    provider = PromptedProvider(embedded)
+    said, calls, answers = [], [], []
+    for request in (
+        "What is the mean body_mass_g by species?",
+        "And by island?",
+        "and flipper_length_mm?",
+        "What is the capital of France?",
+        "Thank you!",
+    ):
+        said.append(user(request))
+        response = await provider.chat(said, TOOLS, temperature=0)
+        for call in response.function_calls or ():
+            calls.append(tuple(call.arguments.values()))
+            said += [LLMMessage("assistant", tool_calls=[call]), LLMMessage("tool", MEANS, tool_call_id=call.id)]
+            response = await provider.chat(said, TOOLS, temperature=0)
+        said.append(LLMMessage("assistant", response.content))
+        answers.append(response.content)
+    assert calls == [("body_mass_g", "species"), ("body_mass_g", "island"), ("flipper_length_mm", "island")]
+    assert all("**Adelie** 3700.7" in answer for answer in answers[:3])
+    assert "Paris" in answers[3]
+    for answer in answers[3:]:
+        assert not any(char.isdigit() for char in answer)
+        assert "**" not in answer
+        assert len(answer) < 200
+
+
+def test_repetition_is_noticed():
+    assert is_stuck("Yes. " + "I'll be happy to have you. " * 5)
+    assert is_stuck("\n".join(f"{number}. Fish" for number in range(1, 6)))
+    assert not is_stuck("I'll be happy to have you. " * 4)
+    assert not is_stuck("x = [0, 0, 0, 0, 0, 0, 0, 0, 0]")
+    assert not is_stuck("")
+
+
+async def test_an_answer_that_repeats_itself_is_ended():
+    closed = False
+
+    class Endless(Recorder):
+        async def stream(self, messages, functions=None, temperature=None, **kwargs):
+            nonlocal closed
+            try:
+                while True:
+                    yield Text("again ")
+            finally:
+                closed = True
+
+    items = [item async for item in PromptedProvider(Endless()).stream([user("Hello!")], TOOLS)]
+    assert items[-1].content == "again " * 5 + " …" == "".join(item.content for item in items if isinstance(item, Text))
+    assert items[-1].usage.output_tokens == 5
+    assert closed

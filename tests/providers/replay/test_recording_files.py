@@ -1,0 +1,88 @@
+"""The file of a recording: no secrets in it, and whole up to its last line whatever happened."""
+
+import pytest
+from support.killed import killed
+from support.loopback import Answer, said, sse
+
+import nbagent
+from nbagent import Agent, ScriptedProvider
+from nbagent.errors import BadRequestError
+from nbagent.providers.replay import file as recording
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.jsonl"
+
+
+MARKERS = {
+    "OPENAI_API_KEY": 'sk-marker-"openai"-1234',
+    "ANTHROPIC_API_KEY": "sk-ant-marker-5678",
+    "GEMINI_API_KEY": "AIza-marker-gemini",
+    "MY_DB_PASSWORD": "marker-database-pw",
+}
+
+
+async def test_secrets_are_never_written(path, connect, loopback, monkeypatch):
+    for name, value in MARKERS.items():
+        monkeypatch.setenv(name, value)
+    own, header = "marker-own-key-123", "marker-header-9876"
+
+    def leak() -> dict:
+        """What should not be told."""
+        return {**MARKERS, "own": own, "header": header}
+
+    call = {"index": 0, "id": "c1", "function": {"name": "leak", "arguments": "{}"}}
+    asked = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    repeated = " and ".join([*MARKERS.values(), own, header])
+    answers = [Answer(sse(asked)), Answer(sse(said(repeated))), Answer(repeated.encode(), 400)]
+    loopback.answers = list(answers)
+    agent = Agent(connect(api_key=own, headers={"X-Corp-Token": header}), tools=[leak])
+    with nbagent.record(path):
+        await agent.chat(f"My password is {MARKERS['MY_DB_PASSWORD']}", user=own, extra_headers={"a": own})
+        with pytest.raises(BadRequestError):
+            await agent.chat(repeated)
+    written = path.read_text("utf-8")
+    assert "marker" not in written
+    assert "$MY_DB_PASSWORD" in written
+    again = Agent(connect(api_key=own, headers={"X-Corp-Token": header}), tools=[leak])
+    loopback.answers = []
+    with nbagent.replay(path):
+        result = await again.chat(f"My password is {MARKERS['MY_DB_PASSWORD']}")
+    assert result.iterations == 2
+    assert "$ANTHROPIC_API_KEY" in result.content
+
+
+async def test_a_torn_last_line_is_left_out_and_written_over(path):
+    with nbagent.record(path):
+        for number in "12":
+            await Agent(ScriptedProvider([number])).chat(number)
+    path.write_bytes(path.read_bytes()[:-40])
+    with nbagent.replay(path, mode="new"):
+        assert str(await Agent(ScriptedProvider([])).chat("1")) == "1"
+        assert str(await Agent(ScriptedProvider(["two"])).chat("2")) == "two"
+    with nbagent.replay(path):
+        assert str(await Agent(ScriptedProvider([])).chat("2")) == "two"
+
+
+KILLED = """
+import sys, nbagent
+from nbagent import Agent, ScriptedProvider
+agent = Agent(ScriptedProvider(lambda messages, functions: "x" * 20_000))
+with nbagent.record(sys.argv[1]):
+    number = 0
+    while True:
+        agent.clear_history()
+        agent.chat_sync(str(number))
+        number += 1
+        print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.full)])
+def test_a_recording_that_is_killed_has_every_whole_exchange(path, kills):
+    for done in killed(KILLED, path, kills):
+        found, _ = recording.read(path)
+        assert len(found) >= done
+        assert [each.request["messages"][0]["content"] for each in found] == [str(n) for n in range(len(found))]
+        assert all(each.response["content"] == "x" * 20_000 for each in found)

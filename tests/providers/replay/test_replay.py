@@ -1,0 +1,375 @@
+"""Recording what models answer and playing it again, exactly; the modes; what differs on a miss."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.decoding import SAMPLES, decode
+from support.loopback import Answer, claude_said, said, sse
+
+import nbagent
+from nbagent import Agent, FunctionCall, LLMResponse, ReplayProvider, ScriptedProvider, Usage, create_provider
+from nbagent.core.content.images import Image
+from nbagent.core.events import Text
+from nbagent.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    ProviderError,
+    RateLimitError,
+    ReplayError,
+)
+from nbagent.providers.base import LLMProvider
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.gemini import GeminiCodec
+from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.replay import file as recording
+from nbagent.providers.vendors.catalog import CATALOG
+
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010806000000")
+
+
+@pytest.fixture
+def path(tmp_path):
+    yield tmp_path / "run.jsonl"
+    assert recording.current() is None, "a test left a recording running"
+
+
+def double(x: int) -> int:
+    """Twice x."""
+    calls.append(x)
+    return 2 * x
+
+
+calls: list[int] = []
+
+
+def turns():
+    facts = {"usage": Usage(10, 5, 2, 1, 3), "usage_raw": {"in": 10}, "model": "m-1", "thinking": "let me see"}
+    native = {"vendor": "scripted", "blocks": [{"type": "thinking", "thinking": "let me see", "signature": "c2ln"}]}
+    return [
+        LLMResponse("", [FunctionCall("double", {"x": 4})], "tool_calls", facts, native),
+        LLMResponse("It is eight, Ünïcode.", None, "stop", facts),
+    ]
+
+
+class Silent(LLMProvider):
+    """A provider that must not be asked."""
+
+    vendor, model_name = "silent", "no-model"
+
+    def supports_function_calling(self):
+        return True
+
+    async def chat(self, messages, functions=None, temperature=None, **kwargs):
+        raise AssertionError("asked for real")
+
+
+async def events_of(agent, message="Twice 4?"):
+    return [(event.type, event.content, event.tool_name) async for event in agent.chat_stream(message)]
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+async def test_a_replay_is_what_was_recorded(path):
+    first = Agent(ScriptedProvider(turns(), model="m"), tools=[double], system_prompt="Be brief.")
+    with nbagent.record(path):
+        recorded = await events_of(first)
+    calls.clear()
+    again = Agent(Silent(), tools=[double], system_prompt="Be brief.")
+    with nbagent.replay(path):
+        assert await events_of(again) == recorded
+    assert calls == [4]  # the tool ran for real
+    assert [m.provider_extras for m in again.conversation_history] == [
+        m.provider_extras for m in first.conversation_history
+    ]
+    assert again.trace.thinking["text"].tolist() == ["let me see", "let me see"]
+    same = ["provider", "model", "response_model", "finish_reason", "total_tokens", "usage_raw", "cost_usd", "quoted"]
+    assert again.trace.calls[same].equals(first.trace.calls[same])
+    assert again.trace.runs["replayed"].tolist() == [True]
+    assert first.trace.runs["replayed"].tolist() == [False]
+    assert again.trace.calls["replayed"].tolist() == [True, True]
+
+
+async def test_times_are_those_of_the_recording(path):
+    with nbagent.record(path):
+        await events_of(Agent(ScriptedProvider(["one two three"], delay=0.03)), "x")
+    took = lines(path)[1]["duration_s"]
+    agent = Agent("scripted")
+    with nbagent.replay(path):
+        await events_of(agent, "x")
+    call = agent.trace.calls.iloc[0]
+    assert call["duration_s"] == took >= 0.09
+    assert 0.03 <= call["ttft_s"] < took
+
+
+async def test_a_replay_keeps_its_pace_if_told(path):
+    with nbagent.record(path):
+        await events_of(Agent(ScriptedProvider(["one two three"], delay=0.05)), "x")
+    agent = Agent(ReplayProvider(path, speed=0.5))
+    await events_of(agent, "x")
+    run = agent.trace.runs.iloc[0]
+    assert (run["ended"] - run["started"]).total_seconds() >= 2 * lines(path)[1]["duration_s"] * 0.95
+
+
+async def test_a_provider_of_its_own_plays_without_a_block(path):
+    with nbagent.record(path):
+        recorded = await events_of(Agent(ScriptedProvider(turns()), tools=[double]))
+    for agent in (Agent(f"replay:{path}", tools=[double]), Agent(ReplayProvider(path), tools=[double])):
+        assert await events_of(agent) == recorded
+        assert agent.trace.runs["replayed"].tolist() == [True]
+        assert agent.trace.calls["provider"].tolist() == ["scripted", "scripted"]
+    with pytest.raises(ConfigurationError, match="name the recording"):
+        create_provider("replay")
+    with pytest.raises(ConfigurationError, match="no recording can be read"):
+        create_provider("replay:no_such_file.jsonl")
+
+
+def test_blocking_calls_and_plain_loops_are_recorded_too(path):
+    with nbagent.record(path):
+        assert str(Agent(ScriptedProvider(["a"])).chat_sync("1")) == "a"
+        assert [e.content for e in Agent(ScriptedProvider(["b"])).chat_stream("2") if e.type == "text"] == ["b"]
+    with nbagent.replay(path):
+        assert str(Agent(Silent()).chat_sync("2")) == "b"
+        assert str(Agent(Silent()).chat_sync("1")) == "a"
+
+
+def test_start_and_stop_reach_over_cells(path):
+    tape = nbagent.record(path).start()
+    tape = nbagent.record(path).start()  # the cell runs again
+    Agent(ScriptedProvider(["a"])).chat_sync("1")
+    tape.stop()
+    assert recording.current() is None
+    assert len(lines(path)) == 2
+
+
+async def test_what_differs_is_told(path):
+    with nbagent.record(path):
+        await events_of(Agent(ScriptedProvider(["x"]), system_prompt="Be brief."), "An unrelated question")
+        await events_of(Agent(ScriptedProvider(turns()), tools=[double], system_prompt="Be brief."))
+    agent = Agent(Silent(), tools=[double], system_prompt="Be brief.")
+    with nbagent.replay(path), pytest.raises(ReplayError, match="has no answer to this request") as caught:
+        await agent.chat("Twice 5?")
+    assert "-user: Twice 4?\n+user: Twice 5?" in caught.value.difference
+    assert "unrelated" not in caught.value.difference
+    assert "mode='new'" in str(caught.value)
+    with nbagent.replay(path), pytest.raises(ReplayError) as caught:
+        await agent.fork().chat("Twice 4?", temperature=0.5)
+    assert "+option temperature: 0.5" in caught.value.difference
+
+
+async def test_a_tool_that_returns_something_else_is_told(path):
+    with nbagent.record(path):
+        await events_of(Agent(ScriptedProvider(turns()), tools=[double]))
+
+    def other(x: int) -> int:
+        """Twice x."""
+        return 9
+
+    agent = Agent(Silent())
+    agent.register_function("double", "Twice x.", other)
+    with nbagent.replay(path), pytest.raises(ReplayError) as caught:
+        await agent.chat("Twice 4?")
+    assert "-tool double: 8\n+tool double: 9" in caught.value.difference
+
+
+async def test_the_same_request_gets_its_answers_in_order(path):
+    with nbagent.record(path):
+        for text in ("first", "second"):
+            await Agent(ScriptedProvider([text])).chat("again")
+    with nbagent.replay(path):
+        assert [str(await Agent(Silent()).chat("again")) for _ in range(3)] == ["first", "second", "second"]
+    with nbagent.replay(path):  # from the beginning
+        assert str(await Agent(Silent()).chat("again")) == "first"
+
+
+async def test_mode_once_records_where_there_is_no_file(path):
+    with nbagent.replay(path) as tape:
+        assert not tape.plays_alone
+        assert str(await Agent(ScriptedProvider(["real"])).chat("1")) == "real"
+    with nbagent.replay(path) as tape:
+        assert tape.plays_alone
+        assert str(await Agent(Silent()).chat("1")) == "real"
+
+
+async def test_mode_none_needs_the_file(path):
+    with pytest.raises(ConfigurationError, match="no recording can be read"), nbagent.replay(path, mode="none"):
+        pass
+    path.write_text('{"format": "nbagent recording", "version": 1}\n')
+    with nbagent.replay(path, mode="none"), pytest.raises(ReplayError, match="it is empty"):
+        await Agent(Silent()).chat("1")
+
+
+async def test_mode_new_records_what_is_not_there(path):
+    with nbagent.record(path):
+        await Agent(ScriptedProvider(["old"])).chat("1")
+    mixed = Agent(ScriptedProvider(["new"]))
+    with nbagent.replay(path, mode="new"):
+        assert str(await mixed.chat("1")) == "old"
+        assert str(await mixed.chat("2")) == "new"
+    assert mixed.trace.runs["replayed"].tolist() == [True, False]
+    with nbagent.replay(path):
+        assert str(await Agent(Silent()).chat("1")) == "old"
+    assert len(lines(path)) == 3
+
+
+async def test_mode_all_begins_anew_with_the_first_answer(path):
+    with nbagent.record(path):
+        await Agent(ScriptedProvider(["old"])).chat("1")
+    before = path.read_bytes()
+    with nbagent.replay(path, mode="all"):
+        pass
+    assert path.read_bytes() == before
+    with nbagent.replay(path, mode="all"):
+        await Agent(ScriptedProvider(["new"])).chat("1")
+    assert [line["response"]["content"] for line in lines(path)[1:]] == ["new"]
+
+
+def test_the_example_of_the_readme(path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    text = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+    example = text.partition("## Record and replay")[2].partition("```python\n")[2].partition("```")[0]
+    agent = Agent(ScriptedProvider(["Gentoos are heavier."]))
+    exec(example, {"nbagent": nbagent, "agent": agent})
+    assert agent.trace.runs["replayed"].tolist() == [False, True]
+    assert agent.trace.runs["output"].tolist() == ["Gentoos are heavier."] * 2
+
+
+def test_wrong_settings_are_errors(path):
+    with pytest.raises(ConfigurationError, match="'once', 'none', 'new', 'all'"):
+        nbagent.replay(path, mode="some")
+    with pytest.raises(ConfigurationError, match="must be a positive number"):
+        nbagent.replay(path, speed=0)
+    with pytest.raises(ConfigurationError, match="speed='fast' must be a positive number"):
+        nbagent.replay(path, speed="fast")
+    with pytest.raises(ConfigurationError, match="no such folder"):
+        nbagent.record(path.parent / "none" / "run.jsonl").start()
+    with pytest.raises(ConfigurationError, match="it is a folder, name a file"):
+        nbagent.record(path.parent).start()
+    path.write_text("hello\n")
+    with pytest.raises(ConfigurationError, match="is no recording: line 1"):
+        nbagent.replay(path).start()
+    path.write_text('{"format": "nbagent recording", "version": 2}\n')
+    with pytest.raises(ConfigurationError, match="version 2 .* reads version 1: update"):
+        nbagent.replay(path).start()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RateLimitError("slow down", vendor="v", model="m", status=429, request_id="r1", retry_after=2.5),
+        BadRequestError("no", vendor="v", status=400),
+        ReplayError("ours"),
+    ],
+)
+async def test_failures_are_replayed(path, error):
+    with nbagent.record(path), pytest.raises(type(error)) as first:
+        await Agent(ScriptedProvider([error])).chat("1")
+    agent = Agent(Silent())
+    with nbagent.replay(path), pytest.raises(type(error)) as second:
+        await agent.chat("1")
+    assert str(second.value) == str(first.value)
+    assert getattr(second.value, "retry_after", None) == getattr(first.value, "retry_after", None)
+    assert agent.trace.runs[["status", "replayed"]].values.tolist() == [["error", True]]
+
+
+async def test_failures_of_other_kinds_name_themselves(path):
+    with nbagent.record(path), pytest.raises(ValueError, match="odd"):
+        await Agent(ScriptedProvider([ValueError("odd")])).chat("1")
+    with nbagent.replay(path), pytest.raises(ProviderError, match="ValueError: odd"):
+        await Agent(Silent()).chat("1")
+
+
+async def test_what_is_interrupted_or_has_no_key_is_not_written(path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with nbagent.record(path):
+        async for event in Agent(ScriptedProvider(["one two three"])).chat_stream("1"):
+            if isinstance(event, Text):
+                break
+        with pytest.raises(AuthenticationError):
+            await Agent("openai").chat("1")
+    assert not path.exists()
+
+
+async def test_a_replay_needs_no_key(path, connect, loopback, monkeypatch):
+    loopback.answers = [Answer(claude_said("hello"))]
+    with nbagent.record(path):
+        await Agent(connect("claude")).chat("1")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with nbagent.replay(path):
+        agent = Agent()
+        agent.provider = "claude"
+        assert str(await agent.chat("1")) == "hello"
+        assert agent.trace.calls["model"].tolist() == ["m1"]
+    with pytest.raises(AuthenticationError):
+        agent.provider = "claude"
+
+
+async def test_retries_and_wire_facts_are_replayed(path, connect, loopback):
+    loopback.answers = [Answer(b"{}", 503, {"retry-after": "0"}), Answer(sse(said("Hel", None), said("lo")))]
+    provider = connect()
+    with nbagent.record(path):
+        recorded = await events_of(Agent(provider), "1")
+    agent = Agent(Silent())
+    with nbagent.replay(path):
+        assert await events_of(agent, "1") == recorded
+    assert "retry" in [kind for kind, *_ in recorded]
+    assert agent.trace.calls[["retries", "provider"]].values.tolist() == [[1, "open_source"]]
+
+
+CODECS = {
+    "chat": ChatCodec(CATALOG["open_source"]),
+    "responses": ResponsesCodec(CATALOG["openai"]),
+    "messages": MessagesCodec(CATALOG["claude"]),
+    "gemini": GeminiCodec(CATALOG["gemini"]),
+}
+
+
+async def test_answers_of_every_vendor_come_back_whole(tmp_path):
+    checked = 0
+    for sample in sorted(SAMPLES.glob("*.sse")):
+        try:
+            response, pieces = await decode(CODECS[sample.stem.split("_")[0]], [sample.read_bytes()])
+        except ProviderError:  # this one holds no whole answer
+            continue
+        path = tmp_path / f"{sample.stem}.jsonl"
+        items = [recording.item_form(event, 0.0) for event in pieces]
+        recording.Writer(path, None, str).write(
+            recording.Recorded({}, "v", "m", 0.0, items, 1.0, recording.response_form(response))
+        )
+        ((exchange,), _) = recording.read(path)
+        again = exchange.outcome()
+        assert again.metadata.pop("replayed")["duration_s"] == 1.0
+        assert again == response, sample.stem
+        assert [recording.item_event(item) for item in exchange.items] == pieces, sample.stem
+        checked += 1
+    assert checked > 30
+
+
+async def test_images_are_known_by_their_hash(path):
+    with nbagent.record(path):
+        await Agent(ScriptedProvider(["a cat"])).chat(["What?", Image(PNG, "image/png")])
+    assert "iVBOR" not in path.read_text("utf-8")
+    with nbagent.replay(path):
+        assert str(await Agent(Silent()).chat(["What?", Image(PNG, "image/png")])) == "a cat"
+        with pytest.raises(ReplayError, match="sha256"):
+            await Agent(Silent()).chat(["What?", Image(PNG + b"more", "image/png")])
+
+
+async def test_parallel_agents_share_one_recording(path):
+    import asyncio
+
+    async def answer(messages, functions):
+        await asyncio.sleep(0)
+        return f"about {messages[-1].content}"
+
+    async def ask(provider, number):
+        return str(await Agent(provider).chat(f"{number}"))
+
+    with nbagent.record(path):
+        recorded = await asyncio.gather(*(ask(ScriptedProvider(answer), n) for n in range(20)))
+    with nbagent.replay(path):
+        assert await asyncio.gather(*(ask(Silent(), n) for n in range(20))) == recorded

@@ -1,0 +1,360 @@
+"""OpenAI's two APIs: which one is chosen, what Responses requests look like, and what goes back as it came."""
+
+import json
+
+import pytest
+from support.decoding import SAMPLES, decode
+from support.loopback import Answer
+
+from nbagent.core.events import Thinking, ToolCallDelta
+from nbagent.core.messages import FunctionCall, LLMMessage
+from nbagent.errors import BadRequestError, ConfigurationError, InvalidResponseError, ServerError
+from nbagent.providers import OpenAIProvider, create_provider
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.vendors.catalog import CATALOG
+
+CODEC, PLAIN = ResponsesCodec(CATALOG["openai"]), ResponsesCodec(CATALOG["openai"], reasoning=False)
+PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
+ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
+USER = LLMMessage("user", "hi")
+
+
+def body(conversation, functions=None, codec=CODEC, **options):
+    return json.loads(codec.encode_request(conversation, functions, **{"model": "gpt-5.6-terra", **options}))
+
+
+def assistant(text="", calls=None, items=None):
+    extras = None if items is None else {"vendor": "openai", "items": items}
+    return LLMMessage("assistant", text, tool_calls=calls, provider_extras=extras)
+
+
+def result(call_id, content):
+    return LLMMessage("tool", content, tool_call_id=call_id, name="add")
+
+
+# ------------------------------------------------------------------ which API
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        (None, "/responses"),
+        ("gpt-5", "/responses"),
+        ("gpt-5.6-luna", "/responses"),
+        ("o3-mini", "/responses"),
+        ("o4-mini-2025-04-16", "/responses"),
+        ("codex-mini-latest", "/responses"),
+        ("gpt-4o-mini", "/chat/completions"),
+        ("gpt-4.1", "/chat/completions"),
+        ("gpt-5-chat-latest", "/chat/completions"),
+    ],
+)
+@pytest.mark.parametrize("base_url", [None, "https://api.openai.com/v1", "https://eu.api.openai.com/v1"])
+def test_models_that_reason_are_reached_by_responses_at_openai(model, path, base_url, monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert create_provider("openai", model=model, base_url=base_url).codec.path("m", True) == path
+
+
+@pytest.mark.parametrize(
+    "base_url", ["http://localhost:1234/v1", "https://api.openai.com.example/v1", "http://localhost"]
+)
+def test_elsewhere_chat_is_spoken_unless_told_otherwise(base_url, monkeypatch):
+    assert OpenAIProvider(model="gpt-5", base_url=base_url).codec.path("m", True) == "/chat/completions"
+    assert OpenAIProvider(model="gpt-5", base_url=base_url, api="responses").codec.path("m", True) == "/responses"
+    monkeypatch.setenv("OPENAI_BASE_URL", base_url)
+    assert OpenAIProvider(model="gpt-5").codec.path("m", True) == "/chat/completions"
+
+
+def test_a_client_of_ones_own_says_where_it_leads():
+    import openai
+
+    home = openai.AsyncOpenAI(api_key="k", base_url="https://api.openai.com/v1")
+    azure = openai.AsyncAzureOpenAI(api_key="k", azure_endpoint="https://x.openai.azure.com", api_version="v1")
+    assert OpenAIProvider(model="gpt-5", client=home).codec.path("m", True) == "/responses"
+    assert OpenAIProvider(model="gpt-5", client=azure).codec.path("m", True) == "/chat/completions"
+
+
+def test_the_api_is_a_choice_of_two():
+    assert OpenAIProvider(model="gpt-5", api="chat").codec.path("m", True) == "/chat/completions"
+    assert OpenAIProvider(model="gpt-4.1", api="responses").codec.path("m", True) == "/responses"
+    with pytest.raises(ConfigurationError, match=r"api='completions'.*'responses', 'chat'"):
+        OpenAIProvider(api="completions")
+
+
+def test_an_address_with_the_path_is_taken_too():
+    provider = OpenAIProvider(base_url="http://gateway/v1/responses/", api="responses")
+    assert provider.base_url == "http://gateway/v1"
+
+
+def test_encrypted_reasoning_is_not_asked_of_models_without_any():
+    for model, there in [("gpt-5", True), ("gpt-4.1", False)]:
+        assert ("include" in body([USER], codec=OpenAIProvider(model=model, api="responses").codec)) is there
+    elsewhere = OpenAIProvider(model="grok-4", api="responses", base_url="https://api.x.ai/v1")
+    assert "include" in body([USER], codec=elsewhere.codec)
+
+
+# ------------------------------------------------------------------ requests
+
+
+def test_conversation():
+    conversation = [
+        LLMMessage("system", "Be brief."),
+        USER,
+        assistant("Two.", CALLS),
+        result("c1", "2"),
+        result("c2", "no a"),
+        assistant(""),
+    ]
+    call = {"type": "function_call", "name": "add"}
+    assert body(conversation, [ADD], extra={"max_tokens": 9}) == {
+        "model": "gpt-5.6-terra",
+        "stream": True,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "tools": [{"type": "function", **ADD, "strict": False}],
+        "max_output_tokens": 9,
+        "input": [
+            {"type": "message", "role": "system", "content": "Be brief."},
+            {"type": "message", "role": "user", "content": "hi"},
+            {"type": "message", "role": "assistant", "content": "Two."},
+            {**call, "call_id": "c1", "arguments": '{"a":1}'},
+            {**call, "call_id": "c2", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "2"},
+            {"type": "function_call_output", "call_id": "c2", "output": "no a"},
+        ],
+    }
+
+
+def test_images_of_users_and_of_tool_results():
+    seen = [{"type": "text", "text": "see"}, PNG]
+    got = body([LLMMessage("user", seen), assistant("", CALLS[:1]), result("c1", seen)])["input"]
+    parts = [
+        {"type": "input_text", "text": "see"},
+        {"type": "input_image", "image_url": "data:image/png;base64,aWNvbg==", "detail": "auto"},
+    ]
+    assert got[0]["content"] == parts
+    assert got[2]["output"] == parts
+
+
+def test_options_named_as_for_chat_get_their_place():
+    schema = {"name": "s", "schema": {"type": "object"}}
+    got = body(
+        [USER],
+        extra={
+            "max_completion_tokens": 9,
+            "reasoning": {"summary": "auto"},
+            "reasoning_effort": "low",
+            "verbosity": "high",
+            "response_format": {"type": "json_schema", "json_schema": schema},
+            "tool_choice": {"type": "function", "function": {"name": "add"}},
+            "store": True,
+        },
+    )
+    assert got["max_output_tokens"] == 9
+    assert got["reasoning"] == {"summary": "auto", "effort": "low"}
+    assert got["text"] == {"verbosity": "high", "format": {"type": "json_schema", **schema}}
+    assert got["tool_choice"] == {"type": "function", "name": "add"}
+    assert got["store"] is True
+    assert not {"max_completion_tokens", "reasoning_effort", "response_format", "verbosity"} & set(got)
+
+
+def test_messages_are_encoded_once():
+    message = LLMMessage("user", "a\ud800b")
+    first = CODEC.encode_message(message)
+    assert "a\ufffdb".encode() in first
+    assert CODEC.encode_message(message) is first
+
+
+# ------------------------------------------------------------------ what goes back
+
+THOUGHT = {"id": "rs_1", "type": "reasoning", "encrypted_content": "b3BhcXVl", "summary": []}
+ITEMS = [
+    THOUGHT,
+    {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "phase": "commentary",
+        "content": [{"type": "output_text", "text": "Ja – 東京", "annotations": [], "logprobs": []}],
+    },
+    {**THOUGHT, "id": "rs_2", "encrypted_content": "bWVocg=="},
+    {"id": "fc_1", "type": "function_call", "call_id": "c1", "name": "add", "arguments": '{ "a": 1 }'},
+]
+MESSAGE = assistant("Ja – 東京", CALLS[:1], ITEMS)
+REBUILT = [
+    {"type": "message", "role": "assistant", "content": "Ja – 東京"},
+    {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"a":1}'},
+]
+
+
+def test_items_go_back_as_they_came_and_adjacent():
+    fragment = CODEC.encode_message(MESSAGE)
+    assert fragment.decode() == ",".join(json.dumps(i, ensure_ascii=False, separators=(",", ":")) for i in ITEMS)
+    assert body([USER, MESSAGE, result("c1", "2")])["input"][1:-1] == ITEMS
+
+
+@pytest.mark.parametrize("sample", ["responses_openai", "responses_parallel", "responses_reasoning_text"])
+async def test_a_decoded_answer_goes_back_as_its_items_were_done(sample):
+    raw = (SAMPLES / f"{sample}.sse").read_bytes()
+    response, _ = await decode(CODEC, [raw])
+    events = [json.loads(line[6:]) for line in raw.decode().splitlines() if line.startswith("data: {")]
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    message = LLMMessage(
+        "assistant", response.content, tool_calls=response.function_calls, provider_extras=response.raw_response
+    )
+    assert body([message])["input"] == done
+
+
+def test_other_vendors_and_the_chat_api_get_text_and_calls():
+    chat = json.loads(ChatCodec(CATALOG["openai"]).encode_request([USER, MESSAGE], model="gpt-4.1"))["messages"][1]
+    assert chat["content"] == "Ja – 東京"
+    assert [call["id"] for call in chat["tool_calls"]] == ["c1"]
+    assert set(chat) == {"role", "content", "tool_calls"}
+    claude = MessagesCodec(CATALOG["claude"]).encode_request([USER, MESSAGE], model="m1")
+    assert b"b3BhcXVl" not in claude
+    assert body([MESSAGE.replace(provider_extras={"vendor": "other", "items": ITEMS})])["input"] == REBUILT
+
+
+@pytest.mark.parametrize(
+    "extras",
+    [
+        {"vendor": "openai"},
+        {"vendor": "openai", "reasoning_content": "Hm."},
+        {"vendor": "claude", "blocks": [{"type": "text", "text": "Ja – 東京"}]},
+        "whatever",
+    ],
+)
+def test_answers_from_elsewhere_are_rebuilt(extras):
+    assert body([MESSAGE.replace(provider_extras=extras)])["input"] == REBUILT
+
+
+@pytest.mark.parametrize("change", [{"content": "edited"}, {"tool_calls": [FunctionCall("add", {"a": 9}, "c1")]}])
+def test_edited_messages_are_not_replaced_by_their_old_items(change):
+    assert b"b3BhcXVl" in CODEC.encode_request([MESSAGE], model="o3")
+    assert b"b3BhcXVl" not in CODEC.encode_request([MESSAGE.replace(**change)], model="o3")
+
+
+def test_reasoning_that_the_server_cannot_look_up_is_not_sent():
+    by_id_alone = [{"id": "rs_1", "type": "reasoning", "summary": []}, *ITEMS[1:]]
+    assert body([assistant("Ja – 東京", CALLS[:1], by_id_alone)])["input"] == REBUILT
+    in_full = [
+        {**THOUGHT, "encrypted_content": None, "content": [{"type": "reasoning_text", "text": "Hm."}]},
+        *ITEMS[1:],
+    ]
+    assert body([assistant("Ja – 東京", CALLS[:1], in_full)])["input"] == in_full
+
+
+def test_models_that_do_not_reason_get_no_reasoning():
+    assert body([MESSAGE], codec=PLAIN)["input"] == REBUILT
+    assert body([assistant("Ja – 東京", None, ITEMS[1:2])], codec=PLAIN)["input"] == ITEMS[1:2]
+
+
+def test_reasoning_that_led_to_nothing_is_left_out():
+    assert body([USER, assistant("", None, [THOUGHT]), USER])["input"] == body([USER, USER])["input"]
+    assert body([assistant("Ja – 東京", None, [*ITEMS[:2], THOUGHT])])["input"] == ITEMS[:2]
+
+
+# ------------------------------------------------------------------ answers
+
+
+def whole(*output, status="completed", **more):
+    return {"id": "resp_1", "object": "response", "model": "m1", "status": status, "output": list(output), **more}
+
+
+def test_whole_body():
+    counts = {"input_tokens": 7, "output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 2}}
+    summed = {
+        **THOUGHT,
+        "summary": [{"type": "summary_text", "text": "One."}, {"type": "summary_text", "text": "Two."}],
+    }
+    response = CODEC.decode_body(whole(summed, *ITEMS[1:], usage=counts))
+    assert (response.content, response.function_calls, response.finish_reason) == ("Ja – 東京", CALLS[:1], "stop")
+    assert response.metadata["thinking"] == "One.\n\nTwo."
+    assert response.metadata["finish_reason_raw"] == "completed"
+    assert (response.metadata["model"], response.metadata["response_id"]) == ("m1", "resp_1")
+    assert response.metadata["usage_raw"] == counts
+    assert response.usage.reasoning_tokens == 2
+    assert response.raw_response == {"vendor": "openai", "items": [summed, *ITEMS[1:]]}
+
+
+def test_a_whole_body_cut_before_the_arguments_of_its_call():
+    call = {"type": "function_call", "call_id": "c1", "name": "delete_all", "arguments": ""}
+    details = {"reason": "max_output_tokens"}
+    response = CODEC.decode_body(whole(call, status="incomplete", incomplete_details=details))
+    assert response.function_calls == [FunctionCall("delete_all", {}, "c1", "")]
+    assert (response.finish_reason, response.metadata["finish_reason_raw"]) == ("length", "max_output_tokens")
+
+
+async def test_output_that_comes_only_with_the_end_is_shown_then():
+    end = {"type": "response.completed", "response": whole(*ITEMS)}
+    response, shown = await decode(CODEC, [f"data: {json.dumps(end)}\n\n".encode()])
+    assert response.raw_response["items"] == ITEMS
+    assert [(event.type, event.content) for event in shown if event.content] == [
+        ("text", "Ja – 東京"),
+        ("tool_call_delta", '{ "a": 1 }'),
+    ]
+
+
+async def test_argument_pieces_name_their_call():
+    _, shown = await decode(CODEC, [(SAMPLES / "responses_parallel.sse").read_bytes()])
+    pieces = {}
+    for event in shown:
+        assert isinstance(event, ToolCallDelta)
+        key = event.metadata["index"], event.tool_name
+        pieces[key] = pieces.get(key, "") + event.content
+    assert pieces == {(1, "find"): '{"q":"x"}', (2, "now"): "{}"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "error", "retryable"),
+    [
+        (whole(status="failed", error={"code": "server_error", "message": "boom"}), ServerError, True),
+        (whole(status="failed", error={"code": "invalid_prompt", "message": "boom"}), BadRequestError, True),
+        (whole(status="cancelled"), ServerError, True),
+        ({"error": {"code": "invalid_request_error", "message": "boom"}}, BadRequestError, True),
+        (whole(status="queued"), InvalidResponseError, False),
+    ],
+)
+def test_bodies_that_are_no_answer(sent, error, retryable):
+    with pytest.raises(error) as caught:
+        CODEC.decode_body(sent)
+    assert caught.value.retryable is retryable
+
+
+async def test_over_http(connect, loopback):
+    """A reasoning turn with a call, then its result: the second request holds the reasoning as it came."""
+    loopback.answers = [Answer((SAMPLES / f"responses_{name}.sse").read_bytes()) for name in ("parallel", "openai")]
+    provider = connect("openai", model="gpt-5.6-luna", api="responses", reasoning_effort="low")
+    first = await provider.chat([USER], [ADD], temperature=0.5)
+    turn = LLMMessage("assistant", tool_calls=first.function_calls, provider_extras=first.raw_response)
+    items = [item async for item in provider.stream([USER, turn, result("f1", "2"), result("f2", "3")], [ADD])]
+    assert items[-1].content == "Grüße aus 東京 🗼."
+    assert [item.content for item in items if isinstance(item, Thinking)] == ["**Mull", "ing**", "\n\nDone."]
+    one, two = loopback.requests
+    assert (one.path, one.headers["authorization"]) == ("/v1/responses", "Bearer test-key")
+    assert one.json["reasoning"] == {"effort": "low", "summary": "auto"}
+    assert "temperature" not in one.json
+    kinds = [item["type"] for item in two.json["input"]]
+    assert kinds == ["message", "reasoning", *["function_call"] * 2, *["function_call_output"] * 2]
+    assert two.json["input"][1]["encrypted_content"] == "two"
+
+
+def test_ids_that_are_too_long_have_stand_ins():
+    long = "call_" + "x" * 61
+    native = [{"type": "function_call", "call_id": long, "name": "add", "arguments": '{"a":1}'}]
+    call = FunctionCall("add", {"a": 1}, long)
+    for turn in (assistant("", [call]), assistant("", [call], native)):
+        _, made, output = body([USER, turn, result(long, "2")])["input"]
+        assert made["call_id"] == output["call_id"] == f"call_{made['call_id'][5:]}" != long
+        assert len(made["call_id"]) <= 64
+
+
+def test_an_answer_that_stands_there_again_brings_no_item_twice():
+    sent = body([USER, MESSAGE, USER, MESSAGE.replace(tool_calls=None), USER])["input"]
+    ids = [item["id"] for item in sent if "id" in item]
+    assert ids
+    assert len(set(ids)) == len(ids)

@@ -1,0 +1,326 @@
+"""What makes vendors' prompt caches hit: stable prefixes, Anthropic's breakpoints, and their traces and prices."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from support.loopback import Answer, claude_said, said, sse
+
+from nbagent import Agent, create_provider
+from nbagent.core.messages import FunctionCall, LLMMessage, Usage
+from nbagent.errors import ConfigurationError
+from nbagent.functions.live import LiveRegistry
+from nbagent.pricing import price
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.gemini import GeminiCodec
+from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.vendors.catalog import CATALOG
+
+SYSTEM = LLMMessage("system", "Be brief.")
+ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
+CODECS = {
+    "chat": ChatCodec(CATALOG["openai"]),
+    "deepseek": ChatCodec(CATALOG["deepseek"]),
+    "responses": ResponsesCodec(CATALOG["openai"]),
+    "messages": MessagesCodec(CATALOG["claude"], False),
+    "marked messages": MessagesCodec(CATALOG["claude"]),
+    "gemini": GeminiCodec(CATALOG["gemini"]),
+}
+
+
+def conversation(rounds):
+    """A tool loop: two calls at once each round, one with an image in its result; then an answer and a new question."""
+    messages = [SYSTEM, LLMMessage("user", "Add things.")]
+    for n in range(rounds):
+        calls = [FunctionCall("add", {"a": n}, f"c{n}a"), FunctionCall("add", {"a": -n}, f"c{n}b")]
+        messages.append(LLMMessage("assistant", f"Round {n}.", tool_calls=calls))
+        shown = [{"type": "text", "text": "a plot"}, PNG]
+        messages.append(LLMMessage("tool", shown if n % 2 else "1", name="add", tool_call_id=f"c{n}a"))
+        messages.append(LLMMessage("tool", "2", name="add", tool_call_id=f"c{n}b"))
+        if n % 3 == 2:
+            messages += [LLMMessage("assistant", "Done."), LLMMessage("user", f"Go on with {n}.")]
+    return messages
+
+
+def sent_requests(codec, messages):
+    """The body of each request of the conversation: one before each answer."""
+    ends = [index for index, message in enumerate(messages) if message.role == "assistant"] + [len(messages)]
+    return [codec.encode_request(messages[:end], [ADD], model="m1") for end in ends]
+
+
+def without_marks(raw):
+    return raw.replace(b',"cache_control":{"type":"ephemeral"}', b"")
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_each_request_begins_with_the_one_before(name):
+    """Byte for byte, from the head on; where breakpoints move, the blocks themselves stay."""
+    bodies = [without_marks(raw) for raw in sent_requests(CODECS[name], conversation(8))]
+    assert len(bodies) > 10
+    for before, after in itertools.pairwise(bodies):
+        assert after.startswith(before.removesuffix(b"]}"))
+        assert len(after) > len(before)
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_the_prefix_does_not_depend_on_what_was_encoded_before(name):
+    """A conversation that was loaded anew sends the same bytes as the one that grew."""
+    grown = sent_requests(CODECS[name], conversation(5))[-1]
+    data = [message.to_dict() for message in conversation(5)]
+    fresh = CODECS[name].encode_request([LLMMessage.from_dict(item) for item in data], [ADD], model="m1")
+    assert fresh == grown
+
+
+def marks_of(raw):
+    """The breakpoints of a body in the order of the prompt, each with the block it stands on."""
+    body = json.loads(raw)
+    found = []
+
+    def walk(node):
+        if isinstance(node, dict):
+            for key, value in node.items():
+                if key != "cache_control":
+                    walk(value)
+            if "cache_control" in node:
+                found.append((node["cache_control"].get("ttl", "5m"), node.get("name") or node.get("type")))
+        elif isinstance(node, list):
+            for item in node:
+                walk(item)
+
+    for part in ("tools", "system", "messages"):
+        walk(body.get(part))
+    if "cache_control" in body:
+        found.append((body["cache_control"].get("ttl", "5m"), "the whole"))
+    return found
+
+
+def part(text, ttl=None):
+    mark = {"type": "ephemeral"} | ({"ttl": ttl} if ttl else {})
+    return {"type": "text", "text": text, "cache_control": mark}
+
+
+def test_where_ours_stand():
+    raw = CODECS["marked messages"].encode_request(conversation(3), [ADD], model="m1")
+    assert marks_of(raw) == [("5m", "add"), ("5m", "text"), ("5m", "tool_result"), ("5m", "text")]
+    raw = MessagesCodec(CATALOG["claude"], "1h").encode_request(conversation(3), [ADD], model="m1")
+    assert [ttl for ttl, _ in marks_of(raw)] == ["1h"] * 4
+    raw = CODECS["messages"].encode_request(conversation(3), [ADD], model="m1")
+    assert marks_of(raw) == []
+
+
+OWN_TOOL = {"name": "own", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}}
+
+
+#: What the user may put into the head, and the breakpoints in it before and after the messages.
+HEADS = {
+    "nothing": ({}, [], []),
+    "tools": ({"tools": [OWN_TOOL]}, ["5m"], []),
+    "system": ({"system": [part("You help.", "1h")]}, ["1h"], []),
+    "bare system": ({"system": "You help."}, [], []),
+    "the whole": ({"cache_control": {"type": "ephemeral"}}, [], ["5m"]),
+}
+
+
+def in_order(ttls):
+    return all(not (before == "5m" and after == "1h") for before, after in itertools.pairwise(ttls))
+
+
+@pytest.mark.parametrize("own_parts", range(6))
+@pytest.mark.parametrize("ttl", ["5m", "1h"])
+@pytest.mark.parametrize("own_ttl", ["5m", "1h"])
+@pytest.mark.parametrize("at", [1, 3, -1])
+@pytest.mark.parametrize("head", HEADS)
+def test_at_most_four_and_never_longer_than_before(own_parts, ttl, own_ttl, at, head):
+    """Whatever the user adds, ours give way; what the user adds stays."""
+    extra, before, after = HEADS[head]
+    messages = conversation(4)
+    if own_parts:
+        messages[at] = messages[at].replace(content=[part(f"text {n}", own_ttl) for n in range(own_parts)])
+    raw = MessagesCodec(CATALOG["claude"], ttl).encode_request(messages, [ADD], model="m1", extra=extra)
+    marks = [kept for kept, _ in marks_of(raw)]
+    theirs = [*before, *[own_ttl] * own_parts, *after]
+    assert len(marks) <= max(4, len(theirs))
+    assert all(marks.count(kept) >= theirs.count(kept) for kept in ("5m", "1h"))
+    if in_order(theirs):
+        assert in_order(marks)
+    if theirs == [] or (set(theirs) == {ttl} and len(theirs) < 4):
+        assert len(marks) == 4 - (head == "bare system" and len(theirs) == 0)  # a bare text can't hold one
+
+
+def test_breakpoints_of_ones_own_are_not_doubled():
+    """A block with two of them would be a key twice."""
+    messages = [SYSTEM, LLMMessage("user", [part("long", "1h")])]
+    raw = CODECS["marked messages"].encode_request(messages, [ADD], model="m1")
+    assert raw.count(b'"cache_control"') == 1 == len(marks_of(raw))
+
+
+@pytest.mark.parametrize(
+    ("vendor", "options", "marks"),
+    [
+        ("claude", {}, ["5m"]),
+        ("claude", {"cache": True}, ["5m"]),
+        ("claude", {"cache": "5m"}, ["5m"]),
+        ("claude", {"cache": "1h"}, ["1h"]),
+        ("claude", {"cache": False}, []),
+        ("minimax", {}, ["5m"]),
+        ("minimax", {"cache": False}, []),
+    ],
+)
+async def test_the_option(loopback, connect, vendor, options, marks):
+    loopback.answers = [Answer(claude_said("Good."))]
+    await connect(vendor, **options).chat([LLMMessage("user", "hi")])
+    assert [ttl for ttl, _ in marks_of(loopback.requests[0].body)] == marks
+
+
+@pytest.mark.parametrize(("vendor", "cache"), [("claude", "24h"), ("minimax", "1h"), ("claude", 5)])
+def test_other_times_are_refused(vendor, cache):
+    with pytest.raises(ConfigurationError, match=f"cache={cache!r} is none of {vendor}'s: pass True, False or '5m'"):
+        create_provider(vendor, api_key="k", cache=cache)
+
+
+SCRIPT = """
+import enum, json, typing
+from nbagent.functions.live import LiveRegistry
+
+class Color(enum.Enum):
+    red = "r"
+    green = "g"
+    blue = "b"
+
+class Point(typing.TypedDict, total=False):
+    x: typing.Required[float]
+    y: typing.Required[float]
+    label: str
+
+def paint(where: Point, color: Color, kind: typing.Literal["a", "b", "c"] = "a", more: dict[str, Point] | None = None,
+          tags: set[str] = frozenset(), *, deep: bool = False) -> str:
+    "Paint a point."
+def scale(by: float | int, names: list[Color] | None = None) -> str:
+    "Scale it."
+
+registry = LiveRegistry()
+for function in (scale, paint):
+    registry.register(function.__name__, "", function)
+print(json.dumps(registry.list_functions()))
+"""
+
+
+def test_tools_are_the_same_bytes_in_every_process():
+    """Sets have another order in each: they must not decide about a schema."""
+    texts = set()
+    for seed in ("0", "1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True)
+        texts.add(done.stdout)
+    (text,) = texts
+    assert [tool["name"] for tool in json.loads(text)] == ["scale", "paint"]
+
+
+def test_live_tools_keep_their_order_and_bytes():
+    space = {"__name__": "cell"}
+    source = "def {name}(a: int, b: str = 'x') -> str:\n    'Do {name}.'\n    return {body!r}\n"
+    registry = LiveRegistry()
+    for name in ("zoom", "add", "mul"):
+        exec(source.format(name=name, body=1), space)
+        registry.register(name, "", space[name])
+    before = json.dumps(registry.list_functions())
+    assert json.dumps(registry.list_functions()) == before
+    exec(source.format(name="add", body=2), space)  # another body, the same signature
+    assert json.dumps(registry.list_functions()) == before
+
+
+async def test_requests_of_a_run_share_head_and_prefix(loopback, connect):
+    """Two runs with tools over a real provider: all bodies begin alike."""
+
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    calls = [
+        {"index": n, "id": f"c{n}", "function": {"name": "add", "arguments": f'{{"a": {n}, "b": 2}}'}} for n in (0, 1)
+    ]
+    turn = {
+        "id": "c",
+        "model": "m1",
+        "choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": "stop"}],
+    }
+    answers = [Answer(sse(turn)), Answer(sse(said("3")))]
+    loopback.answers = [*answers, *answers]
+    agent = Agent(connect("openai", api="chat", prompt_cache_key="lesson-1"), tools=[add], system_prompt="Be brief.")
+    await agent.chat("1 + 2?")
+    await agent.chat("And again?")
+    bodies = [request.body for request in loopback.requests]
+    assert len(bodies) == 4
+    assert all(b'"prompt_cache_key":"lesson-1"' in body for body in bodies)
+    for before, after in itertools.pairwise(bodies):
+        assert after.startswith(before.removesuffix(b"]}"))
+
+
+def claude_usage(**usage):
+    start, *others = claude_said("Good.").split(b"\n\n", 1)
+    event = json.loads(start.split(b"data: ")[1])
+    event["message"]["usage"] = {"input_tokens": 100, "output_tokens": 1, **usage}
+    event["message"]["model"] = "claude-sonnet-5"
+    return b"event: message_start\ndata: " + json.dumps(event).encode() + b"\n\n" + b"".join(others)
+
+
+async def test_hits_are_in_the_trace(loopback, connect):
+    loopback.answers = [
+        Answer(claude_usage(cache_creation_input_tokens=2000, cache_read_input_tokens=0)),
+        Answer(claude_usage(cache_creation_input_tokens=50, cache_read_input_tokens=2000)),
+    ]
+    agent = Agent(connect("claude", model="claude-sonnet-5"))
+    await agent.chat("hi")
+    await agent.chat("and?")
+    columns = ["input_tokens", "cache_read_tokens", "cache_write_tokens"]
+    assert agent.trace.calls[columns].values.tolist() == [[2100, 0, 2000], [2150, 2000, 50]]
+    assert agent.trace.calls["cache_hit"].tolist() == [False, True]
+    assert agent.trace.usage[columns].sum().tolist() == [4250, 2000, 2050]
+    # $2 a million in, $2.50 written, $0.20 read, $10 out
+    first, second = agent.trace.calls["cost_usd"]
+    assert first == pytest.approx((100 * 2 + 2000 * 2.5 + 10) / 1e6)
+    assert second == pytest.approx((100 * 2 + 50 * 2.5 + 2000 * 0.2 + 10) / 1e6)
+    assert agent.trace.runs["cost_usd"].sum() == pytest.approx(first + second)
+
+
+async def test_an_answer_without_counts_says_nothing_of_hits(loopback, connect):
+    usage = {"prompt_tokens": 5, "completion_tokens": 1}
+    loopback.answers = [Answer(sse(said("Good.", usage=usage))), Answer(sse(said("Good.")))]
+    agent = Agent(connect("open_source"))
+    await agent.chat("hi")
+    await agent.chat("hi")
+    hits = agent.trace.calls["cache_hit"]
+    assert (hits[0], hits.isna().tolist()) == (False, [False, True])
+
+
+async def test_what_is_kept_for_an_hour_costs_more(loopback, connect):
+    written = {"ephemeral_5m_input_tokens": 500, "ephemeral_1h_input_tokens": 1500}
+    loopback.answers = [
+        Answer(claude_usage(cache_creation_input_tokens=2000, cache_read_input_tokens=0, cache_creation=written))
+    ]
+    agent = Agent(connect("claude", model="claude-sonnet-5", cache="1h"))
+    result = await agent.chat("hi")
+    assert result.cost == pytest.approx((100 * 2 + 500 * 2.5 + 1500 * 4 + 10) / 1e6)
+
+
+#: vendor, model, dollars a million: in, read, written, out. By hand, from the vendors' price lists
+PRICES = [
+    ("claude", "claude-sonnet-5", 2, 0.2, 2.5, 10),
+    ("claude", "claude-opus-4-5", 5, 0.5, 6.25, 25),
+    ("openai", "gpt-5.6-terra", 2, 0.2, 2.5, 12),
+    ("openai", "gpt-5.1", 1.25, 0.125, None, 10),
+    ("gemini", "gemini-3.7-flash", 0.75, 0.075, None, 3.75),
+]
+
+
+@pytest.mark.parametrize(("vendor", "model", "fresh", "read", "written", "out"), PRICES)
+def test_prices_by_hand(vendor, model, fresh, read, written, out):
+    writes = 2000 if written else 0
+    usage = Usage(10_000, 1000, cache_read_tokens=5000, cache_write_tokens=writes or None)
+    expected = (10_000 - 5000 - writes) * fresh + 5000 * read + writes * (written or 0) + 1000 * out
+    assert price(usage, model, vendor) == pytest.approx(expected / 1e6)

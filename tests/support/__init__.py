@@ -1,0 +1,1 @@
+"""What the tests share: servers, kernels, vendors and agents to test with."""

@@ -1,0 +1,323 @@
+"""The conformance kit: what a user may rely on with every provider, one function for each behaviour.
+
+Each `check_…` takes a `Case` (see `conformance_case`), raises `AssertionError` where the provider does something else,
+and says in its docstring what is promised. `test_conformance` runs all of them for every row of the catalog.
+
+A vendor's dialect refuses requests that the vendor would refuse; a check fails where any was refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from nbagent.core.messages import LLMMessage, LLMResponse, Usage
+from nbagent.errors import ImageInputError
+from support import conformance_histories, conformance_trouble
+from support.conformance_case import FINDING, LOOKING, RICH, SECOND, TOOLS, Case, answered, results, user
+from support.dialects.base import Asked, encoded
+from support.dialects.script import Counts, Reply, call, reply, said, thought
+
+PIECES = ("Grüße ", "aus 東", "京 🗼", "\n\n", "– 終わり.")
+WHOLE = "".join(PIECES)
+PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
+
+
+# ------------------------------------------------------------------ text
+
+
+async def check_text(case: Case) -> None:
+    """The text of an answer is its content, and was shown before."""
+    async with case.talk(reply("Hello **you**.")) as talk:
+        answer = await talk.ask()
+    assert answer.content == talk.text == "Hello **you**."
+    assert not answer.function_calls
+
+
+async def check_text_in_pieces(case: Case) -> None:
+    """Pieces of text are joined as they came, spaces, line ends and all scripts kept, and shown one by one."""
+    async with case.talk(reply(said(*PIECES))) as talk:
+        answer = await talk.ask()
+    assert answer.content == talk.text == WHOLE
+
+
+async def check_empty_answer(case: Case) -> None:
+    """An answer without a word is an answer, not an error."""
+    async with case.talk(reply()) as talk:
+        answer = await talk.ask()
+    assert (answer.content, answer.function_calls, talk.text) == ("", None, "")
+
+
+async def check_bytes_one_by_one(case: Case) -> None:
+    """Where the network cuts the bytes of an answer changes nothing: characters, lines and tags may be cut."""
+    whole = replace(RICH, step=1)
+    async with case.talk(whole) as talk:
+        answer = await talk.ask()
+    assert answer.content == talk.text == RICH.text
+    assert [c.arguments for c in answer.function_calls or []] == [{"path": "/tmp"}, {"path": "/ü"}, {}]
+    assert talk.thinking == (RICH.thoughts[0].text if case.dialect.thinks else "")
+
+
+async def check_line_ends_comments_and_new_events(case: Case) -> None:
+    """Lines may end in CR, the space after a field's name may lack; comments, pings and new events are ignored."""
+    for newline in ("\n", "\r\n", "\r"):
+        async with case.talk(reply(said(*PIECES), newline=newline, noise=True, step=7)) as talk:
+            answer = await talk.ask()
+        assert answer.content == talk.text == WHOLE, repr(newline)
+        assert answer.finish_reason == "stop"
+
+
+# ------------------------------------------------------------------ thinking
+
+
+async def check_thinking_is_shown(case: Case) -> None:
+    """Thinking is shown as it comes, apart from the text, and kept in the answer's metadata."""
+    async with case.talk(reply(thought("Hm, ", "東京?"), "Yes.")) as talk:
+        answer = await talk.ask()
+    assert talk.thinking == (answer.metadata or {})["thinking"] == "Hm, 東京?"
+    assert answer.content == talk.text == "Yes."
+
+
+async def check_thinking_goes_back(case: Case) -> None:
+    """The same vendor gets its thinking back unmodified, on its exact place, if it wants it; else it gets none."""
+    closing = reply(thought("Enough.", signature="Y2xvc2luZw=="), "Nothing there.")
+    async with case.talk(RICH, closing, reply("Bye.")) as talk:
+        history = [user("Look"), answered(first := await talk.ask("Look", TOOLS)), *results(first)]
+        history += [answered(await talk.ask(history, TOOLS)), user("Thanks")]
+        await talk.ask(history, TOOLS)  # the dialect compares
+        sent = talk.asked.raw.decode()
+        wanted = case.dialect.wants_thinking_back
+        assert ("Let me see" in sent or RICH.thoughts[0].signature in sent) is wanted
+        reloaded = [LLMMessage.from_dict(json.loads(json.dumps(message.to_dict()))) for message in history]
+        await talk.ask(reloaded, TOOLS)
+        assert talk.asked.raw.decode() == sent
+
+
+# ------------------------------------------------------------------ tools
+
+
+async def check_one_tool_call(case: Case) -> None:
+    """A call has its name, its arguments as a dict, an id; its result is taken; tools with any schema are accepted."""
+    async with case.talk(reply(FINDING), reply("Nothing there.")) as talk:
+        history = [user("Look"), answered(first := await talk.ask("Look", TOOLS)), *results(first)]
+        (made,) = first.function_calls or []
+        assert (made.name, made.arguments, made.raw) == ("find", {"path": "/tmp"}, None)
+        assert made.id
+        assert (await talk.ask(history, TOOLS)).content == "Nothing there."
+
+
+async def check_parallel_tool_calls(case: Case) -> None:
+    """Several calls of one answer stay apart and in order, arguments and ids; all their results go back."""
+    async with case.talk(RICH, reply("Nothing there.")) as talk:
+        first = await talk.ask("Look", TOOLS)
+        calls = first.function_calls or []
+        expected = [("find", {"path": "/tmp"}), ("find", {"path": "/ü"}), ("now", {})]
+        assert [(made.name, made.arguments) for made in calls] == expected
+        assert len({made.id for made in calls}) == 3
+        assert (await talk.ask([user("Look"), answered(first), *results(first)], TOOLS)).content == "Nothing there."
+
+
+async def check_arguments_in_pieces(case: Case) -> None:
+    """What was shown of the arguments while they came is what the calls have in the end, each under its index."""
+    async with case.talk(reply(FINDING, SECOND)) as talk:
+        await talk.ask("Look", TOOLS)
+    shown = [json.loads(text) for _, text in sorted(talk.arguments.items())]
+    assert shown == ([{"path": "/tmp"}, {"path": "/ü"}] if case.streaming else [])
+
+
+async def check_empty_arguments(case: Case) -> None:
+    """A tool without parameters may be called without arguments: that means `{}`, and goes back so."""
+    async with case.talk(reply(LOOKING), reply("Noon.")) as talk:
+        first = await talk.ask("Time?", TOOLS)
+        assert [(c.name, c.arguments, c.raw) for c in first.function_calls or []] == [("now", {}, None)]
+        await talk.ask([user("Time?"), answered(first), *results(first, "12:00")], TOOLS)
+
+
+async def check_ids_are_made_unique(case: Case) -> None:
+    """Calls that come without an id, or with the same one, also in different turns, are told apart."""
+    nameless = [call("find", f'{{"path": "/{n}"}}', id="") for n in range(2)]
+    twins = [call("find", f'{{"path": "/{n}"}}', id="call_0") for n in range(2, 4)]
+    again = call("find", '{"path": "/4"}', id="call_0")
+    paths = []
+
+    def find(path: str) -> str:
+        paths.append(path)
+        return f"{path} is empty"
+
+    async with case.talk(reply(*nameless), reply(*twins), reply(again), reply("Nothing.")) as talk:
+        agent = talk.agent(find)
+        result = await agent.chat("Look")
+    assert sorted(paths) == ["/0", "/1", "/2", "/3", "/4"]
+    assert [made["result"] for made in result.function_calls] == [f"/{n} is empty" for n in range(5)]
+    ids = [made.id for message in agent.conversation_history for made in message.tool_calls or ()]
+    assert len(set(ids)) == 5
+    assert all(ids)
+    assert [made["id"] for made in result.function_calls] == ids
+
+
+async def check_cut_arguments_do_not_run(case: Case) -> None:
+    """A call that the token limit cut is never run as if it had no arguments: the model is told."""
+    ran = []
+
+    def now() -> str:
+        ran.append(1)
+        return "12:00"
+
+    cut = call("now", '{"path": "/', id="call_c1")
+    async with case.talk(reply("I will.", cut, finish="length"), reply("Sorry.")) as talk:
+        result = await talk.agent(now).chat("Time?")
+    assert not ran
+    assert [made["is_error"] for made in result.function_calls] == [True]
+    assert result.content == "Sorry."
+
+
+# ------------------------------------------------------------------ what else an answer tells
+
+
+async def check_usage(case: Case) -> None:
+    """Input counts include cached tokens, output counts reasoning; counts that come again replace earlier ones."""
+    written = 3 if case.dialect.counts_written else 0
+    async with case.talk(reply("Yes.", counts=Counts(120, 50, 100, written, 30))) as talk:
+        answer = await talk.ask()
+    assert answer.usage == Usage(120, 50, 100, written, 30)
+    assert (answer.metadata or {})["usage_raw"]
+
+
+async def check_finish_reasons(case: Case) -> None:
+    """`finish_reason` is the vendor's own word in neutral terms, None for a new word; the word itself is kept."""
+    for reason, word in case.dialect.words.items():
+        if reason != "tool_calls":
+            await _finishes(case, reply("Yes.", finish=reason), reason, word)
+    called = "tool_calls" if "tool_calls" in case.dialect.words else "stop"
+    await _finishes(case, reply(LOOKING), called, case.dialect.words[called])
+    await _finishes(case, reply("Yes.", word=case.dialect.new_word), None, case.dialect.new_word)
+
+
+async def _finishes(case: Case, answer: Reply, reason: str | None, word: str) -> None:
+    async with case.talk(answer) as talk:
+        response = await talk.ask("Hi", TOOLS)
+    assert (response.finish_reason, (response.metadata or {})["finish_reason_raw"]) == (reason, word)
+
+
+# ------------------------------------------------------------------ requests
+
+
+async def check_system_prompt(case: Case) -> None:
+    """The system prompt reaches the model as the vendor wants it."""
+    async with case.talk(reply("Yes.")) as talk:
+        await talk.ask([LLMMessage("system", "Be brief, ü."), user("Hi")])
+        assert talk.asked.system == "Be brief, ü."
+
+
+async def check_images(case: Case) -> None:
+    """An image in a message, and one in a tool's result, reach a model that sees; another asks for no such question."""
+    shown = [LLMMessage("user", [{"type": "text", "text": "See:"}, PNG])]
+    async with case.talk(reply(FINDING), reply("A plot."), reply("An icon.")) as talk:
+        first = await talk.ask("Look", TOOLS)
+        result = results(first)[0].replace(content=[{"type": "text", "text": "a plot"}, {**PNG, "data": "cGxvdA=="}])
+        await talk.ask([user("Look"), answered(first), result], TOOLS)
+        assert talk.asked.images == (["cGxvdA=="] if case.dialect.sees else [])
+        if case.dialect.sees:
+            await talk.ask(shown)
+            assert talk.asked.images == ["aWNvbg=="]
+        else:
+            with pytest.raises(ImageInputError, match="takes no images"):
+                await talk.ask(shown)
+
+
+async def check_temperature(case: Case) -> None:
+    """`temperature` is sent where the model takes one, lifted to the vendor's least, left out where it is refused."""
+    async with case.talk(reply("Yes.")) as talk:
+        await talk.ask(temperature=1.0)
+        assert talk.asked.temperature == (1.0 if case.dialect.takes_temperature else None)
+        await talk.ask(temperature=0.0)
+        assert talk.asked.temperature == (case.dialect.least_temperature if case.dialect.takes_temperature else None)
+
+
+async def check_output_limit(case: Case) -> None:
+    """`max_tokens` limits the output, whatever the vendor calls it, given for all requests or for one."""
+    async with case.talk(reply("Yes."), max_tokens=50) as talk:
+        await talk.ask()
+        assert talk.asked.limit == 50
+        await talk.ask(max_tokens=70)
+        assert talk.asked.limit == 70
+
+
+async def check_further_fields(case: Case) -> None:
+    """Options that nbagent does not know become fields of the request, given for all requests or for one."""
+    name, value = case.dialect.extra
+    async with case.talk(reply("Yes."), **{name: value}) as talk:
+        await talk.ask()
+        assert talk.asked.body[name] == value
+    async with case.talk(reply("Yes.")) as talk:
+        await talk.ask(**{name: value})
+        assert talk.asked.body[name] == value
+        await talk.ask()
+        assert name not in talk.asked.body
+
+
+async def check_unknown_model(case: Case) -> None:
+    """A model that came out after this package works: its name goes to the vendor as given."""
+    async with case.talk(RICH, reply("Nothing there."), model="some-model-of-2031") as talk:
+        first = await talk.ask("Look", TOOLS)
+        await talk.ask([user("Look"), answered(first), *results(first)], TOOLS, max_tokens=50)
+        assert talk.asked.model == talk.provider.model_name == "some-model-of-2031"
+
+
+async def check_prefix_is_stable(case: Case) -> None:
+    """Each request of a conversation begins, byte for byte, with the one before: the vendors' caches go by that."""
+    async with case.talk(RICH, reply("Nothing."), reply("You are welcome."), reply("Bye.")) as talk:
+        history = [LLMMessage("system", "Be brief."), user("Look")]
+        for following in ("", "Thanks", "Bye"):
+            response = await talk.ask(history, TOOLS)
+            history += [answered(response), *(results(response) or [user(following)])]
+        await talk.ask(history, TOOLS)
+        assert talk.server
+        bodies = [case.dialect.without_marks(asked.raw) for asked in talk.server.asked]
+    for before, after in pairwise(bodies):
+        assert before.endswith(b"]}")
+        assert after.startswith(before[:-2])
+
+
+async def check_the_provider_is_stateless(case: Case) -> None:
+    """Two conversations at the same time on one provider know nothing of each other."""
+
+    def echo(asked: Asked) -> Reply:
+        topic = "alpha" if b"alpha" in asked.raw else "omega"
+        if b"nothing of" in asked.raw:
+            return reply(thought(f"{topic} again", signature=f"{topic}=="), f"No {topic}.")
+        path = encoded({"path": topic}).decode()
+        return reply(
+            thought(f"On {topic}", signature=f"{topic}+"), f"See {topic}.", call("find", path, id=f"c_{topic}")
+        )
+
+    async with case.talk_by(echo) as talk:
+
+        async def converse(topic: str, other: str) -> None:
+            history = [user(f"Find {topic}")]
+            for _ in range(2):
+                async with aclosing(talk.provider.stream(history, TOOLS)) as stream:
+                    async for item in stream:
+                        await asyncio.sleep(0)  # let the other one go on
+                        last = item
+                assert isinstance(last, LLMResponse)
+                assert other not in last.content
+                history += [answered(last), *results(last, f"nothing of {topic}")]
+            assert last.content == f"No {topic}."
+
+        await asyncio.gather(converse("alpha", "omega"), converse("omega", "alpha"))
+        assert talk.server
+        assert not any(b"alpha" in asked.raw and b"omega" in asked.raw for asked in talk.server.asked)
+
+
+CHECKS = [
+    check
+    for part in (globals(), vars(conformance_histories), vars(conformance_trouble))
+    for name, check in sorted(part.items())
+    if name.startswith("check_")
+]

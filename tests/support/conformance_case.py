@@ -1,0 +1,217 @@
+"""What the conformance kit runs on: a provider, its vendor's dialect, and conversations between the two.
+
+To check a provider of your own, say how it is made and what its server speaks:
+
+    case = Case("mine", ChatDialect(), lambda url, **options: MyProvider(base_url=url, **options))
+    asyncio.run(check_one_tool_call(case))
+
+A wire format of your own is a subclass of `dialects.base.Dialect`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nbagent import Agent
+from nbagent.core.events import Event, Retry, Text, Thinking, ToolCallDelta
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
+from nbagent.providers import LLMProvider, ScriptedProvider, create_provider
+from nbagent.providers.vendors.catalog import CATALOG
+from support.dialects.base import Dialect
+from support.dialects.script import Failure, Reply, call, reply, thought
+from support.dialects.server import KEY, Script, VendorServer
+from support.dialects.vendors import DIALECTS, dialect_of
+
+FIND = {
+    "name": "find",
+    "description": "Find files.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "Where to look.", "minLength": 1},
+            "kind": {"enum": ["file", "folder", None], "default": None, "title": "Kind"},
+            "depth": {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}], "default": None},
+            "filters": {"type": "array", "items": {"$ref": "#/$defs/Filter"}},
+            "more": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+        "required": ["path"],
+        "additionalProperties": False,
+        "$defs": {"Filter": {"type": "object", "properties": {"suffix": {"const": ".py"}}}},
+    },
+}
+NOW = {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}}
+TOOLS = [FIND, NOW]
+
+FINDING = call("find", '{"path": ', '"/', 'tmp"}', id="call_a1")
+SECOND = call("find", '{"path": "/ü"}', id="call_a2")
+LOOKING = call("now", id="call_a3")
+#: A turn with everything in it.
+RICH = reply(thought("Let me ", "see: two."), "I look.", FINDING, SECOND, LOOKING)
+
+
+def user(text: str) -> LLMMessage:
+    return LLMMessage("user", text)
+
+
+def answered(response: LLMResponse) -> LLMMessage:
+    """The message that an answer becomes."""
+    calls = response.function_calls
+    return LLMMessage("assistant", response.content, tool_calls=calls, provider_extras=response.raw_response)
+
+
+def results(response: LLMResponse, text: str = "found nothing") -> list[LLMMessage]:
+    """One result for each call."""
+    calls = response.function_calls or []
+    return [LLMMessage("tool", text, name=call.name, tool_call_id=call.id) for call in calls]
+
+
+@dataclass
+class Talk:
+    """One provider in conversation with its server."""
+
+    provider: LLMProvider
+    server: VendorServer | None = None
+    items: list[Event | LLMResponse] = field(default_factory=list)
+
+    async def ask(
+        self, messages: str | Sequence[LLMMessage] = "Hi", functions: Any = None, temperature: Any = None, **more: Any
+    ) -> LLMResponse:
+        """The answer; what was streamed before it is in `items`."""
+        conversation = [user(messages)] if isinstance(messages, str) else list(messages)
+        async with aclosing(self.provider.stream(conversation, functions, temperature, **more)) as stream:
+            self.items = [item async for item in stream]
+        assert isinstance(self.items[-1], LLMResponse)
+        return self.items[-1]
+
+    def agent(self, *tools: Callable[..., Any]) -> Agent:
+        return Agent(self.provider, tools=tools)
+
+    @property
+    def asked(self) -> Any:
+        """The last request that the server accepted."""
+        assert self.server
+        return self.server.asked[-1]
+
+    @property
+    def text(self) -> str:
+        """The text that was shown and stands: a retry takes back what came before it."""
+        return self._shown(Text)
+
+    @property
+    def thinking(self) -> str:
+        return self._shown(Thinking)
+
+    @property
+    def arguments(self) -> dict[int, str]:
+        """Arguments as they were shown, by the call's index among those of the answer."""
+        pieces: dict[int, str] = {}
+        for item in self.items:
+            if isinstance(item, ToolCallDelta):
+                index = item.metadata["index"]
+                pieces[index] = pieces.get(index, "") + item.content
+        return pieces
+
+    @property
+    def retries(self) -> list[Retry]:
+        return [item for item in self.items if isinstance(item, Retry)]
+
+    def _shown(self, kind: type[Event]) -> str:
+        pieces: list[str] = []
+        for item in self.items:
+            if isinstance(item, Retry):
+                pieces = []
+            elif isinstance(item, kind):
+                pieces.append(item.content)
+        return "".join(pieces)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A provider to be checked: how it is made, and what its vendor speaks.
+
+    `connect(url, **options)` makes it; options are those of every provider (`api_key`, `model`, `streaming`, …).
+    """
+
+    name: str
+    dialect: Dialect
+    connect: Callable[..., LLMProvider]
+    streaming: bool = True
+
+    @asynccontextmanager
+    async def talk(self, *script: Reply | Failure, **options: Any) -> AsyncIterator[Talk]:
+        """A provider and its server, which answers `script`. That the server refused nothing is checked at the end."""
+        async with self.talk_by(script, **options) as talk:
+            yield talk
+
+    @asynccontextmanager
+    async def talk_by(self, script: Script, **options: Any) -> AsyncIterator[Talk]:
+        """The same, with a script that may be a function of what was asked."""
+        async with VendorServer(self.dialect, script) as server:
+            provider = self.connect(server.base_url, **{"api_key": KEY, "streaming": self.streaming, **options})
+            try:
+                yield Talk(provider, server)
+            finally:
+                await provider.aclose()
+        assert server.refusals == []
+
+
+@dataclass(frozen=True)
+class ScriptedCase(Case):
+    """The scripted provider, which speaks to no server."""
+
+    @asynccontextmanager
+    async def talk_by(self, script: Script, **options: Any) -> AsyncIterator[Talk]:
+        assert not callable(script)
+        yield Talk(ScriptedProvider([_turn(step) for step in script]))
+
+
+def _turn(reply: Any) -> LLMResponse:
+    """A scripted reply as a turn of `ScriptedProvider`."""
+    calls = [FunctionCall(call.name, {}, call.id) for call in reply.calls]
+    counts = reply.counts
+    usage = Usage(counts.input, counts.output, counts.cached, counts.written, counts.reasoning)
+    thinking = "".join(item.text for item in reply.thoughts)
+    metadata = {
+        "usage": usage,
+        "usage_raw": usage.to_dict(),
+        "finish_reason_raw": reply.finish,
+        **({"thinking": thinking} if thinking else {}),
+    }
+    return LLMResponse(reply.text, calls or None, reply.finish, metadata)
+
+
+def catalog_cases() -> list[Case]:
+    """One for each row of the catalog; where a row is reached in several ways, or its servers differ, one for each."""
+    cases = []
+    for row in CATALOG.values():
+        named = [name for name in DIALECTS if name.split()[0] == row.name] or [row.name]
+        cases += [_case(name) for name in named]
+    return [replace(case, streaming=streaming) for case in cases for streaming in (True, False)]
+
+
+def _case(name: str) -> Case:
+    vendor, _, way = name.partition(" ")
+    if not CATALOG[vendor].wire:
+        return ScriptedCase(name, dialect_of("open_source tags"), ScriptedProvider)
+    fixed = {"api": way} if vendor == "openai" else {}
+
+    def connect(url: str, **options: Any) -> LLMProvider:
+        if vendor == "local":
+            return _at(url, **options)
+        return create_provider(vendor, base_url=url, **{**fixed, **options})
+
+    return Case(name, dialect_of(name), connect)
+
+
+def _at(url: str, **options: Any) -> LLMProvider:
+    """The embedded model's provider, on another server than its own."""
+    provider = create_provider("local", **options)
+
+    async def prepare() -> None:
+        provider.base_url = url  # type: ignore[attr-defined]
+
+    provider.prepare = prepare  # type: ignore[attr-defined]
+    return provider

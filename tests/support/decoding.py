@@ -1,0 +1,49 @@
+"""What the decoding tests share: a response whose body comes in given pieces, and a codec run over it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from nbagent.core.events import Event, Text, Thinking
+from nbagent.core.messages import LLMResponse
+from nbagent.providers.formats.codec import Codec
+from nbagent.providers.http.client import Body, read_events
+
+SAMPLES = Path(__file__).parents[1] / "providers" / "formats" / "streams"
+
+
+class Pieces:
+    """A response whose body arrives as `pieces`."""
+
+    status_code = 200
+
+    def __init__(self, pieces: Iterable[bytes]):
+        self.pieces = pieces
+        self.headers = {}
+
+    @property
+    def stream(self):
+        return self.aiter_bytes()
+
+    async def aiter_bytes(self):
+        for piece in self.pieces:
+            yield piece
+
+
+async def decode(codec: Codec, pieces: Iterable[bytes]) -> tuple[LLMResponse, list[Event]]:
+    """The answer in `pieces`, and the events that led to it."""
+    decoder, shown = codec.decoder(), []
+    async for event in read_events(Pieces(pieces)):
+        if isinstance(event, Body):
+            return codec.decode_body(event), []
+        shown += decoder.feed(event)
+        if decoder.done:
+            break
+    return decoder.finish(), shown
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(event.content for event in events if isinstance(event, Text))
+
+
+def thinking_of(events: list[Event]) -> str:
+    return "".join(event.content for event in events if isinstance(event, Thinking))

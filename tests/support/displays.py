@@ -1,0 +1,27 @@
+"""The displays below a cell, as a view sends them, without a kernel."""
+
+from nbagent.notebook.display.transcript import Bundle
+
+
+class Displays:
+    """For `CellView(transcript, Displays())`: `sent` has each message, `shown` the last one of each display."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, Bundle]] = []
+        self.shown: list[Bundle] = []
+
+    def __call__(self, index: int, bundle: Bundle) -> None:
+        assert index <= len(self.shown), "displays are made one after the other"
+        assert set(bundle) == {"text/html", "text/plain"}
+        self.sent.append((index, bundle))
+        self.shown[index : index + 1] = [bundle]
+
+    @property
+    def html(self) -> str:
+        """All that is shown."""
+        return "".join(bundle["text/html"] for bundle in self.shown)
+
+    @property
+    def text(self) -> str:
+        """All that is shown where there is no HTML."""
+        return "\n".join(filter(None, (bundle["text/plain"] for bundle in self.shown)))

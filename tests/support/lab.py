@@ -1,0 +1,189 @@
+"""Real JupyterLab in headless Chromium, for tests and for looking at what was made."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from playwright.sync_api import BrowserContext, Page, Playwright, expect, sync_playwright
+
+TOKEN = "tests-only"
+#: How long anything may take: generous, for busy machines.
+PATIENCE_S = 180
+expect.set_options(timeout=PATIENCE_S * 1000)
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+#: No news, and every cell is in the page, whether it is in sight or not.
+SETTINGS = {
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    "notebook-extension/tracker": {"windowingMode": "none"},
+}
+#: Opens a notebook in a page that is there, which is faster than to load Lab again.
+REPLACE = """async name => {
+    for (const old of [...window.jupyterapp.shell.widgets('main')]) old.dispose();
+    await window.jupyterapp.commands.execute('docmanager:open', {path: name});
+}"""
+
+
+@cache
+def playwright() -> Playwright:
+    """One for all, since a thread can have one alone; it ends with the process."""
+    started = sync_playwright().start()
+    atexit.register(started.stop)
+    return started
+
+
+#: The extension, with patience where the buttons of a question come late.
+LOAD = f"""%load_ext nbagent
+import nbagent.notebook.display.approval
+nbagent.notebook.display.approval.SHOWN_WITHIN_S = {PATIENCE_S}
+"""
+#: The beginning of a notebook: the extension, what most cells need, and a tool.
+BEGIN = f'''{LOAD}
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage, tool
+@tool
+def mean_by(column: str, group: str) -> dict:
+    """Mean of a column for each value of a group."""
+    return {{"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}}
+'''
+
+
+def chromium() -> str:
+    """The browser's path."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    raise RuntimeError("no Chromium found: apt-get install chromium")
+
+
+class Lab:
+    """A JupyterLab server on a folder, and a page to look at it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._runtime = folder / ".runtime"
+        self._runtime.mkdir()
+        self._env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(self._runtime), "IPYTHONDIR": str(folder / ".ipython")}
+        self._env |= {"JUPYTER_CONFIG_DIR": str(folder / ".config"), "JUPYTERLAB_SETTINGS_DIR": str(folder / ".s")}
+        for path, settings in SETTINGS.items():
+            file = folder / ".s" / "@jupyterlab" / f"{path}.jupyterlab-settings"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(settings))
+
+    def __enter__(self) -> Lab:
+        command = [
+            sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
+            f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.folder}",
+            "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
+        ]  # fmt: skip
+        self._log = (self.folder / ".lab.log").open("w")
+        self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)
+        self.url = self._address()
+        self._browser = playwright().chromium.launch(executable_path=chromium(), args=FLAGS)
+        self._context = self._new_context(width=1280)
+        self._page: Page | None = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._browser.close()
+        self._server.terminate()
+        self._server.wait(timeout=PATIENCE_S)
+        self._log.close()
+
+    def _address(self) -> str:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            for file in self._runtime.glob("jpserver-*.json"):
+                try:
+                    return str(json.loads(file.read_text())["url"])
+                except (ValueError, KeyError):
+                    continue  # still being written
+            time.sleep(0.1)
+        raise TimeoutError((self.folder / ".lab.log").read_text())
+
+    def _new_context(self, width: int = 1100, offline: bool = False) -> BrowserContext:
+        context = self._browser.new_context(viewport={"width": width, "height": 1200}, offline=offline)
+        context.set_default_timeout(PATIENCE_S * 1000)
+        return context
+
+    def write(self, name: str, cells: list[str]) -> None:
+        """A new notebook of these code cells."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(notebook, self.folder / name)
+
+    def close_others(self) -> None:
+        """Close all pages but the shared one: a second JupyterLab would write its layout over that of the first."""
+        for context in self._browser.contexts:
+            if context is not self._context:
+                context.close()
+        for page in self._context.pages:
+            if page is not self._page:
+                page.close()
+
+    def blank(self) -> Page:
+        """An empty page, in a context of its own."""
+        return self._new_context().new_page()
+
+    def visit(self, path: str, options: str = "") -> Page:
+        """A page of this server."""
+        page = self._new_context().new_page()
+        page.goto(f"{self.url}{path}?token={TOKEN}{options}")
+        return page
+
+    def visit_file(self, path: Path) -> Page:
+        """A page that is a file, without any network."""
+        page = self._new_context(offline=True).new_page()
+        page.goto(path.as_uri(), wait_until="domcontentloaded")
+        return page
+
+    def open(
+        self, name: str, cells: list[str], theme: str = "JupyterLab Light", blocked: str = "", prepare: Any = None
+    ) -> Page:
+        """The page with a new notebook of these code cells, in place of the one before; none has run.
+
+        Where addresses are `blocked`, a pattern, or `prepare(page)` is to be called first, it is a page of its own.
+        """
+        self.write(name, cells)
+        is_shared = not blocked and prepare is None
+        page = self._page if is_shared else None
+        if page is None:
+            page = self._context.new_page()
+            if blocked:
+                page.route(blocked, lambda route: route.abort())
+            if prepare is not None:
+                prepare(page)
+            page.goto(f"{self.url}lab/tree/{name}?token={TOKEN}&reset")
+        else:
+            page.evaluate(REPLACE, name)
+        if is_shared:
+            self._page = page
+        self.wait_for_kernel(page)
+        if page.locator("body").get_attribute("data-jp-theme-name") != theme:
+            page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+            page.wait_for_selector(f'body[data-jp-theme-name="{theme}"]', state="attached")
+        return page
+
+    @staticmethod
+    def wait_for_kernel(page: Page) -> None:
+        """Until the page's notebook is there and can be run."""
+        page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
+        page.wait_for_function(
+            "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status == 'idle'"
+        )
+
+    @staticmethod
+    def command(page: Page, name: str) -> None:
+        """Run one of Lab's commands without waiting for its end."""
+        page.evaluate("name => { window.jupyterapp.commands.execute(name) }", name)

@@ -1,0 +1,241 @@
+"""Recorded traffic of many vendors: the recordings, what was expected of them, and a count of those that came out so.
+
+The recordings are not part of this repository: NBAGENT_WIRE names their folder, which holds the records, what the
+vendors' official SDKs make of them, and a server that replays them.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from nbagent.core.messages import LLMResponse
+from nbagent.errors import IncompleteStreamError, ProviderError
+from nbagent.providers import create_provider
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.gemini import GeminiCodec
+from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.vendors.catalog import CATALOG
+
+FOLDER = Path(os.environ.get("NBAGENT_WIRE") or Path(__file__).parents[3] / "shared" / "wire")
+PRESENT = (FOLDER / "dev.jsonl").exists()
+needed = pytest.mark.skipif(not PRESENT, reason=f"no recorded traffic in {FOLDER}: set NBAGENT_WIRE to its folder")
+
+CODECS = {
+    "openai.chat": ChatCodec(CATALOG["open_source"]),
+    "openai.responses": ResponsesCodec(CATALOG["openai"]),
+    "anthropic.messages": MessagesCodec(CATALOG["claude"]),
+    "gemini.generateContent": GeminiCodec(CATALOG["gemini"]),
+    "ollama.chat": ChatCodec(CATALOG["ollama"]),
+}
+#: Fewer records than these mean that the folder is not what it should be.
+LEAST = dict(zip(CODECS, (200, 80, 200, 150, 5), strict=True))
+#: The recording's words for why an answer ended, and ours.
+CLASSES = {"tool": "tool_calls", "filter": "content_filter", "error": None}
+#: The rows of the catalog for the recordings' vendors; others are spoken to as any server of their format is.
+_ROWS = {"alibaba": "qwen", "deepseek": "deepseek", "ollama": "ollama", "openrouter": "openrouter", "zai": "zhipu"}
+#: Thinking in tags, of which the first may have been lost.
+_THINK = re.compile(r"\s*<think>\n?(.*?)(?:</think>\s*|$)|((?:(?!<think>).)*?)</think>\n\s*", re.DOTALL)
+#: Vendor -> what was compared -> how many records were as expected, and how many there were.
+RIGHT: dict[str, Counter[str]] = {}
+ALL: dict[str, Counter[str]] = {}
+
+
+@cache
+def load(name):
+    """The lines of a file of the folder."""
+    with open(FOLDER / name, encoding="utf-8", newline="\n") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@cache
+def expectations():
+    """What is expected of each record, by its id."""
+    return {item["id"]: item for item in load("dev_expected.jsonl")}
+
+
+def failed(record) -> bool:
+    """Whether an error was recorded."""
+    return bool(expectations()[record["id"]]["error"])
+
+
+def records(api):
+    """The records of one API, each with what is expected of it."""
+    found = [(record, expectations()[record["id"]]) for record in load("dev.jsonl") if record["api"] == api]
+    assert len(found) > LEAST[api]
+    return found
+
+
+@cache
+def replay_library():
+    """The folder's replay server."""
+    spec = importlib.util.spec_from_file_location("replay_server", FOLDER / "serve.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def replay_server():
+    """A server that answers with the record whose id is its `default_id`."""
+    server = replay_library().Replay(load("dev.jsonl"))
+    server.httpd.RequestHandlerClass.disable_nagle_algorithm = True
+    return server
+
+
+def vendor_of(record) -> str:
+    """The vendor under which `create_provider` reaches what was recorded."""
+    api, name = record["api"], record["provider"]
+    if api in ("openai.chat", "ollama.chat"):
+        return _ROWS.get(name, "openai" if name in ("openai", "azure") else "open_source")
+    return {"openai.responses": "openai", "anthropic.messages": "claude", "gemini.generateContent": "gemini"}[api]
+
+
+def make_provider(record, url, streaming, max_retries=0):
+    """A provider for what was recorded, at the replay server."""
+    vendor = vendor_of(record)
+    path = {"claude": "", "gemini": "/v1beta"}.get(vendor, "/v1")
+    api = {"openai.responses": "responses", "openai.chat": "chat"}[record["api"]] if vendor == "openai" else None
+    options = {"api": api} if api else {}
+    return create_provider(
+        vendor,
+        api_key="no-real-key",
+        model="gpt-5" if api == "responses" else "m1",
+        base_url=url + path,
+        streaming=streaming,
+        max_retries=max_retries,
+        **options,
+    )
+
+
+def count(record, what, right):
+    """Remember how one record came out, for the table at the end of the test run."""
+    RIGHT.setdefault(record["provider"], Counter())[what] += right
+    ALL.setdefault(record["provider"], Counter())[what] += 1
+
+
+def table() -> list[str]:
+    """The count by vendor, as lines of text."""
+    kinds = list(dict.fromkeys(kind for row in ALL.values() for kind in row))
+    rows = [(vendor, *(_ratio(vendor, kind) for kind in kinds)) for vendor in sorted(ALL)]
+    rows.append(("all", *(_ratio(None, kind) for kind in kinds)))
+    lines = [f"{row[0]:>16}" + "".join(f"{cell:>15}" for cell in row[1:]) for row in [("as expected", *kinds), *rows]]
+    note = "To the letter: with the ids and values, too, that the recording client invented, lost or wrote anew."
+    return [*lines, note] if "to the letter" in kinds else lines
+
+
+def _ratio(vendor, kind) -> str:
+    vendors = [vendor] if vendor else list(ALL)
+    total = sum(ALL[name][kind] for name in vendors)
+    return f"{sum(RIGHT[name][kind] for name in vendors)} of {total}" if total else "-"
+
+
+# what is expected of one record
+
+
+def judge(record, expected, got: LLMResponse | ProviderError) -> list[str]:
+    """What is not as expected in an answer, or in the error that came in its place."""
+    if isinstance(got, IncompleteStreamError):
+        return [] if _cut_off(record, expected) else [f"raised {got!r}"]
+    if isinstance(got, ProviderError):
+        error = expected["error"]
+        if not error:
+            return [f"raised {got!r}"]
+        right = got.message.startswith(error["message"][:80]) and (got.status or 200) == error["status"]
+        return [] if right else [f"error: expected {error}, got {got.status} {got.message!r}"]
+    if expected["error"] or _cut_off(record, expected):
+        return [f"no error, but {expected['error'] or 'an incomplete stream'} expected"]
+    pairs = _said(expected, got) | _counted(expected, got) | _kept(record, expected, got.raw_response)
+    return [f"{name}: expected {want!r}, got {have!r}" for name, (want, have) in pairs.items() if want != have]
+
+
+def _cut_off(record, expected) -> bool:
+    """A stream without its terminal marker. `[DONE]` is one, even where the finish reason is missing."""
+    return record["stream"] and not expected["complete"] and "[DONE]" not in record["response"]["body"]
+
+
+def _said(expected, got) -> dict:
+    """Text, thinking, calls and the reason for the end."""
+    text, thinking = expected["text"], expected["thinking"] or ""
+    if tag := _THINK.match(text):  # the SDKs leave tagged thinking in the text
+        text, thinking = text[tag.end() :], tag[1] if tag[2] is None else tag[2].strip()
+    calls = [
+        [call["id"], call["name"], call["arguments"], call.get("raw_arguments") if call["arguments"] is None else None]
+        for call in expected["tool_calls"]
+    ]
+    ours = [
+        [call.id, call.name, None if call.raw is not None else call.arguments, call.raw]
+        for call in got.function_calls or []
+    ]
+    for mine, theirs in zip(ours, calls, strict=False):
+        if not theirs[0]:  # ids that a vendor left out are made here
+            mine[0] = mine[0] and theirs[0]
+        if mine[3] == "" and got.finish_reason == "length":  # cut before its arguments: marked here, {} for the SDKs
+            mine[2:] = {}, None
+    kind = expected["finish_class"]
+    return {
+        "text": (text or expected["refusal"], got.content),
+        "thinking": (thinking, got.metadata.get("thinking", "")),
+        "calls": (calls, ours),
+        "finish": (expected["finish_reason"], got.metadata["finish_reason_raw"]),
+        "class": (CLASSES.get(kind, kind), got.finish_reason),
+        "refusal": (expected["refusal"], got.metadata.get("refusal", "")),
+    }
+
+
+def _counted(expected, got) -> dict:
+    counts, usage = expected["usage"] or {}, got.usage
+    return {
+        "input": (counts.get("input_total") or 0, usage.input_tokens),
+        "output": (counts.get("output_total") or 0, usage.output_tokens),
+        "cached": (counts.get("cached") or 0, usage.cache_read_tokens),
+        "cache_write": (counts.get("cache_write") or 0, usage.cache_write_tokens),
+        "reasoning": (counts.get("reasoning") or 0, usage.reasoning_tokens),
+    }
+
+
+def _kept(record, expected, native) -> dict:
+    """What the vendor wants back unread, and what its own tools did."""
+    blocks = native.get("blocks") or native.get("items") or native.get("parts") or []
+    signed = expected["signatures_sha256_16"] or []
+    if record["api"] == "openai.responses" and record["stream"]:
+        # the SDK takes the last event's encrypted reasoning; what the vendor wants back came when the item was done
+        done = re.findall(r'^data: ?(\{.*"response\.output_item\.done".*)', record["response"]["body"], re.MULTILINE)
+        sealed = [json.loads(line)["item"].get("encrypted_content") for line in done]
+        signed = [_short(text) for text in sealed if text] if len(sealed) >= len(blocks) else signed
+    redacted = sum(block.get("type") == "redacted_thinking" for block in blocks)
+    return {
+        "signatures": (signed, [_short(text) for text in opaque(native)]),
+        "redacted thinking": (expected["redacted_thinking"], redacted),
+        "the vendor's own tools": (expected["server_tool_calls"], [name for block in blocks for name in _own(block)]),
+    }
+
+
+def opaque(native) -> list[str]:
+    """The sealed values in what is kept to be sent back, in their order."""
+    kinds = ("thinking", "redacted_thinking", "reasoning")
+    sealed = [block for block in native.get("blocks") or native.get("items") or [] if block["type"] in kinds]
+    sealed += native.get("reasoning_details") or []
+    values = [item.get("signature") or item.get("data") or item.get("encrypted_content") for item in sealed]
+    values += [part.get("thoughtSignature") for part in native.get("parts", [])]
+    values += [content["google"]["thought_signature"] for content in native.get("extra_content", {}).values()]
+    return [value for value in values if value]
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _own(block) -> list[str]:
+    kind = block.get("type", "")
+    if kind in ("server_tool_use", "mcp_tool_use"):
+        return [block["name"]]
+    if kind.endswith("_call") and kind != "function_call":
+        return [kind]
+    return [key for key in ("executableCode", "toolCall") if key in block]

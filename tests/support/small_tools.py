@@ -1,0 +1,70 @@
+"""Tools, a call and its result, and an inner provider that remembers what it was asked: for tests of prompting."""
+
+import json
+
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
+from nbagent.providers.base import LLMProvider
+from nbagent.providers.prompting.provider import Completion
+
+COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+
+
+def tool(name, description, required=None, **properties):
+    required = list(properties) if required is None else required
+    parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"name": name, "description": description, "parameters": parameters}
+
+
+MEAN_BY = tool(
+    "mean_by",
+    "Mean of a numeric column of `penguins` for each value of a group column.",
+    column={"enum": COLUMNS, "type": "string"},
+    group={"enum": ["species", "island", "sex"], "type": "string"},
+)
+WEATHER = tool("get_weather", "Get the current weather in a city.", city={"type": "string"})
+TIMER = tool(
+    "set_timer", "Set a timer.", ["minutes"], minutes={"type": "integer"}, label={"type": "string", "default": ""}
+)
+MEDIAN = tool("median", "Median of a list of numbers.", numbers={"type": "array", "items": {"type": "number"}})
+CLOCK = tool("current_time", "The current time of day.")
+TOOLS = [MEAN_BY, WEATHER, TIMER, MEDIAN, CLOCK]
+
+
+def user(text):
+    return LLMMessage("user", text)
+
+
+def after(call, content, is_error=False, request="What is the mean body_mass_g by species?"):
+    """A conversation that ends with a tool's result."""
+    asked = LLMMessage("assistant", "", tool_calls=[call])
+    return [user(request), asked, LLMMessage("tool", content, name=call.name, tool_call_id=call.id, is_error=is_error)]
+
+
+CALL = FunctionCall("mean_by", {"column": "body_mass_g", "group": "species"}, "call_1")
+MEANS = json.dumps({"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0})
+
+
+class Recorder(LLMProvider):
+    """An inner provider that completes as told and remembers what it was asked. For what can't be had of a model."""
+
+    model_name = "recorder"
+    n_ctx = 1000
+
+    def __init__(self, text="", cut_off=False):
+        self.completion = Completion(text, Usage(7, 3), cut_off)
+        self.prompts, self.chats = [], []
+
+    def supports_function_calling(self):
+        return False
+
+    def waiting(self):
+        return None
+
+    async def complete(self, prompt, *, schema=None, max_tokens=256, stop=()):
+        self.prompts.append(prompt)
+        return self.completion
+
+    async def chat(self, messages, functions=None, temperature=None, **kwargs):
+        assert not functions
+        self.chats.append(messages)
+        return LLMResponse("Plain answer.", None, "stop", {"usage": Usage(1, 1)})

@@ -1,0 +1,392 @@
+"""Runs as OpenTelemetry spans and metrics: the tree, the names, what is left out, and a collector that reads them."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+from opentelemetry import trace as otel
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import format_span_id
+from support.loopback import Answer, Loopback, said, sse
+
+from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
+from nbagent.core.content.images import Image
+from nbagent.errors import AuthenticationError, ConfigurationError, MissingDependencyError
+from nbagent.providers.http import retry
+from nbagent.trace.export.otel_mapping import OPTIONS, PROVIDERS
+from nbagent.trace.export.otel_setup import CAPTURE_VARIABLE
+
+
+class Collected:
+    """What the SDK's exporters were given."""
+
+    def __init__(self):
+        self._spans, self._metrics = InMemorySpanExporter(), InMemoryMetricReader()
+        self.tracers, self.meters = TracerProvider(shutdown_on_exit=False), MeterProvider([self._metrics])
+        self.tracers.add_span_processor(SimpleSpanProcessor(self._spans))
+
+    def follow(self, agent, **options):
+        agent.trace.to_otel(tracer_provider=self.tracers, meter_provider=self.meters, **options)
+        return agent
+
+    @property
+    def spans(self):
+        """In the order in which they began."""
+        return sorted(self._spans.get_finished_spans(), key=lambda span: span.start_time)
+
+    def named(self, name):
+        (span,) = [span for span in self.spans if span.name == name]
+        return span
+
+    def tree(self):
+        """The names of the spans, each below its parent."""
+        below = {}
+        for span in self.spans:
+            below.setdefault(span.parent.span_id if span.parent else None, []).append(span)
+
+        def branch(of):
+            return [(each.name, branch(each.context.span_id)) for each in below.get(of, [])]
+
+        return branch(None)
+
+    def points(self, name):
+        """The points of a metric: what they are about, and their sums and counts."""
+        data = self._metrics.get_metrics_data()
+        found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == name]
+        return [(dict(p.attributes), p.sum, p.count, p.explicit_bounds) for m in found for p in m.data.data_points]
+
+    def everything(self):
+        return "".join(span.to_json() for span in self.spans)
+
+
+@pytest.fixture
+def collected():
+    return Collected()
+
+
+def double(x: int) -> int:
+    """Twice x."""
+    return 2 * x
+
+
+def fail(why: str) -> None:
+    """Fails."""
+    raise KeyError(f"secret-{why}")
+
+
+def calls(*wanted):
+    """A chat-completions chunk with tool calls."""
+    made = [
+        {"index": index, "id": f"w{index}", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for index, (name, arguments) in enumerate(wanted)
+    ]
+    return {"model": "m-1", "choices": [{"index": 0, "delta": {"tool_calls": made}, "finish_reason": "tool_calls"}]}
+
+
+COUNTED = {"prompt_tokens": 20, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
+
+
+async def test_calls_join_with_their_spans(collected, tmp_path):
+    agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 1}), "2", "before", "unsampled"]), tools=[double])
+    collected.follow(agent)
+    await agent.chat("Twice 1?")
+    await agent.chat("More?")
+    agent.trace.to_otel(tracer_provider=TracerProvider(ALWAYS_OFF, shutdown_on_exit=False))
+    await agent.chat("Not told of")
+    agent.trace.save(tmp_path / "t.parquet")
+    for trace in (agent.trace, Trace.load(tmp_path / "t.parquet")):
+        calls = trace.calls.set_index("span_id")
+        told = {span.context.span_id: span for span in collected.spans}
+        chats = [span for span in collected.spans if span.name.startswith("chat")]
+        assert len(chats) == 3
+        for span in chats:
+            row = calls.loc[format_span_id(span.context.span_id)]
+            assert row["call_id"] == span.attributes["nbagent.call_id"]
+            assert row["parent_span_id"] == format_span_id(span.parent.span_id)
+            assert told[span.parent.span_id].attributes["nbagent.run_id"] == row["run_id"]
+        assert trace.calls["span_id"].isna().tolist() == [False] * 3 + [True]
+
+
+async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.01)
+    async with Loopback() as server:
+        server.answers = [
+            Answer(b"{}", 503),
+            Answer(sse(calls(("double", {"x": 4}), ("fail", {"why": "me"})))),
+            Answer(sse(said("It is 8.", usage=COUNTED))),
+        ]
+        provider = create_provider("deepseek", api_key="k" * 12, model="m", base_url=f"{server.url}/v1")
+        agent = collected.follow(Agent(provider, tools=[double, fail]))
+        result = await agent.chat("Twice 4?", temperature=0.5, max_tokens=99, origin={"agent": "helper"})
+        await provider.aclose()
+    inner = [("chat m", []), ("execute_tool double", []), ("execute_tool fail", []), ("chat m", [])]
+    assert collected.tree() == [("invoke_agent helper", inner)]
+    run, first, doubled, failed, last = collected.spans
+    assert [span.kind.name for span in collected.spans] == ["INTERNAL", "CLIENT", "INTERNAL", "INTERNAL", "CLIENT"]
+    assert run.attributes["nbagent.run_id"] == result.run_id
+    assert run.attributes["gen_ai.conversation.id"] == agent.trace.session_id
+    assert run.attributes["gen_ai.provider.name"] == "deepseek"
+    assert run.attributes["nbagent.status"] == "ok"
+    assert run.attributes["gen_ai.usage.input_tokens"] == 20
+    assert first.attributes["gen_ai.request.temperature"] == 0.5
+    assert first.attributes["gen_ai.request.max_tokens"] == 99
+    assert first.attributes["server.address"] == "127.0.0.1"
+    assert [event.name for event in first.events] == ["retry"]
+    assert first.events[0].attributes["error.type"] == "ServerError"
+    assert "gen_ai.usage.input_tokens" not in first.attributes  # the vendor did not count
+    used = {name: value for name, value in last.attributes.items() if name.startswith("gen_ai.usage")}
+    assert used == {
+        "gen_ai.usage.input_tokens": 20,
+        "gen_ai.usage.output_tokens": 7,
+        "gen_ai.usage.cache_read.input_tokens": 5,
+    }
+    assert last.attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    assert last.attributes["gen_ai.response.model"] == "m1"
+    assert last.attributes["gen_ai.response.time_to_first_chunk"] >= 0
+    assert (doubled.attributes["gen_ai.tool.call.id"], doubled.attributes["gen_ai.tool.name"]) == ("w0", "double")
+    assert doubled.attributes["nbagent.tool_call_id"] == agent.trace.tool_calls["tool_call_id"].iloc[0]
+    assert doubled.status.is_unset
+    assert (failed.attributes["error.type"], failed.status.status_code.name) == ("KeyError", "ERROR")
+
+
+async def test_metrics_are_tokens_and_seconds(collected):
+    facts = {"usage": Usage(100, 20), "model": "m-1"}
+    agent = collected.follow(Agent(ScriptedProvider([LLMResponse("a", metadata=facts), ValueError("b")], model="m")))
+    await agent.chat("1")
+    with pytest.raises(ValueError, match="b"):
+        await agent.chat("2")
+    common = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "scripted", "gen_ai.request.model": "m"}
+    answered = common | {"gen_ai.response.model": "m-1"}
+    tokens = [(about, total) for about, total, _, _ in collected.points("gen_ai.client.token.usage")]
+    assert tokens == [({"gen_ai.token.type": kind, **answered}, n) for kind, n in (("input", 100), ("output", 20))]
+    seconds = collected.points("gen_ai.client.operation.duration")
+    assert [(about, count) for about, _, count, _ in seconds] == [
+        (answered, 1),
+        (common | {"error.type": "ValueError"}, 1),
+    ]
+    assert all(total > 0 for _, total, _, _ in seconds)
+    assert seconds[0][3][:3] == (0.01, 0.02, 0.04)
+
+
+async def test_an_error_ends_all_spans(collected):
+    async with Loopback() as server:
+        server.answers = [Answer(b'{"error": {"message": "no such key"}}', 401)]
+        provider = create_provider("gemini", api_key="k" * 12, model="m", base_url=f"{server.url}/v1beta")
+        with pytest.raises(AuthenticationError):
+            await collected.follow(Agent(provider)).chat("1")
+        await provider.aclose()
+    assert collected.tree() == [("invoke_agent", [("chat m", [])])]
+    for span in collected.spans:
+        assert span.attributes["error.type"] == "AuthenticationError"
+        assert span.attributes["http.response.status_code"] == 401
+        assert span.attributes["gen_ai.provider.name"] == PROVIDERS["gemini"] == "gcp.gemini"
+        assert (span.status.status_code.name, span.status.description) == ("ERROR", None)
+
+
+async def test_an_interrupt_ends_all_spans(collected):
+    started = asyncio.Event()
+
+    async def wait() -> None:
+        """Wait for ever."""
+        started.set()
+        await asyncio.Event().wait()
+
+    provider = ScriptedProvider([[FunctionCall("wait", {}), FunctionCall("double", {"x": 1})], "on"])
+    agent = collected.follow(Agent(provider, tools=[wait, double]))
+    task = asyncio.create_task(agent.chat("1"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    inner = [("chat scripted", []), ("execute_tool wait", []), ("execute_tool double", [])]
+    assert collected.tree() == [("invoke_agent", inner)]
+    assert collected.named("invoke_agent").attributes["nbagent.status"] == "interrupted"
+    assert collected.named("execute_tool wait").attributes["error.type"] == "interrupted"
+    await agent.chat("2")
+    assert collected.spans[-2].attributes["nbagent.status"] == "ok"
+
+
+async def test_what_a_tool_does_stands_below_it(collected):
+    tracer = collected.tracers.get_tracer("mine")
+    child = collected.follow(Agent(ScriptedProvider(["half"], model="child")))
+
+    def ask(question: str) -> str:
+        """Ask another agent, from the tool's own thread."""
+        with tracer.start_as_current_span("my own"):
+            return str(child.chat_sync(question))
+
+    async def other(question: str) -> str:
+        """Does nothing."""
+        return "other"
+
+    both = [FunctionCall("other", {"question": "?"}), FunctionCall("ask", {"question": "?"})]
+    agent = collected.follow(Agent(ScriptedProvider([both, "done"], model="m"), tools=[ask, other]))
+    with tracer.start_as_current_span("request"):
+        around = otel.get_current_span()
+        await agent.chat("1")
+        assert otel.get_current_span() is around
+    asked = [("execute_tool ask", [("my own", [("invoke_agent", [("chat child", [])])])])]
+    inner = [("chat m", []), ("execute_tool other", []), *asked, ("chat m", [])]
+    assert collected.tree() == [("request", [("invoke_agent", inner)])]
+
+
+async def test_a_summary_stands_below_the_run_that_needs_it(collected):
+    agent = Agent(ScriptedProvider(list("abcdef")), context=ContextManager(max_messages=4, strategy="summarise"))
+    for number in range(2):
+        await agent.chat(f"{number}")
+    collected.follow(agent)
+    await agent.chat("3")
+    assert collected.tree() == [("invoke_agent", [("invoke_agent", [("chat scripted", [])]), ("chat scripted", [])])]
+
+
+def talk():
+    thought = {"thinking": "secret-thought", "usage": Usage(1, 1)}
+    turns = [[FunctionCall("double", {"x": 4}, "w1"), FunctionCall("fail", {"why": "w"}, "w2")]]
+    provider = ScriptedProvider(
+        [*turns, LLMResponse("secret-answer", None, "stop", thought), ValueError("secret-error")]
+    )
+    return Agent(provider, tools=[double, fail], system_prompt="secret-system")
+
+
+async def talked(agent):
+    await agent.chat(["secret-question", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
+    with pytest.raises(ValueError, match="secret"):
+        await agent.chat("secret-again")
+
+
+async def test_nothing_that_was_said_is_told(collected):
+    await talked(collected.follow(talk()))
+    assert "execute_tool fail" in collected.everything()
+    assert "secret" not in collected.everything()
+
+
+@pytest.mark.parametrize("how", ["argument", "true", "SPAN_ONLY", "span_and_event"])
+async def test_what_was_said_is_told_if_wanted(collected, monkeypatch, how):
+    if how != "argument":
+        monkeypatch.setenv(CAPTURE_VARIABLE, how)
+    await talked(collected.follow(talk(), **({"capture_content": True} if how == "argument" else {})))
+    run, asked, doubled, failed, answered = collected.spans[:5]
+    question = {"type": "text", "content": "secret-question\n[image: 3x2 gif]"}
+    assert json.loads(run.attributes["gen_ai.input.messages"]) == [{"role": "user", "parts": [question]}]
+    assert json.loads(run.attributes["gen_ai.system_instructions"]) == [{"type": "text", "content": "secret-system"}]
+    call = {"type": "tool_call", "id": "w1", "name": "double", "arguments": {"x": 4}}
+    (said_first,) = json.loads(asked.attributes["gen_ai.output.messages"])
+    assert (said_first["parts"][0], said_first["role"]) == (call, "assistant")
+    told = json.loads(answered.attributes["gen_ai.input.messages"])
+    assert [message["role"] for message in told] == ["user", "assistant", "tool", "tool"]
+    assert told[2]["parts"] == [{"type": "tool_call_response", "id": "w1", "response": "8"}]
+    (answer,) = json.loads(answered.attributes["gen_ai.output.messages"])
+    thought = {"type": "reasoning", "content": "secret-thought"}
+    parts = [thought, {"type": "text", "content": "secret-answer"}]
+    assert answer == {"role": "assistant", "parts": parts, "finish_reason": "stop"}
+    assert doubled.attributes["gen_ai.tool.call.arguments"] == '{"x": 4}'
+    assert doubled.attributes["gen_ai.tool.call.result"] == "8"
+    assert "secret-w" in failed.status.description
+    assert collected.spans[5].status.description == "secret-error"
+
+
+@pytest.mark.parametrize("value", ["false", "", "no_content", "EVENT_ONLY"])
+async def test_other_values_of_the_variable_tell_nothing(collected, monkeypatch, value):
+    monkeypatch.setenv(CAPTURE_VARIABLE, value)
+    await talked(collected.follow(talk()))
+    assert "secret" not in collected.everything()
+
+
+async def test_forks_are_followed_and_stop_ends_it(collected):
+    agent = collected.follow(collected.follow(Agent(ScriptedProvider(list("abcd")))))  # the cell ran twice
+    fork = agent.fork()
+    await fork.chat("1")
+    assert len(collected.spans) == 2
+    assert collected.spans[0].attributes["gen_ai.conversation.id"] == fork.trace.session_id
+    agent.trace.observers[0].stop()
+    await agent.chat("2")
+    await fork.chat("3")
+    assert len(collected.spans) == 2
+
+
+async def test_a_fork_may_go_elsewhere(collected):
+    elsewhere = Collected()
+    agent = collected.follow(Agent(ScriptedProvider(list("abc"))))
+    fork = elsewhere.follow(agent.fork())
+    await fork.chat("1")
+    assert (len(collected.spans), len(elsewhere.spans)) == (0, 2)
+    await agent.chat("2")
+    assert (len(collected.spans), len(elsewhere.spans)) == (2, 2)
+
+
+async def test_odd_options_and_names_break_nothing(collected):
+    provider = ScriptedProvider(list("ab"))
+    agent = collected.follow(Agent(provider), capture_content=True)
+    odd = {name: object() for name in OPTIONS.values()}
+    await agent.chat("half a pair \ud83d", **{name: value for name, value in odd.items() if name != "temperature"})
+    assert collected.tree() == [("invoke_agent", [("chat scripted", [])])]
+    assert not any(name in collected.everything() for name in ("gen_ai.request.seed", "object at"))
+
+
+async def test_a_collector_over_http(monkeypatch):
+    monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
+    async with Loopback() as server:
+        server.answers = [Answer(b"", headers={"content-type": "application/x-protobuf"})]
+        agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 2}), "four"], model="m"), tools=[double])
+        telemetry = agent.trace.to_otel(server.url)
+        result = await agent.chat("Twice 2?")
+        await asyncio.to_thread(telemetry.stop)
+        received = {request.path: request.body for request in server.requests}
+    spans = ExportTraceServiceRequest.FromString(received["/v1/traces"])
+    (resource,) = spans.resource_spans
+    about = {each.key: each.value.string_value for each in resource.resource.attributes}
+    assert about["service.name"] == "nbagent"
+    by_name = {span.name: span for span in resource.scope_spans[0].spans}
+    assert by_name.keys() == {"invoke_agent", "chat m", "execute_tool double"}
+    top = by_name.pop("invoke_agent")
+    assert {span.parent_span_id for span in by_name.values()} == {top.span_id}
+    assert {span.trace_id for span in by_name.values()} == {top.trace_id}
+    assert result.run_id in str(top.attributes)
+    metrics = ExportMetricsServiceRequest.FromString(received["/v1/metrics"])
+    names = {metric.name for metric in metrics.resource_metrics[0].scope_metrics[0].metrics}
+    assert names == {"gen_ai.client.token.usage", "gen_ai.client.operation.duration"}
+
+
+def test_wrong_settings_are_errors(monkeypatch):
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    trace = Agent("scripted").trace
+    with pytest.raises(ConfigurationError, match="no OpenTelemetry is set up"):
+        trace.to_otel()
+    with pytest.raises(ConfigurationError, match="not both"):
+        trace.to_otel("http://localhost:4318", tracer_provider=TracerProvider(shutdown_on_exit=False))
+    with pytest.raises(ConfigurationError, match="'localhost:4318' is no address"):
+        trace.to_otel("localhost:4318")
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(MissingDependencyError, match=r"nbagent\[otel\]"):
+        trace.to_otel("http://localhost:4318")
+    assert trace.observers == []
+
+
+async def test_the_environment_names_the_collector(monkeypatch):
+    async with Loopback() as server:
+        server.answers = [Answer(b"")]
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        monkeypatch.setenv("OTEL_METRICS_EXPORTER", "none")
+        agent = Agent(ScriptedProvider(["a"]))
+        telemetry = agent.trace.to_otel()
+        await agent.chat("1")
+        await asyncio.to_thread(telemetry.stop)
+    assert [request.path for request in server.requests] == ["/v1/traces"]
+
+
+def test_it_costs_nothing_unless_asked_for():
+    code = (
+        "import sys; from nbagent import Agent, ScriptedProvider; Agent(ScriptedProvider(['a'])).chat_sync('1'); "
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

@@ -1,0 +1,149 @@
+"""DuckDB and Polars read saved traces as they are: tables, types, joins, sums, and nested JSON by its paths."""
+
+import sqlite3
+from contextlib import closing
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent.trace.columns import COLUMNS
+
+SUMS = """
+SELECT r.prompt, r.status, sum(c.input_tokens)::BIGINT, sum(c.cost_usd), epoch_us(min(c.started)) AS began
+FROM {calls} c JOIN {runs} r USING (run_id) GROUP BY ALL ORDER BY began
+"""
+
+
+def double(x: int) -> int:
+    """Twice x."""
+    return 2 * x
+
+
+@pytest.fixture
+async def trace():
+    facts = {"usage": Usage(100, 20, 40, 0, 5)}
+    calls = [FunctionCall("double", {"x": 4}, "w1"), FunctionCall("double", {"x": "y"}, "w2")]
+    turns = [LLMResponse("", calls, None, facts), LLMResponse("Ünïcode 🐧", None, "stop", facts), ValueError("broken")]
+    provider = ScriptedProvider(turns, model="claude-sonnet-5")
+    provider.vendor = "claude"
+    agent = Agent(provider, tools=[double])
+    await agent.chat('Twice "4"?\nPlease.')
+    with pytest.raises(ValueError, match="broken"):
+        await agent.chat("again")
+    return agent.trace
+
+
+def check_sums(trace: Trace, rows: list[tuple]) -> None:
+    """The rows of SUMS are what the tables say."""
+    runs = trace.runs
+    assert [row[0] for row in rows] == runs["prompt"].tolist()
+    assert [row[1] for row in rows] == ["ok", "error"]
+    assert [row[2] for row in rows] == [200, None]
+    assert rows[0][3] == pytest.approx(runs["cost_usd"][0])
+    assert rows[1][3] is None
+    began = trace.calls.groupby("run_id", sort=False)["started"].min()
+    assert [pd.Timestamp(row[4], unit="us", tz="UTC") for row in rows] == began.tolist()
+
+
+def test_duckdb_reads_parquet(trace, tmp_path):
+    trace.save(tmp_path / "t.parquet")
+    with duckdb.connect() as database:
+        tables = {name: f"'{tmp_path}/t.parquet/{name}.parquet'" for name in ("calls", "runs")}
+        check_sums(trace, database.execute(SUMS.format(**tables)).fetchall())
+        described = f"SELECT column_name, column_type FROM (DESCRIBE FROM {tables['calls']})"
+        kinds = dict(database.execute(described).fetchall())
+        assert kinds["input_tokens"] == "BIGINT"
+        assert kinds["cost_usd"] == "DOUBLE"
+        assert kinds["stream"] == "BOOLEAN"
+        assert kinds["started"] == "TIMESTAMP WITH TIME ZONE"
+        path = f"'{tmp_path}/t.parquet/tool_calls.parquet'"
+        assert database.execute(f"SELECT args->>'x' FROM {path} WHERE args_valid").fetchall() == [("4",)]
+
+
+LINES = """
+SELECT *, row_number() OVER () AS line
+FROM read_json('{path}', columns = {{"table": 'VARCHAR', n: 'BIGINT', row: 'JSON'}})
+"""
+
+
+def test_duckdb_reads_json_lines(trace, tmp_path):
+    trace.save(tmp_path / "t.jsonl")
+    lines = LINES.format(path=tmp_path / "t.jsonl")
+    with duckdb.connect() as database:
+        sent = f"SELECT sum((row->>'input_tokens')::BIGINT) FROM ({lines}) WHERE \"table\" = 'calls'"
+        assert database.execute(sent).fetchone() == (200,)
+        answers = f"SELECT row->>'output' FROM ({lines}) WHERE \"table\" = 'runs' AND row->>'status' = 'ok'"
+        assert database.execute(answers).fetchall() == [("Ünïcode 🐧",)]
+
+
+async def test_duckdb_reads_a_file_that_grows(tmp_path):
+    """Of a row that was written again under its number the last line counts."""
+    agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}, "1"), "It is 8."]), tools=[double])
+    agent.trace.stream_to(tmp_path / "grown.jsonl")
+    await agent.chat("Twice 4?")
+    lines = LINES.format(path=tmp_path / "grown.jsonl")
+    with duckdb.connect() as database:
+        runs = f"FROM ({lines}) WHERE \"table\" = 'runs'"
+        assert database.execute(f"SELECT count(*) {runs}").fetchone()[0] > 1
+        last = f"SELECT arg_max(row->>'status', line) {runs} GROUP BY row->>'session_id', n"
+        assert database.execute(last).fetchall() == [("ok",)]
+
+
+def test_both_read_the_tables_themselves(trace):
+    calls, runs = trace.calls, trace.runs
+    with duckdb.connect() as database:
+        database.register("its_calls", calls)
+        database.register("its_runs", runs)
+        check_sums(trace, database.execute(SUMS.format(calls="its_calls", runs="its_runs")).fetchall())
+    for table in COLUMNS:
+        frame = getattr(trace, table)
+        assert pl.from_pandas(frame).shape == frame.shape
+
+
+def test_polars_reads_parquet_with_every_type(trace, tmp_path):
+    trace.save(tmp_path / "t.parquet")
+    calls = pl.read_parquet(tmp_path / "t.parquet" / "calls.parquet")
+    assert calls.schema["input_tokens"] == pl.Int64
+    assert calls.schema["cost_usd"] == pl.Float64
+    assert calls.schema["stream"] == pl.Boolean
+    assert calls.schema["started"] == pl.Datetime("us", "UTC")
+    runs = pl.scan_parquet(tmp_path / "t.parquet" / "runs.parquet")
+    sums = calls.lazy().join(runs, on="run_id", suffix="_run").group_by("prompt", "status", maintain_order=True)
+    wanted = [pl.col("input_tokens").sum(), pl.col("started").min()]
+    found = sums.agg(*wanted).collect().rows()
+    assert [row[0] for row in found] == trace.runs["prompt"].tolist()
+    assert [row[2] for row in found] == [200, 0]
+    assert found[0][3] == trace.calls["started"].min().to_pydatetime()
+
+
+def test_polars_reads_json_lines(trace, tmp_path):
+    trace.save(tmp_path / "t.jsonl")
+    lines = pl.read_ndjson(tmp_path / "t.jsonl", infer_schema_length=None)
+    calls = lines.filter(pl.col("table") == "tool_calls").unnest("row", separator=".")
+    assert calls["row.name"].to_list() == ["double", "double"]
+    assert calls["row.args_valid"].to_list() == [True, False]
+
+
+def test_polars_reads_sqlite(trace, tmp_path):
+    """DuckDB does so with an extension that it fetches itself: `INSTALL sqlite; ATTACH 't.sqlite'`."""
+    trace.save(tmp_path / "t.sqlite")
+    with closing(sqlite3.connect(tmp_path / "t.sqlite")) as connection:
+        runs = pl.read_database("SELECT * FROM runs", connection, infer_schema_length=None)
+        calls = pl.read_database("SELECT * FROM calls", connection, infer_schema_length=None)
+    assert runs["status"].to_list() == ["ok", "error"]
+    assert calls["input_tokens"].sum() == 200
+    assert calls.schema["cost_usd"] == pl.Float64
+    started = runs["started"].str.to_datetime(time_unit="us", time_zone="UTC")
+    assert started.to_list() == trace.runs["started"].dt.to_pydatetime().tolist()
+
+
+@pytest.mark.parametrize("table", ["runs", "calls", "messages", "blocks", "tool_calls", "thinking", "events", "http"])
+def test_both_read_every_table_of_an_empty_trace(tmp_path, table):
+    Trace().save(tmp_path / "t.parquet")
+    path = tmp_path / "t.parquet" / f"{table}.parquet"
+    assert pl.read_parquet(path).columns == list(getattr(Trace(), table).columns)
+    with duckdb.connect() as database:
+        assert database.execute(f"SELECT count(*) FROM '{path}'").fetchone() == (0,)

@@ -1,0 +1,201 @@
+"""A trace of many rows: older ones are in a temporary file, tables whole all the same, memory bounded."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import tracemalloc
+
+import pandas as pd
+import pytest
+
+from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
+from nbagent.errors import ConfigurationError
+from nbagent.trace import recorder
+from nbagent.trace.columns import COLUMNS
+from nbagent.trace.table import SpillFile
+
+
+def double(x: int) -> int:
+    """Twice x."""
+    return 2 * x
+
+
+def asked(trace: Trace, runs: int = 1) -> Agent:
+    turns = [FunctionCall("double", {"x": 4}, "1"), "It is 8. Ünïcode 🐧 \udcff \x00"] * runs
+    return Agent(ScriptedProvider(turns), tools=[double], trace=trace)
+
+
+def tables(trace: Trace) -> dict[str, pd.DataFrame]:
+    return {name: pd.DataFrame(getattr(trace, name)) for name in COLUMNS}
+
+
+def assert_same(one: dict[str, pd.DataFrame], other: dict[str, pd.DataFrame]) -> None:
+    for name in COLUMNS:
+        pd.testing.assert_frame_equal(one[name], other[name], check_exact=True)
+
+
+def in_memory(trace: Trace, table: str) -> int:
+    kept = trace._tables[table]
+    return len(kept) - sum(count for count, _ in kept._spilled)
+
+
+async def test_tables_are_whole_after_rows_moved_to_the_file(tmp_path):
+    trace = Trace(max_bytes=None)
+    agent = asked(trace, 4)
+    for number in range(3):
+        await agent.chat(f"Twice 4? {number}")
+        before = tables(trace)
+        trace.max_bytes, trace._bytes = 0, 1
+        trace._turn_over()
+        trace.max_bytes = None
+        assert in_memory(trace, "events") == in_memory(trace, "runs") == 0
+        assert_same(before, tables(trace))
+    assert trace.runs["prompt"].tolist() == ["Twice 4? 0", "Twice 4? 1", "Twice 4? 2"]
+    run_id = trace.runs["run_id"].iloc[1]
+    assert trace.run(run_id)["tool_calls"]["result_text"].tolist() == ["8"]
+    trace.save(tmp_path / "t.parquet")
+    assert_same(tables(Trace.load(tmp_path / "t.parquet")), tables(trace))
+    trace.stream_to(tmp_path / "t.jsonl")  # begins with what is in the file
+    await agent.chat("more")
+    assert_same(tables(Trace.load(tmp_path / "t.jsonl")), tables(trace))
+    assert_same(tables(Trace.concat([trace])), tables(trace))
+
+
+async def test_tables_that_grow_are_those_made_anew(monkeypatch):
+    monkeypatch.setattr(recorder, "BATCH", 7)
+    trace = Trace(max_bytes=8_000)
+    agent = asked(trace, 4)
+    for number in range(4):
+        async for event in agent.chat_stream(str(number)):
+            if event.type in ("turn_done", "tool_call", "done"):  # what is there changes after the first two
+                anew = Trace.concat([trace])
+                for name in ("runs", "calls", "blocks", "tool_calls", "events"):
+                    pd.testing.assert_frame_equal(getattr(trace, name), getattr(anew, name), check_exact=True)
+    assert (trace.runs["n_tool_calls"] == 1).all()
+    assert trace.runs["total_tokens"].sum() == trace.calls["total_tokens"].sum() == trace.usage["total_tokens"].sum()
+    assert trace.events["event_id"].tolist() == list(range(len(trace.events)))
+    assert trace.blocks["tool_call_id"].dropna().isin(trace.tool_calls["tool_call_id"]).all()
+    assert in_memory(trace, "events") < len(trace.events)
+
+
+async def peak_of_a_long_run(max_bytes: int | None, steps: int) -> int:
+    """Bytes of memory at most, in a run that forgets what it read and whose trace does not."""
+
+    def page(number: int) -> str:
+        """A page."""
+        agent.clear_history()
+        return f"{number} ".ljust(5_000, "x")
+
+    turns = [FunctionCall("page", {"number": number}, str(number)) for number in range(steps)]
+    trace = Trace(keep_results=False, max_bytes=max_bytes)
+    agent = Agent(ScriptedProvider([*turns, "done"]), tools=[page], trace=trace)
+    tracemalloc.start()
+    await agent.chat("Read all pages.", max_iterations=steps + 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert trace.tool_calls["result_chars"].tolist() == [5_000] * steps
+    assert trace.runs["n_tool_calls"].tolist() == [steps]
+    return peak
+
+
+async def test_memory_is_bounded_within_one_long_run_too():
+    await peak_of_a_long_run(None, 2)  # what is loaded once
+    steps, most = 300, 400_000
+    whole, bounded = [await peak_of_a_long_run(max_bytes, steps) for max_bytes in (None, most)]
+    results = steps * 5_000  # those that the run itself returns
+    assert whole > results + 6 * most
+    assert bounded < results + 4 * most
+
+
+async def test_values_go_with_their_rows():
+    trace = Trace(max_bytes=0)
+    await asked(trace).chat("Twice 4?")
+    assert trace.tool_calls["result_text"].tolist() == ["8"]
+    with pytest.raises(ConfigurationError, match="max_bytes"):
+        trace.results("double")
+
+
+def test_agents_in_threads_share_a_trace_that_somebody_looks_at(monkeypatch):
+    monkeypatch.setattr(recorder, "BATCH", 20)
+    trace, runs, agents = Trace(max_bytes=30_000), 15, 4
+    faults = []
+
+    def work(name: str) -> None:
+        agent = asked(trace, runs)
+        for number in range(runs):
+            agent.chat_sync(f"{name}{number}")
+
+    def look() -> None:
+        try:
+            while any(thread.is_alive() for thread in threads):
+                events = trace.events
+                assert events["event_id"].tolist() == list(range(len(events)))
+                assert len(trace.runs) <= runs * agents
+        except BaseException as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    reader = threading.Thread(target=look)
+    for thread in (*threads, reader):
+        thread.start()
+    for thread in (*threads, reader):
+        thread.join()
+    assert not faults
+    assert sorted(trace.runs["prompt"]) == sorted(f"{name}{number}" for name in "abcd" for number in range(runs))
+    assert (trace.runs["status"] == "ok").all()
+    assert len(trace.tool_calls) == len(trace.calls) / 2 == runs * agents
+    assert in_memory(trace, "events") < len(trace.events)
+
+
+async def test_a_full_disk_leaves_the_trace_in_memory(monkeypatch, caplog):
+    def full(self, columns):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(SpillFile, "write", full)
+    trace = Trace(max_bytes=0)
+    agent = asked(trace, 2)
+    for _ in range(2):
+        assert str(await agent.chat("Twice 4?")).startswith("It is 8.")
+    assert caplog.text.count("the trace stays in memory") == 1
+    assert trace.runs["status"].tolist() == ["ok", "ok"]
+    assert trace.results("double").tolist() == [8, 8]
+
+
+KILLED = '''
+import sys, time
+from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
+trace = Trace(max_bytes=20_000)
+turns = [FunctionCall("say", {"text": "x" * 3_000}, str(n)) for n in range(30)]
+
+def say(text: str) -> str:
+    """Says it."""
+    if len(trace.tool_calls) == 30:
+        print(sum(count for count, _ in trace._tables["tool_calls"]._spilled), flush=True)
+        time.sleep(600)
+    return text
+
+trace.stream_to(sys.argv[1])
+Agent(ScriptedProvider(turns), tools=[say], trace=trace).chat_sync("Go on.", max_iterations=40)
+'''
+
+
+def test_a_killed_process_leaves_its_turns_and_no_temporary_file(tmp_path):
+    (tmp_path / "temporary").mkdir()
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path / "temporary")}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "t.jsonl")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **paths}, text=True) as process:
+        assert int(process.stdout.readline()) > 10  # so many rows had been moved
+        process.send_signal(signal.SIGKILL)
+    loaded = Trace.load(tmp_path / "t.jsonl")
+    assert loaded.runs["status"].tolist() == ["running"]
+    assert loaded.tool_calls["result_text"].str.len().tolist() == [3_000] * 29  # the 30th was running
+    assert loaded.calls["finish_reason"].tolist()[:29] == ["tool_calls"] * 29
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize("size", ["100 MB", -1, 1.5, True])
+def test_a_limit_is_a_number_of_bytes(size):
+    with pytest.raises(ConfigurationError, match="max_bytes"):
+        Trace(max_bytes=size)

@@ -1,0 +1,157 @@
+"""Every column is filled where something is known of it, and every key leads to a row."""
+
+import asyncio
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from support.loopback import Answer, Loopback, claude_said
+
+from nbagent import Agent, FunctionCall, FunctionRegistry, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
+from nbagent.errors import BadRequestError
+from nbagent.trace.columns import COLUMNS
+
+STREAMS = Path(__file__).parents[1] / "providers" / "formats" / "streams"
+THINKING = (STREAMS / "messages_claude_thinking_tools.sse").read_bytes()
+    Path(__file__).parents[1] / "providers" / "formats" / "streams" / "messages_claude_thinking_tools.sse"
+).read_bytes()
+#: What nothing here tells: a cell of a notebook that defined a tool, a connection that broke.
+UNKNOWN = {
+    "tool_calls": {"cell_id_of_definition"},
+    "http": {"error_type", "error_message"},
+}
+
+
+def tools(trace: Trace, provider) -> FunctionRegistry:
+    registry = FunctionRegistry()
+
+    async def find(q: str, n: int) -> str:
+        """Find something, with the help of another agent."""
+        return str(await Agent(provider, trace=trace).chat(f"{q} {n}"))
+
+    def now(zone: str) -> str:
+        """The time."""
+        raise KeyError(zone)
+
+    registry.register("find", "Find something, with the help of another agent.", find, approve=True)
+    registry.register("now", "The time.", now)
+    return registry
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return asyncio.run(everything())
+
+
+async def everything() -> Trace:
+    """Thinking, retries, an inner run, an edited call, wrong arguments, an image, failures and an interrupt."""
+    trace = Trace(record_http=True)
+    trace.to_otel(tracer_provider=TracerProvider())
+    async with Loopback() as server:
+        busy = Answer(b'{"error": {"type": "overloaded_error"}}', 529, {"retry-after": "0"})
+        good = [Answer(body, headers={"request-id": "r"}) for body in (THINKING, claude_said("in"), claude_said("out"))]
+        server.answers = [busy, *good, Answer(b'{"error": {"message": "no"}}', 400)]
+        provider = create_provider("claude", api_key="k", base_url=server.url, model="claude-sonnet-5", thinking="low")
+        agent = Agent(provider, tools(trace, provider), trace=trace, approve=lambda call, tool: {"q": "z", "n": 1})
+        origin = {"source": "magic", "agent": "a", "cell_id": "c1", "execution_count": 3, "output_type": "int"}
+        await agent.chat("Look", origin=origin, tool_choice="auto")
+        with pytest.raises(BadRequestError):
+            await agent.chat("fail")
+        await provider.aclose()
+    calls = [
+        FunctionCall("now", {"zone": "UTC"}, "1"),
+        FunctionCall("now", {}, "2", raw="{zone"),
+        FunctionCall("x", {}),
+    ]
+    counted = {"usage": Usage(10, 5), "usage_raw": {"in": 10}, "model": "s-1", "finish_reason_raw": "tool_use"}
+    scripted = ScriptedProvider([LLMResponse("", calls, "tool_calls", counted), "Bye."])
+    scripted.vendor = "local"
+    picture = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    await Agent(scripted, tools(trace, scripted), trace=trace).chat(["What is this?", picture])
+
+    async def wait(messages, functions):
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(Agent(ScriptedProvider(wait), trace=trace).chat("Wait"))
+    while len(trace.rows("calls")) < 7:
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    return trace
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_every_column_is_filled_where_something_is_known(trace, table):
+    frame = getattr(trace, table)
+    assert {name for name in frame.columns if frame[name].isna().all()} <= UNKNOWN.get(table, set())
+    assert frame.dtypes.astype(str).to_dict() == COLUMNS[table]
+
+
+def test_every_key_leads_to_a_row(trace):
+    ids = {"run_id": "runs", "call_id": "calls", "tool_call_id": "tool_calls", "message_id": "messages"}
+    for key, home in ids.items():
+        assert getattr(trace, home)[key].is_unique
+        assert getattr(trace, home)[key].notna().all()
+        for table in COLUMNS:
+            frame = getattr(trace, table)
+            if key in frame:
+                assert frame[key].dropna().isin(getattr(trace, home)[key]).all(), (table, key)
+                assert frame[key].notna().all() or key != "run_id", table
+    assert trace.runs["parent_run_id"].dropna().isin(trace.runs["run_id"]).all()
+    assert trace.runs["branch"].isin(trace.runs["run_id"]).all()
+    assert trace.messages["parent_id"].dropna().isin(trace.messages["message_id"]).all()
+    whole = trace.blocks.merge(trace.messages, on="message_id", validate="m:1").merge(
+        trace.calls, left_on="call_id_x", right_on="call_id", how="left", validate="m:1"
+    )
+    assert len(whole) == len(trace.blocks)
+
+
+def test_tables_are_grouped_and_joined_without_a_warning(trace):
+    for table in COLUMNS:
+        frame = getattr(trace, table)
+        for name in frame.select_dtypes("category"):
+            assert frame.groupby(name).size().sum() == frame[name].notna().sum()
+    spread = trace.tool_calls.join(trace.args("now").add_prefix("arg_"))
+    assert spread.loc[spread["arg_zone"].notna(), "name"].unique().tolist() == ["now"]
+    tokens = trace.calls.merge(trace.runs, on="run_id", suffixes=("", "_of_run"), validate="m:1")
+    sums = tokens.groupby("run_id", sort=False)["input_tokens"].sum(min_count=1)
+    assert sums.tolist() == trace.runs["input_tokens"].tolist()
+
+
+def test_the_columns_say_what_happened(trace):
+    calls, runs = trace.calls, trace.runs
+    first, failed = calls.iloc[0], calls.iloc[3]
+    assert (first["attempt"], first["retries"], first["http_status"], first["retry_wait_s"] > 0) == (2, 1, 200, True)
+    assert (first["cache_read_tokens"], first["reasoning_tokens"], first["cache_hit"]) == (100, 9, True)
+    assert (first["thinking_level"], first["tool_choice"], first["finish_reason_raw"]) == ("low", "auto", "tool_use")
+    assert (failed["error_type"], failed["http_status"]) == ("BadRequestError", 400)
+    assert pd.isna(failed["input_tokens"])
+    assert runs["status"].tolist() == ["ok", "ok", "error", "ok", "interrupted"]
+    assert runs["parent_run_id"].tolist()[1] == runs["run_id"].iloc[0]
+    assert runs["parent_run_id"].isna().tolist() == [True, False, True, True, True]
+    assert (runs["cell_id"].iloc[0], runs["execution_count"].iloc[0], runs["output_type"].iloc[0]) == ("c1", 3, "int")
+    tools = trace.tool_calls
+    assert tools["wire_id"].tolist()[:2] == ["t1", "t2"]
+    assert tools["approval"].tolist() == ["edited", "auto", "auto", "auto", "auto"]
+    assert tools["args"].tolist()[0] == '{"q": "z", "n": 1}'
+    assert tools["args_valid"].tolist() == [True, False, True, False, False]
+    assert tools["args_raw"].tolist()[3] == "{zone"
+    assert tools["validation_error"].notna().tolist() == [False, True, False, True, True]
+    assert "KeyError: 'UTC'" in tools["traceback"].iloc[2]
+    assert trace.thinking["kind"].tolist() == ["visible", "redacted"]
+
+
+def test_an_interrupted_run_is_there_up_to_its_last_event(trace):
+    last = trace.run(trace.runs["run_id"].iloc[-1])
+    assert last["events"]["type"].tolist() == ["run_started", "turn_started", "interrupted"]
+    assert last["calls"]["error_type"].tolist() == ["interrupted"]
+
+
+def test_messages_follow_each_other_within_their_conversation(trace):
+    messages = trace.messages.set_index("message_id")
+    inner = messages[messages["run_id"] == trace.runs["run_id"].iloc[1]]
+    assert pd.isna(inner["parent_id"].iloc[0])
+    assert inner["parent_id"].iloc[1] == inner.index[0]
+    outer = messages[messages["run_id"] == trace.runs["run_id"].iloc[0]]
+    assert outer["parent_id"].tolist()[1:] == outer.index.tolist()[:-1]

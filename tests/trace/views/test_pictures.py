@@ -1,0 +1,245 @@
+"""The timeline's spans are what the tables say; pictures show names and numbers; the trace's own display sums up."""
+
+import itertools
+import re
+import sys
+
+import pandas as pd
+import pytest
+
+import nbagent
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.trace.views.timeline import MOST_STEPS, packed, spans
+
+pytest.importorskip("matplotlib").use("agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def double(x: int) -> int:
+    """Twice x."""
+    if x < 0:
+        raise ValueError("negative")
+    return 2 * x
+
+
+@pytest.fixture
+async def trace():
+    facts = {"usage": Usage(100, 20, 40, 0, 5), "model": "claude-sonnet-5"}
+    calls = [FunctionCall("double", {"x": 4}, "1"), FunctionCall("double", {"x": -1}, "2")]
+    turns = [LLMResponse("", calls, None, facts), LLMResponse("It is 8.", None, "stop", facts), "Hi.", ValueError("no")]
+    provider = ScriptedProvider(turns, delay=0.01, model="claude-sonnet-5")
+    provider.vendor = "claude"
+    agent = Agent(provider, tools=[double])
+    await agent.chat("Twice 4?")
+    await agent.chat("Hello")
+    with pytest.raises(ValueError, match="no"):
+        await agent.chat("again")
+    return agent.trace
+
+
+def texts(ax) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+async def test_spans_are_what_the_tables_say(trace):
+    found = spans(trace.calls, trace.tool_calls)
+    assert [span.label for span in found if span.kind in ("tool", "error") and "(" in span.label] == ["  double()"] * 2
+    assert sorted(span.kind for span in found) == [
+        "error",
+        "error",
+        "model",
+        "model",
+        "model",
+        "tool",
+        "waiting",
+        "waiting",
+    ]
+    seconds = sum(span.seconds for span in found)
+    assert seconds == pytest.approx(trace.calls["duration_s"].sum() + trace.tool_calls["duration_s"].sum())
+    assert min(span.start for span in found) == 0
+    second = [span for span in found if span.kind == "waiting"][1]
+    assert second.seconds == pytest.approx(trace.calls["ttft_s"].iloc[2])
+
+
+async def test_thinking_has_its_own_stretch_until_the_first_other_piece(tmp_path):
+    think = {"thinking": "Twice four.", "usage": Usage(10, 5)}
+    call = [FunctionCall("double", {"x": 4}, "1")]
+    turns = [LLMResponse("", call, None, think), LLMResponse("It is 8.", None, "stop", think), "Hi."]
+    agent = Agent(ScriptedProvider(turns, delay=0.05), tools=[double])
+    with nbagent.record(tmp_path / "run.jsonl"):
+        await agent.chat("Twice 4?")
+        await agent.chat("Hello")
+    calls = agent.trace.calls
+    assert calls["thinking_s"].isna().tolist() == [False, False, True]
+    assert calls["thinking_s"][1] >= 0.05
+    assert (calls["ttft_s"] + calls["thinking_s"].fillna(0) <= calls["duration_s"]).all()
+    found = [span for span in spans(calls, agent.trace.tool_calls) if span.lane == 2]
+    assert [span.kind for span in found] == ["waiting", "thinking", "model"]
+    assert found[1].seconds == pytest.approx(calls["thinking_s"][1])
+    assert sum(span.seconds for span in found) == pytest.approx(calls["duration_s"][1])
+    assert "░" in agent.trace.to_text("timeline")
+    again = Agent(ScriptedProvider([]), tools=[double])
+    with nbagent.replay(tmp_path / "run.jsonl"):
+        await again.chat("Twice 4?")
+    assert again.trace.calls["thinking_s"].isna().all()  # a recording does not hold it
+
+
+async def test_the_pause_before_a_request_is_sent_again_is_waiting(trace):
+    again = pd.DataFrame(trace.calls).assign(ttft_s=0.5, retry_wait_s=2.0, duration_s=4.0, error_type=None)
+    found = [span for span in spans(again, trace.tool_calls.iloc[:0]) if span.lane == 0]
+    assert [(span.kind, span.seconds) for span in found] == [("waiting", 2.5), ("model", 1.5)]
+
+
+async def test_pauses_between_runs_are_left_out(trace):
+    calls = pd.DataFrame(trace.calls)
+    later = calls["run_id"] != calls["run_id"].iloc[0]
+    apart = calls.assign(started=calls["started"].where(~later, calls["started"] + pd.Timedelta(hours=3)))
+    end = max(span.start + span.seconds for span in spans(apart, trace.tool_calls))
+    assert end < 60
+
+
+async def test_what_follows_a_replayed_call_is_drawn_after_it(tmp_path):
+    path = tmp_path / "run.jsonl"
+    turns = [FunctionCall("double", {"x": 4}, "1"), "It is 8.", "Hi."]
+    with nbagent.record(path):
+        live = Agent(ScriptedProvider(turns), tools=[double])
+        await live.chat("Twice 4?")
+        await live.chat("Hello")
+    path.write_text(re.sub(r'"duration_s": [\d.e-]+', '"duration_s": 100.0', path.read_text()))
+    agent = Agent(ScriptedProvider([]), tools=[double])
+    with nbagent.replay(path):
+        await agent.chat("Twice 4?")
+        await agent.chat("Hello")
+    found = spans(agent.trace.calls, agent.trace.tool_calls)
+    starts = {span.lane: span.start for span in reversed(found)}
+    assert [round(start) for start in starts.values()] == [200, 100, 100, 0]
+    assert starts[1] >= 100
+
+
+async def test_the_timeline_names_models_and_tools(trace):
+    ax = trace.timeline()
+    assert texts(ax).count("claude-sonnet-5") == 4
+    assert texts(ax).count("double()") == 2
+    one = trace.timeline(trace.runs["run_id"].iloc[1])
+    assert texts(one) == ["claude-sonnet-5"]
+    assert "pauses" not in one.get_xlabel()
+    with pytest.raises(ConfigurationError, match="no run 'x'"):
+        trace.timeline("x")
+
+
+async def test_many_steps_share_few_lanes():
+    calls = [FunctionCall("double", {"x": n}, str(n)) for n in range(3)]
+    agent = Agent(ScriptedProvider(lambda messages, functions: calls if messages[-1].role == "user" else "ok"))
+    agent.register_function("double", "Twice", double)
+    while len(agent.trace.rows("calls")) <= MOST_STEPS:
+        await agent.chat("x")
+        agent.clear_history()
+    every = spans(agent.trace.calls, agent.trace.tool_calls)
+    few = packed(every)
+    assert len(few) == len(every)
+    assert len(texts(agent.trace.timeline())) <= 6
+    for lane in {span.lane for span in few}:
+        own = sorted((span for span in few if span.lane == lane), key=lambda span: span.start)
+        assert len({span.label for span in own}) == 1
+        assert all(one.start + one.seconds <= two.start + 1e-9 for one, two in itertools.pairwise(own))
+
+
+async def test_usage_is_drawn_by_run(trace):
+    ax = trace.plot_usage()
+    heights = [bar.get_height() for container in ax.containers for bar in container]
+    assert sum(heights) == trace.runs["total_tokens"].sum()
+    costs = [text.get_text() for text in ax.texts]
+    assert costs[0] == f"${trace.runs['cost_usd'].iloc[0]:.2g}"
+
+
+async def test_tools_are_drawn_by_count_with_what_failed_and_how_long_they_took(trace):
+    counts, seconds = trace.plot_tools()
+    assert texts(counts) == ["double"]
+    assert [bar.get_width() for container in counts.containers for bar in container] == [1, 1]
+    assert [text.get_text() for text in counts.texts] == [" 2, 1 failed"]
+    dots = seconds.collections[0].get_offsets()
+    assert sorted(dots[:, 0]) == pytest.approx(sorted(trace.tool_calls["duration_s"]))
+    low, high = seconds.get_xlim()
+    assert low <= min(dots[:, 0])
+    assert max(dots[:, 0]) <= high
+
+
+async def test_pictures_are_drawn_on_axes_that_are_given(trace):
+    import matplotlib.pyplot as plt
+
+    _, axes = plt.subplots(2, 2)
+    assert trace.timeline(ax=axes[0, 0]) is axes[0, 0]
+    assert trace.plot_usage(axes[0, 1]) is axes[0, 1]
+    assert trace.plot_tools(axes[1]) == list(axes[1])
+    axes[0, 0].figure.canvas.draw()
+    assert [ax.get_legend() is not None for ax in axes.flat] == [True, True, True, False]
+    assert axes[0, 0].figure.legends == []
+    assert axes[1, 0].get_ylim() == axes[1, 1].get_ylim()  # a tool has the same line in both
+
+
+async def test_thirty_tools_have_a_line_each_and_the_most_used_come_first():
+    names = [f"tool_with_quite_a_long_name_{number}" for number in range(29)] + ["$\\href{x}$ \n made up"]
+    calls = [FunctionCall(name, {}, f"{name}{again}") for n, name in enumerate(names) for again in range(n % 3 + 1)]
+    agent = Agent(ScriptedProvider([calls, "ok"]))
+    for name in names[:-1]:
+        agent.register_function(name, "", lambda: "ok", {"type": "object"})
+    await agent.chat("x")
+    counts, seconds = agent.trace.plot_tools()
+    counts.figure.canvas.draw()  # names are no formulas
+    assert len(texts(counts)) == 30
+    assert "$\\href{x}$ made up" in texts(counts)
+    called = [int(text.get_text().split(",")[0]) for text in counts.texts]
+    assert called == sorted(called, reverse=True)
+    boxes = [label.get_window_extent() for label in counts.get_yticklabels()]
+    assert all(one.y0 >= other.y1 for one, other in itertools.pairwise(boxes))  # no name covers another
+    assert len(seconds.collections) == 29  # what was made up never ran
+
+
+def test_empty_traces_draw_pictures_that_say_so():
+    for ax in (Trace().timeline(), Trace().plot_usage(), *Trace().plot_tools()):
+        ax.figure.canvas.draw()
+        assert [text.get_text() for text in ax.texts] == ["Nothing yet."]
+        assert not [*ax.get_xticks(), *ax.get_yticks()]
+
+
+async def test_few_tokens_have_each_number_once():
+    agent = Agent(ScriptedProvider([LLMResponse("Hi.", None, "stop", {"usage": Usage(1, 1)})]))
+    await agent.chat("Hello")
+    ax = agent.trace.plot_usage()
+    ax.figure.canvas.draw()
+    numbers = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(set(numbers)) == len(numbers) > 1
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[plot\]'"):
+        Trace().timeline()
+
+
+async def test_the_trace_displays_a_summary(trace):
+    html = trace._repr_html_()
+    assert "var(--jp-border-color2, " in html  # the look of all outputs, on any theme
+    assert "<caption" not in html
+    assert len(html) < 6_000
+    text = re.sub(r"<style>.*</style>|<[^>]+>", " ", html, flags=re.DOTALL)
+    assert "3 (1 error)" in text
+    assert "4: claude-sonnet-5 ×4" in text
+    assert "double ×2 (1 failed)" in text
+    assert "(80 from the cache)" in text
+    assert "run_" not in text
+
+
+async def test_names_in_the_summary_are_escaped():
+    agent = Agent(ScriptedProvider(["x"], model="<img src=x>"))
+    await agent.chat("x")
+    assert "<img" not in agent.trace._repr_html_()
+    assert "&lt;img" in agent.trace._repr_html_()

@@ -16,7 +16,7 @@ import nbagent
 ROOT = Path(nbagent.__file__).parent
 MAX_FILE, MAX_FUNCTION = 600, 60
 
-GROUND = {"errors", "config", "pricing"}
+GROUND = {"checks", "config", "errors", "pricing", "text"}
 WIRING = {"agent_summary", "agent", "extract", "comparison"}
 
 #: What each layer may import, besides itself.

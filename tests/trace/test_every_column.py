@@ -14,8 +14,6 @@ from nbagent.trace.columns import COLUMNS
 
 STREAMS = Path(__file__).parents[1] / "providers" / "formats" / "streams"
 THINKING = (STREAMS / "messages_claude_thinking_tools.sse").read_bytes()
-    Path(__file__).parents[1] / "providers" / "formats" / "streams" / "messages_claude_thinking_tools.sse"
-).read_bytes()
 #: What nothing here tells: a cell of a notebook that defined a tool, a connection that broke.
 UNKNOWN = {
     "tool_calls": {"cell_id_of_definition"},

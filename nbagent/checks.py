@@ -1,0 +1,99 @@
+"""Checks of what users pass in. Used at the public boundary; behind it, types are trusted.
+
+Every message names the argument, says what was expected and what came, and ends with the next step:
+
+>>> check_type("limits", {"max_cost": 1}, dict, fix="Pass Limits(max_cost=1).")
+>>> check_number("timeout", -1, above=0)
+Traceback (most recent call last):
+nbagent.errors.ConfigurationError: timeout: expected a number above 0, got -1.
+>>> check_choice("mode", "twice", ["once", "new"])
+Traceback (most recent call last):
+nbagent.errors.ConfigurationError: mode: expected 'once' or 'new', got 'twice'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+from nbagent.errors import ConfigurationError
+from nbagent.text import shortened
+
+#: Characters of a value that a message repeats.
+SHOWN_CHARS = 60
+
+
+def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: bool = False) -> ConfigurationError:
+    """The error for an argument: `raise invalid("speed", speed, "a number above 0, or None")`.
+
+    With `secret` the message names the value's type only.
+    """
+    kind = type(value).__name__
+    if secret:
+        got = kind
+    elif value is None or isinstance(value, (str, int, float)):
+        got = shortened(repr(value), SHOWN_CHARS)
+    else:
+        got = f"{kind} {shortened(repr(value), SHOWN_CHARS)}"
+    return ConfigurationError(f"{name}: expected {expected}, got {got}. {fix}".rstrip())
+
+
+def check_type(name: str, value: object, *kinds: type, optional: bool = False, fix: str = "") -> None:
+    """Raise `ConfigurationError` unless `value` is an instance of one of `kinds`, or None where it is `optional`."""
+    if isinstance(value, kinds) or (optional and value is None):
+        return
+    names = [_with_article(kind.__name__) for kind in kinds]
+    raise invalid(name, value, _either([*names, "None"] if optional else names), fix)
+
+
+def check_choice(name: str, value: object, choices: Iterable[Any], fix: str = "") -> None:
+    """Raise `ConfigurationError` unless `value` equals one of `choices`."""
+    known = list(choices)
+    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in known):
+        raise invalid(name, value, _either(map(repr, known)), fix)
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    whole: bool = False,
+    minimum: float | None = None,
+    above: float | None = None,
+    optional: bool = False,
+    fix: str = "",
+) -> None:
+    """Raise `ConfigurationError` unless `value` is a number (numpy's too; True and False are none) in the range.
+
+    `math.inf` counts as a whole number, since it lifts a limit of any kind.
+    """
+    if optional and value is None:
+        return
+    if is_number(value):
+        number: Any = value
+        fits = not whole or number == math.inf or number == int(number)
+        if fits and (minimum is None or number >= minimum) and (above is None or number > above):
+            return
+    bound = f" above {above:g}" if above is not None else "" if minimum is None else f" of at least {minimum:g}"
+    expected = f"a {'whole ' if whole else ''}number{bound}{', or None' if optional else ''}"
+    raise invalid(name, value, expected, fix)
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a real number, also one of numpy's, but not NaN and not a bool."""
+    return type(value) is not bool and isinstance(value, Real) and value == value
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"
+
+
+def _either(options: Iterable[str]) -> str:
+    """
+    >>> _either(["'a'", "'b'", "'c'"])
+    "'a', 'b' or 'c'"
+    """
+    *first, last = options
+    return f"{', '.join(first)} or {last}" if first else last

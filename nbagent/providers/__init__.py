@@ -25,7 +25,7 @@ ENTRY_POINTS = "nbagent.providers"
 
 _CLASSES = {
     "LLMProvider": "nbagent.providers.base",
-    "WireProvider": "nbagent.providers.http.provider",
+    "HTTPProvider": "nbagent.providers.http.provider",
     "OpenAIProvider": "nbagent.providers.vendors.openai",
     "AnthropicBaseProvider": "nbagent.providers.vendors.anthropic",
     "ClaudeProvider": "nbagent.providers.vendors.anthropic",

@@ -1,4 +1,4 @@
-"""`WireProvider`: a codec, a transport and the retry policy make a provider. All vendors share `chat` and `stream`."""
+"""`HTTPProvider`: a codec, an HTTP client and the retry policy. All vendors share `chat` and `stream`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 _UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 
 
-class WireProvider(StreamingProvider):
+class HTTPProvider(StreamingProvider):
     """A provider over HTTP.
 
     A subclass names its `vendor` (a row of the catalog) and makes its codec and transport.

@@ -7,11 +7,11 @@ from typing import Any
 from nbagent.errors import ConfigurationError
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.http.client import SDKTransport
-from nbagent.providers.http.provider import WireProvider
+from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.vendors.catalog import Row
 
 
-class AnthropicBaseProvider(WireProvider):
+class AnthropicBaseProvider(HTTPProvider):
     """A vendor that speaks the Messages format.
 
     `cache` says how long the beginning of a conversation stays in the vendor's prompt cache: `"5m"` (or True, which is

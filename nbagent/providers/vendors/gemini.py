@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.http.client import HttpxTransport
-from nbagent.providers.http.provider import WireProvider
+from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.vendors.catalog import Row
 
 
-class GeminiProvider(WireProvider):
+class GeminiProvider(HTTPProvider):
     """Gemini models. `base_url` ends in the API's version; `/v1beta` is added where there is none.
 
     Options such as `max_tokens`, `topP` or `seed` go into `generationConfig`; `safetySettings`, `tools` (Gemini's own)

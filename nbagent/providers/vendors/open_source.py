@@ -6,11 +6,11 @@ from typing import Any
 
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.http.client import HttpxTransport
-from nbagent.providers.http.provider import WireProvider
+from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.vendors.catalog import Row
 
 
-class OpenSourceProvider(WireProvider):
+class OpenSourceProvider(HTTPProvider):
     """Chat completions over httpx, with or without a key. `base_url` usually ends in `/v1`.
 
     `vendor` names another row of the catalog, as `create_provider("qwen")` does. `client` is an `httpx.AsyncClient`.

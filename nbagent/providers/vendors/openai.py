@@ -10,7 +10,7 @@ from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.http.client import SDKTransport
-from nbagent.providers.http.provider import WireProvider
+from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.vendors.catalog import Row
 from nbagent.providers.vendors.families import family_of
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _APIS = ("responses", "chat")
 
 
-class OpenAIProvider(WireProvider):
-    """GPT models, by the Responses API or by chat completions. See `WireProvider` for the other options.
+class OpenAIProvider(HTTPProvider):
+    """GPT models, by the Responses API or by chat completions. See `HTTPProvider` for the other options.
 
     - `api`: `"responses"`, `"chat"`, or None: Responses for models that reason (only there does their reasoning last
       from one turn to the next) at OpenAI's own address, chat completions for all others. A `base_url` or `client` that

@@ -8,8 +8,8 @@ import json
 import pandas as pd
 import pytest
 from support import recordings
+from support.recorded_conversations import RecordedTools, conversations, scenes
 from support.wire_sums import events, said
-from test_recorded_conversations import RecordedTools, conversations, scenes
 
 from nbagent import Agent, Trace
 from nbagent.errors import ProviderError

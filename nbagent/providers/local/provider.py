@@ -1,6 +1,6 @@
 """`LocalProvider`: a model on this machine, without a key. By default a small one that comes as a Python package.
 
-llama.cpp runs in a process of its own (see `llama_server`), one per model file, shared by all providers of this process
+llama.cpp runs in a process of its own (see `server`), one per model file, shared by all providers of this process
 and ended with it. The model is fetched and loaded at the first request, never before, and off the event loop.
 """
 
@@ -206,7 +206,7 @@ class _LoopbackTransport(HttpxTransport):
 
 
 class LlamaServer:
-    """A running `llama_server` with one model. Constructing one blocks until the model is loaded."""
+    """A running `server` with one model. Constructing one blocks until the model is loaded."""
 
     def __init__(self, path: Path, name: str, n_ctx: int, threads: int) -> None:
         from pydantic import SecretStr
@@ -215,7 +215,7 @@ class LlamaServer:
         self.users: weakref.WeakSet[LocalProvider] = weakref.WeakSet()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and file
-            [sys.executable, "-P", str(Path(__file__).with_name("llama_server.py"))],
+            [sys.executable, "-P", str(Path(__file__).with_name("server.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

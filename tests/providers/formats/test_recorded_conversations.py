@@ -6,15 +6,14 @@ answers, and of what the recorded request says besides: first message by message
 
 import contextlib
 import json
-from collections import defaultdict
-from itertools import groupby, pairwise
 
 import pytest
 from support import recordings
 from support.histories import Answered, as_message, read_request
-from support.recordings import CODECS, count, load, make_provider, replay_library, vendor_of
+from support.recorded_conversations import RecordedTools, conversations, role, scenes
+from support.recordings import CODECS, count, make_provider, replay_library, vendor_of
 
-from nbagent import Agent, FunctionRegistry
+from nbagent import Agent
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ProviderError
 
@@ -27,13 +26,6 @@ LEAST = {
     "gemini.generateContent": (50, 25, 30),
     "ollama.chat": (3, 1, 3),
 }
-
-
-def conversations(api):
-    """The conversations of one API, each a list of records in their order."""
-    found = [record for record in load("dev.jsonl") if record["api"] == api and record["conversation"]]
-    found.sort(key=lambda record: (record["conversation"], record["turn"]))
-    return [list(turns) for _, turns in groupby(found, lambda record: record["conversation"])]
 
 
 def history(record, answers: list[LLMMessage]) -> list[LLMMessage]:
@@ -132,64 +124,6 @@ async def test_later_requests_carry_what_the_recorded_ones_did(api):
 
 
 # the same conversations, held by an agent that runs the tools
-
-
-def role(item) -> str:
-    return "assistant" if isinstance(item, Answered) else item.role
-
-
-def scenes(records) -> list[tuple[LLMMessage, int]]:
-    """What the user says, each time with the number of answers that follow.
-
-    Empty where no agent can hold the conversation: an answer is not recorded, or went wrong; a tool's result is not
-    there as one, or holds more than text; the user speaks twice in a row.
-    """
-    items = [item for item in read_request(records[-1]) if role(item) not in ("system", "developer")]
-    told = [item for item in items if isinstance(item, Answered)]
-    results = [item.content for item in items if role(item) == "tool"]
-    users = [index for index, item in enumerate(items) if role(item) == "user"]
-    if (
-        len(told) != len(records) - 1
-        or any(recordings.failed(record) for record in records[:-1])
-        or sum(len(item.calls) for item in told) != len(results)
-        or not all(isinstance(part, str) or part["type"] == "text" for content in results for part in content)
-        or any(later - earlier == 1 for earlier, later in pairwise(users))
-        or users[:1] != [0]
-    ):
-        return []
-    parts = [items[start:end] for start, end in pairwise([*users, len(items)])]
-    found = [(part[0], sum(role(item) == "assistant" for item in part)) for part in parts]
-    found[-1] = (found[-1][0], found[-1][1] + 1)  # the last answer is in no request
-    return found
-
-
-class RecordedTools(FunctionRegistry):
-    """Functions that return what the recorded ones did."""
-
-    def __init__(self, record):
-        super().__init__()
-        self.results = defaultdict(list)
-        waiting = []
-        for item in read_request(record):
-            if isinstance(item, Answered):
-                waiting = list(item.calls)
-                for call in waiting:
-                    self._offer(call.name)
-            elif item.role == "tool":
-                call = next((call for call in waiting if call.id == item.tool_call_id), None)
-                call = call or next(call for call in waiting if item.name in (None, call.name))
-                waiting.remove(call)
-                self.results[call.name, json.dumps(call.arguments, sort_keys=True)].append(item)
-
-    def _offer(self, name):
-        def result(**arguments):
-            item = self.results[name, json.dumps(arguments, sort_keys=True)].pop(0)
-            if item.is_error:
-                raise RuntimeError(item.text)
-            return item.content
-
-        if name not in self:
-            self.register(name, "", result, {"type": "object"})
 
 
 def results_in(api, request) -> list[str]:

@@ -240,14 +240,14 @@ class Agent:
         return await parse_message(self, sender, timestamp, content)
 
     def _executor(self, use_tools: bool, names: Iterable[str] | None, approve_all: bool) -> ToolExecutor:
-        executor = self.tool_executor.asking() if approve_all else self.tool_executor
+        executor = self.tool_executor.requiring_approval() if approve_all else self.tool_executor
         if isinstance(names, str):
             names = [names]
         if names is None and self.tools_off:
             names = self.offered_tools()
         if names is not None or not use_tools:
             executor = executor.only((names or ()) if use_tools else ())
-        return executor.within(self.limits.tool_seconds)
+        return executor.with_timeout(self.limits.tool_seconds)
 
     def _adapted(self) -> Provider:
         """The provider, with tools described in the prompt where the model has no tool calling of its own."""

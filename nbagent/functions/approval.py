@@ -50,7 +50,7 @@ def check_approver(approver: Any) -> None:
 _default: list[Approver] = []
 
 
-def ask_by_default(approver: Approver | None) -> None:
+def set_default_approver(approver: Approver | None) -> None:
     """Who is asked where an agent has no approver of its own; None for nobody. A notebook asks the person at it."""
     _default[:] = [approver] if approver else []
 

@@ -18,7 +18,7 @@ _Spot = tuple[dict[str, Any], tuple[str, ...]]
 _SEARCHES = 2
 
 
-class Place:
+class ToolBinding:
     """The place of one function: the name that it was defined under, or else the variable that holds it.
 
     A decorator runs before its function's name is bound; until then, and where there is no such place, the function

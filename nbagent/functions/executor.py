@@ -30,7 +30,7 @@ from nbagent.errors import (
     UnknownToolError,
 )
 from nbagent.functions.approval import Approver, answer_of, check_approver, is_due
-from nbagent.functions.formatting import format_error, format_result, short_repr, shorten, summary_of
+from nbagent.functions.formatting import format_error, format_result, short_repr, summary_of, truncate_result
 from nbagent.functions.generators import collected, collected_async, is_lazy
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.result_cache import ResultCache, cache_key
@@ -40,7 +40,7 @@ from nbagent.functions.threads import in_thread
 
 logger = logging.getLogger("nbagent")
 
-Around = Callable[[FunctionDefinition], AbstractContextManager[Any]]
+CallContext = Callable[[FunctionDefinition], AbstractContextManager[Any]]
 
 RETRY_DELAY_S = 0.2
 _DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to go on."
@@ -70,10 +70,11 @@ class _Run:
 class ToolExecutor:
     """Runs the functions of a registry.
 
-    `timeout` in seconds is for tools that name none (None: no limit). Results for the model are cut at
-    `max_result_chars`. `around(definition)` gives a context manager, entered right around the function call, in its
-    thread. `alone(definition)` says of a tool that it must run beside no other. `approver` is asked about tools with
-    `approve=True`, and about all when `approve_all` is set; a sync one runs in a thread, so that it may block.
+    `timeout`, in seconds, is for tools that set none (None: no limit). Results for the model are cut at
+    `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's thread, right
+    around the function call. A tool for which `runs_exclusively(definition)` is true runs beside no other. `approver`
+    is asked about tools with `approve=True`, and about all while `approve_all` is set. A sync approver runs in a
+    thread, so it may block.
     """
 
     def __init__(
@@ -83,8 +84,8 @@ class ToolExecutor:
         approver: Approver | None = None,
         timeout: float | None = 15.0,
         max_result_chars: int = 20_000,
-        around: Around | None = None,
-        alone: Callable[[FunctionDefinition], bool] | None = None,
+        call_context: CallContext | None = None,
+        runs_exclusively: Callable[[FunctionDefinition], bool] | None = None,
     ) -> None:
         check_approver(approver)
         self.registry = registry
@@ -92,8 +93,8 @@ class ToolExecutor:
         self.approve_all = False
         self.timeout = timeout
         self.max_result_chars = max_result_chars
-        self.around = around
-        self.alone = alone
+        self.call_context = call_context
+        self.runs_exclusively = runs_exclusively
         self._results = ResultCache()
 
     def list_functions(self) -> list[dict[str, Any]]:
@@ -103,7 +104,9 @@ class ToolExecutor:
     def is_parallel(self, name: str) -> bool:
         """Whether the tool may run beside the other calls of its turn."""
         definition = self.registry.get_function(name)
-        return definition is None or (definition.parallel and not (self.alone and self.alone(definition)))
+        return definition is None or (
+            definition.parallel and not (self.runs_exclusively and self.runs_exclusively(definition))
+        )
 
     def only(self, names: Iterable[str]) -> ToolExecutor:
         """The same executor, restricted to these tools. An unknown name raises ConfigurationError."""
@@ -111,13 +114,13 @@ class ToolExecutor:
         other.registry = self.registry.only(names)
         return other
 
-    def asking(self) -> ToolExecutor:
+    def requiring_approval(self) -> ToolExecutor:
         """The same executor, which asks for approval before each call."""
         other = copy(self)
         other.approve_all = True
         return other
 
-    def within(self, seconds: float | None) -> ToolExecutor:
+    def with_timeout(self, seconds: float | None) -> ToolExecutor:
         """The same executor with another `timeout`; itself for None."""
         if seconds is None:
             return self
@@ -238,7 +241,7 @@ class ToolExecutor:
             content = f"<{kind}, which can't be shown: {type(error).__name__}: {error}>"
         if run.facts.get("approval") == "edited":
             content = _with_note(content, run.call.arguments)
-        content, chars, cut = shorten(content, self.max_result_chars)
+        content, chars, cut = truncate_result(content, self.max_result_chars)
         return replace(run.outcome(content, value=value, truncated=cut, result_chars=chars), duration_s=duration)
 
     def _written(self, value: Any) -> tuple[Content, str]:
@@ -257,7 +260,7 @@ class ToolExecutor:
                 facts["approval"] = "denied"
         else:
             text = format_error(error)
-        content, chars, cut = shorten(text, self.max_result_chars)
+        content, chars, cut = truncate_result(text, self.max_result_chars)
         return run.outcome(content, truncated=cut, result_chars=chars, **facts)
 
     async def _after(self, run: _Run, outcome: ToolOutcome) -> None:
@@ -328,7 +331,7 @@ class ToolExecutor:
         task that runs the tool.
         """
         try:
-            with self.around(definition) if self.around else nullcontext():
+            with self.call_context(definition) if self.call_context else nullcontext():
                 yield
         except BaseException as error:  # SystemExit and a tool's own CancelledError end the tool only
             if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():

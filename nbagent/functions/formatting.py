@@ -230,7 +230,7 @@ def short_repr(value: Any) -> str:
 # -- bounds and errors ------------------------------------------------------------------------------------------------
 
 
-def shorten(content: Content, limit: int) -> tuple[Content, int, bool]:
+def truncate_result(content: Content, limit: int) -> tuple[Content, int, bool]:
     """`(content of at most about `limit` characters, characters before, whether it was cut)`. Images are kept whole."""
     if isinstance(content, str):
         return _cut(content, limit), len(content), len(content) > limit

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from nbagent.errors import ConfigurationError
-from nbagent.functions.binding import Place, is_same
+from nbagent.functions.binding import ToolBinding, is_same
 from nbagent.functions.discovery import settings_of
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.introspection import name_of
@@ -29,11 +29,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LiveRegistry(FunctionRegistry):
-    """A registry whose functions are looked up at each request where they were defined; see `Place`."""
+    """A registry whose functions are looked up at each request where they were defined; see `ToolBinding`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._places: dict[str, Place] = {}
+        self._bindings: dict[str, ToolBinding] = {}
 
     def register(
         self,
@@ -45,18 +45,18 @@ class LiveRegistry(FunctionRegistry):
     ) -> None:
         """As in any registry; `func` is followed through its later redefinitions."""
         super().register(name, description, func, parameters, **options)
-        self._places[name] = Place(func, name)
+        self._bindings[name] = ToolBinding(func, name)
 
     def unregister(self, name: str) -> None:
         """Remove a tool, redefinitions to come included."""
         super().unregister(name)
-        self._places.pop(name, None)
+        self._bindings.pop(name, None)
 
     def _current(self, entry: FunctionDefinition) -> Callable[..., Any] | None:
-        place = self._places.get(entry.name)
+        place = self._bindings.get(entry.name)
         return entry.func if place is None else place.look_up()
 
-    def entry_of(self, func: Any) -> FunctionDefinition | None:
+    def definition_of(self, func: Any) -> FunctionDefinition | None:
         """The entry that stands for this function now, options and all; None where it is not registered."""
         for entry in list(self._entries.values()):
             if is_same(self._current(entry), func) or is_same(entry.func, func):
@@ -143,7 +143,7 @@ def as_registry(tools: Any) -> FunctionRegistry:
     for item in _items(tools):
         if isinstance(item, FunctionDefinition):
             registry.adopt(item)
-        elif callable(item) and (entry := live.entry_of(item)):
+        elif callable(item) and (entry := live.definition_of(item)):
             registry.adopt(entry)
         elif callable(item):
             settings = dict(settings_of(item) or {})

@@ -19,14 +19,14 @@ from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.formatting import NO_VALUE
 from nbagent.functions.registry import FunctionRegistry
 
-# -- around, retries, the cache ---------------------------------------------------------------------------------------
+# -- the call context, retries, the cache ------------------------------------------------------------------------------
 
 
-async def test_around_is_entered_right_around_the_call():
+async def test_the_call_context_is_entered_right_around_the_call():
     seen = []
 
     @contextlib.contextmanager
-    def around(definition):
+    def call_context(definition):
         seen.append((definition.name, "in", threading.current_thread().name))
         yield
         seen.append((definition.name, "out", threading.current_thread().name))
@@ -37,7 +37,7 @@ async def test_around_is_entered_right_around_the_call():
     async def async_tool():
         seen.append(("async_tool", "call", threading.current_thread().name))
 
-    executor = executor_of(tool, async_tool, around=around)
+    executor = executor_of(tool, async_tool, call_context=call_context)
     await run(executor, "tool")
     await run(executor, "async_tool")
     assert [step for _, step, _ in seen] == ["in", "call", "out"] * 2

@@ -21,7 +21,7 @@ import pydantic
 import pytest
 
 from nbagent.errors import ConfigurationError
-from nbagent.functions.formatting import NO_VALUE, format_error, format_result, shorten
+from nbagent.functions.formatting import NO_VALUE, format_error, format_result, truncate_result
 
 mpl.use("Agg")
 
@@ -191,10 +191,10 @@ def test_message_parts_pass_through():
     assert format_result([{"type": "text", "text": "a", "more": 1}]) == '[{"type": "text", "text": "a", "more": 1}]'
 
 
-def test_shorten():
-    assert shorten("abc", 3) == ("abc", 3, False)
+def test_truncate_result():
+    assert truncate_result("abc", 3) == ("abc", 3, False)
     text = "a" * 5000 + "z" * 5000
-    short, chars, cut = shorten(text, 1000)
+    short, chars, cut = truncate_result(text, 1000)
     assert (chars, cut) == (10_000, True)
     assert len(short) <= 1000
     assert short.startswith("aaa")
@@ -202,13 +202,15 @@ def test_shorten():
     assert "of 10000 characters are left out" in short
 
 
-def test_shorten_leaves_images_whole():
+def test_truncation_leaves_images_whole():
     image = {"type": "image", "media_type": "image/png", "data": "x" * 5000}
-    parts, chars, cut = shorten([{"type": "text", "text": "a" * 5000}, image, {"type": "text", "text": "b"}], 1000)
+    parts, chars, cut = truncate_result(
+        [{"type": "text", "text": "a" * 5000}, image, {"type": "text", "text": "b"}], 1000
+    )
     assert (chars, cut) == (5001, True)
     assert parts[1] == image
     assert len(parts[0]["text"]) <= 1000
-    assert shorten([image], 10) == ([image], 0, False)
+    assert truncate_result([image], 10) == ([image], 0, False)
 
 
 def test_an_error_names_the_users_own_lines():

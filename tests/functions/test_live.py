@@ -15,11 +15,11 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 
 @pytest.fixture(autouse=True)
 def _clean():
-    before = dict(live._entries), dict(live._places)
+    before = dict(live._entries), dict(live._bindings)
     live._entries.clear()
-    live._places.clear()
+    live._bindings.clear()
     yield
-    live._entries, live._places = before
+    live._entries, live._bindings = before
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
-from nbagent.functions.formatting import format_error, format_result, shorten
+from nbagent.functions.formatting import format_error, format_result, truncate_result
 from nbagent.notebook.host import request_of
 
 _CELLS = 50
@@ -125,7 +125,7 @@ def _asks(source: str) -> bool:
 def _lean(data: Bundle) -> Bundle:
     """A bundle's text, and its image unless that is very large."""
     text = data.get("text/plain")
-    kept = {"text/plain": shorten(text, _TEXT_CHARS)[0]} if isinstance(text, str) else {}
+    kept = {"text/plain": truncate_result(text, _TEXT_CHARS)[0]} if isinstance(text, str) else {}
     images = {kind: data[kind] for kind in _IMAGES if isinstance(data.get(kind), str)}
     return kept | {kind: image for kind, image in images.items() if len(image) <= _IMAGE_CHARS}
 
@@ -144,4 +144,4 @@ def _parts(kind: str, bundle: Bundle) -> list[dict[str, Any]]:
 
 
 def _text(head: str, body: str = "") -> dict[str, Any]:
-    return {"type": "text", "text": f"{head}\n{shorten(body.rstrip(), _TEXT_CHARS)[0]}".rstrip()}
+    return {"type": "text", "text": f"{head}\n{truncate_result(body.rstrip(), _TEXT_CHARS)[0]}".rstrip()}

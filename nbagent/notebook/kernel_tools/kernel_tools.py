@@ -19,7 +19,7 @@ from IPython.core.getipython import get_ipython
 from nbagent.core.content.images import is_picture
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
-from nbagent.functions.formatting import format_result, shorten, table_text
+from nbagent.functions.formatting import format_result, table_text, truncate_result
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.kernel_tools.run_code import run_and_tell
@@ -142,4 +142,4 @@ def _described(name: str, value: Any) -> str:
         source = inspect.getsource(value)
     except (OSError, TypeError):
         source = inspect.getdoc(value) or ""
-    return f"{name}{signature_text(value)}\n\n{shorten(source, _SOURCE)[0]}".rstrip()
+    return f"{name}{signature_text(value)}\n\n{truncate_result(source, _SOURCE)[0]}".rstrip()

@@ -15,7 +15,7 @@ from typing import Any
 
 from IPython.display import display
 
-from nbagent.functions.formatting import format_error, format_result, shorten
+from nbagent.functions.formatting import format_error, format_result, truncate_result
 
 #: Characters that are kept of what code prints, and of its value.
 _PRINTED, _VALUE = 20_000, 6_000
@@ -59,7 +59,7 @@ def _execute(code: str, filename: str, namespace: dict[str, Any]) -> Any:
 
 def _as_text(value: Any) -> str:
     content = format_result(value)
-    return str(shorten(content, _VALUE)[0]) if isinstance(content, str) else f"<{type(value).__name__}, shown>"
+    return str(truncate_result(content, _VALUE)[0]) if isinstance(content, str) else f"<{type(value).__name__}, shown>"
 
 
 class _Tee(io.TextIOBase):

@@ -28,7 +28,7 @@ from nbagent.core.render import markdown as render
 from nbagent.core.render.control_chars import visible
 from nbagent.core.stream import AgentStream
 from nbagent.errors import ConfigurationError, NbagentError
-from nbagent.functions.approval import ask_by_default
+from nbagent.functions.approval import set_default_approver
 from nbagent.functions.live import live
 from nbagent.notebook.display.approval import Approval, asking
 from nbagent.notebook.display.figures import plots, shown
@@ -166,8 +166,8 @@ class AgentMagics(Magics):
             agent.provider = rehearsal.provider
         self._set_up(given, agent, question)
         executor = agent.tool_executor
-        if executor.around is None:  # the notebook's way to show plots, where the agent has none
-            executor.around, executor.alone = shown, plots
+        if executor.call_context is None:  # the notebook's way to show plots, where the agent has none
+            executor.call_context, executor.runs_exclusively = shown, plots
         return given, agent, message
 
     def _question(self, given: Any, cell: str) -> Any:
@@ -337,7 +337,7 @@ def load(shell: Any) -> None:
     shell.user_ns.setdefault("agent", Agent(tools=live))
     with suppress(ConfigurationError):  # a broken .env is told when a key is needed
         first_with_key()  # Colab answers on the main thread only: the panel gets to know what it said
-    ask_by_default(Approval(lambda: is_watched(shell)))
+    set_default_approver(Approval(lambda: is_watched(shell)))
     Trace.explorer = _explore
     note_cell(shell)
     magics.outputs.watch()
@@ -345,7 +345,7 @@ def load(shell: Any) -> None:
 
 def unload(shell: Any) -> None:
     """Take back what `load` registered; agents and tools stay."""
-    ask_by_default(None)
+    set_default_approver(None)
     Trace.explorer = None
     if (magics := shell.magics_manager.registry.get(AgentMagics.__name__)) is not None:
         magics.outputs.unwatch()

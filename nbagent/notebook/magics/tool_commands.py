@@ -73,7 +73,7 @@ def _found(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[Functi
 
 def _definition(name: str, func: Any) -> FunctionDefinition:
     """A function as a tool, with what `@tool` or `@agent_callable` said of it."""
-    if (entry := live.entry_of(func)) is not None:
+    if (entry := live.definition_of(func)) is not None:
         return replace(entry, func=func)
     settings: dict[str, Any] = {"name": name, "description": "", "parameters": None}
     settings |= {key: value for key, value in (settings_of(func) or {}).items() if value is not None}

@@ -68,8 +68,8 @@ class Conversation:
         self._woken = False
         executor = agent.tool_executor
         executor.approver = executor.approver or Approval(lambda: is_watched(get_ipython()))
-        if executor.around is None:
-            executor.around, executor.alone = shown, plots
+        if executor.call_context is None:
+            executor.call_context, executor.runs_exclusively = shown, plots
         agent.observers.append(self._observe)
         self._cells = CellWatch(get_ipython(), self.refresh, self._change)
         self.call(self.refresh)

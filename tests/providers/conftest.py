@@ -43,11 +43,12 @@ async def connect(loopback):
 def embedded_server():
     """The embedded model's process, loaded once for the whole session."""
     from nbagent.providers.local.download import cached, pull
-    from nbagent.providers.local.provider import LocalProvider, end_unused, free_processors, shared_server
+    from nbagent.providers.local.provider import LocalProvider
+    from nbagent.providers.local.server import ServerSettings, available_processors, end_unused, shared_server
 
     keeper = LocalProvider()
     path = (cached() or pull(progress=False)).resolve()
-    server = shared_server(path, keeper.model_name, keeper.n_ctx, free_processors())
+    server = shared_server(ServerSettings(str(path), keeper.model_name, keeper.n_ctx, available_processors()))
     server.users.add(keeper)
     yield server
     end_unused(all_of_them=True)

@@ -1,67 +1,174 @@
-"""The process that holds a GGUF model: llama.cpp's server on loopback, alive as long as its standard input is open.
+"""Starting, sharing and ending the processes that serve GGUF models (`server_process.py`), from the kernel's side."""
 
-It is a process of its own and not a thread of the kernel, because llama.cpp's binding keeps the interpreter lock while
-it loads or frees a model: cells, widgets and the stop button would stand still, and a crash in native code would take
-the user's data with it. When the kernel ends, even by a kill, the pipe closes and this process ends at once.
+from __future__ import annotations
 
-Standard input, first line: `{"path", "n_ctx", "threads", "key"}`. Standard output, two lines: `{"imported"}`, or
-`{"broken"}` where llama.cpp can't be; then `{"address"}`, or `{"error"}` where the model can't be loaded. llama.cpp's
-own words about a failure go to standard error. Run by file path: nothing of nbagent is loaded.
-"""
-
-import importlib
+import atexit
+import contextlib
+import importlib.util
 import json
 import os
+import platform
+import secrets
+import signal
+import subprocess
 import sys
+import tempfile
+import threading
+import weakref
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-#: llama.cpp's log level: errors only.
-ERRORS = 1
+from nbagent.errors import LocalModelError, MissingDependencyError
 
-
-def serve(settings: dict[str, object]) -> object:
-    """Load the model and serve it on a free loopback port; requests must bring the key."""
-    import xllamacpp
-
-    params = xllamacpp.CommonParams()
-    params.model.path = settings["path"]
-    params.model_alias = {settings["name"]}
-    params.n_ctx = settings["n_ctx"]
-    params.n_parallel = 1
-    params.cpuparams.n_threads = settings["threads"]
-    params.api_keys = [settings["key"]]
-    params.use_jinja = True
-    params.warmup = False
-    params.ui = False
-    params.verbosity = ERRORS
-    return xllamacpp.Server(params)
+#: Seconds to wait for a process that could not load its model; it ends by itself.
+EXIT_TIMEOUT_S = 5
+#: More threads than this do not speed up any model that fits a notebook's machine.
+MAX_THREADS = 8
+#: Exit statuses of a process that met an instruction its processor lacks: the signal, and Windows' status.
+_ILLEGAL_INSTRUCTION = (-signal.SIGILL, 0xC000001D)
 
 
-def main() -> None:
-    """Serve until standard input ends."""
-    settings = json.loads(sys.stdin.readline())
-    try:
-        importlib.import_module("xllamacpp")
-    except ImportError as exc:
-        say(broken=f"{type(exc).__name__}: {exc}")
-        return
-    say(imported=True)
-    try:
-        server = serve(settings)
-    except (RuntimeError, OSError) as exc:
-        say(error=f"{type(exc).__name__}: {exc}")
-        return  # the usual end of a process lets llama.cpp's thread write its log to the end
-    try:
-        say(address=server.listening_address)  # type: ignore[attr-defined]
-        sys.stdin.read()
-    finally:  # also where the kernel ended while the model was loading, and nobody reads the address
-        os._exit(0)  # not the binding's own way out: freeing the server can hang
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a server process is started with; providers with equal settings share one process."""
+
+    path: str
+    name: str
+    n_ctx: int
+    threads: int
 
 
-def say(**answer: object) -> None:
-    """One line of standard output."""
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+class LlamaServer:
+    """A running server process with one model. The constructor blocks until the model is loaded."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        from pydantic import SecretStr
+
+        self.secret = SecretStr(secrets.token_urlsafe(24))
+        #: The providers that use this process.
+        self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and file
+            [sys.executable, "-P", str(Path(__file__).with_name("server_process.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=os.name != "nt",  # the stop button signals the kernel's whole process group
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+            | getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+        try:
+            self.address = self._wait_for_address(settings)
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is running."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """Kill the process; it holds nothing that needs saving."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._log):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def raise_if_broken(self) -> None:
+        """Raise `LocalModelError` if an illegal instruction ended the process: a new one would end the same way."""
+        if self._process.poll() in _ILLEGAL_INSTRUCTION:
+            raise _engine_error(self._exit_reason())
+
+    def _exit_reason(self) -> str:
+        """How the process ended, in words. It has closed its output, so waiting for it is short."""
+        status = self._process.wait()
+        with contextlib.suppress(ValueError):
+            return f"its process was ended by {signal.Signals(-status).name}"
+        return f"its process ended with status {status:#x}"
+
+    def _read_report(self) -> dict[str, Any]:
+        """The next line that the process reports; empty if it has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return dict(json.loads(line)) if line else {}
+
+    def _wait_for_address(self, settings: ServerSettings) -> str:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # the process has already ended: the report below is empty
+            first_line = {**asdict(settings), "key": self.secret.get_secret_value()}
+            self._process.stdin.write(json.dumps(first_line).encode() + b"\n")
+            self._process.stdin.flush()
+        imported = self._read_report()
+        if "imported" not in imported:
+            raise _engine_error(imported.get("broken") or self._exit_reason())
+        loaded = self._read_report() or {"error": self._exit_reason()}
+        if "address" in loaded:
+            return str(loaded["address"])
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(EXIT_TIMEOUT_S)  # after that its log is complete
+        self.raise_if_broken()
+        self._log.seek(0)
+        log = self._log.read().decode("utf-8", "replace").splitlines()
+        errors = [line.split(" E ")[-1] for line in log if " E " in line]
+        raise LocalModelError(
+            f"llama.cpp can't load {Path(settings.path).name}: {errors[0] if errors else loaded['error']}. Check that "
+            "the file is a complete GGUF model and fits into memory."
+        )
 
 
-if __name__ == "__main__":
-    main()
+_servers: dict[ServerSettings, LlamaServer] = {}
+_loading = threading.Lock()
+
+
+def shared_server(settings: ServerSettings) -> LlamaServer:
+    """The running process with these settings, else a new one. Blocks while the model loads."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise MissingDependencyError(
+            "The embedded model needs xllamacpp: pip install 'nbagent[local]'. Wheels exist for Linux, macOS and "
+            f"Windows on common processors; if there is none for {platform.platform()}, use a model with a key."
+        )
+    with _loading:
+        server = _servers.get(settings)
+        if server is None or not server.alive:
+            if server is not None:
+                server.end()
+            end_unused()
+            server = _servers[settings] = LlamaServer(settings)
+        return server
+
+
+def end_unused(all_of_them: bool = False) -> None:
+    """End the processes that no provider uses any more, or all of them."""
+    for settings, server in list(_servers.items()):
+        if all_of_them or not server.users:
+            _servers.pop(settings, None)
+            server.end()
+
+
+atexit.register(end_unused, all_of_them=True)
+
+
+def available_processors() -> int:
+    """The processors that this process may use (its affinity, and its container's quota), less one.
+
+    llama.cpp's threads wait for each other at every step without sleeping: if one of them shares its processor with
+    other work, all of them wait for it, and an answer takes minutes instead of seconds.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        if quota != "max":
+            count = min(count, max(1, round(int(quota) / int(period))))
+    return max(1, min(count - 1, MAX_THREADS))
+
+
+def _engine_error(reason: str) -> LocalModelError:
+    return LocalModelError(
+        f"llama.cpp (the package xllamacpp) does not run on this machine, {platform.platform()}: {reason}. Its wheel "
+        "is built for another processor or system. Install another one: pip install --force-reinstall xllamacpp (or "
+        "build it: --no-binary xllamacpp), use another machine, or use a model with a key (NBAGENT_MODEL)."
+    )

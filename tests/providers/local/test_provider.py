@@ -16,10 +16,11 @@ from nbagent.core.events import Http, Text
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import BadRequestError, ConfigurationError, LocalModelError, MissingDependencyError
 from nbagent.providers import create_provider
-from nbagent.providers.local import server as llama_server
+from nbagent.providers.local import server, server_process
 from nbagent.providers.local.download import cached
 from nbagent.providers.local.gguf import chat_template
-from nbagent.providers.local.provider import LOADING, PULLING, LocalProvider, end_unused, in_daemon_thread
+from nbagent.providers.local.provider import LOADING, PULLING, LocalProvider, in_daemon_thread
+from nbagent.providers.local.server import end_unused
 
 pytestmark = pytest.mark.local_model
 HELLO = [LLMMessage("user", "Say hello.")]
@@ -253,15 +254,13 @@ async def test_an_engine_that_ends_by_an_unknown_instruction_is_not_started_agai
 
 
 def test_a_missing_file_is_named():
-    with pytest.raises(ConfigurationError, match="no model file '/nowhere/x.gguf'"):
+    with pytest.raises(ConfigurationError, match="'/nowhere/x.gguf', which does not exist"):
         LocalProvider("/nowhere/x.gguf")
 
 
 async def test_a_missing_package_is_named(embedded_server, monkeypatch):
-    from nbagent.providers.local import provider as local
-
-    found = local.importlib.util.find_spec
-    monkeypatch.setattr(local.importlib.util, "find_spec", lambda name: None if name == "xllamacpp" else found(name))
+    found = server.importlib.util.find_spec
+    monkeypatch.setattr(server.importlib.util, "find_spec", lambda name: None if name == "xllamacpp" else found(name))
     with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[local\]'"):
         await LocalProvider(n_ctx=700).chat(HELLO)
 
@@ -329,7 +328,7 @@ async def test_unused_processes_are_ended(embedded_server):
 
 def test_the_process_ends_where_the_kernel_ended_while_it_was_loading():
     settings = {"path": str(cached()), "name": "m", "n_ctx": 512, "threads": 1, "key": "k"}
-    command = [sys.executable, "-P", llama_server.__file__]
+    command = [sys.executable, "-P", server_process.__file__]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         process.stdin.write(json.dumps(settings).encode() + b"\n")

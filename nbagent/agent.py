@@ -366,10 +366,10 @@ class Agent:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows of the agent itself."""
         from nbagent.agent_summary import about
-        from nbagent.core.render.key_values import as_html, as_text
+        from nbagent.core.render.key_values import key_values_html, key_values_text
 
         lines = about(self, self._provider or self._spec)
-        return {"text/html": as_html(lines), "text/plain": as_text(lines)}
+        return {"text/html": key_values_html(lines), "text/plain": key_values_text(lines)}
 
     def __repr__(self) -> str:
         provider: Any = self._provider or self._spec

@@ -6,9 +6,9 @@ import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.render.markdown import shortened
 from nbagent.errors import NbagentError
 from nbagent.providers import resolve
+from nbagent.text import shortened
 from nbagent.trace.views.summary import overview
 
 if TYPE_CHECKING:

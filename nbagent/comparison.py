@@ -14,7 +14,7 @@ import pandas as pd
 from nbagent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.core.messages import as_messages
-from nbagent.core.render.control_chars import visible
+from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
 from nbagent.errors import ConfigurationError
 from nbagent.trace.columns import COUNT, REAL, TEXT
@@ -100,7 +100,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         shown = self._shown().to_string(max_rows=ROWS, max_colwidth=60, index=False)
-        return visible(f"{_readable(self.summary()).to_string()}\n\n{shown}")
+        return show_control_chars(f"{_readable(self.summary()).to_string()}\n\n{shown}")
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the agents summed up, and what they answered."""
@@ -108,7 +108,7 @@ class Comparison:
             shown = self._shown().to_html(notebook=True, max_rows=ROWS, index=False, classes=NO_TEX)
         for cell in ("td", "th"):  # texts are read from the left
             shown = shown.replace(f"<{cell}>", f'<{cell} style="text-align: left">')
-        return visible(f"{_readable(self.summary()).to_html(notebook=True, classes=NO_TEX)}\n{shown}")
+        return show_control_chars(f"{_readable(self.summary()).to_html(notebook=True, classes=NO_TEX)}\n{shown}")
 
     def _shown(self) -> pd.DataFrame:
         """No ids, and the column of errors only where there are any."""

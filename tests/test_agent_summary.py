@@ -3,7 +3,7 @@
 import pytest
 
 from nbagent import Agent, AgentConfig, ContextManager, FunctionCall, Limits, ScriptedProvider
-from nbagent.core.render.key_values import as_html
+from nbagent.core.render.key_values import key_values_html
 
 
 def double(x: int) -> int:
@@ -62,6 +62,6 @@ def test_the_variable_that_holds_it_is_its_name(monkeypatch):
 
 
 def test_it_is_text_in_html():
-    html = as_html([("model", "<img src=x onerror=alert(1)>$x$")])
+    html = key_values_html([("model", "<img src=x onerror=alert(1)>$x$")])
     assert "<img" not in html
     assert "mathjax_ignore" in html

@@ -11,10 +11,10 @@ from pathlib import Path
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def atomic_write(target: Path) -> Iterator[Path]:
     """The path of a new, empty file in the same folder, which takes the target's place when the block ends well.
 
-    >>> with replacing(Path("result.txt")) as path:                        # doctest: +SKIP
+    >>> with atomic_write(Path("result.txt")) as path:                        # doctest: +SKIP
     ...     path.write_text("all of it")
     """
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -29,8 +29,8 @@ def replacing(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def replacing_folder(target: Path) -> Iterator[Path]:
-    """As `replacing`, for a folder. One that is there is first moved aside: two steps, for want of a single one."""
+def atomic_write_folder(target: Path) -> Iterator[Path]:
+    """As `atomic_write`, for a folder. One that is there is first moved aside: two steps, for want of a single one."""
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     aside = temporary.with_name(f"{temporary.name}.old")
     try:

@@ -29,7 +29,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     await _take_place(run.ticket)
     run.spent.started = monotonic()  # its time does not run while another run has the turn
     try:
-        yield run.emit(_started(run, run.context.take(message)))
+        yield run.emit(_started(run, run.context.add_input(message)))
         while (over := run.spent.over()) is None:
             with Turn(run) as turn:
                 for step in (turn.ask, turn.act):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
-from nbagent.core.content.images import Image, content_parts, described, image_part, is_image, unacceptable
+from nbagent.core.content.images import Image, content_as_text, content_parts, image_part, is_image, unsupported_content
 from nbagent.errors import ConfigurationError
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -83,7 +83,7 @@ class LLMMessage:
     def __repr__(self) -> str:
         """`LLMMessage('user', 'Hello')`: role, content and what else is set; images and long values in short."""
         parts = isinstance(self.content, list) and all(isinstance(part, Mapping) for part in self.content)
-        shown = [repr(self.role), _in_short(described(self.content) if parts else self.content)]
+        shown = [repr(self.role), _in_short(content_as_text(self.content) if parts else self.content)]
         others = [f.name for f in fields(self) if f.repr and f.name not in ("role", "content")]
         shown += [f"{name}={_in_short(value)}" for name in others if (value := getattr(self, name))]
         return f"LLMMessage({', '.join(shown)})"
@@ -326,7 +326,7 @@ def listed(message: Any) -> list[Any] | None:
     if isinstance(message, str | LLMMessage | Mapping) or is_image(message):
         return None
     if not isinstance(message, Sequence | Iterator):  # other iterables are data: the names of a frame's columns
-        raise unacceptable(message)
+        raise unsupported_content(message)
     return list(message)
 
 

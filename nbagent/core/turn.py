@@ -17,9 +17,9 @@ from typing import Any
 
 from nbagent.core import events
 from nbagent.core.aclose import closing
-from nbagent.core.content.images import described, images_of
+from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.events import Event
-from nbagent.core.history.repair import call_ids, no_result, with_ids
+from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange, collected
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
 from nbagent.core.run import Request, Run, inside, new_id, working_for
@@ -52,7 +52,7 @@ class Turn:
     async def ask(self) -> AsyncGenerator[Event]:
         """Send the history, pass on the answer as it comes."""
         run = self.run
-        if run.context.strategy == "summarise" and (oldest := run.context.oldest()):
+        if run.context.strategy == "summarise" and (oldest := run.context.messages_to_drop()):
             async with aclosing(self._sum_up(oldest)) as summing:
                 async for event in summing:
                     yield event
@@ -87,7 +87,7 @@ class Turn:
         A summary that can't be had is no reason to stop: then the messages are dropped without one.
         """
         run = self.run
-        for part in run.context.parts(oldest):
+        for part in run.context.split_at_current_turn(oldest):
             yield run.emit(events.Context(f"summarising {len(part)} old messages"))
             context = copy_context()
             context.run(working_for.set, run)
@@ -122,18 +122,18 @@ class Turn:
         """Take a whole answer into the history, count it, and announce its calls."""
         run, self.response = self.run, response
         made = response.function_calls or []
-        self.calls = with_ids(made, self.meta["call_id"], call_ids(run.context.messages)) if made else []
+        self.calls = with_unique_ids(made, self.meta["call_id"], call_ids(run.context.messages)) if made else []
         self._ids = [new_id("tool") for _ in self.calls]
         message = LLMMessage(
             "assistant", response.message_content, tool_calls=self.calls or None, provider_extras=response.raw_response
         )
         self._replace(message)
-        run.context.count(response.usage)
+        run.context.record_usage(response.usage)
         cost = self._cost(response)
         run.spent.add(response.usage, cost)
         if message.content or not self.calls:
             run.result.content = message.text
-        run.result.images += images_of(message.content)
+        run.result.images += images_in(message.content)
         run.result.finish_reason = response.finish_reason
         if (response.metadata or {}).get("quoted"):
             run.result.metadata["quoted"] = True
@@ -217,7 +217,7 @@ class Turn:
         if not outcome.args_valid:
             metadata = self.run.result.metadata
             metadata["validation_retries"] = metadata.get("validation_retries", 0) + 1
-        text = described(outcome.content)
+        text = content_as_text(outcome.content)
         about = {**self._about(index), "is_error": outcome.is_error, "duration_s": outcome.duration_s}
         event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, about, outcome, message)
         return self.run.emit(event, self.meta)
@@ -235,7 +235,7 @@ class Turn:
                 self.run.closing.append(partial)
         for index, call in enumerate(self.calls):
             outcome = self._outcomes.get(index)
-            message = self._results.get(index) or no_result(call)
+            message = self._results.get(index) or missing_result(call)
             self.run.context.add_message(message)
             if outcome is None:
                 self.run.closing.append(message)
@@ -244,7 +244,7 @@ class Turn:
                     "id": call.id,
                     "name": call.name,
                     "arguments": call.arguments if outcome is None else outcome.call.arguments,
-                    "result": described(message.content),
+                    "result": content_as_text(message.content),
                     "is_error": message.is_error,
                     "duration_s": outcome.duration_s if outcome else None,
                 }

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.content.image_files import size_of
-from nbagent.core.content.images import figure_of, image_part, is_picture
+from nbagent.core.content.images import image_part, image_size, is_image_object, matplotlib_figure
 from nbagent.core.messages import Content
 
 logger = logging.getLogger("nbagent")
@@ -67,7 +66,7 @@ def format_result(result: Any) -> Content:
 def _is_image(value: Any) -> bool:
     """Whether it is a picture, or all the bytes of an image's file."""
     value = _unwrapped(value)
-    return is_picture(value) or (isinstance(value, bytes) and size_of(value) is not None)
+    return is_image_object(value) or (isinstance(value, bytes) and image_size(value) is not None)
 
 
 def _unwrapped(value: Any) -> Any:
@@ -92,7 +91,7 @@ def _parts_of_items(items: Iterable[Any]) -> list[dict[str, Any]]:
     figures: list[Any] = []
     parts: list[dict[str, Any]] = []
     for item in items:
-        figure = figure_of(item)
+        figure = matplotlib_figure(item)
         if figure is None or all(figure is not other for other in figures):
             parts += _as_parts(format_result(item))
             figures.append(figure)

@@ -152,7 +152,7 @@ class TraceExplorer(widgets.VBox):
             self._detail.value = ""
             return
         row = self._found.iloc[chosen[0]]
-        self._detail.value = render.page(self._in_full(self._tabs.value, {str(k): v for k, v in row.items()}))
+        self._detail.value = render.output_html(self._in_full(self._tabs.value, {str(k): v for k, v in row.items()}))
 
     def _in_full(self, name: str, row: Mapping[str, Any]) -> str:
         """A row as HTML: a run or call as its conversation, anything else by its columns."""
@@ -172,13 +172,17 @@ class TraceExplorer(widgets.VBox):
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options) or {}
         shown = _as_texts(self._found.tail(20), SHOWN[self._tabs.value])
         table = shown.to_html(escape=True, index=False, border=0)
-        return {**bundle, "text/html": render.page(table), "text/plain": f"{self!r}\n\n{shown.to_string(index=False)}"}
+        return {
+            **bundle,
+            "text/html": render.output_html(table),
+            "text/plain": f"{self!r}\n\n{shown.to_string(index=False)}",
+        }
 
 
 def facts_html(row: Mapping[str, Any]) -> str:
     """The columns of a row that hold something: texts first, then what is short, then what tables are joined by."""
     known = {name: text for name, value in row.items() if (text := _text(value))}
-    texts = "".join(render.labelled(name, known.pop(name)) for name in _TEXTS if name in known)
+    texts = "".join(render.labelled_html(name, known.pop(name)) for name in _TEXTS if name in known)
     ids = {name: known.pop(name) for name in list(known) if name.endswith("_id") or name == "parallel_group"}
     return f'<div class="nbagent-body" style="border: 0; padding-left: 0">{texts}</div>{_grid(known)}{_grid(ids)}'
 

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nbagent.core.content.images import described
+from nbagent.core.content.images import content_as_text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
 from nbagent.trace.rows import Row, as_json
 
@@ -45,7 +45,7 @@ def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought:
     ['thinking', 'text']
     """
     if message.role == "tool":
-        result = _block("tool_result", described(message.content), name=message.name)
+        result = _block("tool_result", content_as_text(message.content), name=message.name)
         return [result] if isinstance(message.content, str) else [result, *_pictures(message.content)]
     facts = (response.metadata if response else None) or {}
     blocks = _vendors_blocks(response.raw_response, message) if response and response.raw_response else []

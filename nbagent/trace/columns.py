@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from nbagent.core.messages import well_formed
-from nbagent.core.render.control_chars import visible
+from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
 from nbagent.trace.rows import Columns, Row
 from nbagent.trace.table import by_column, count_of
@@ -141,11 +141,11 @@ class TraceFrame(pd.DataFrame):
 
     def __repr__(self) -> str:
         text: str = self.shown().to_string(max_rows=ROWS, max_colwidth=TEXT_WIDTH, show_dimensions=len(self) > ROWS)
-        return visible(text)
+        return show_control_chars(text)
 
     def _repr_html_(self) -> str | None:
         html: str = self.shown().to_html(notebook=True, max_rows=ROWS, classes=NO_TEX)
-        return visible(html)
+        return show_control_chars(html)
 
 
 def build(table: str, rows: Sequence[Row]) -> TraceFrame:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nbagent.core import events as kinds
-from nbagent.core.content.images import described
+from nbagent.core.content.images import content_as_text
 from nbagent.core.events import Event
 from nbagent.core.history.context import estimate_tokens
 from nbagent.core.messages import LLMMessage
@@ -263,7 +263,7 @@ class Recorder:
         """A message's row and those of its blocks, which are returned."""
         run, number = self._open[event.metadata["run_id"]], len(self._tables["messages"])
         message_id = f"{self._message_ids}_{number}"
-        text = described(message.content) if message.role == "tool" else message.text
+        text = content_as_text(message.content) if message.role == "tool" else message.text
         row: Row = {
             "message_id": message_id,
             "parent_id": run.last_message,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from nbagent.core.content.images import described
+from nbagent.core.content.images import content_as_text
 from nbagent.core.http_exchange import Exchange
 from nbagent.core.messages import ToolOutcome
 from nbagent.errors import ToolError
@@ -34,7 +34,7 @@ def about_outcome(outcome: ToolOutcome) -> Row:
         "validation_error": outcome.validation_error,
         "repaired": outcome.repaired,
         "approval": outcome.approval,
-        "result_text": described(outcome.content),
+        "result_text": content_as_text(outcome.content),
         "result_type": None if outcome.is_error else type(outcome.value).__name__,
         "result_repr": outcome.value_repr or None,
         "truncated": outcome.truncated,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.core import events as kinds
-from nbagent.core.atomic_files import replacing
+from nbagent.core.atomic_files import atomic_write
 from nbagent.core.events import Event
 from nbagent.core.http_exchange import collecting
 from nbagent.core.messages import well_formed
@@ -300,7 +300,7 @@ class Trace(TraceTables):
         """
         text = well_formed(as_json(http_log.har(self.rows("http"))))
         try:
-            with replacing(Path(path).expanduser()) as temporary:
+            with atomic_write(Path(path).expanduser()) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
@@ -322,6 +322,6 @@ class Trace(TraceTables):
 
     def _repr_html_(self) -> str:
         """What a notebook shows of the trace itself: models, tools, tokens and cost, summed up."""
-        from nbagent.core.render.key_values import as_html
+        from nbagent.core.render.key_values import key_values_html
 
-        return as_html(overview({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))
+        return key_values_html(overview({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))

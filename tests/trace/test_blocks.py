@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, ScriptedProvider
-from nbagent.core.content.image_files import sniff
+from nbagent.core.content.images import image_media_type
 from nbagent.core.events import Text, Thinking
 from nbagent.errors import ProviderError
 from nbagent.providers.base import LLMProvider
@@ -108,7 +108,7 @@ async def test_images_have_their_hash_and_addresses_stay():
     await agent.chat(["What is this?", PNG])
     await agent.chat(["And this?", {"type": "image", "url": "https://example.org/cat.png"}])
     images = agent.trace.blocks[agent.trace.blocks["type"] == "image"]
-    assert sniff(PNG) == images["media_type"].iloc[0] == "image/png"
+    assert image_media_type(PNG) == images["media_type"].iloc[0] == "image/png"
     assert images["sha256"].iloc[0] == hashlib.sha256(PNG).hexdigest()
     assert json.loads(images["provider_data"].iloc[1]) == {"url": "https://example.org/cat.png"}
 

@@ -14,9 +14,8 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from nbagent.core.content.image_files import size_of, sniff
 from nbagent.errors import ConfigurationError, MissingDependencyError
 
 Part = dict[str, Any]
@@ -57,13 +56,13 @@ class Image:
             raw = base64.b64decode(data) if isinstance(data, str) else b""
         except binascii.Error:
             return None
-        media_type = sniff(raw)
+        media_type = image_media_type(raw)
         return cls(raw, media_type) if media_type else None
 
     @property
     def size(self) -> tuple[int, int] | None:
         """Width and height in pixels; None where the file does not tell."""
-        return size_of(self.data)
+        return image_size(self.data)
 
     @property
     def format(self) -> str:
@@ -104,14 +103,14 @@ class Image:
 # -- what is an image -------------------------------------------------------------------------------------------------
 
 
-def is_picture(value: Any) -> bool:
+def is_image_object(value: Any) -> bool:
     """Whether a value is an image by its nature: an `Image`, a PIL image, a matplotlib figure or part of one."""
-    return isinstance(value, Image) or figure_of(value) is not None or _is_pil(value)
+    return isinstance(value, Image) or matplotlib_figure(value) is not None or _is_pil(value)
 
 
 def is_image(value: Any) -> bool:
     """Whether a user who passes this value means an image: pictures, paths, bytes and files; never a string."""
-    return is_picture(value) or isinstance(value, (os.PathLike, bytes, bytearray, memoryview, io.IOBase))
+    return is_image_object(value) or isinstance(value, (os.PathLike, bytes, bytearray, memoryview, io.IOBase))
 
 
 def has_image(content: str | Iterable[Mapping[str, Any]]) -> bool:
@@ -119,7 +118,7 @@ def has_image(content: str | Iterable[Mapping[str, Any]]) -> bool:
     return not isinstance(content, str) and any(part.get("type") == "image" for part in content)
 
 
-def images_of(content: str | Iterable[Mapping[str, Any]]) -> list[Image]:
+def images_in(content: str | Iterable[Mapping[str, Any]]) -> list[Image]:
     """The images in a message's content, in order; those that are only addresses are left out."""
     parts = [] if isinstance(content, str) else [part for part in content if part.get("type") == "image"]
     return [image for part in parts if (image := Image.from_part(part)) is not None]
@@ -147,7 +146,7 @@ def image_part(value: Any) -> Part:
         return _known_part(dict(value))
     if isinstance(value, Image):
         return _from_bytes(value.data, "The image")
-    if (figure := figure_of(value)) is not None:
+    if (figure := matplotlib_figure(value)) is not None:
         return _from_figure(figure)
     if _is_pil(value):
         return _from_pil(value)
@@ -158,10 +157,10 @@ def image_part(value: Any) -> Part:
         return _from_bytes(content, f"The file {getattr(value, 'name', type(value).__name__)!r}")
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _from_bytes(bytes(value), f"The {type(value).__name__} value")
-    raise unacceptable(value)
+    raise unsupported_content(value)
 
 
-def unacceptable(value: Any) -> ConfigurationError:
+def unsupported_content(value: Any) -> ConfigurationError:
     """The error about a value that is neither text nor image: it says what can be given."""
     shown = repr(value)
     shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
@@ -175,7 +174,7 @@ def _known_part(part: Part) -> Part:
         part = {"type": "image", "url": address.get("url") if isinstance(address, Mapping) else address}
     if part.get("type") != "image":
         if "type" not in part:
-            raise unacceptable(part)
+            raise unsupported_content(part)
         return part
     if "path" in part:
         return _from_path(part["path"])
@@ -194,7 +193,7 @@ def _known_part(part: Part) -> Part:
         return {key: value for key, value in part.items() if key != "url"} | known
     if isinstance(data, (bytes, bytearray, memoryview)):
         return _from_bytes(bytes(data), "The image part's data")
-    raise unacceptable(part)
+    raise unsupported_content(part)
 
 
 def _from_path(path: str | os.PathLike[str]) -> Part:
@@ -212,7 +211,7 @@ def _from_bytes(data: Any, name: str) -> Part:
     """Checked, and within the vendors' limits."""
     if not data:
         raise ConfigurationError(f"{name} is empty: there is no image in it.")
-    media_type = sniff(data) if isinstance(data, bytes) else None
+    media_type = image_media_type(data) if isinstance(data, bytes) else None
     if media_type is None:
         raise ConfigurationError(
             f"{name} is no image that models take: it begins with {data[:12]!r}. Give {_FORMATS}; "
@@ -266,7 +265,7 @@ def _is_pil(value: Any) -> bool:
     return any(base.__module__ == "PIL.Image" for base in type(value).__mro__)
 
 
-def figure_of(value: Any) -> Any:
+def matplotlib_figure(value: Any) -> Any:
     """The matplotlib figure that a value is, or belongs to (plotting functions often return axes); else None."""
     if callable(getattr(type(value), "savefig", None)):
         return getattr(value, "figure", value)
@@ -279,10 +278,10 @@ def figure_of(value: Any) -> Any:
 # -- parts into words -------------------------------------------------------------------------------------------------
 
 
-def note(part: Mapping[str, Any], why: str = "") -> str:
+def image_note(part: Mapping[str, Any], why: str = "") -> str:
     """A few words in place of an image, with the reason why it is not there.
 
-    >>> note({"type": "image", "url": "https://example.org/cat.png"}, "not shown: this model takes no images")
+    >>> image_note({"type": "image", "url": "https://example.org/cat.png"}, "not shown: this model takes no images")
     '[image: https://example.org/cat.png, not shown: this model takes no images]'
     """
     image = Image.from_part(part)
@@ -290,14 +289,88 @@ def note(part: Mapping[str, Any], why: str = "") -> str:
     return f"[image: {', '.join(filter(None, (str(what), why)))}]"
 
 
-def described(content: str | Iterable[Mapping[str, Any]], why: str = "") -> str:
-    """A message's content as text, each image as a `note` on a line of its own."""
+def content_as_text(content: str | Iterable[Mapping[str, Any]], why: str = "") -> str:
+    """A message's content as text, each image as an `image_note` on a line of its own."""
     if isinstance(content, str):
         return content
-    lines = [note(part, why) if part.get("type") == "image" else part.get("text", "") for part in content]
+    lines = [image_note(part, why) if part.get("type") == "image" else part.get("text", "") for part in content]
     return "\n".join(filter(None, lines))
 
 
 def _shape(image: Image) -> str:
     size = image.size
     return f"{size[0]}x{size[1]} {image.format}" if size else image.format
+
+
+# -- image files: format and size from their first bytes ---------------------------------------------------------------
+
+
+def image_media_type(data: bytes) -> str | None:
+    """The media type of an image by its first bytes; None for anything but PNG, JPEG, GIF and WebP.
+
+    >>> image_media_type(b"GIF89a..."), image_media_type(b"<svg>")
+    ('image/gif', None)
+    """
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height in pixels, out of the head of an image file; None where it does not tell.
+
+    >>> image_size(b"GIF89a" + bytes([3, 0, 2, 0]))
+    (3, 2)
+    """
+    try:
+        return _size(data)
+    except IndexError:
+        return None
+
+
+def _size(data: bytes) -> tuple[int, int] | None:
+    """Raises IndexError where the file ends too early."""
+    kind = image_media_type(data)
+    if kind == "image/png":
+        return _number(data, 16, 4, "big"), _number(data, 20, 4, "big")
+    if kind == "image/gif":
+        return _number(data, 6, 2, "little"), _number(data, 8, 2, "little")
+    if kind == "image/webp":
+        return _webp_size(data)
+    return _jpeg_size(data) if kind == "image/jpeg" else None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    """https://developers.google.com/speed/webp/docs/riff_container"""
+    match data[12:16]:
+        case b"VP8 ":
+            return _number(data, 26, 2, "little") & 0x3FFF, _number(data, 28, 2, "little") & 0x3FFF
+        case b"VP8L":
+            bits = _number(data, 21, 4, "little")
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8X":
+            return _number(data, 24, 3, "little") + 1, _number(data, 27, 3, "little") + 1
+    return None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """In the first start-of-frame segment (C0 to CF, but for three that mean something else)."""
+    place = 2
+    while data[place] == 0xFF:
+        marker = data[place + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return _number(data, place + 7, 2, "big"), _number(data, place + 5, 2, "big")
+        place += 1 if marker == 0xFF else 2 + _number(data, place + 2, 2, "big")
+    return None
+
+
+def _number(data: bytes, at: int, length: int, order: Literal["big", "little"]) -> int:
+    if len(data) < at + length:
+        raise IndexError(at)
+    return int.from_bytes(data[at : at + length], order)

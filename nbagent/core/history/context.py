@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from nbagent.core.content.images import content_parts
-from nbagent.core.history.repair import GO_ON, is_blank, repair
+from nbagent.core.history.repair import CONTINUE, is_blank, repair
 from nbagent.core.messages import LLMMessage, Usage, as_messages, is_message, listed
 from nbagent.errors import ConfigurationError
 
@@ -75,7 +75,7 @@ class ContextManager:
         """Append one message: as itself, as a dict with its role and content, or as a text that the user says."""
         self.messages += [message] if isinstance(message, LLMMessage) else as_messages(message)
 
-    def take(self, message: Any) -> list[LLMMessage]:
+    def add_input(self, message: Any) -> list[LLMMessage]:
         """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended.
 
         A question without content raises ConfigurationError and changes nothing: `repair` would leave it out, and the
@@ -168,7 +168,7 @@ class ContextManager:
 
     def get_tokens(self) -> int:
         """Tokens of the history: the vendor's last count, plus an estimate of what came since."""
-        counted, tokens = self._counted if self.is_counted else (0, 0)
+        counted, tokens = self._counted if self.has_vendor_count else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
 
     def __repr__(self) -> str:
@@ -177,11 +177,11 @@ class ContextManager:
         return f"<ContextManager {len(self.messages)} messages, about {self.get_tokens()} tokens{''.join(set_)}>"
 
     @property
-    def is_counted(self) -> bool:
+    def has_vendor_count(self) -> bool:
         """Whether the vendor's count, in which its tools are included, says something of this history."""
         return 0 < self._counted[0] <= len(self.messages)
 
-    def count(self, usage: Usage) -> None:
+    def record_usage(self, usage: Usage) -> None:
         """Take over what the vendor counted for the history as it stands (its answer included)."""
         if usage.total_tokens:
             self._counted = (len(self.messages), usage.total_tokens)
@@ -192,18 +192,18 @@ class ContextManager:
         known = len(self._valid)
         if self.messages[:known] != self._valid:  # identical objects compare at once
             known = 0
-        repaired = repair(self.messages, valid=known) or [GO_ON]  # a tool may have cleared it
+        repaired = repair(self.messages, valid=known) or [CONTINUE]  # a tool may have cleared it
         if repaired != self.messages:
             done.append("repaired the history")
             self.messages[:] = repaired
-        self.trimmed = self.oldest()
+        self.trimmed = self.messages_to_drop()
         if self.trimmed:
             self.drop(self.trimmed)
             done.append(f"trimmed {len(self.trimmed)} old messages")
         self._valid = list(self.messages)
         return ", ".join(done)
 
-    def oldest(self) -> list[LLMMessage]:
+    def messages_to_drop(self) -> list[LLMMessage]:
         """The messages that must go so that both limits hold with some room; none where they hold now."""
         if not self.max_messages and not self.max_tokens:
             return []
@@ -221,7 +221,7 @@ class ContextManager:
             tokens -= round(sum(map(estimate_tokens, group)) * self.get_tokens() / estimated)
         return going
 
-    def parts(self, messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
+    def split_at_current_turn(self, messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
         """Messages of the turns that are over, and those of the one that goes on: each part has its own summary.
 
         One that is nothing but a summary is left out: summed up again it would win nothing.

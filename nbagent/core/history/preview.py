@@ -33,16 +33,16 @@ class Preview:
 def preview(run: Run, message: Any) -> Preview:
     """What a run, whose context is a copy, would send first for this message."""
     context, provider = run.context, run.provider
-    context.take(message)
+    context.add_input(message)
     notes = []
-    if context.strategy == "summarise" and (oldest := context.oldest()):
+    if context.strategy == "summarise" and (oldest := context.messages_to_drop()):
         notes.append(f"the model would be asked to sum up {len(oldest)} old messages first")
         context.drop(oldest)
-    counted = context.is_counted
+    counted = context.has_vendor_count
     request = run.request()
     tokens = context.get_tokens() + len(run.instructions) // CHARS_PER_TOKEN
     if not counted:
-        tokens += sum(map(function_tokens, request.functions or ()))
+        tokens += sum(map(estimate_function_tokens, request.functions or ()))
     facts = run.facts(request)
     options = {**facts.pop("params", {}), **facts}
     return Preview(
@@ -56,6 +56,6 @@ def preview(run: Run, message: Any) -> Preview:
     )
 
 
-def function_tokens(function: Mapping[str, Any]) -> int:
+def estimate_function_tokens(function: Mapping[str, Any]) -> int:
     """A rough count of what describes one function to the model."""
     return len(json.dumps(function, default=str)) // CHARS_PER_TOKEN

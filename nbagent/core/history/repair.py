@@ -14,7 +14,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage
 NO_RESULT = "No result: the call was interrupted before it finished."
 
 #: What a user says where nobody said anything yet.
-GO_ON = LLMMessage("user", "Continue.")
+CONTINUE = LLMMessage("user", "Continue.")
 
 
 def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
@@ -48,7 +48,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         repaired.extend(paired)
     if repaired and not any(m.role == "user" for m in repaired):
         after_system = sum(m.role == "system" for m in repaired)
-        repaired.insert(after_system, GO_ON)
+        repaired.insert(after_system, CONTINUE)
     return repaired
 
 
@@ -64,14 +64,14 @@ def _with_results(
 ) -> list[LLMMessage]:
     """An assistant message with calls, and one result for each of its calls; same ids are paired in order."""
     sent = message.tool_calls or []
-    calls = with_ids(sent, prefix=f"call_{position}", taken=taken)
+    calls = with_unique_ids(sent, prefix=f"call_{position}", taken=taken)
     if calls != sent:
         message = message.replace(tool_calls=calls)
     paired = [message]
     for before, call in zip(sent, calls, strict=True):
         result = next((r for r in results if r.tool_call_id == before.id), None)
         if result is None:
-            paired.append(no_result(call))
+            paired.append(missing_result(call))
             continue
         results = [r for r in results if r is not result]
         fits = result.tool_call_id == call.id and result.name in (None, call.name)
@@ -84,7 +84,9 @@ def call_ids(messages: Sequence[LLMMessage]) -> set[str | None]:
     return {call.id for message in messages for call in message.tool_calls or ()}
 
 
-def with_ids(calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] = frozenset()) -> list[FunctionCall]:
+def with_unique_ids(
+    calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] = frozenset()
+) -> list[FunctionCall]:
     """The calls, each with an id that no other of them has, and that is not `taken` by an earlier one.
 
     Some servers count from `call_0` in each answer, and some vendors refuse a conversation with the same id twice.
@@ -100,6 +102,6 @@ def with_ids(calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] 
     return named
 
 
-def no_result(call: FunctionCall) -> LLMMessage:
+def missing_result(call: FunctionCall) -> LLMMessage:
     """The result of a call that never got one."""
     return LLMMessage("tool", NO_RESULT, name=call.name, tool_call_id=call.id, is_error=True)

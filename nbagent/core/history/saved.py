@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.atomic_files import replacing
+from nbagent.core.atomic_files import atomic_write
 from nbagent.core.history.repair import repair
 from nbagent.core.messages import LLMMessage, well_formed
 from nbagent.errors import ConfigurationError
@@ -32,7 +32,7 @@ def save(path: str | os.PathLike[str], messages: Sequence[LLMMessage], model: st
         ) from None
     target = Path(path).expanduser()
     try:
-        with replacing(target) as temporary:
+        with atomic_write(target) as temporary:
             temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(

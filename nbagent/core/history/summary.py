@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nbagent.core.content.images import described
+from nbagent.core.content.images import content_as_text
 from nbagent.core.messages import LLMMessage
 
 PROMPT = """\
@@ -28,8 +28,8 @@ def transcript(messages: Iterable[LLMMessage]) -> str:
 
 def _lines(message: LLMMessage) -> list[str]:
     if message.role == "tool":
-        return [f"Result of {message.name or 'the tool'}: {_cut(described(message.content))}"]
-    said = [f"{message.role.capitalize()}: {_cut(described(message.content))}"] if message.content else []
+        return [f"Result of {message.name or 'the tool'}: {_cut(content_as_text(message.content))}"]
+    said = [f"{message.role.capitalize()}: {_cut(content_as_text(message.content))}"] if message.content else []
     return said + [f"Assistant calls {call.name}({_cut(str(call.arguments))})" for call in message.tool_calls or ()]
 
 

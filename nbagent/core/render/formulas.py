@@ -12,14 +12,14 @@ import re
 from typing import Any
 
 #: Longer ones are text: parsing time must not grow with what is never closed.
-MOST_CHARS, MOST_LINES = 2_000, 50
+MAX_CHARS, MAX_LINES = 2_000, 50
 _CLOSES = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 #: What may stand in the middle of a word.
 _SIGN = re.compile(r"[a-zA-Z]|[_^]?\\[a-zA-Z]+|[_^](?:[a-zA-Z0-9]|\{[^{}]*\})")
 _BEGIN = re.compile(r"\\begin\{([a-zA-Z]{1,20}\*?)\}")
 
 
-def formulas(parser: Any) -> None:
+def formula_plugin(parser: Any) -> None:
     """A plugin of markdown-it: tokens `formula` and `formula_block`, with the formula and its signs as content."""
     parser.inline.ruler.before("escape", "formula", _inline)
     parser.block.ruler.before(
@@ -40,9 +40,9 @@ def _inline(state: Any, silent: bool) -> bool:
 
 def _end_in_line(text: str, begin: int) -> int:
     """Where `$…$` ends; 0 where it is none."""
-    close = text.find("$", begin + 1, begin + MOST_CHARS)
+    close = text.find("$", begin + 1, begin + MAX_CHARS)
     while close > 0 and text[close - 1] == "\\":
-        close = text.find("$", close + 1, begin + MOST_CHARS)
+        close = text.find("$", close + 1, begin + MAX_CHARS)
     within = text[begin + 1 : close] if close > 0 else ""
     before, behind = text[begin - 1 : begin], text[close + 1 : close + 2]
     if not within or within != within.strip() or "`" in within or within.endswith("/") or behind == "{":
@@ -54,7 +54,7 @@ def _end_in_line(text: str, begin: int) -> int:
 def _end(text: str, begin: int) -> int:
     """Where a formula with signs of two characters, or an environment, ends; 0 where there is none."""
     closes = _closing(text, begin)
-    close = text.find(closes, begin + 2, begin + MOST_CHARS) if closes else -1
+    close = text.find(closes, begin + 2, begin + MAX_CHARS) if closes else -1
     return close + len(closes) if close > 0 and text[begin + 2 : close].strip() else 0
 
 
@@ -70,7 +70,7 @@ def _block(state: Any, first: int, last: int, silent: bool) -> bool:
     begin = state.bMarks[first] + state.tShift[first]
     if state.is_code_block(first) or not (closes := _closing(state.src, begin)):
         return False
-    for line in range(first, min(last, first + MOST_LINES)):
+    for line in range(first, min(last, first + MAX_LINES)):
         start = begin + 2 if line == first else state.bMarks[line]
         if state.isEmpty(line) or state.sCount[line] < state.blkIndent:
             return False

@@ -16,7 +16,7 @@ LANGUAGES = {
     **{name: name for name in ("json", "sql", "toml", "yaml", "r")},
 }
 #: Longer code stays plain: it is read anew whenever it grows, and hostile code takes a time that grows with its square.
-MOST_CHARS = 4_000
+MAX_CHARS = 4_000
 
 #: A token of this type, or of one below it, has this class; the first that fits counts.
 _CLASSES = {
@@ -46,14 +46,14 @@ STYLE = "\n".join(
 
 
 @lru_cache(maxsize=32)  # the blocks of an answer that goes on
-def highlighted(code: str, language: str, _: Any = None) -> str:
+def highlight_code(code: str, language: str, _: Any = None) -> str:
     """The code as HTML with classes; `""` where the language is not known.
 
-    >>> highlighted("x = 1", "python")
+    >>> highlight_code("x = 1", "python")
     'x = <span class="nbagent-number">1</span>\\n'
     """
     known = LANGUAGES.get(language.strip().lower())
-    if known is None or len(code) > MOST_CHARS:
+    if known is None or len(code) > MAX_CHARS:
         return ""
     from pygments.lexers import get_lexer_by_name
 

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from nbagent.core.render import markdown as render
 
-Facts = Sequence[tuple[str, str]]
+KeyValues = Sequence[tuple[str, str]]
 
 
-def as_html(facts: Facts) -> str:
+def key_values_html(pairs: KeyValues) -> str:
     """One small, safe output in the look of all others."""
-    rows = (f"<tr><th>{render.escape(label)}</th><td>{render.escape(text)}</td></tr>" for label, text in facts)
-    return render.page(f"<table>{''.join(rows)}</table>", formulas=False)
+    rows = (f"<tr><th>{render.escape(label)}</th><td>{render.escape(text)}</td></tr>" for label, text in pairs)
+    return render.output_html(f"<table>{''.join(rows)}</table>", formulas=False)
 
 
-def as_text(facts: Facts) -> str:
+def key_values_text(pairs: KeyValues) -> str:
     """The same as lines of text.
 
-    >>> print(as_text([("runs", "2"), ("model calls", "3: claude-sonnet-5 ×3")]))
+    >>> print(key_values_text([("runs", "2"), ("model calls", "3: claude-sonnet-5 ×3")]))
     runs         2
     model calls  3: claude-sonnet-5 ×3
     """
-    width = max((len(label) for label, _ in facts), default=0)
-    return "\n".join(f"{label:<{width}}  {render.legible(text)}" for label, text in facts)
+    width = max((len(label) for label, _ in pairs), default=0)
+    return "\n".join(f"{label:<{width}}  {render.printable(text)}" for label, text in pairs)

@@ -18,17 +18,18 @@ from typing import Any
 
 from nbagent.core.messages import well_formed
 from nbagent.core.render import highlight
-from nbagent.core.render.control_chars import escaped, visible
-from nbagent.core.render.formulas import formulas
+from nbagent.core.render.control_chars import escape_control_chars, show_control_chars
+from nbagent.core.render.formulas import formula_plugin
+from nbagent.text import shortened
 
 #: Longer Markdown, or with more marks in it, is shown as plain text: parsing time grows with hostile nesting.
 MAX_MARKDOWN = 200_000
 MAX_MARKS = 10_000
 _MARKS = "[*_<|~&"
 #: Characters of growing Markdown from which on its first blocks are kept as they are.
-SETTLE = 1_500
+MIN_STABLE_CHARS = 1_500
 #: Characters of a tool's result that a display shows; the trace has the whole.
-PREVIEW = 2_000
+PREVIEW_CHARS = 2_000
 
 _TAGS = {
     "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
@@ -105,8 +106,8 @@ font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
 def _markdown() -> Any:
     from markdown_it import MarkdownIt
 
-    options = {"html": False, "linkify": False, "highlight": highlight.highlighted}
-    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).use(formulas)
+    options = {"html": False, "linkify": False, "highlight": highlight.highlight_code}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).use(formula_plugin)
     vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
     parser.add_render_rule("text", lambda self, tokens, i, options, env: _untypeset(tokens[i].content))
     parser.add_render_rule("formula", lambda self, tokens, i, options, env: _formula(tokens[i].content))
@@ -131,10 +132,10 @@ def _is_markdown(text: str) -> bool:
     return len(text) <= MAX_MARKDOWN and sum(map(text.count, _MARKS)) <= MAX_MARKS
 
 
-def safe_html(text: str) -> str:
+def markdown_to_html(text: str) -> str:
     """Markdown -> HTML without scripts, styles, images, event handlers or foreign requests.
 
-    >>> safe_html("**5** <script>alert(1)</script>")
+    >>> markdown_to_html("**5** <script>alert(1)</script>")
     '<p><strong>5</strong> &lt;script&gt;alert(1)&lt;/script&gt;</p>\\n'
     """
     import nh3
@@ -142,7 +143,7 @@ def safe_html(text: str) -> str:
     if not _is_markdown(text):
         return f'<pre class="nbagent-plain">{escape(text)}</pre>'
     cleaned = nh3.clean(  # `&#x202e;` is a character only afterwards
-        _markdown().render(legible(text)),
+        _markdown().render(printable(text)),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         allowed_classes={"span": highlight.CLASSES},
@@ -151,39 +152,39 @@ def safe_html(text: str) -> str:
         link_rel="noopener noreferrer nofollow",
         set_tag_attribute_values={"a": {"target": "_blank"}},
     )
-    return _TASK.sub(lambda found: found[1] + ("☐ " if found[2] == " " else "☑ "), visible(cleaned))
+    return _TASK.sub(lambda found: found[1] + ("☐ " if found[2] == " " else "☑ "), show_control_chars(cleaned))
 
 
-def parsed(text: str) -> list[Any]:
+def markdown_tokens(text: str) -> list[Any]:
     """The blocks of Markdown, as markdown-it's tokens; none where it is too long."""
     return [] if not _is_markdown(text) else list(_markdown().parse(well_formed(text)))
 
 
-def plain_text(text: str) -> str:
+def markdown_line_to_text(text: str) -> str:
     """A line of Markdown without its marks.
 
-    >>> plain_text("**5** `mm` [here](https://example.org)")
+    >>> markdown_line_to_text("**5** `mm` [here](https://example.org)")
     '5 mm here'
     """
     tokens = _markdown().parseInline(well_formed(text))
     return "".join(child.content for token in tokens for child in token.children or ())
 
 
-def as_typed(text: str) -> str:
+def verbatim_html(text: str) -> str:
     """Text as HTML with its own line breaks, and nothing else made of it."""
     return f'<div class="nbagent-plain {NO_TEX}">{escape(text)}</div>'
 
 
-def settled(text: str) -> int:
+def stable_prefix_length(text: str) -> int:
     """How many characters at the beginning of growing Markdown stay as they look now; 0 where that is not worth it.
 
     Only the last block (a paragraph, a list, a table, code) can still change by what follows, and those that no blank
     line parts from it: they may turn out to be one formula.
 
-    >>> settled("one paragraph\\n\\n" * 200 + "the last") == len("one paragraph\\n\\n" * 200)
+    >>> stable_prefix_length("one paragraph\\n\\n" * 200 + "the last") == len("one paragraph\\n\\n" * 200)
     True
     """
-    if len(text) < SETTLE or "\r" in text or not _is_markdown(text):
+    if len(text) < MIN_STABLE_CHARS or "\r" in text or not _is_markdown(text):
         return 0
     lines = text.split("\n")
     starts = [token.map[0] for token in _markdown().parse(text) if token.map and token.level == 0]
@@ -193,20 +194,20 @@ def settled(text: str) -> int:
 
 def escape(text: str) -> str:
     """Any text as the text of an HTML element or attribute."""
-    return html.escape(legible(text), quote=True)
+    return html.escape(printable(text), quote=True)
 
 
-def legible(text: str) -> str:
+def printable(text: str) -> str:
     """Any text so that it can be sent, and shows what it is."""
-    return visible(well_formed(text))
+    return show_control_chars(well_formed(text))
 
 
-def picture(media_type: str, base64_data: str, caption: str) -> str:
+def image_html(media_type: str, base64_data: str, caption: str) -> str:
     """An image that is in the page itself, of a type and in base64 that were checked before (see `Image.from_part`)."""
     return f'<p><img src="data:{escape(media_type)};base64,{escape(base64_data)}" alt="{escape(caption)}"></p>'
 
 
-def details(summary: str, side: str, body: str) -> str:
+def details_html(summary: str, side: str, body: str) -> str:
     """A collapsed block. All three are HTML already."""
     side = f'<span class="nbagent-side">{side}</span>' if side else ""
     return (
@@ -214,40 +215,35 @@ def details(summary: str, side: str, body: str) -> str:
     )
 
 
-def quiet(text: str) -> str:
+def note_html(text: str) -> str:
     """A line beside what is said: a state, a note."""
     return f'<div class="nbagent-quiet {NO_TEX}">{escape(text)}</div>' if text else ""
 
 
-def labelled(label: str, text: str) -> str:
+def labelled_html(label: str, text: str) -> str:
     """A small heading and preformatted text under it."""
-    return f"<small>{escape(label)}</small><pre>{html.escape(legible(preview(text)), quote=False)}</pre>"
+    return f"<small>{escape(label)}</small><pre>{html.escape(printable(shortened_with_note(text)), quote=False)}</pre>"
 
 
-def preview(text: str, limit: int = PREVIEW, see: str = ": see agent.trace.tool_calls") -> str:
+def shortened_with_note(text: str, limit: int = PREVIEW_CHARS, see: str = ": see agent.trace.tool_calls") -> str:
     """The text, or its beginning, how much was left out, and where that is to `see`."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit:,} more characters{see})"
 
 
-def as_json(value: Any, indent: int | None = None) -> str:
+def readable_json(value: Any, indent: int | None = None) -> str:
     """JSON text for people; characters that hide or reorder others are written as `\\uXXXX`."""
-    return escaped(well_formed(json.dumps(value, ensure_ascii=False, default=str, indent=indent)))
+    return escape_control_chars(well_formed(json.dumps(value, ensure_ascii=False, default=str, indent=indent)))
 
 
-def signature(name: str, arguments: dict[str, Any] | None) -> str:
+def format_call(name: str, arguments: dict[str, Any] | None) -> str:
     """`mean_by(column="body_mass_g")`: a call as one would type it, values shortened."""
-    parts = [f"{shortened(key, 60)}={shortened(as_json(value), 60)}" for key, value in (arguments or {}).items()]
+    parts = [f"{shortened(key, 60)}={shortened(readable_json(value), 60)}" for key, value in (arguments or {}).items()]
     return f"{shortened(name, 100)}({shortened(', '.join(parts), 1_000)})"
 
 
-def shortened(text: str, limit: int) -> str:
-    """The text, or its beginning and an ellipsis."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def has_definitions(text: str) -> bool:
+def has_link_definitions(text: str) -> bool:
     """Whether Markdown says somewhere where the links go that are used elsewhere in it."""
     return _DEFINITION.search(text) is not None and _is_markdown(text)
 
@@ -257,7 +253,7 @@ def has_formulas(page: str) -> bool:
     return NO_TEX not in page and _FORMULA.search(page) is not None
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds for people.
 
     >>> duration(0.0142), duration(3.21), duration(204), duration(0.00004)
@@ -273,7 +269,7 @@ def duration(seconds: float) -> str:
     return f"{minutes:,} min {rest} s"
 
 
-def page(body: str, *, formulas: bool = True, style: bool = True) -> str:
+def output_html(body: str, *, formulas: bool = True, style: bool = True) -> str:
     """One output: the style, and a container that it applies to. Where there are no `formulas` none is looked for.
 
     One `style` is enough for all outputs of a cell.

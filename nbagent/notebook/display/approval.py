@@ -89,12 +89,12 @@ class Question:
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
         self._title = widgets.HTML(self._asks(_as_text(call.arguments)))
         self._only = _only_text(call.arguments)
-        text = render.as_json(call.arguments, indent=2) if self._only is None else call.arguments[self._only]
+        text = render.readable_json(call.arguments, indent=2) if self._only is None else call.arguments[self._only]
         self._arguments = widgets.Textarea(
             text,
             rows=min(12, 2 + text.count("\n")),
             layout=widgets.Layout(width="auto", display="none"),
-            description="Arguments, as JSON" if self._only is None else render.legible(self._only),
+            description="Arguments, as JSON" if self._only is None else render.printable(self._only),
         )
         self._problem = widgets.HTML()
         approve = widgets.Button(description="Approve", button_style="success", tooltip="Run it with these arguments")
@@ -129,8 +129,8 @@ class Question:
         except TimeoutError:
             said = ""
         finally:
-            text = f"{said}: {render.signature(self._call.name, arguments)}" if said else ""
-            page = render.page(render.quiet(text)) if said else ""
+            text = f"{said}: {render.format_call(self._call.name, arguments)}" if said else ""
+            page = render.output_html(render.note_html(text)) if said else ""
             handle.update({"text/plain": text, "text/html": page}, raw=True)
             self.close()
         return answer
@@ -183,7 +183,7 @@ class Question:
 def _as_text(arguments: dict[str, Any]) -> str:
     """The arguments as HTML; texts that JSON would spell with backslashes, such as code, as one would read them."""
     shown = [
-        f"{name} = {render.as_json(value)}" if _is_plain(value) else f"{name} =\n{value}"
+        f"{name} = {render.readable_json(value)}" if _is_plain(value) else f"{name} =\n{value}"
         for name, value in arguments.items()
     ]
     return f"<pre>{render.escape(chr(10).join(shown))}</pre>" if shown else ""
@@ -192,8 +192,8 @@ def _as_text(arguments: dict[str, Any]) -> str:
 def _only_text(arguments: dict[str, Any]) -> str | None:
     """The name of the only argument, if it is a text without hidden characters: it is edited as it is."""
     name, value = next(iter(arguments.items()), ("", None))
-    return name if len(arguments) == 1 and isinstance(value, str) and render.legible(value) == value else None
+    return name if len(arguments) == 1 and isinstance(value, str) and render.printable(value) == value else None
 
 
 def _is_plain(value: Any) -> bool:
-    return not isinstance(value, str) or "\\" not in render.as_json(value)
+    return not isinstance(value, str) or "\\" not in render.readable_json(value)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nbagent.core.content.images import Image, images_of, note
+from nbagent.core.content.images import Image, image_note, images_in
 from nbagent.core.events import Event, ToolResult
 from nbagent.core.render import markdown as render
-from nbagent.core.render.highlight import highlighted
+from nbagent.core.render.highlight import highlight_code
+from nbagent.text import shortened
 
 #: Rows, columns and characters of each value of a table.
 ROWS, COLUMNS, WIDTH = 10, 12, 80
@@ -25,44 +26,46 @@ _LANGUAGES = {"code": "python", "python": "python", "sql": "sql"}
 def tool_call_html(call: Event, result: ToolResult | None, *, state: str, timings: bool) -> str:
     """The folded block; `state` is what goes on with a call that has no result."""
     arguments = call.tool_arguments or {}
-    title = f"<code>{render.escape(render.signature(call.tool_name or '', arguments))}</code>"
+    title = f"<code>{render.escape(render.format_call(call.tool_name or '', arguments))}</code>"
     body = _arguments(arguments)
     if result is None:
-        return render.details(title, state, body)
-    return render.details(title, _side(result, timings), body + _result(result))
+        return render.details_html(title, state, body)
+    return render.details_html(title, _side(result, timings), body + _result(result))
 
 
 def pictures(result: ToolResult | None) -> list[str]:
     """The images that a tool returned."""
     if result is None or result.outcome is None:
         return []
-    return [picture(image, note(image.to_part())) for image in images_of(result.outcome.content)]
+    return [picture(image, image_note(image.to_part())) for image in images_in(result.outcome.content)]
 
 
 def picture(image: Image, caption: str) -> str:
     """An image as HTML."""
-    return render.picture(image.media_type, image.to_base64(), caption)
+    return render.image_html(image.media_type, image.to_base64(), caption)
 
 
 def _arguments(arguments: dict[str, Any]) -> str:
     """As JSON, but for texts of several lines, which are read better as they are."""
     texts = {name: value for name, value in arguments.items() if isinstance(value, str) and "\n" in value.strip()}
     rest = {name: value for name, value in arguments.items() if name not in texts}
-    shown = [render.labelled("arguments", render.as_json(rest))] if rest or not texts else []
+    shown = [render.labelled_html("arguments", render.readable_json(rest))] if rest or not texts else []
     for name, value in texts.items():
-        code = highlighted(render.legible(render.preview(value)), _LANGUAGES.get(name, ""))
-        shown.append(f"<small>{render.escape(name)}</small><pre>{code}</pre>" if code else render.labelled(name, value))
+        code = highlight_code(render.printable(render.shortened_with_note(value)), _LANGUAGES.get(name, ""))
+        shown.append(
+            f"<small>{render.escape(name)}</small><pre>{code}</pre>" if code else render.labelled_html(name, value)
+        )
     return "".join(shown)
 
 
 def _result(result: ToolResult) -> str:
     outcome = result.outcome
     if result.metadata["is_error"]:
-        return render.labelled("error", result.content)
+        return render.labelled_html("error", result.content)
     if outcome is not None and _is_frame(outcome.value):
         rows, columns = outcome.value.shape
         return f"<small>result: {rows:,} rows × {columns:,} columns</small>{_table(outcome.value)}"
-    return render.labelled("result", result.content)
+    return render.labelled_html("result", result.content)
 
 
 def _is_frame(value: Any) -> bool:
@@ -84,7 +87,7 @@ def _table(frame: Any) -> str:
 
 def _cells(tag: str, values: Iterable[Any], kinds: Iterable[str]) -> str:
     cells = (
-        f"<{tag}{kind}>{render.escape(render.shortened(str(value), WIDTH))}</{tag}>"
+        f"<{tag}{kind}>{render.escape(shortened(str(value), WIDTH))}</{tag}>"
         for value, kind in zip(values, kinds, strict=True)
     )
     return f"<tr>{''.join(cells)}</tr>"
@@ -93,7 +96,7 @@ def _cells(tag: str, values: Iterable[Any], kinds: Iterable[str]) -> str:
 def _side(result: ToolResult, timings: bool) -> str:
     outcome = result.outcome
     seconds = result.metadata["duration_s"] if timings else None
-    took = f" {render.duration(seconds)}" if seconds is not None else ""
+    took = f" {render.format_duration(seconds)}" if seconds is not None else ""
     if outcome is not None and not outcome.args_valid:
         return '<span class="nbagent-bad">arguments invalid, sent back</span>'
     if outcome is not None and outcome.denied:

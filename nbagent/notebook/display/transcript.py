@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.content.images import Image, note
+from nbagent.core.content.images import Image, image_note
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall, LLMResponse, Usage
 from nbagent.core.render import markdown as render
@@ -60,7 +60,7 @@ class Transcript:
     `as_html` makes safe HTML of the answer's text.
     """
 
-    def __init__(self, *, timings: bool = True, as_html: Callable[[str], str] = render.safe_html) -> None:
+    def __init__(self, *, timings: bool = True, as_html: Callable[[str], str] = render.markdown_to_html) -> None:
         self.timings = timings
         self._as_html = as_html
         self.segments: list[Segment] = []
@@ -129,7 +129,7 @@ class Transcript:
     def place(self, part: dict[str, Any]) -> None:
         """An image that a tool drew, here."""
         self._end_segment()
-        self.segments.append(Segment("image", [note(part)], image=Image.from_part(part), duration=0.0))
+        self.segments.append(Segment("image", [image_note(part)], image=Image.from_part(part), duration=0.0))
 
     def _grow(self, kind: str, text: str, seconds: float | None) -> None:
         """`seconds` is how long it took, where it is told again."""
@@ -146,7 +146,7 @@ class Transcript:
         shown = [segment for segment in self.segments[self._turn_start :] if segment.kind != "text"]
         for part in parts:
             if part.get("type") == "image":
-                shown.append(Segment("image", [note(part)], image=Image.from_part(part)))
+                shown.append(Segment("image", [image_note(part)], image=Image.from_part(part)))
             else:
                 shown.append(Segment("text", [part.get("text", "")]))
         self.segments[self._turn_start :] = shown
@@ -179,7 +179,7 @@ class Transcript:
             if self._cost:
                 self._footer.append(f"${self._cost:.4f}")
         if self.timings:
-            self._footer.append(render.duration(seconds))
+            self._footer.append(render.format_duration(seconds))
         if self.note:
             self._footer.append(self.note)
 
@@ -214,13 +214,13 @@ class Transcript:
         said = [segment.text for segment in segments if segment.kind == "text"]
         formulas = any("$" in text or "\\" in text for text in said)
         pieces = [piece for segment in segments for piece in self._pieces(segment)]
-        return render.page("".join([*pieces, closing]), formulas=formulas, style=style)
+        return render.output_html("".join([*pieces, closing]), formulas=formulas, style=style)
 
     def _pieces(self, segment: Segment) -> list[str]:
         if segment.kind == "text":
             pieces = self._text_pieces(segment)
             folded = '<span class="nbagent-quiet">Answer</span>'
-            return [render.details(folded, "", "".join(pieces))] if segment.is_folded else pieces
+            return [render.details_html(folded, "", "".join(pieces))] if segment.is_folded else pieces
         if segment.kind == "image":
             return [_image_html(segment)]
         if segment.html is None:
@@ -231,13 +231,13 @@ class Transcript:
         return [segment.html, *pictures(segment.result)]
 
     def _text_pieces(self, segment: Segment) -> list[str]:
-        while cut := render.settled(segment.text[segment.settled_chars :]):
+        while cut := render.stable_prefix_length(segment.text[segment.settled_chars :]):
             self._settle(segment, cut)
         rest = segment.text[segment.settled_chars :]
         if self.over or segment is not self.segments[-1]:
             self._settle(segment, len(rest))
             rest = ""
-            if len(segment.settled) > 1 and render.has_definitions(segment.text):
+            if len(segment.settled) > 1 and render.has_link_definitions(segment.text):
                 segment.settled[:] = [self._as_html(segment.text)]
         return [*segment.settled, self._as_html(rest)] if rest else segment.settled
 
@@ -247,7 +247,7 @@ class Transcript:
             segment.settled.append(self._as_html(segment.text[begin : segment.settled_chars]))
 
     def _closing_html(self) -> str:
-        closing = render.quiet(f"{self.status}…" if self.status else "") + render.quiet(self._ending)
+        closing = render.note_html(f"{self.status}…" if self.status else "") + render.note_html(self._ending)
         if self._footer:
             spans = "".join(f"<span>{render.escape(item)}</span>" for item in self._footer)
             closing += f'<div class="nbagent-foot {render.NO_TEX}">{spans}</div>'
@@ -259,14 +259,14 @@ class Transcript:
 
     def _plain(self, segments: list[Segment], closing: list[str]) -> str:
         lines = [line for segment in segments for line in self._lines(segment)]
-        return render.legible("\n".join([*lines, *closing]))
+        return render.printable("\n".join([*lines, *closing]))
 
     def _lines(self, segment: Segment) -> list[str]:
         if segment.kind == "tool" and segment.event is not None:
-            call = f"▸ {render.signature(segment.event.tool_name or '', segment.event.tool_arguments)}"
+            call = f"▸ {render.format_call(segment.event.tool_name or '', segment.event.tool_arguments)}"
             if segment.result is None:
                 return [f"{call} {self._state(segment)}"]
-            return [call, f"  {render.preview(segment.result.content, 200)}"]
+            return [call, f"  {render.shortened_with_note(segment.result.content, 200)}"]
         return [segment.text] if segment.kind in ("text", "image") else []
 
     def _closing_lines(self) -> list[str]:
@@ -283,8 +283,9 @@ class Transcript:
     def _thinking_html(self, segment: Segment) -> str:
         took = f" for {segment.duration:.1f} s" if self.timings and (segment.duration or 0) >= 0.1 else ""
         head = "Thinking…" if segment.duration is None else f"Thought{took}"
-        body = f"<pre>{render.escape(render.preview(segment.text, THINKING, ': see agent.trace.thinking'))}</pre>"
-        return render.details(f'<span class="nbagent-quiet">{head}</span>', "", body)
+        text = render.shortened_with_note(segment.text, THINKING, ": see agent.trace.thinking")
+        body = f"<pre>{render.escape(text)}</pre>"
+        return render.details_html(f'<span class="nbagent-quiet">{head}</span>', "", body)
 
     def _tool_html(self, segment: Segment) -> str:
         if segment.event is None:
@@ -295,4 +296,4 @@ class Transcript:
 def _image_html(segment: Segment) -> str:
     if segment.image is not None:
         return picture(segment.image, segment.text)
-    return render.quiet(segment.text)
+    return render.note_html(segment.text)

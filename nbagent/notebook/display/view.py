@@ -14,11 +14,12 @@ from time import monotonic
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.content.images import note
+from nbagent.core.content.images import image_note
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.render import markdown as render
 from nbagent.notebook.display.transcript import Bundle, Transcript
+from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
 
@@ -123,7 +124,7 @@ class CellView:
             bundles = [{"text/html": f"<pre>{render.escape(plain)}</pre>", "text/plain": plain}]
         if transcript.over:
             return bundles
-        return [{**bundle, "text/plain": render.shortened(bundle["text/plain"], PLAIN)} for bundle in bundles]
+        return [{**bundle, "text/plain": shortened(bundle["text/plain"], PLAIN)} for bundle in bundles]
 
 
 class TerminalView:
@@ -140,13 +141,13 @@ class TerminalView:
             case events.Text():
                 self._write(event.content, end="")
             case events.ToolCall():
-                self._write(f"▸ {render.signature(event.tool_name or '', event.tool_arguments)}")
+                self._write(f"▸ {render.format_call(event.tool_name or '', event.tool_arguments)}")
             case events.ToolResult():
-                self._write(f"  {render.preview(event.content, 200)}")
+                self._write(f"  {render.shortened_with_note(event.content, 200)}")
             case events.TurnDone(response=LLMResponse(metadata={"parts": parts})):
                 for part in parts:
                     if part.get("type") == "image":
-                        self._write(note(part))
+                        self._write(image_note(part))
             case events.Retry() | events.Limit():
                 self._write(event.content)
 
@@ -156,5 +157,5 @@ class TerminalView:
 
     def _write(self, text: str, end: str = "\n") -> None:
         lead = "\n" if self._open and end else ""
-        print(f"{lead}{render.legible(text)}", end=end, flush=True)
+        print(f"{lead}{render.printable(text)}", end=end, flush=True)
         self._open = not end

@@ -16,7 +16,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from nbagent.core.content.images import is_picture
+from nbagent.core.content.images import is_image_object
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_result, table_text, truncate_result
@@ -87,7 +87,7 @@ class KernelTools:
             return f"module {value.__name__} {getattr(value, '__version__', '')}".strip()
         if inspect.isroutine(value) or inspect.isclass(value):
             return _described(name, value)
-        return value if is_picture(value) else format_result(value)
+        return value if is_image_object(value) else format_result(value)
 
     def peek_dataframe(self, name: str, rows: int = 5, columns: list[str] | None = None) -> str:
         """Show the first rows of a DataFrame of the notebook, its shape and its dtypes.

@@ -25,7 +25,7 @@ from nbagent.core import events
 from nbagent.core.background import run_sync
 from nbagent.core.messages import LLMMessage
 from nbagent.core.render import markdown as render
-from nbagent.core.render.control_chars import visible
+from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.stream import AgentStream
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.approval import set_default_approver
@@ -251,7 +251,7 @@ class AgentMagics(Magics):
         return value if FORMS[given.form].is_data else None
 
     def _transcript(self, given: Any, agent: Agent) -> Transcript:
-        as_html = render.as_typed if given.form == "text" else render.safe_html
+        as_html = render.verbatim_html if given.form == "text" else render.markdown_to_html
         transcript = Transcript(timings=self._live, as_html=as_html)
         if agent.is_default_local and not self._noted:
             self._noted, transcript.note = True, NO_KEY_NOTE
@@ -289,7 +289,7 @@ class AgentMagics(Magics):
 
 def _readable(error: E) -> E:
     """The same error, which the cell shows as one readable block instead of a traceback through our code."""
-    text = f": {visible(str(error))}" if str(error) else ""
+    text = f": {show_control_chars(str(error))}" if str(error) else ""
     lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
     error.__dict__["_render_traceback_"] = lambda: lines
     return error

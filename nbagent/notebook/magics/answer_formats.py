@@ -89,7 +89,7 @@ def code_in(text: str) -> str:
 
 def _code_blocks(text: str) -> list[tuple[str, str]]:
     """`(language, content)` of the code blocks that have content."""
-    fences = [token for token in render.parsed(text) if token.type == "fence" and token.content.strip()]
+    fences = [token for token in render.markdown_tokens(text) if token.type == "fence" and token.content.strip()]
     return [(token.info.strip().lower(), token.content) for token in fences]
 
 
@@ -139,7 +139,7 @@ def _records(value: Any) -> list[Any]:
 def _tables(text: str) -> list[tuple[list[str], list[list[str]]]]:
     """The header and the rows of each Markdown table, cells as text without marks."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    tables = [token.map for token in render.parsed(text) if token.type == "table_open" and token.map]
+    tables = [token.map for token in render.markdown_tokens(text) if token.type == "table_open" and token.map]
     return [_table(lines[begin:end]) for begin, end in tables]
 
 
@@ -156,7 +156,7 @@ def _table(lines: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 
 def _cells(line: str) -> list[str]:
     bare = re.sub(r"(?<!\\)\|$", "", line.strip().lstrip("> ").removeprefix("|"))
-    return [render.plain_text(cell.strip().replace("\\|", "|")) for cell in _PIPE.split(bare)]
+    return [render.markdown_line_to_text(cell.strip().replace("\\|", "|")) for cell in _PIPE.split(bare)]
 
 
 def _typed(cells: Sequence[str]) -> Any:

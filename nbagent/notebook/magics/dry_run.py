@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from nbagent.core.content.images import described
+from nbagent.core.content.images import content_as_text
 from nbagent.core.history.context import estimate_tokens
-from nbagent.core.history.preview import Preview, function_tokens
+from nbagent.core.history.preview import Preview, estimate_function_tokens
 from nbagent.core.messages import LLMMessage, Usage, well_formed
 from nbagent.core.render import markdown as render
 from nbagent.pricing import price
@@ -31,9 +31,9 @@ def as_html(preview: Preview) -> str:
     blocks = [*map(_message_html, preview.messages), *map(_function_html, preview.functions)]
     if preview.options:
         options = f"<pre>{render.escape(json.dumps(preview.options, indent=2, default=str))}</pre>"
-        blocks.append(render.details('<span class="nbagent-quiet">Options</span>', "", options))
+        blocks.append(render.details_html('<span class="nbagent-quiet">Options</span>', "", options))
     spans = "".join(f"<span>{render.escape(item)}</span>" for item in _facts(preview))
-    return render.page(f'{notes}{"".join(blocks)}<div class="nbagent-foot">{spans}</div>')
+    return render.output_html(f'{notes}{"".join(blocks)}<div class="nbagent-foot">{spans}</div>')
 
 
 def as_text(preview: Preview) -> str:
@@ -51,13 +51,13 @@ def _notes(preview: Preview) -> list[str]:
 def _message_html(message: LLMMessage) -> str:
     text = _said(message)
     body = f"<pre>{render.escape(_cut(text))}</pre>"
-    return render.details(_summary(_who(message), text), _about(estimate_tokens(message)), body)
+    return render.details_html(_summary(_who(message), text), _about(estimate_tokens(message)), body)
 
 
 def _function_html(function: Mapping[str, Any]) -> str:
     body = f"<pre>{render.escape(_cut(function['description']))}</pre>"
-    body += render.labelled("parameters", render.as_json(function["parameters"]))
-    return render.details(_summary("tool", _signature(function)), _about(function_tokens(function)), body)
+    body += render.labelled_html("parameters", render.readable_json(function["parameters"]))
+    return render.details_html(_summary("tool", _signature(function)), _about(estimate_function_tokens(function)), body)
 
 
 def _summary(what: str, text: str) -> str:
@@ -70,12 +70,12 @@ def _who(message: LLMMessage) -> str:
 
 
 def _said(message: LLMMessage) -> str:
-    calls = [f"▸ {render.signature(call.name, call.arguments)}" for call in message.tool_calls or ()]
-    return "\n".join(filter(None, [described(message.content), *calls]))
+    calls = [f"▸ {render.format_call(call.name, call.arguments)}" for call in message.tool_calls or ()]
+    return "\n".join(filter(None, [content_as_text(message.content), *calls]))
 
 
 def _cut(text: str) -> str:
-    return render.preview(text, see="")
+    return render.shortened_with_note(text, see="")
 
 
 def _signature(function: Mapping[str, Any]) -> str:

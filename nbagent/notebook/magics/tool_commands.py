@@ -120,11 +120,11 @@ class ToolTable:
 
     def _repr_html_(self) -> str:
         if self.frame.empty:
-            return render.page(f'<div class="nbagent-quiet">{render.escape(_NONE)}</div>')
+            return render.output_html(f'<div class="nbagent-quiet">{render.escape(_NONE)}</div>')
         head = "".join(f'<th style="white-space: nowrap">{name}</th>' for name in ("", "tool", "asks", "defined in"))
         rows = "".join(map(_row, self.frame.itertuples(name=None)))
         body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        return render.page(body, formulas=False)
+        return render.output_html(body, formulas=False)
 
 
 def _on_or_off(frame: pd.DataFrame) -> list[str]:

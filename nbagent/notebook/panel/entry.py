@@ -11,7 +11,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from nbagent.core import events
-from nbagent.core.content.images import Image, described, note
+from nbagent.core.content.images import Image, content_as_text, image_note
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
 from nbagent.core.render import markdown as render
@@ -104,7 +104,7 @@ class Entry:
             log.exception("the transcript can't be shown as HTML")
             pieces = [f"<pre>{render.escape(self.transcript.plain())}</pre>"]
         if self.waiting:
-            pieces.append(render.quiet(self.waiting))
+            pieces.append(render.note_html(self.waiting))
         sent, gone = 0, []
         for index, piece in enumerate(pieces):
             page, shown = f'<div class="nbagent">{piece}</div>', self._pieces[index : index + 1]
@@ -132,7 +132,7 @@ def _kind(page: str) -> Any:
 
 def _readable(markdown: str) -> str:
     """What a browser would show of it, as plain text."""
-    shown = re.sub(r"</?span[^>]*>", "", render.safe_html(markdown))
+    shown = re.sub(r"</?span[^>]*>", "", render.markdown_to_html(markdown))
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
 
 
@@ -150,13 +150,13 @@ def _part_html(part: Any) -> str:
     if part.get("type") != "image":
         return render.escape(str(part.get("text", "")))
     image = Image.from_part(part)
-    shown = render.picture(image.media_type, image.to_base64(), note(part)) if image is not None else ""
-    return shown or render.escape(note(part))
+    shown = render.image_html(image.media_type, image.to_base64(), image_note(part)) if image is not None else ""
+    return shown or render.escape(image_note(part))
 
 
 def error_html(error: BaseException) -> str:
     """One readable block: which error, and what to do."""
-    name, text = render.escape(type(error).__name__), render.escape(render.preview(str(error)))
+    name, text = render.escape(type(error).__name__), render.escape(render.shortened_with_note(str(error)))
     return f'<div class="nbagent nbagent-error" role="alert"><strong>{name}</strong><div>{text}</div></div>'
 
 
@@ -217,7 +217,7 @@ def _result(message: LLMMessage, row: Row) -> Event:
     valid, denied = row.get("args_valid") is not False, row.get("approval") == "denied"
     call = FunctionCall(message.name or "", {})
     outcome = ToolOutcome(call, message.content, args_valid=valid, denied=denied)
-    return events.ToolResult(described(message.content), message.name, None, about, outcome)
+    return events.ToolResult(content_as_text(message.content), message.name, None, about, outcome)
 
 
 def static_html(messages: Sequence[LLMMessage], recorded: Recorded = NOTHING) -> str:
@@ -234,4 +234,4 @@ def static_text(messages: Sequence[LLMMessage], recorded: Recorded = NOTHING) ->
     for turn in turns(messages):
         asked = [f"> {turn[0].text}"] if turn[0].role == "user" else []
         said.append("\n".join([*asked, transcript_of(turn, recorded).plain()]).rstrip())
-    return render.legible("\n\n".join(said))
+    return render.printable("\n\n".join(said))

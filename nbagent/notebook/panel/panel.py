@@ -209,5 +209,5 @@ class ChatPanel(widgets.VBox):
         recorded = Recorded(self.agent.trace, timings=is_watched(get_ipython()))
         said = static_html(history, recorded) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
         text = static_text(history, recorded)
-        page = PANEL_STYLE + render.page(said, formulas=True)
+        page = PANEL_STYLE + render.output_html(said, formulas=True)
         return {**bundle, "text/html": page, "text/plain": f"{self!r}\n\n{text}".strip()}

@@ -71,11 +71,11 @@ def timeline_html(trace: Any) -> str:
 def _lane(spans: list[timeline.Span], end: float) -> str:
     """The name of a step, its bars, and how long it took."""
     bars = "".join(
-        f'<b class="nbagent-span-{span.kind}" title="{span.kind}: {render.duration(span.seconds)}" '
+        f'<b class="nbagent-span-{span.kind}" title="{span.kind}: {render.format_duration(span.seconds)}" '
         f'style="left:{100 * span.start / end:.2f}%;width:{100 * span.seconds / end:.2f}%"></b>'
         for span in spans
     )
-    took = render.duration(sum(span.seconds for span in spans))
+    took = render.format_duration(sum(span.seconds for span in spans))
     return f"<span>{render.escape(spans[0].label.strip())}</span><div>{bars}</div><small>{took}</small>"
 
 
@@ -84,4 +84,4 @@ def _rows(frame: Any) -> str:
         return NOTHING
     shown = frame.shown()
     known = shown.astype(object).where(shown.notna(), "–")
-    return render.legible(known.to_html(max_rows=20, escape=True, border=0))
+    return render.printable(known.to_html(max_rows=20, escape=True, border=0))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from nbagent.core.content.images import Image, Part, described, has_image, note
+from nbagent.core.content.images import Image, Part, content_as_text, has_image, image_note
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, ImageInputError
 from nbagent.providers.vendors.catalog import Row
@@ -31,7 +31,7 @@ def takes_images(row: Row, model: str) -> bool:
 def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str = "") -> list[LLMMessage]:
     """The conversation with words in place of its images. Raises `ImageInputError` for one in the question itself."""
     if messages and messages[-1].role == "user" and has_image(messages[-1].content):
-        held = described([part for part in _parts(messages[-1]) if part.get("type") == "image"])
+        held = content_as_text([part for part in _parts(messages[-1]) if part.get("type") == "image"])
         text = f"this model takes no images, and the question holds {held.replace(chr(10), ', ')}"
         raise ImageInputError(text, vendor=vendor, model=model)
     return [_kept(message, _in_words) if has_image(message.content) else message for message in messages]
@@ -75,7 +75,7 @@ def _fetched(message: LLMMessage, row: Row, asked: bool) -> LLMMessage:
             f"{row.name} does not fetch images from {unknown[0]['url']!r}. Download the image, and give its bytes or "
             "its pathlib.Path."
         )
-    words = [{"type": "text", "text": f"\n{note(part, _NO_ADDRESSES)}\n"} for part in unknown]
+    words = [{"type": "text", "text": f"\n{image_note(part, _NO_ADDRESSES)}\n"} for part in unknown]
     return message.replace(content=[words[unknown.index(p)] if p in unknown else p for p in _parts(message)])
 
 
@@ -84,7 +84,7 @@ def _unfetched(part: Part, row: Row) -> bool:
 
 
 def _in_words(message: LLMMessage) -> LLMMessage:
-    return message.replace(content=described(message.content, _NO_IMAGES))
+    return message.replace(content=content_as_text(message.content, _NO_IMAGES))
 
 
 def _parted(message: LLMMessage) -> tuple[LLMMessage, LLMMessage | None]:
@@ -92,7 +92,7 @@ def _parted(message: LLMMessage) -> tuple[LLMMessage, LLMMessage | None]:
     images = [part for part in _parts(message) if part.get("type") == "image"]
     if not images:
         return message, None
-    words = message.replace(content=described(message.content, _BELOW))
+    words = message.replace(content=content_as_text(message.content, _BELOW))
     return words, LLMMessage("user", [{"type": "text", "text": _CAPTION}, *images])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nbagent.core.content.images import described
+from nbagent.core.content.images import content_as_text
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.core.request_fingerprint import as_text
 
@@ -83,10 +83,10 @@ def used(usage: Usage) -> Attributes:
 
 def message_form(message: LLMMessage) -> dict[str, Any]:
     """A message in the form of `gen_ai.input.messages`. An image stands there as a note."""
+    text = content_as_text(message.content)
     if message.role == "tool":
-        answer = {"type": "tool_call_response", "id": message.tool_call_id, "response": described(message.content)}
+        answer = {"type": "tool_call_response", "id": message.tool_call_id, "response": text}
         return {"role": "tool", "parts": [answer]}
-    text = described(message.content)
     texts: list[dict[str, Any]] = [{"type": "text", "content": text}] if text else []
     calls = [
         {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}

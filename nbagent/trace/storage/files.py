@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.atomic_files import replacing, replacing_folder
+from nbagent.core.atomic_files import atomic_write, atomic_write_folder
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace.rows import Columns, Row
 from nbagent.trace.storage import journal
@@ -105,7 +105,7 @@ def _save_sqlite(frames: Mapping[str, TraceFrame], path: Path) -> None:
     from nbagent.trace.columns import COUNT, FLAG, REAL
 
     kinds = {COUNT: "INTEGER", FLAG: "INTEGER", REAL: "REAL"}
-    with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as database, database:
+    with atomic_write(path) as temporary, closing(sqlite3.connect(temporary)) as database, database:
         database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         database.execute(f"PRAGMA user_version = {journal.VERSION}")
         for table, frame in frames.items():
@@ -136,7 +136,7 @@ def _load_sqlite(path: Path) -> Tables:
 
 def _save_parquet(frames: Mapping[str, TraceFrame], path: Path) -> None:
     arrow, parquet = _pyarrow()
-    with replacing_folder(path) as folder:
+    with atomic_write_folder(path) as folder:
         for table, frame in frames.items():
             data = arrow.Table.from_pandas(frame, preserve_index=False)
             about = {"format": FORMAT, "version": str(journal.VERSION)}
@@ -184,7 +184,7 @@ def _pyarrow() -> tuple[Any, Any]:
 def _save_jsonl(frames: Mapping[str, TraceFrame], path: Path) -> None:
     """Rows are numbered in their session, as a journal does it, so that it can go on in this file."""
     numbers: defaultdict[tuple[str, str | None], count[int]] = defaultdict(count)
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.write(json.dumps({"format": FORMAT, "version": journal.VERSION}) + "\n")
         for table, frame in frames.items():
             names = list(frame.columns)

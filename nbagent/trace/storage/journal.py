@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.atomic_files import replacing
+from nbagent.core.atomic_files import atomic_write
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError
 from nbagent.trace.rows import Row, as_json
@@ -85,7 +85,7 @@ def _begin(path: Path) -> None:
     if path.exists():  # an empty file, which somebody may have open
         path.write_bytes(first)
     else:
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_bytes(first)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.render.markdown import duration
+from nbagent.core.render.markdown import format_duration
 from nbagent.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _distributions(ax: Axes, seconds: Sequence[Sequence[float]]) -> None:
             ax.plot([low, high], [place, place], color=COLOURS["model"], linewidth=4.5, solid_capstyle="butt")
         middle = median(values)
         ax.plot([middle], [place], marker="|", markersize=11, markeredgewidth=2.2, color=COLOURS["approval"])
-        ax.text(max(values), place, f"  {duration(middle)}", va="center", fontsize=8.5)
+        ax.text(max(values), place, f"  {format_duration(middle)}", va="center", fontsize=8.5)
     ax.set_xscale("log")
     if every := [value for values in drawn for value in values]:
         ax.set_xlim(10 ** floor(log10(min(every))), 4 * 10 ** ceil(log10(max(every))))  # with room for the last text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from nbagent.core.render.key_values import as_text
-from nbagent.core.render.markdown import duration
+from nbagent.core.render.key_values import key_values_text
+from nbagent.core.render.markdown import format_duration
 from nbagent.errors import ConfigurationError
 from nbagent.trace.rows import Row
 from nbagent.trace.views import timeline
@@ -33,7 +33,7 @@ def to_text(view: str, rows: Rows) -> str:
 
 
 def _summary(rows: Rows) -> str:
-    return as_text(overview(rows))
+    return key_values_text(overview(rows))
 
 
 def _timeline(rows: Rows) -> str:
@@ -52,9 +52,9 @@ def _timeline(rows: Rows) -> str:
         bars[span.lane][begin : begin + cells] = _SIGNS[span.kind] * cells
     names = {lane: "  " * label.startswith(" ") + shortened(label) for lane, label in labels.items()}
     width = max(map(len, names.values()))
-    took = {lane: f" {duration(until - start)}" if apart else "" for lane, (start, until) in lanes.items()}
+    took = {lane: f" {format_duration(until - start)}" if apart else "" for lane, (start, until) in lanes.items()}
     lines = [f"{names[lane]:<{width}}  {''.join(bars[lane])[:WIDTH]}{took[lane]}" for lane in sorted(lanes)]
-    legend = f"0 to {duration(end)}; · until the first token, ░ thinking, ? waiting for approval, × failed"
+    legend = f"0 to {format_duration(end)}; · until the first token, ░ thinking, ? waiting for approval, × failed"
     return "\n".join([line.rstrip() for line in lines] + [f"{'':<{width}}  {legend}"])
 
 
@@ -84,8 +84,8 @@ def _tools(rows: Rows) -> str:
     columns = {
         "tool": map(shortened, stats.index),
         **{name: _counts(stats[name]) for name in ("calls", "succeeded", "failed", "invalid", "denied")},
-        "median": (duration(median(values)) if values else "-" for values in known),
-        "longest": (duration(max(values)) if values else "-" for values in known),
+        "median": (format_duration(median(values)) if values else "-" for values in known),
+        "longest": (format_duration(max(values)) if values else "-" for values in known),
     }
     return _aligned(columns)
 

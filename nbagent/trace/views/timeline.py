@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.render.markdown import duration
+from nbagent.core.render.markdown import format_duration
 from nbagent.trace.views.plots import COLOURS, name_colours, new_axes, say_nothing, shortened, tidy
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
     ax.set_xlabel("seconds (pauses between questions left out)" if calls["run_id"].nunique() > 1 else "seconds")
     ax.set_yticks(list(labels), list(map(shortened, labels.values())), parse_math=False)
     for lane, (start, until) in taken(found).items() if apart else ():
-        ax.text(until + 0.006 * end, lane, duration(until - start), va="center", fontsize=8.5)
+        ax.text(until + 0.006 * end, lane, format_duration(until - start), va="center", fontsize=8.5)
     tidy(ax, "left")
     if found:
         name_colours(ax, 6, inside=given)

@@ -35,11 +35,11 @@ class TraceTranscript:
     __repr__ = __str__
 
     def html(self) -> str:
-        """The conversation as safe HTML, without the style that `render.page` brings."""
+        """The conversation as safe HTML, without the style that `render.output_html` brings."""
         return "".join(self._pieces()) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
 
     def _repr_html_(self) -> str:
-        return render.page(self.html())
+        return render.output_html(self.html())
 
     def _shown(self) -> Iterator[tuple[Row, list[Row]]]:
         """Messages with their blocks; results of tools stand with their calls instead."""
@@ -70,31 +70,31 @@ class TraceTranscript:
                 spans = "".join(f"<span>{render.escape(fact)}</span>" for fact in facts)
                 yield f'<div class="nbagent-foot">{spans}</div>'
             if end:
-                yield f'<div class="nbagent-bad {render.NO_TEX}">{render.escape(render.preview(end))}</div>'
+                yield f'<div class="nbagent-bad {render.NO_TEX}">{render.escape(render.shortened_with_note(end))}</div>'
 
     def _block_html(self, role: str, block: Row) -> str:
         kind, text = block["type"], block.get("text") or ""
         if kind in ("text", "refusal"):
-            return render.safe_html(text) if role == "assistant" else render.as_typed(text)
+            return render.markdown_to_html(text) if role == "assistant" else render.verbatim_html(text)
         if kind == "thinking" and text:
             head = '<span class="nbagent-quiet">Thought</span>'
-            return render.details(head, "", f"<pre>{render.escape(text)}</pre>")
+            return render.details_html(head, "", f"<pre>{render.escape(text)}</pre>")
         if kind == "tool_call":
             return self._call_html(block)
         if kind == "tool_result":
-            return render.labelled(f"result of {block.get('name') or 'a tool'}", text)
-        return render.quiet(_note(block))
+            return render.labelled_html(f"result of {block.get('name') or 'a tool'}", text)
+        return render.note_html(_note(block))
 
     def _call_html(self, block: Row) -> str:
         tool = self._tools.get(block.get("tool_call_id") or "", {})
         title = f"<code>{render.escape(_signature(block, tool))}</code>"
-        body = render.labelled("arguments", tool.get("args") or block.get("text") or "")
+        body = render.labelled_html("arguments", tool.get("args") or block.get("text") or "")
         if not tool:
-            return render.details(title, "", body)
+            return render.details_html(title, "", body)
         bad = bool(tool.get("is_error"))
-        body += render.labelled("error" if bad else "result", tool.get("result_text") or "")
+        body += render.labelled_html("error" if bad else "result", tool.get("result_text") or "")
         mark = "nbagent-bad" if bad else "nbagent-ok"
-        return render.details(title, f'<span class="{mark}">{render.escape(_outcome(tool))}</span>', body)
+        return render.details_html(title, f'<span class="{mark}">{render.escape(_outcome(tool))}</span>', body)
 
     # -- as text ------------------------------------------------------------------------------------------------------
 
@@ -113,13 +113,13 @@ class TraceTranscript:
         if kind == "thinking" and text:
             return f"{role} (thinking): {text}"
         if kind == "tool_result":
-            return indent(render.preview(text, RESULT), "  ")
+            return indent(render.shortened_with_note(text, RESULT), "  ")
         if kind != "tool_call":
             return f"[{_note(block)}]"
         tool = self._tools.get(block.get("tool_call_id") or "", {})
         head = f"▸ {_signature(block, tool)}  {_outcome(tool) if tool else ''}".rstrip()
         result = tool.get("result_text")
-        return f"{head}\n{indent(render.preview(result, RESULT), '  ')}" if result else head
+        return f"{head}\n{indent(render.shortened_with_note(result, RESULT), '  ')}" if result else head
 
     # -- both ---------------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class TraceTranscript:
         if call.get("input_tokens") is not None:
             facts += [f"{call['input_tokens']:,} in", f"{call['output_tokens']:,} out"]
         facts += [f"${call['cost_usd']:.4f}"] if call.get("cost_usd") else []
-        facts += [render.duration(call["duration_s"])] if call.get("duration_s") is not None else []
+        facts += [render.format_duration(call["duration_s"])] if call.get("duration_s") is not None else []
         return facts
 
 
@@ -141,11 +141,11 @@ def _calls_in(blocks: Sequence[Row]) -> list[Row]:
 
 
 def _signature(block: Row, tool: Row) -> str:
-    return render.signature(str(block.get("name") or "tool"), json.loads(tool.get("args") or "{}"))
+    return render.format_call(str(block.get("name") or "tool"), json.loads(tool.get("args") or "{}"))
 
 
 def _outcome(tool: Row) -> str:
-    took = f" {render.duration(tool['duration_s'])}" if tool.get("duration_s") is not None else ""
+    took = f" {render.format_duration(tool['duration_s'])}" if tool.get("duration_s") is not None else ""
     if tool.get("is_error") is None:
         return "no result"
     if tool.get("approval") == "denied":

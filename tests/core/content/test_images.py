@@ -12,8 +12,15 @@ import PIL.Image
 import pytest
 
 from nbagent.core.content import images
-from nbagent.core.content.image_files import size_of, sniff
-from nbagent.core.content.images import Image, content_parts, described, image_part, images_of
+from nbagent.core.content.images import (
+    Image,
+    content_as_text,
+    content_parts,
+    image_media_type,
+    image_part,
+    image_size,
+    images_in,
+)
 from nbagent.core.history.context import ContextManager
 from nbagent.core.messages import LLMMessage, as_messages
 from nbagent.errors import ConfigurationError, MissingDependencyError
@@ -60,10 +67,10 @@ def test_bytes_pass_as_they_are(name, wrap):
 ])  # fmt: skip
 def test_the_size_stands_in_the_head(name, options):
     data = file(name, 300, 20, **options)
-    assert size_of(data) == (300, 20)
+    assert image_size(data) == (300, 20)
     cut = data[: 9 if name == "GIF" else 12]
-    assert size_of(cut) is None, "a cut file is no reason to fail"
-    assert sniff(cut) == f"image/{name.lower()}"
+    assert image_size(cut) is None, "a cut file is no reason to fail"
+    assert image_media_type(cut) == f"image/{name.lower()}"
 
 
 def test_paths_are_read_and_strings_are_texts(tmp_path):
@@ -187,11 +194,11 @@ def test_a_frame_is_no_list_of_its_columns():
 
 def test_images_are_appended_and_messages_replace():
     context = ContextManager()
-    context.take("first")
-    context.take(["What is this?", file()])
-    context.take(io.BytesIO(file()))
+    context.add_input("first")
+    context.add_input(["What is this?", file()])
+    context.add_input(io.BytesIO(file()))
     assert [m.role for m in context.messages] == ["user"] * 3
-    context.take([{"role": "user", "content": ["new", file()]}])
+    context.add_input([{"role": "user", "content": ["new", file()]}])
     assert len(context.messages) == 1
 
 
@@ -209,7 +216,7 @@ def test_an_image_shows_itself(tmp_path):
     assert bundle["text/plain"] == repr(image)
     assert image.to_pil().size == image.size == (300, 200)
     assert image.save(tmp_path / "a.png").read_bytes() == image.data
-    assert sniff(image.save(tmp_path / "a.jpg").read_bytes()) == "image/jpeg"
+    assert image_media_type(image.save(tmp_path / "a.jpg").read_bytes()) == "image/jpeg"
     assert Image.from_part(image.to_part()) == image
     assert len(repr(Image(b"GIF89a", "image/gif"))) < 40
 
@@ -220,5 +227,5 @@ def test_a_part_is_what_its_bytes_are():
     for data in (base64.b64encode(b"<svg onload=alert(1)>").decode(), "a", "", None, 5):
         assert Image.from_part({**claims, "data": data}) is None
     content = [{**claims, "data": "a"}, {"type": "text", "text": "x"}, image_part(file())]
-    assert [image.size for image in images_of(content)] == [(30, 20)]
-    assert described(content) == "[image: image/png]\nx\n[image: 30x20 png]"
+    assert [image.size for image in images_in(content)] == [(30, 20)]
+    assert content_as_text(content) == "[image: image/png]\nx\n[image: 30x20 png]"

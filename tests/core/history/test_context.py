@@ -115,7 +115,7 @@ def test_a_strategy_that_is_none_is_named():
 
 def test_tokens_are_the_vendors_count_plus_an_estimate_of_what_came_since():
     context = filled(2)
-    context.count(Usage(input_tokens=900, output_tokens=100))
+    context.record_usage(Usage(input_tokens=900, output_tokens=100))
     assert context.get_tokens() == 1_000
     context.add_message(LLMMessage("user", "x" * 400))
     assert 1_050 < context.get_tokens() < 1_200
@@ -123,7 +123,7 @@ def test_tokens_are_the_vendors_count_plus_an_estimate_of_what_came_since():
 
 def test_max_tokens_trims_by_the_vendors_count():
     context = filled(10, max_tokens=500)
-    context.count(Usage(input_tokens=2_000, output_tokens=0))
+    context.record_usage(Usage(input_tokens=2_000, output_tokens=0))
     context.prepare()
     assert context.get_tokens() <= 500
 
@@ -132,9 +132,9 @@ def test_what_stays_is_measured_as_the_vendor_counts():
     """An image is estimated at far more than some vendors count: what holds now must not be dropped next."""
     context = ContextManager(max_tokens=500)
     for number in range(4):
-        context.take([f"question {number}", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
+        context.add_input([f"question {number}", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
         context.add_message(LLMMessage("assistant", "answer"))
-    context.count(Usage(input_tokens=600))
+    context.record_usage(Usage(input_tokens=600))
     assert context.prepare() == "trimmed 4 old messages"
     assert context.get_tokens() == 300
     assert context.prepare() == ""
@@ -152,9 +152,9 @@ def test_undo_takes_back_the_last_turn():
 
 def test_a_list_of_messages_replaces_the_history_but_the_system_message():
     context = filled(2)
-    context.take([{"role": "user", "content": "new"}])
+    context.add_input([{"role": "user", "content": "new"}])
     assert [(m.role, m.content) for m in context.messages] == [("system", "system"), ("user", "new")]
-    context.take([LLMMessage("system", "other"), LLMMessage("user", "newer")])
+    context.add_input([LLMMessage("system", "other"), LLMMessage("user", "newer")])
     assert [(m.role, m.content) for m in context.messages] == [("system", "other"), ("user", "newer")]
 
 
@@ -166,19 +166,19 @@ def test_an_empty_question_is_refused_and_changes_nothing(question):
     context = filled(2)
     before = list(context.messages)
     with pytest.raises(ConfigurationError, match=r"The question .* is empty\. Write what"):
-        context.take(question)
+        context.add_input(question)
     assert all(now is then for now, then in zip(context.messages, before, strict=True))
 
 
 def test_a_conversation_that_ends_with_an_answer_is_no_empty_question():
     context = ContextManager()
-    context.take([LLMMessage("user", "Name a colour."), LLMMessage("assistant", "")])
+    context.add_input([LLMMessage("user", "Name a colour."), LLMMessage("assistant", "")])
     assert len(context.messages) == 2
 
 
 def test_content_parts_are_one_user_message():
     context = ContextManager()
-    (message,) = context.take([{"type": "text", "text": "look"}])
+    (message,) = context.add_input([{"type": "text", "text": "look"}])
     assert (message.role, message.text) == ("user", "look")
 
 
@@ -192,14 +192,14 @@ def test_a_history_that_the_user_edited_is_repaired():
 
 def test_a_new_history_is_counted_anew():
     context = filled(2)
-    context.count(Usage(input_tokens=15))
+    context.record_usage(Usage(input_tokens=15))
     context.replace_history([LLMMessage("user", "x" * 40_000)])
     assert context.get_tokens() > 5_000
 
 
 def test_a_generator_of_messages_replaces_the_history_too():
     context = filled(2)
-    context.take(message for message in [LLMMessage("user", "new")])
+    context.add_input(message for message in [LLMMessage("user", "new")])
     assert [m.content for m in context.messages] == ["system", "new"]
 
 

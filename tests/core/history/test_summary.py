@@ -115,12 +115,12 @@ async def test_what_went_before_a_long_turn_has_a_summary_of_its_own_which_undo_
 
 def test_what_was_cleared_meanwhile_leaves_no_summary():
     context = ContextManager()
-    context.take("question")
+    context.add_input("question")
     asked = list(context.messages)
     context.clear()
     context.drop(asked, "They asked.")
     assert context.messages == []
-    context.take("again")
+    context.add_input("again")
     context.drop(list(context.messages), "They asked.")
     assert [m.is_summary for m in context.messages] == [True]
 

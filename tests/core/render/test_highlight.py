@@ -6,32 +6,32 @@ import re
 import pytest
 
 from nbagent.core.render import markdown as render
-from nbagent.core.render.highlight import CLASSES, LANGUAGES, MOST_CHARS, highlighted
+from nbagent.core.render.highlight import CLASSES, LANGUAGES, MAX_CHARS, highlight_code
 
 CODE = '@dec\ndef f(x: int) -> str:\n    # c < d\n    return "a & b" if x > 1 else None\n'
 
 
 def test_python_has_its_classes_and_its_text():
-    shown = highlighted(CODE, "python")
+    shown = highlight_code(CODE, "python")
     assert html.unescape(re.sub(r"<[^>]+>", "", shown)) == CODE
     assert set(re.findall(r'class="([^"]+)"', shown)) == CLASSES
-    assert shown in render.safe_html(f"```python\n{CODE}```")
+    assert shown in render.markdown_to_html(f"```python\n{CODE}```")
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_no_language_loses_a_character(language):
     text = "\n\n<b>&amp; \"x\" 'y' # -- {1: [2.5e3, true]} \\ $z ü\n\n"
-    assert html.unescape(re.sub(r"</?span[^>]*>", "", highlighted(text, language))) == text
+    assert html.unescape(re.sub(r"</?span[^>]*>", "", highlight_code(text, language))) == text
 
 
-@pytest.mark.parametrize(("code", "language"), [(CODE, "brainfuck"), (CODE, ""), ("x" * (MOST_CHARS + 1), "python")])
+@pytest.mark.parametrize(("code", "language"), [(CODE, "brainfuck"), (CODE, ""), ("x" * (MAX_CHARS + 1), "python")])
 def test_the_rest_stays_plain(code, language):
-    assert highlighted(code, language) == ""
-    assert html.escape(code[:20], quote=False) in render.safe_html(f"```{language}\n{code}\n```")
+    assert highlight_code(code, language) == ""
+    assert html.escape(code[:20], quote=False) in render.markdown_to_html(f"```{language}\n{code}\n```")
 
 
 def test_a_model_gives_no_classes():
-    shown = render.safe_html(
+    shown = render.markdown_to_html(
         '<span class="nbagent-keyword evil">x</span>\n\n```python evil" onclick="x\nif x: pass\n```'
     )
     assert "onclick" not in shown

@@ -11,7 +11,7 @@ from support.hostile import LONG, MATH, PAYLOADS
 
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events
-from nbagent.core.render.markdown import preview, safe_html, signature
+from nbagent.core.render.markdown import format_call, markdown_to_html, shortened_with_note
 from nbagent.notebook.display.transcript import MOST_DISPLAYS, Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
 
@@ -72,7 +72,7 @@ def test_hostile_text_is_harmless_everywhere(text):
     response = LLMResponse(text, [FunctionCall("echo", {"x": text}, "c")], None, {"thinking": text, "usage": Usage()})
     nameless = LLMResponse("", [FunctionCall(text, {text: text}, "c2")], None, {})
     transcript, displays = shown(ScriptedProvider([response, nameless, text]), echo)
-    assert audit(safe_html(text)) == []
+    assert audit(markdown_to_html(text)) == []
     for _, bundle in displays.sent:
         assert audit(bundle["text/html"].replace("<style>", "", 1)) == []
         assert not CONTROL.search(bundle["text/html"] + bundle["text/plain"])
@@ -80,7 +80,7 @@ def test_hostile_text_is_harmless_everywhere(text):
 
 
 def test_markdown_is_rendered():
-    html = safe_html("**bold** and `code`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[site](https://example.org)")
+    html = markdown_to_html("**bold** and `code`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[site](https://example.org)")
     assert "<strong>bold</strong>" in html
     assert "<table>" in html
     assert 'rel="noopener noreferrer nofollow"' in html
@@ -89,13 +89,13 @@ def test_markdown_is_rendered():
 @pytest.mark.parametrize("text", LONG, ids=lambda text: text[:6])
 def test_what_takes_long_to_parse_is_shown_plain_or_soon(text):
     begun = time.process_time()
-    assert len(safe_html(text)) < 5 * len(text)
+    assert len(markdown_to_html(text)) < 5 * len(text)
     assert time.process_time() - begun < 5  # seconds; it takes much less
 
 
 @pytest.mark.parametrize("text", MATH)
 def test_formulas_make_no_links_and_no_definitions(text):
-    html = safe_html(text)
+    html = markdown_to_html(text)
     assert "<a" not in html
     said = re.sub("<span>.</span>", "", html)  # the backslash alone: no formula is looked for across it
     wrong = "href|style|class|cssId|unicode|require|bbox|gdef|renewcommand|let|New|Declare|define|mathtoolsset"
@@ -103,7 +103,7 @@ def test_formulas_make_no_links_and_no_definitions(text):
 
 
 def test_formulas_are_left_to_the_host():
-    assert safe_html(r"$\frac{1}{\alpha}$") == "<p>$\\frac{1}{\\alpha}$</p>\n"
+    assert markdown_to_html(r"$\frac{1}{\alpha}$") == "<p>$\\frac{1}{\\alpha}$</p>\n"
     transcript = Transcript()
     transcript.feed(events.Text("no formula, 5 %"))
     assert '<div class="nbagent tex2jax_ignore mathjax_ignore">' in transcript.html()
@@ -112,7 +112,7 @@ def test_formulas_are_left_to_the_host():
 
 
 def test_links_lead_to_the_web_alone():
-    html = safe_html("[a](https://example.org) [b](/logout) [c](data.csv) <mailto:me@example.org>")
+    html = markdown_to_html("[a](https://example.org) [b](/logout) [c](data.csv) <mailto:me@example.org>")
     assert re.findall('href="(.*?)"', html) == ["https://example.org", "mailto:me@example.org"]
     assert "[b](/logout) [c](data.csv)" in html
 
@@ -134,18 +134,18 @@ def test_a_formula_of_several_lines_is_one_wherever_a_long_answer_was_cut(formul
         transcript.feed(events.Text(said[:shown]))
         transcript.parts()
         transcript.feed(events.Text(said[shown:]))
-        assert transcript.parts()[-1].endswith(safe_html(formula))
+        assert transcript.parts()[-1].endswith(markdown_to_html(formula))
 
 
 def test_a_call_reads_as_one_would_type_it():
-    assert signature("f", {"a": 1, "b": "x" * 100}).startswith('f(a=1, b="xxx')
-    assert len(signature("f", {"b": "x" * 100})) < 80
-    assert signature("f", None) == "f()"
+    assert format_call("f", {"a": 1, "b": "x" * 100}).startswith('f(a=1, b="xxx')
+    assert len(format_call("f", {"b": "x" * 100})) < 80
+    assert format_call("f", None) == "f()"
 
 
 def test_long_results_are_cut_and_say_so():
-    assert preview("x" * 10) == "x" * 10
-    assert "1,000 more characters" in preview("x" * 3_000)
+    assert shortened_with_note("x" * 10) == "x" * 10
+    assert "1,000 more characters" in shortened_with_note("x" * 3_000)
 
 
 def mean_by(column: str, group: str) -> dict:
@@ -322,5 +322,5 @@ def test_pieces_of_a_growing_answer_stay_as_they_are():
         assert all(seen.setdefault(index, piece) == piece for index, piece in enumerate(pieces[:-1]))
         assert len(pieces[-1]) < 6_000
     transcript.feed(events.Done())
-    assert "".join(transcript.parts()) == safe_html("".join(blocks))
+    assert "".join(transcript.parts()) == markdown_to_html("".join(blocks))
     assert len(seen) > 3

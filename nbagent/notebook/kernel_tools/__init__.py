@@ -1,1 +1,1 @@
-"""Tools that let a model look at the notebook, and run code if you let it."""
+"""Tools with which a model looks at the notebook, and runs code if the user approves."""

@@ -1,9 +1,9 @@
-"""Tools that let a model look at the notebook, and run code if you let it. They are off until switched on:
+"""Tools with which a model looks at the notebook, and runs code if the user approves. They are off by default:
 
 >>> %agent tools add kernel                                                 # doctest: +SKIP
 >>> agent = Agent(tools=kernel_tools())                                     # doctest: +SKIP
 
-Names that sound like secrets are listed without their values and never described.
+A variable whose name suggests a secret is listed without its value and never described.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_result, table_text, truncate_result
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
-from nbagent.notebook.kernel_tools.run_code import run_and_tell
-from nbagent.notebook.kernel_tools.variables import SECRET, brief, names_of, signature_text
+from nbagent.notebook.kernel_tools.run_code import run_code
+from nbagent.notebook.kernel_tools.variables import SECRET, brief, signature_text, user_names
 
 #: Their names.
 KERNEL_TOOLS = ("list_variables", "describe_variable", "peek_dataframe", "read_cell_outputs", "run_code")
 
-_LISTED = 200
-_ROWS = 50
-_SOURCE = 6_000
+_MAX_LISTED = 200
+_MAX_ROWS = 50
+_SOURCE_CHARS = 6_000
 _CODE_SECONDS = 60.0
 
 
 def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE_SECONDS) -> list[FunctionDefinition]:
-    """The `KERNEL_TOOLS`, for `Agent(tools=…)`. `namespace` is the notebook's unless given.
+    """The `KERNEL_TOOLS`, for `Agent(tools=…)`.
 
-    `run_code` asks for approval before each call; its code may take `seconds`. Without a notebook no cells can be read.
+    They work on `namespace`, by default the notebook's. `run_code` asks for approval before each call, and stops code
+    that runs longer than `seconds`. Outside a notebook there is no `read_cell_outputs`.
     """
     shell = get_ipython()
     if namespace is None:
@@ -49,14 +50,14 @@ def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE
     if shell is not None:
         plain.append(tools.read_cell_outputs)
     definitions = [FunctionDefinition(tool.__name__, "", None, tool) for tool in plain]
-    # beyond its own limit, which stops the code, the tool has time to be approved and to tell what happened
+    # the tool's own timeout leaves time for the approval, and for the report of code that was stopped
     limit = seconds + 60
     running = FunctionDefinition("run_code", "", None, tools.run_code, approve=True, main_thread=True, timeout=limit)
     return [*definitions, running]
 
 
 class KernelTools:
-    """The tools of one namespace, and of the shell whose cells fill it, if one does."""
+    """The tools of one namespace. `shell` is the IPython shell whose cells fill it, if there is one."""
 
     def __init__(self, namespace: dict[str, Any], shell: Any = None, seconds: float = _CODE_SECONDS) -> None:
         self._namespace = namespace
@@ -72,8 +73,8 @@ class KernelTools:
         names = [name for name in self._names() if fnmatch.fnmatch(name, pattern)]
         if not names:
             return f"No variable matches {pattern!r}." if pattern != "*" else "There are no variables yet."
-        lines = [f"{name}: {brief(name, self._namespace.get(name))}" for name in names[:_LISTED]]
-        more = [f"… and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+        lines = [f"{name}: {brief(name, self._namespace.get(name))}" for name in names[:_MAX_LISTED]]
+        more = [f"… and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
         return "\n".join(lines + more)
 
     def describe_variable(self, name: str) -> Any:
@@ -85,9 +86,13 @@ class KernelTools:
         value = self._value(name)
         if isinstance(value, types.ModuleType):
             return f"module {value.__name__} {getattr(value, '__version__', '')}".strip()
-        if inspect.isroutine(value) or inspect.isclass(value):
-            return _described(name, value)
-        return value if is_image_object(value) else format_result(value)
+        if not inspect.isroutine(value) and not inspect.isclass(value):
+            return value if is_image_object(value) else format_result(value)
+        try:
+            source = inspect.getsource(value)
+        except (OSError, TypeError):
+            source = inspect.getdoc(value) or ""
+        return f"{name}{signature_text(value)}\n\n{truncate_result(source, _SOURCE_CHARS)[0]}".rstrip()
 
     def peek_dataframe(self, name: str, rows: int = 5, columns: list[str] | None = None) -> str:
         """Show the first rows of a DataFrame of the notebook, its shape and its dtypes.
@@ -99,47 +104,39 @@ class KernelTools:
         """
         frame = self._value(name)
         if not hasattr(frame, "head") or not hasattr(frame, "columns"):
-            raise ToolError(f"{name} is no DataFrame but of type {type(frame).__name__}: use describe_variable")
+            raise ToolError(f"{name}: expected a DataFrame, got {type(frame).__name__}; use describe_variable")
         if unknown := [column for column in columns or () if column not in frame.columns]:
             raise ToolError(f"{name} has no column {', '.join(unknown)}; it has {', '.join(map(str, frame.columns))}")
-        rows = max(1, min(rows, _ROWS))
+        rows = max(1, min(rows, _MAX_ROWS))
         return table_text(frame, rows, columns) or str(format_result(frame.head(rows)))
 
     def read_cell_outputs(self, number: int | None = None) -> Content:
-        """Read a cell of the notebook and what it gave: what it printed, displayed and returned, or its error.
+        """Read a cell of the notebook and its outputs: what it printed, displayed and returned, or its error.
 
         Args:
-            number: the cell's number, as in In [7]; without it, the last cell that gave something
+            number: the cell's number, as in In [7]; by default the last cell with an output
         """
         magics = self._shell.magics_manager.registry.get("AgentMagics")
         outputs = magics.outputs if magics is not None else CellOutputs(self._shell)
         return outputs.read(number)
 
     def run_code(self, code: str) -> str:
-        """Run Python code in the notebook, with its variables. Give what it prints and the value of its last line.
+        """Run Python code in the notebook, with its variables. Returns what it prints and the value of its last line.
 
         Args:
             code: the Python code
         """
-        return run_and_tell(code, self._namespace, self._seconds)
+        return run_code(code, self._namespace, self._seconds)
 
     def _names(self) -> list[str]:
-        return names_of(self._namespace, getattr(self._shell, "user_ns_hidden", {}))
+        return user_names(self._namespace, getattr(self._shell, "user_ns_hidden", {}))
 
     def _value(self, name: str) -> Any:
         names = self._names()
         if name not in names:
             near = [known for known in names if known.lower() == name.lower()]
-            hint = f"did you mean {near[0]}?" if near else "list_variables tells which there are"
+            hint = f"did you mean {near[0]}?" if near else "call list_variables to see them all"
             raise ToolError(f"there is no variable {name!r}: {hint}")
         if SECRET.search(name):
-            raise ToolError(f"{name} sounds like a secret: its value is not shown")
+            raise ToolError(f"the name {name} suggests a secret, so its value is not shown")
         return self._namespace[name]
-
-
-def _described(name: str, value: Any) -> str:
-    try:
-        source = inspect.getsource(value)
-    except (OSError, TypeError):
-        source = inspect.getdoc(value) or ""
-    return f"{name}{signature_text(value)}\n\n{truncate_result(source, _SOURCE)[0]}".rstrip()

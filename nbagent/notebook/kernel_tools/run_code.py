@@ -1,4 +1,4 @@
-"""What the tool `run_code` does: run code in the notebook's namespace, show and keep what it prints, end in time."""
+"""Runs code for the tool `run_code`: in the namespace of the notebook, within a time limit, with its output shown."""
 
 from __future__ import annotations
 
@@ -17,78 +17,78 @@ from IPython.display import display
 
 from nbagent.functions.formatting import format_error, format_result, truncate_result
 
-#: Characters that are kept of what code prints, and of its value.
-_PRINTED, _VALUE = 20_000, 6_000
+#: Characters kept of what code prints, and of its value.
+_PRINTED_CHARS, _VALUE_CHARS = 20_000, 6_000
 _numbers = count(1)
 
 
-def run_and_tell(code: str, namespace: dict[str, Any], seconds: float) -> str:
-    """Run code, show what it prints and the value of its last line, and give both as a text; or the error.
+def run_code(code: str, namespace: dict[str, Any], seconds: float) -> str:
+    """Run code and show what it prints and the value of its last line. Returns both as text, or the error.
 
-    On the main thread, code that takes longer than `seconds` is stopped. Raises only KeyboardInterrupt and SystemExit.
+    On the main thread, code that runs longer than `seconds` is stopped. Raises only KeyboardInterrupt and SystemExit.
     """
     filename = f"<run_code {next(_numbers)}>"
     linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
-    said: list[str] = []
+    report = []
     with _printed() as text:
         try:
-            with _within(seconds):
+            with _time_limit(seconds):
                 value = _execute(code, filename, namespace)
                 if value is not None:
                     display(value)
-                    said.append(_as_text(value))
-        except _OverdueError:
-            said = [f"Error: TimeoutError: the code did not end within {seconds:g} s and was stopped."]
-        except Exception as error:  # noqa: BLE001  any code may raise anything: the model reads it
-            said = [format_error(error)]
+                    report = [_value_text(value)]
+        except _TimeLimitError:
+            report = [f"Error: TimeoutError: the code did not end within {seconds:g} s and was stopped."]
+        except Exception as error:  # noqa: BLE001  code may raise anything; the model reads it
+            report = [format_error(error)]
     printed = text.getvalue().rstrip()
-    return "\n".join([*([printed] if printed else []), *said]) or "Done, without output."
+    return "\n".join([*([printed] if printed else []), *report]) or "Done, without output."
 
 
 def _execute(code: str, filename: str, namespace: dict[str, Any]) -> Any:
-    """Run it; the value is that of the last line, where that is an expression."""
+    """Run the code and return the value of its last line, if that is an expression."""
     tree = ast.parse(code, filename)
-    last = tree.body[-1] if tree.body else None
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, filename, "exec"), namespace)  # noqa: S102  what this tool is for; the user approves each call
     if not isinstance(last, ast.Expr):
-        exec(compile(tree, filename, "exec"), namespace)  # noqa: S102  what this tool is for; it asks before
         return None
-    del tree.body[-1]
-    exec(compile(tree, filename, "exec"), namespace)  # noqa: S102  as above
     return eval(compile(ast.Expression(last.value), filename, "eval"), namespace)  # noqa: S307
 
 
-def _as_text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     content = format_result(value)
-    return str(truncate_result(content, _VALUE)[0]) if isinstance(content, str) else f"<{type(value).__name__}, shown>"
+    return (
+        str(truncate_result(content, _VALUE_CHARS)[0])
+        if isinstance(content, str)
+        else f"<{type(value).__name__}, shown>"
+    )
 
 
 class _Tee(io.TextIOBase):
-    """Passes on all that is written, so that it appears in the cell; keeps the beginning of what one thread writes."""
+    """Writes to `stream`, so that the output appears in the cell, and keeps the beginning of what one thread writes."""
 
-    def __init__(self, beyond: Any, kept: io.StringIO) -> None:
-        self._beyond = beyond
+    def __init__(self, stream: Any, kept: io.StringIO) -> None:
+        self._stream = stream
         self._kept = kept
         self._thread: int | None = threading.get_ident()
 
     def write(self, text: str) -> int:
-        """Pass it on; keep it, if the code's own thread wrote it and there is room."""
         if threading.get_ident() == self._thread:
-            self._kept.write(text[: max(_PRINTED - self._kept.tell(), 0)])
-        self._beyond.write(text)
+            self._kept.write(text[: max(_PRINTED_CHARS - self._kept.tell(), 0)])
+        self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Pass it on."""
-        self._beyond.flush()
+        self._stream.flush()
 
-    def end(self) -> None:
-        """Keep nothing more: the code may have given the stream to a logger, say, that outlives it."""
+    def stop_keeping(self) -> None:
+        """From now on only write to the stream: a logger, for example, may still hold this object."""
         self._thread = None
 
 
 @contextmanager
 def _printed() -> Iterator[io.StringIO]:
-    """What this thread prints meanwhile, to both of its streams."""
+    """Collects what this thread prints in the block, to stdout and stderr."""
     kept = io.StringIO()
     before = sys.stdout, sys.stderr
     tees = sys.stdout, sys.stderr = _Tee(sys.stdout, kept), _Tee(sys.stderr, kept)
@@ -97,22 +97,22 @@ def _printed() -> Iterator[io.StringIO]:
     finally:
         sys.stdout, sys.stderr = before
         for tee in tees:
-            tee.end()
+            tee.stop_keeping()
 
 
-class _OverdueError(BaseException):
-    """The time is over. Not an Exception, so that `except Exception` in the code does not catch it."""
+class _TimeLimitError(BaseException):
+    """Not an Exception, so that `except Exception` in the code does not catch it."""
 
 
 @contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    """On the main thread, what takes longer is stopped; where there is no such signal, it runs on."""
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Stops the block after so many seconds: on the main thread, and where the platform has such a timer."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
 
     def stop(*_: object) -> None:
-        raise _OverdueError
+        raise _TimeLimitError
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)

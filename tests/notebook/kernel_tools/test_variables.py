@@ -13,7 +13,7 @@ from nbagent.core.messages import FunctionCall
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.registry import FunctionRegistry
 from nbagent.notebook.kernel_tools.kernel_tools import KernelTools, kernel_tools
-from nbagent.notebook.kernel_tools.variables import brief, names_of
+from nbagent.notebook.kernel_tools.variables import brief, user_names
 
 
 class Hostile:
@@ -97,7 +97,7 @@ def test_secrets_are_hidden():
 
 
 def test_names_that_the_shell_brought_are_not_the_users():
-    assert names_of({"a": 1, "_b": 2, "In": [], "c": 3}, hidden={"c": 3, "a": 5}) == ["a"]
+    assert user_names({"a": 1, "_b": 2, "In": [], "c": 3}, hidden={"c": 3, "a": 5}) == ["a"]
 
 
 async def _ask(tool, namespace, seconds=5.0, **arguments):

@@ -321,7 +321,7 @@ def test_one_variable_is_described(looking):
     assert "return width * height" in calls(looking, "describe_variable", name="area")
     assert calls(looking, "describe_variable", name="numbers") == "[1, 2, 3, 4]"
     assert "module pandas" in calls(looking, "describe_variable", name="pd")
-    assert "sounds like a secret" in calls(looking, "describe_variable", name="openai_api_key")
+    assert "suggests a secret" in calls(looking, "describe_variable", name="openai_api_key")
     assert "did you mean cities?" in calls(looking, "describe_variable", name="Cities")
 
 
@@ -330,7 +330,7 @@ def test_a_frame_is_peeked_at(looking):
     assert text.startswith("DataFrame: 2 rows x 2 columns\ndtypes: people: int64\n")
     assert "331885" not in text
     assert "no column area; it has city, people" in calls(looking, "peek_dataframe", name="cities", columns=["area"])
-    assert "is no DataFrame" in calls(looking, "peek_dataframe", name="numbers")
+    assert "expected a DataFrame" in calls(looking, "peek_dataframe", name="numbers")
 
 
 def test_code_is_run_in_the_notebook(looking):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from secrets import token_hex
 from typing import Any, Literal, get_args
 
 from nbagent.core.content.images import Image, content_as_text, content_parts, image_part, is_image, unsupported_content
@@ -73,7 +74,8 @@ class LLMMessage:
     is_summary: bool = False
     #: Encoded forms, kept by codecs under a key of their own: a long conversation is encoded once.
     wire: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    #: Its `message_id` in the trace that recorded it; None until then, and again once it says something else.
+    #: Names its row in traces. A message gets one when it enters a conversation through `chat` or as an answer; system
+    #: messages, loaded ones and edited ones have none.
     message_id: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -116,10 +118,6 @@ class LLMMessage:
         values["content"] = values.get("content") or ""
         calls = [_call_from(item) for item in data.get("tool_calls") or []]
         return cls(**values, tool_calls=calls or None)
-
-    def recorded_as(self, message_id: str) -> None:
-        """Take note of its row in a trace."""
-        object.__setattr__(self, "message_id", message_id)
 
     def replace(self, **changes: Any) -> LLMMessage:
         """A copy with other values; the encoded forms are not copied."""
@@ -164,6 +162,11 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
     if isinstance(value, dict):
         return value, None
     return {}, text if isinstance(text, str) else json.dumps(text)
+
+
+def new_id(kind: str) -> str:
+    """A short unique name: `run_5f0c6a…`."""
+    return f"{kind}_{token_hex(8)}"
 
 
 def well_formed(text: str) -> str:

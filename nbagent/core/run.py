@@ -8,14 +8,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from secrets import token_hex
 from typing import Any, Protocol
 
 from nbagent.core.background import RunQueue, held_up
 from nbagent.core.events import Event
 from nbagent.core.history.context import ContextManager
 from nbagent.core.limits import Limits, Spending
-from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage
+from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage, new_id
 from nbagent.errors import ConfigurationError
 
 
@@ -205,8 +204,3 @@ _TAKEN = frozenset(("messages", "functions"))
 
 #: The run whose tool is running here.
 working_for: ContextVar[Run | None] = ContextVar("nbagent_working_for", default=None)
-
-
-def new_id(kind: str) -> str:
-    """A short unique name: `run_5f0c6a…`."""
-    return f"{kind}_{token_hex(8)}"

@@ -21,8 +21,8 @@ from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange, collected
-from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
-from nbagent.core.run import Request, Run, inside, new_id, working_for
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome, new_id
+from nbagent.core.run import Request, Run, inside, working_for
 
 log = logging.getLogger("nbagent")
 
@@ -125,7 +125,11 @@ class Turn:
         self.calls = with_unique_ids(made, self.meta["call_id"], call_ids(run.context.messages)) if made else []
         self._ids = [new_id("tool") for _ in self.calls]
         message = LLMMessage(
-            "assistant", response.message_content, tool_calls=self.calls or None, provider_extras=response.raw_response
+            "assistant",
+            response.message_content,
+            tool_calls=self.calls or None,
+            provider_extras=response.raw_response,
+            message_id=new_id("msg"),
         )
         self._replace(message)
         run.context.record_usage(response.usage)
@@ -228,14 +232,14 @@ class Turn:
     def _settle(self) -> None:
         """Leave the history valid: text so far is kept, and each call has one result, in call order."""
         if self.response is None:
-            partial = LLMMessage("assistant", "".join(self.text), interrupted=True)
+            partial = LLMMessage("assistant", "".join(self.text), interrupted=True, message_id=new_id("msg"))
             self._replace(partial if partial.content else None)
             if partial.content:
                 self.run.result.content = partial.text
                 self.run.closing.append(partial)
         for index, call in enumerate(self.calls):
             outcome = self._outcomes.get(index)
-            message = self._results.get(index) or missing_result(call)
+            message = self._results.get(index) or missing_result(call).replace(message_id=new_id("msg"))
             self.run.context.add_message(message)
             if outcome is None:
                 self.run.closing.append(message)
@@ -266,7 +270,14 @@ def _context_event(how: str, trimmed: Iterable[LLMMessage]) -> Event:
 
 
 def _tool_message(call: FunctionCall, outcome: ToolOutcome) -> LLMMessage:
-    return LLMMessage("tool", outcome.content, name=call.name, tool_call_id=call.id, is_error=outcome.is_error)
+    return LLMMessage(
+        "tool",
+        outcome.content,
+        name=call.name,
+        tool_call_id=call.id,
+        is_error=outcome.is_error,
+        message_id=new_id("msg"),
+    )
 
 
 def _refused(call: FunctionCall, why: str) -> ToolOutcome:

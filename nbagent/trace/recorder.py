@@ -12,8 +12,7 @@ from nbagent.core import events as kinds
 from nbagent.core.content.images import content_as_text
 from nbagent.core.events import Event
 from nbagent.core.history.context import estimate_tokens
-from nbagent.core.messages import LLMMessage
-from nbagent.core.run import new_id
+from nbagent.core.messages import LLMMessage, new_id
 from nbagent.errors import ConfigurationError
 from nbagent.trace.blocks import blocks_of, thinking_of
 from nbagent.trace.open_run import USAGE, OpenRun, counts
@@ -262,7 +261,7 @@ class Recorder:
     def _message(self, event: Event, message: LLMMessage, blocks: list[Row]) -> list[Row]:
         """A message's row and those of its blocks, which are returned."""
         run, number = self._open[event.metadata["run_id"]], len(self._tables["messages"])
-        message_id = f"{self._message_ids}_{number}"
+        message_id = message.message_id or f"{self._message_ids}_{number}"
         text = content_as_text(message.content) if message.role == "tool" else message.text
         row: Row = {
             "message_id": message_id,
@@ -279,7 +278,6 @@ class Recorder:
             "trimmed": False,
         }
         self._add("messages", event, row)
-        message.recorded_as(message_id)
         run.last_message = message_id
         self._bytes += len(text)
         shared = {key: row[key] for key in _OF_MESSAGE} | {"tool_call_id": event.metadata.get("tool_call_id")}

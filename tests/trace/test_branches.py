@@ -130,3 +130,15 @@ async def test_a_pinned_message_keeps_its_row(pinned):
     await agent.chat("say two")
     assert agent.trace.messages["trimmed"].tolist() == [not pinned] * 2 + [False] * 2
     assert said(agent.trace, tips(agent.trace)[1]) == ["say one", "one", "say two", "two"]
+
+
+async def test_recording_changes_no_message():
+    """Two traces that record the same events name the same messages."""
+    other = Trace()
+    agent = agent_of()
+    agent.trace.observers.append(lambda trace, event: other.record(event))
+    seen = []
+    agent.observers.append(lambda event: seen.extend(getattr(event, "messages", ())))
+    await agent.chat("say one")
+    assert agent.trace.messages["message_id"].tolist() == other.messages["message_id"].tolist()
+    assert seen[0].message_id == agent.trace.messages["message_id"][0]

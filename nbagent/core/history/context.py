@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nbagent.core.content.images import content_parts
 from nbagent.core.history.repair import CONTINUE, is_blank, repair
-from nbagent.core.messages import LLMMessage, Usage, as_messages, is_message, listed
+from nbagent.core.messages import LLMMessage, Usage, as_messages, is_message, listed, new_id
 from nbagent.errors import ConfigurationError
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
@@ -83,8 +83,8 @@ class ContextManager:
         """
         items = listed(message)
         given = as_messages(message if items is None else items)
-        # a message of another conversation, or of an earlier question, is a new one here
-        messages = [each.replace(message_id=None) if each.message_id else each for each in given]
+        # a message from another conversation, or from an earlier question, counts as a new one
+        messages = [each if each.role == "system" else each.replace(message_id=new_id("msg")) for each in given]
         if not messages or (messages[-1].role == "user" and is_blank(messages[-1])):
             asked = messages[-1].content if messages else message
             raise ConfigurationError(

@@ -29,7 +29,7 @@ from nbagent.functions.live import as_registry
 from nbagent.functions.registry import FunctionRegistry
 from nbagent.pricing import price
 from nbagent.providers import resolve
-from nbagent.providers.replay import file as recording
+from nbagent.providers.replay.active import current_recording
 from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -113,16 +113,16 @@ class Agent:
     def provider(self, spec: LLMProvider | AgentConfig | str | None) -> None:
         made = None if spec is None else resolve(spec)
         if made is not None:
-            tape = recording.current()
-            if tape is None or not tape.plays_alone:
+            tape = current_recording()
+            if tape is None or not tape.replay_only:
                 made.check()  # a wrong name or a missing key is an error now, and changes nothing
         self._spec, self._provider = spec, made
 
     @property
     def is_default_local(self) -> bool:
         """Whether the embedded model was chosen because nothing else was named and no key was found."""
-        tape = recording.current()
-        another = tape is not None and tape.plays_alone and "local" not in tape.vendors
+        tape = current_recording()
+        another = tape is not None and tape.replay_only and "local" not in tape.vendors
         return self._spec is None and self.provider.vendor == "local" and not another
 
     @property
@@ -260,8 +260,8 @@ class Agent:
 
     def _taped(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
         """The same; while a recording is made or played, that stands before them."""
-        tape = recording.current()
-        return (provider, tools) if tape is None else tape.taped(provider, tools)
+        tape = current_recording()
+        return (provider, tools) if tape is None else tape.wrap(provider, tools)
 
     def register_function(
         self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Tools in a replay that is not to run them: their results are played too, out of the requests that followed."""
+"""Replaying the results of tools, for a replay that does not run them."""
 
 from __future__ import annotations
 
@@ -6,85 +6,94 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, ToolOutcome
-from nbagent.core.request_fingerprint import as_text
 from nbagent.core.run import Tools
 from nbagent.errors import ReplayError
-from nbagent.providers.replay.file import Recorded
+from nbagent.providers.replay.file import RecordedExchange
 
 
-class PlayedTools:
-    """The tools of one run. The calls of an answer that was played get the results that were recorded for them.
+class ReplayedTools:
+    """The tools of one run: calls in a replayed answer get the results that were recorded for them.
 
-    `played` gives the exchange that was played last, None where the model itself was asked: then tools run for real.
-    `recorded` are all exchanges of the recording. Raises ReplayError where there is no result.
+    `last_exchange` gives the exchange that was replayed last, or None if the model itself was asked: then tools run for
+    real. `recorded` are all exchanges of the recording. Raises `ReplayError` if a call's result is not recorded.
     """
 
-    def __init__(self, inner: Tools, played: Callable[[], Recorded | None], recorded: Sequence[Recorded]) -> None:
-        self._inner, self._played, self._recorded = inner, played, recorded
-        #: The exchange whose calls are answered, and the results of them that are left.
-        self._of: Recorded | None = None
-        self._left: list[tuple[str, dict[str, Any]]] = []
+    def __init__(
+        self,
+        inner: Tools,
+        last_exchange: Callable[[], RecordedExchange | None],
+        recorded: Sequence[RecordedExchange],
+    ) -> None:
+        self._inner, self._last_exchange, self._recorded = inner, last_exchange, recorded
+        #: The exchange whose calls are being answered, and the results that its calls have not taken yet.
+        self._exchange: RecordedExchange | None = None
+        self._results: list[tuple[str, dict[str, Any]]] = []
 
     def list_functions(self) -> list[dict[str, Any]]:
-        """What is offered to the model: a request is known by it."""
+        """What the model is offered: part of what identifies a request."""
         return self._inner.list_functions()
 
     def is_parallel(self, name: str) -> bool:
-        """As ever."""
+        """Whether the tool may run beside others."""
         return self._inner.is_parallel(name)
 
     async def run(self, call: FunctionCall) -> ToolOutcome:
-        """The recorded result; the function's own where the model was asked for real."""
-        exchange = self._played()
+        """The recorded result, or the function's own if the model itself was asked."""
+        exchange = self._last_exchange()
         if exchange is None:
             return await self._inner.run(call)
-        if exchange is not self._of:
-            self._of, self._left = exchange, results_after(exchange, self._recorded)
-        wanted = _called(call.to_dict())
-        for place, (called, message) in enumerate(self._left):
-            if called == wanted:
-                del self._left[place]
+        if exchange is not self._exchange:
+            self._exchange, self._results = exchange, _results_of(exchange, self._recorded)
+        wanted = _call_text(call.to_dict())
+        for index, (call_text, message) in enumerate(self._results):
+            if call_text == wanted:
+                del self._results[index]
                 return _outcome(call, message)
         raise ReplayError(
-            f"the recording has no result of {wanted}: what was asked next is not in it. Let the tools run, "
-            "nbagent.replay(path, run_tools=True), or record anew with nbagent.record(path)"
+            f"the recording has no result of {wanted}, because it does not hold the request that followed. Let the "
+            "tools run, nbagent.replay(path, run_tools=True), or record anew with nbagent.record(path)."
         )
 
 
-def results_after(exchange: Recorded, recorded: Sequence[Recorded]) -> list[tuple[str, dict[str, Any]]]:
-    """The results of an answer's calls, each with its call, as the next request of the same conversation tells them.
+def _results_of(exchange: RecordedExchange, recorded: Sequence[RecordedExchange]) -> list[tuple[str, dict[str, Any]]]:
+    """The results of an answer's calls, each with its call, from the next request of the same conversation.
 
-    Others may have asked the same, and their tools returned something else: the next request of the same model counts.
+    Several models may have received the same request, and their tools may have returned different results, so the next
+    request of the same model comes first.
     """
     asked = exchange.request["messages"]
-    calls = [_called(call) for call in (exchange.response or {}).get("function_calls", ())]
-    for later in _nearest(exchange, recorded):
+    calls = [_call_text(call) for call in (exchange.response or {}).get("function_calls", ())]
+    for later in _by_nearness(exchange, recorded):
         messages = later.request["messages"]
         answer = messages[len(asked)] if len(messages) > len(asked) and messages[: len(asked)] == asked else {}
         made = answer.get("tool_calls") or ()
-        if made and [_called(call) for call in made] == calls:
+        if made and [_call_text(call) for call in made] == calls:
             results = {each.get("tool_call_id"): each for each in messages[len(asked) + 1 :] if each["role"] == "tool"}
-            return [(_called(call), results[call["id"]]) for call in made if call["id"] in results]
+            return [(_call_text(call), results[call["id"]]) for call in made if call["id"] in results]
     return []
 
 
-def _nearest(exchange: Recorded, recorded: Sequence[Recorded]) -> list[Recorded]:
-    """All exchanges, those of the same model first, and of these those that came after it."""
-    place = next((number for number, other in enumerate(recorded) if other is exchange), -1)
-    following = [*recorded[place + 1 :], *recorded[: place + 1]]
-    who = (exchange.vendor, exchange.model)
-    return sorted(following, key=lambda other: (other.vendor, other.model) != who)
+def _by_nearness(exchange: RecordedExchange, recorded: Sequence[RecordedExchange]) -> list[RecordedExchange]:
+    """All exchanges: first those of the same model; among them, first those that came later."""
+    index = next((number for number, other in enumerate(recorded) if other is exchange), -1)
+    later_first = [*recorded[index + 1 :], *recorded[: index + 1]]
+    model = (exchange.vendor, exchange.model)
+    return sorted(later_first, key=lambda other: (other.vendor, other.model) != model)
 
 
-def _called(call: dict[str, Any]) -> str:
-    return f"{call['name']}({as_text(call['arguments'])})"
+def _call_text(call: dict[str, Any]) -> str:
+    return f"{call['name']}({json_text(call['arguments'])})"
 
 
 def _outcome(call: FunctionCall, message: dict[str, Any]) -> ToolOutcome:
     content = message["content"]
     if not isinstance(content, str) and any(str(part.get("data", "")).startswith("sha256:") for part in content):
-        raise ReplayError(f"{call.name} gave an image, of which a recording keeps a hash alone: let the tools run")
+        raise ReplayError(
+            f"{call.name} returned an image, and a recording keeps only an image's hash. Let the tools run: "
+            "nbagent.replay(path, run_tools=True)."
+        )
     return ToolOutcome(
         call,
         content,

@@ -22,8 +22,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvid
 
 from nbagent.core import events as kinds
 from nbagent.core.events import Event
+from nbagent.core.json_text import json_text
 from nbagent.core.messages import AgentResult, LLMResponse, Usage
-from nbagent.core.request_fingerprint import as_text
 from nbagent.trace.export.otel_mapping import (
     MEASURED_BY,
     OPTIONS,
@@ -165,7 +165,7 @@ class Telemetry:
         if chat.first is not None and chat.attributes.get("gen_ai.request.stream"):
             answered["gen_ai.response.time_to_first_chunk"] = max(0.0, chat.first - chat.sent)
         if self.capture_content:
-            answered["gen_ai.output.messages"] = as_text(answer_form(response))
+            answered["gen_ai.output.messages"] = json_text(answer_form(response))
         chat.attributes |= answered
         if response.is_counted:
             answered |= used(response.usage)
@@ -187,7 +187,7 @@ class Telemetry:
         attributes = {"gen_ai.tool.name": event.tool_name or "", "gen_ai.tool.type": "function"}
         attributes |= picked(TOOL, event.metadata)
         if self.capture_content:
-            attributes["gen_ai.tool.call.arguments"] = as_text(event.tool_arguments)
+            attributes["gen_ai.tool.call.arguments"] = json_text(event.tool_arguments)
         span = self._start("execute_tool", event.tool_name, SpanKind.INTERNAL, run.span, attributes)
         run.tools[event.metadata["tool_call_id"]] = span
         contexts.attach(trace.set_span_in_context(span))
@@ -236,7 +236,7 @@ class Telemetry:
             attributes["gen_ai.response.finish_reasons"] = [result.finish_reason]
         if self.capture_content and result.content:
             answer = LLMResponse(result.content, finish_reason=result.finish_reason)
-            attributes["gen_ai.output.messages"] = as_text(answer_form(answer))
+            attributes["gen_ai.output.messages"] = json_text(answer_form(answer))
         run.span.set_attributes(attributes)
         self._end(run.span, error, text)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nbagent.core.content.images import content_as_text
+from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
-from nbagent.core.request_fingerprint import as_text
 
 #: Vendors whose name in the conventions is another.
 PROVIDERS = {"claude": "anthropic", "gemini": "gcp.gemini"}
@@ -107,5 +107,5 @@ def said_to(messages: Iterable[LLMMessage]) -> Attributes:
     """What a model or an agent was told."""
     told = list(messages)
     system = [{"type": "text", "content": message.text} for message in told if message.role == "system"]
-    said = {"gen_ai.input.messages": as_text([message_form(message) for message in told if message.role != "system"])}
-    return {**said, "gen_ai.system_instructions": as_text(system)} if system else said
+    said = {"gen_ai.input.messages": json_text([message_form(message) for message in told if message.role != "system"])}
+    return {**said, "gen_ai.system_instructions": json_text(system)} if system else said

@@ -7,7 +7,7 @@ from support.loopback import Answer, said, sse
 import nbagent
 from nbagent import Agent, ScriptedProvider
 from nbagent.errors import BadRequestError
-from nbagent.providers.replay import file as recording
+from nbagent.providers.replay import file
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ with nbagent.record(sys.argv[1]):
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.full)])
 def test_a_recording_that_is_killed_has_every_whole_exchange(path, kills):
     for done in killed(KILLED, path, kills):
-        found, _ = recording.read(path)
+        found, _ = file.read(path)
         assert len(found) >= done
         assert [each.request["messages"][0]["content"] for each in found] == [str(n) for n in range(len(found))]
         assert all(each.response["content"] == "x" * 20_000 for each in found)

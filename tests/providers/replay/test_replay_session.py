@@ -24,7 +24,8 @@ from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
-from nbagent.providers.replay import file as recording
+from nbagent.providers.replay import file
+from nbagent.providers.replay.active import current_recording
 from nbagent.providers.vendors.catalog import CATALOG
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010806000000")
@@ -33,7 +34,7 @@ PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010806000000"
 @pytest.fixture
 def path(tmp_path):
     yield tmp_path / "run.jsonl"
-    assert recording.current() is None, "a test left a recording running"
+    assert current_recording() is None, "a test left a recording running"
 
 
 def double(x: int) -> int:
@@ -122,9 +123,9 @@ async def test_a_provider_of_its_own_plays_without_a_block(path):
         assert await events_of(agent) == recorded
         assert agent.trace.runs["replayed"].tolist() == [True]
         assert agent.trace.calls["provider"].tolist() == ["scripted", "scripted"]
-    with pytest.raises(ConfigurationError, match="name the recording"):
+    with pytest.raises(ConfigurationError, match="Name the recording"):
         create_provider("replay")
-    with pytest.raises(ConfigurationError, match="no recording can be read"):
+    with pytest.raises(ConfigurationError, match="can't read the recording"):
         create_provider("replay:no_such_file.jsonl")
 
 
@@ -142,7 +143,7 @@ def test_start_and_stop_reach_over_cells(path):
     tape = nbagent.record(path).start()  # the cell runs again
     Agent(ScriptedProvider(["a"])).chat_sync("1")
     tape.stop()
-    assert recording.current() is None
+    assert current_recording() is None
     assert len(lines(path)) == 2
 
 
@@ -188,15 +189,15 @@ async def test_the_same_request_gets_its_answers_in_order(path):
 
 async def test_mode_once_records_where_there_is_no_file(path):
     with nbagent.replay(path) as tape:
-        assert not tape.plays_alone
+        assert not tape.replay_only
         assert str(await Agent(ScriptedProvider(["real"])).chat("1")) == "real"
     with nbagent.replay(path) as tape:
-        assert tape.plays_alone
+        assert tape.replay_only
         assert str(await Agent(Silent()).chat("1")) == "real"
 
 
 async def test_mode_none_needs_the_file(path):
-    with pytest.raises(ConfigurationError, match="no recording can be read"), nbagent.replay(path, mode="none"):
+    with pytest.raises(ConfigurationError, match="can't read the recording"), nbagent.replay(path, mode="none"):
         pass
     path.write_text('{"format": "nbagent recording", "version": 1}\n')
     with nbagent.replay(path, mode="none"), pytest.raises(ReplayError, match="it is empty"):
@@ -239,21 +240,21 @@ def test_the_example_of_the_readme(path, monkeypatch):
 
 
 def test_wrong_settings_are_errors(path):
-    with pytest.raises(ConfigurationError, match="'once', 'none', 'new', 'all'"):
+    with pytest.raises(ConfigurationError, match="mode: expected 'once', 'none', 'new' or 'all', got 'some'"):
         nbagent.replay(path, mode="some")
-    with pytest.raises(ConfigurationError, match="must be a positive number"):
+    with pytest.raises(ConfigurationError, match="speed: expected a number above 0, or None, got 0"):
         nbagent.replay(path, speed=0)
-    with pytest.raises(ConfigurationError, match="speed='fast' must be a positive number"):
+    with pytest.raises(ConfigurationError, match="got 'fast'"):
         nbagent.replay(path, speed="fast")
-    with pytest.raises(ConfigurationError, match="no such folder"):
+    with pytest.raises(ConfigurationError, match="folder does not exist"):
         nbagent.record(path.parent / "none" / "run.jsonl").start()
-    with pytest.raises(ConfigurationError, match="it is a folder, name a file"):
+    with pytest.raises(ConfigurationError, match="is a folder. Name a file"):
         nbagent.record(path.parent).start()
     path.write_text("hello\n")
-    with pytest.raises(ConfigurationError, match="is no recording: line 1"):
+    with pytest.raises(ConfigurationError, match="is not a recording: line 1"):
         nbagent.replay(path).start()
     path.write_text('{"format": "nbagent recording", "version": 2}\n')
-    with pytest.raises(ConfigurationError, match="version 2 .* reads version 1: update"):
+    with pytest.raises(ConfigurationError, match="expected version 1 .* got 2.* Update nbagent"):
         nbagent.replay(path).start()
 
 
@@ -336,15 +337,15 @@ async def test_answers_of_every_vendor_come_back_whole(tmp_path):
         except ProviderError:  # this one holds no whole answer
             continue
         path = tmp_path / f"{sample.stem}.jsonl"
-        items = [recording.item_form(event, 0.0) for event in pieces]
-        recording.Writer(path, None, str).write(
-            recording.Recorded({}, "v", "m", 0.0, items, 1.0, recording.response_form(response))
+        items = [file.event_to_json(event, 0.0) for event in pieces]
+        file.Writer(path, None, str).write(
+            file.RecordedExchange({}, "v", "m", 0.0, items, 1.0, file.response_to_json(response))
         )
-        ((exchange,), _) = recording.read(path)
+        ((exchange,), _) = file.read(path)
         again = exchange.outcome()
         assert again.metadata.pop("replayed")["duration_s"] == 1.0
         assert again == response, sample.stem
-        assert [recording.item_event(item) for item in exchange.items] == pieces, sample.stem
+        assert [file.event_from_json(item) for item in exchange.items] == pieces, sample.stem
         checked += 1
     assert checked > 30
 

@@ -103,7 +103,7 @@ async def test_a_result_that_is_not_recorded_is_an_error(path):
 async def test_images_are_not_in_a_recording(path):
     with nbagent.record(path):
         await Tools().agent([FunctionCall("picture", {}), "nice"]).chat("Show")
-    with nbagent.replay(path, run_tools=False), pytest.raises(ReplayError, match="picture gave an image"):
+    with nbagent.replay(path, run_tools=False), pytest.raises(ReplayError, match="picture returned an image"):
         await Tools().agent([]).chat("Show")
 
 

@@ -32,8 +32,8 @@ from support.secret_forms import (
 import nbagent
 from nbagent import Agent, AgentConfig, Trace, compare, create_provider
 from nbagent.errors import NbagentError
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.http import retry
-from nbagent.providers.vendors.catalog import CATALOG
 
 
 @pytest.fixture(autouse=True)

@@ -73,7 +73,7 @@ class LLMMessage:
     pinned: bool = False
     is_summary: bool = False
     #: Encoded forms, kept by codecs under a key of their own: a long conversation is encoded once.
-    wire: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    encoded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     #: Names its row in traces. A message gets one when it enters a conversation through `chat` or as an answer; system
     #: messages, loaded ones and edited ones have none.
     message_id: str | None = field(default=None, repr=False, compare=False)
@@ -113,7 +113,7 @@ class LLMMessage:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LLMMessage:
         """The inverse of `to_dict`; takes chat-completions `tool_calls` (`{"function": {...}}`) too."""
-        known = {f.name for f in fields(cls)} - {"wire", "message_id", "tool_calls"}
+        known = {f.name for f in fields(cls)} - {"encoded", "message_id", "tool_calls"}
         values = {key: value for key, value in data.items() if key in known}
         values["content"] = values.get("content") or ""
         calls = [_call_from(item) for item in data.get("tool_calls") or []]
@@ -121,7 +121,7 @@ class LLMMessage:
 
     def replace(self, **changes: Any) -> LLMMessage:
         """A copy with other values; the encoded forms are not copied."""
-        return replace(self, wire={}, **changes)
+        return replace(self, encoded={}, **changes)
 
 
 def _in_short(value: Any) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError
-from nbagent.providers.vendors.catalog import CATALOG, first_with_key
+from nbagent.providers.catalog import CATALOG, first_with_key
 
 if TYPE_CHECKING:
     from nbagent.config import AgentConfig
@@ -27,9 +27,9 @@ _CLASSES = {
     "LLMProvider": "nbagent.providers.base",
     "HTTPProvider": "nbagent.providers.http.provider",
     "OpenAIProvider": "nbagent.providers.vendors.openai",
-    "AnthropicBaseProvider": "nbagent.providers.vendors.anthropic",
-    "ClaudeProvider": "nbagent.providers.vendors.anthropic",
-    "MiniMaxProvider": "nbagent.providers.vendors.anthropic",
+    "AnthropicBaseProvider": "nbagent.providers.vendors.claude",
+    "ClaudeProvider": "nbagent.providers.vendors.claude",
+    "MiniMaxProvider": "nbagent.providers.vendors.minimax",
     "GeminiProvider": "nbagent.providers.vendors.gemini",
     "OpenSourceProvider": "nbagent.providers.vendors.open_source",
     "LocalProvider": "nbagent.providers.local.provider",

@@ -56,8 +56,8 @@ def test_messages_are_values():
 
 def test_a_changed_copy_does_not_keep_the_encoded_form():
     message = LLMMessage("user", "a")
-    message.wire["codec"] = b"a"
-    assert message.replace(content="b").wire == {}
+    message.encoded["codec"] = b"a"
+    assert message.replace(content="b").encoded == {}
 
 
 def test_usage_adds_up():

@@ -10,8 +10,8 @@ import pytest
 from support.conformance import CHECKS
 from support.conformance_case import catalog_cases
 
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.http import retry
-from nbagent.providers.vendors.catalog import CATALOG
 
 CASES = catalog_cases()
 NAMES = {case.name for case in CASES}

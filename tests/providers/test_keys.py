@@ -9,8 +9,8 @@ import pytest
 
 from nbagent.errors import AuthenticationError, ConfigurationError
 from nbagent.providers import create_provider, keys, resolve
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.keys import KeyRing
-from nbagent.providers.vendors.catalog import CATALOG
 
 NAME = "DEEPSEEK_API_KEY"
 
@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
             monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("NBAGENT_MODEL", raising=False)
     monkeypatch.setattr(keys, "keys", KeyRing())
-    monkeypatch.setattr("nbagent.providers.vendors.catalog.keys", keys.keys)
+    monkeypatch.setattr("nbagent.providers.vendor.keys", keys.keys)
     inner = tmp_path / "project" / "notebooks"
     inner.mkdir(parents=True)
     monkeypatch.chdir(inner)

@@ -24,7 +24,7 @@ from nbagent.providers import (
     resolve,
 )
 from nbagent.providers.base import LLMProvider
-from nbagent.providers.vendors.catalog import CATALOG
+from nbagent.providers.catalog import CATALOG
 
 HI = [LLMMessage("user", "hi")]
 KEYED = ["openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "gemini"]

@@ -19,7 +19,7 @@ from nbagent import Agent
 from nbagent.core.events import Event, Retry, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.providers import LLMProvider, ScriptedProvider, create_provider
-from nbagent.providers.vendors.catalog import CATALOG
+from nbagent.providers.catalog import CATALOG
 from support.dialects.base import Dialect
 from support.dialects.script import Failure, Reply, call, reply, thought
 from support.dialects.server import KEY, Script, VendorServer
@@ -194,7 +194,7 @@ def catalog_cases() -> list[Case]:
 
 def _case(name: str) -> Case:
     vendor, _, way = name.partition(" ")
-    if not CATALOG[vendor].wire:
+    if not CATALOG[vendor].format:
         return ScriptedCase(name, dialect_of("open_source tags"), ScriptedProvider)
     fixed = {"api": way} if vendor == "openai" else {}
 

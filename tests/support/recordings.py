@@ -18,11 +18,11 @@ import pytest
 from nbagent.core.messages import LLMResponse
 from nbagent.errors import IncompleteStreamError, ProviderError
 from nbagent.providers import create_provider
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
-from nbagent.providers.vendors.catalog import CATALOG
 
 FOLDER = Path(os.environ.get("NBAGENT_WIRE") or Path(__file__).parents[3] / "shared" / "wire")
 PRESENT = (FOLDER / "dev.jsonl").exists()

@@ -6,7 +6,7 @@ import html
 import json
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from nbagent.providers.vendors.catalog import CATALOG
+from nbagent.providers.catalog import CATALOG
 from nbagent.trace.columns import COLUMNS
 from support.loopback import Answer, Loopback, claude_said, gemini_said, responses_said, said, sse
 
@@ -16,8 +16,8 @@ ANSWERS = {
     "anthropic_messages": claude_said("Good."),
     "gemini": gemini_said("Good."),
 }
-#: Each row of the catalog that talks to a server, by name: its wire and further options.
-VENDORS = {row.name: (row.name, row.wire, {}) for row in CATALOG.values() if row.wire and row.name != "local"} | {
+#: Each vendor that is reached over HTTP, by name: the format and further options.
+VENDORS = {name: (name, vendor.format, {}) for name, vendor in CATALOG.items() if vendor.format and name != "local"} | {
     "openai responses": ("openai", "openai_responses", {"api": "responses"})
 }
 

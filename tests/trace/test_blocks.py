@@ -10,11 +10,11 @@ from nbagent.core.content.images import image_media_type
 from nbagent.core.events import Text, Thinking
 from nbagent.errors import ProviderError
 from nbagent.providers.base import LLMProvider
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
-from nbagent.providers.vendors.catalog import CATALOG
 from nbagent.trace.blocks import blocks_of
 
 SAMPLES = Path(__file__).parents[1] / "providers" / "formats" / "streams"

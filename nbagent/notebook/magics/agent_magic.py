@@ -42,7 +42,7 @@ from nbagent.notebook.magics.async_cell import run_in_cell
 from nbagent.notebook.magics.commands import COMMANDS
 from nbagent.notebook.magics.interpolate import interpolate
 from nbagent.notebook.magics.last_error import last_error
-from nbagent.providers.vendors.catalog import first_with_key
+from nbagent.providers.catalog import first_with_key
 from nbagent.trace.trace import Trace
 
 E = TypeVar("E", bound=BaseException)

@@ -16,8 +16,8 @@ from nbagent.notebook.magics.last_error import last_error
 from nbagent.notebook.magics.options import instead
 from nbagent.notebook.magics.tool_commands import USAGE, tools
 from nbagent.providers import provider_names
+from nbagent.providers.catalog import with_keys
 from nbagent.providers.keys import keys
-from nbagent.providers.vendors.catalog import with_keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from nbagent.notebook.magics.commands import COMMANDS, agents_of
 from nbagent.notebook.magics.tool_commands import KERNEL
 from nbagent.pricing import priced_models
 from nbagent.providers import provider_names
-from nbagent.providers.vendors.catalog import CATALOG, with_keys
+from nbagent.providers.catalog import CATALOG, with_keys
 
 _CELL = re.compile(r"\s*%%agent(?P<rest>\s.*|)$")
 _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")

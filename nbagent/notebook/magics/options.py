@@ -12,7 +12,7 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.utils.process import arg_split
 
-from nbagent.providers.vendors.families import LEVELS
+from nbagent.providers.vendor import LEVELS
 
 #: What `--thinking` takes.
 THINKING = ("off", "on", *LEVELS)

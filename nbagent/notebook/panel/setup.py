@@ -11,7 +11,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from nbagent.errors import NbagentError
-from nbagent.providers.vendors.catalog import CATALOG
+from nbagent.providers.catalog import CATALOG
 
 log = logging.getLogger("nbagent")
 NO_TOOLS = "None yet: decorate a function with @tool, or %agent tools add NAME."

@@ -16,7 +16,7 @@ from nbagent.providers.formats.cache_breakpoints import breakpoints, mark_of
 from nbagent.providers.formats.codec import Codec, Wanted
 from nbagent.providers.formats.role_groups import Turn, turns_of
 from nbagent.providers.formats.strict_schema import strict_schema
-from nbagent.providers.vendors.catalog import Row
+from nbagent.providers.vendor import Vendor
 
 #: What a schema for a whole answer may not say.
 _UNCHECKED = (
@@ -28,16 +28,16 @@ _UNCHECKED = (
 class MessagesCodec(Codec):
     """Anthropic Messages with one vendor's facts."""
 
-    wire = "anthropic_messages"
+    format = "anthropic_messages"
     models_path = "/v1/models?limit=1000"
 
-    def __init__(self, row: Row, cache: str | bool = True) -> None:
-        super().__init__(row)
+    def __init__(self, vendor: Vendor, cache: str | bool = True) -> None:
+        super().__init__(vendor)
         #: How long a conversation's beginning stays cached; empty for not at all.
-        self.ttl = cache if isinstance(cache, str) else next(iter(row.cache), "") if cache else ""
+        self.ttl = cache if isinstance(cache, str) else next(iter(vendor.cache_ttls), "") if cache else ""
 
     def _facts(self) -> tuple[object, ...]:
-        return (self.row.name, self.row.unsigned_thinking)
+        return (self.vendor.name, self.vendor.unsigned_thinking)
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
@@ -45,7 +45,7 @@ class MessagesCodec(Codec):
 
     def decoder(self) -> MessagesDecoder:
         """See `Codec`."""
-        return MessagesDecoder(self.row.name)
+        return MessagesDecoder(self.vendor.name)
 
     def decode_body(self, body: dict[str, Any]) -> LLMResponse:
         """A whole answer is what a stream's events add up to."""
@@ -56,7 +56,7 @@ class MessagesCodec(Codec):
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
         strict = strict_schema(schema, all_required=False, without=_UNCHECKED)
-        if strict is None or self.row.json_output != "schema":
+        if strict is None or self.vendor.json_output != "schema":
             return {}
         return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
@@ -72,10 +72,15 @@ class MessagesCodec(Codec):
         return head, [_encode(turn, places.get(turn)) for turn in turns]
 
     def _head(self, wanted: Wanted) -> dict[str, Any]:
-        row = self.row
-        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, **row.body, **self._temperature(wanted)}
+        vendor = self.vendor
+        head: dict[str, Any] = {
+            "model": wanted.model,
+            "stream": wanted.stream,
+            **vendor.body,
+            **self._temperature(wanted),
+        }
         if wanted.functions:
-            head |= {"tools": [_tool(item) for item in wanted.functions], **row.tools_body}
+            head |= {"tools": [_tool(item) for item in wanted.functions], **vendor.tools_body}
         if wanted.system:
             head["system"] = [{"type": "text", "text": wanted.system}]
         return {**head, **wanted.extra}
@@ -85,7 +90,7 @@ class MessagesCodec(Codec):
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":
-            return [_tool_result(message, self.row)]
+            return [_tool_result(message, self.vendor)]
         if message.role == "assistant":
             return self._assistant(message)
         return _content(message.content)
@@ -93,7 +98,7 @@ class MessagesCodec(Codec):
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
         """The blocks as received, where they still say what the message says; else text and calls."""
         extras = message.provider_extras
-        if isinstance(extras, dict) and extras.get("vendor") == self.row.name and _agree(extras["blocks"], message):
+        if isinstance(extras, dict) and extras.get("vendor") == self.vendor.name and _agree(extras["blocks"], message):
             return [self._with_fitting_id(block) for block in extras["blocks"] if self._sendable(block)]
         calls = message.tool_calls or []
         uses = [
@@ -104,7 +109,10 @@ class MessagesCodec(Codec):
 
     def _with_fitting_id(self, block: dict[str, Any]) -> dict[str, Any]:
         """Only a server that is not the vendor's own gives calls ids that the vendor would refuse."""
-        if block.get("type") != "tool_use" or (fitting := fitting_id(block.get("id"), self.row.call_id)) == block["id"]:
+        if (
+            block.get("type") != "tool_use"
+            or (fitting := fitting_id(block.get("id"), self.vendor.call_id)) == block["id"]
+        ):
             return block
         return block | {"id": fitting}
 
@@ -113,7 +121,7 @@ class MessagesCodec(Codec):
         if block.get("type") == "text":
             return bool(block.get("text", "").strip())
         if block.get("type") == "thinking" and not block.get("signature"):
-            return self.row.unsigned_thinking and bool(block.get("thinking"))
+            return self.vendor.unsigned_thinking and bool(block.get("thinking"))
         return True
 
 
@@ -152,8 +160,8 @@ def _image(part: Mapping[str, Any]) -> dict[str, Any]:
     return dict(part)  # in the vendor's own form already
 
 
-def _tool_result(message: LLMMessage, row: Row) -> dict[str, Any]:
-    call_id = fitting_id(message.tool_call_id, row.call_id)
+def _tool_result(message: LLMMessage, vendor: Vendor) -> dict[str, Any]:
+    call_id = fitting_id(message.tool_call_id, vendor.call_id)
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
     if content := _content(message.content):
         block["content"] = message.content if isinstance(message.content, str) else content

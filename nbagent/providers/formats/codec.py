@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Protocol
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.providers.formats import Functions, dumps
-from nbagent.providers.formats.images import sendable, takes_images
+from nbagent.providers.formats.images import sendable
 from nbagent.providers.formats.refused import IMAGES, Changes, changed_head
-from nbagent.providers.vendors.catalog import Row
+from nbagent.providers.vendor import Vendor
 
 
 class Decoder(Protocol):
@@ -49,20 +49,20 @@ class Codec(ABC):
     """One wire format with one vendor's facts. It does no I/O and keeps nothing of a conversation."""
 
     #: The format's name.
-    wire: ClassVar[str]
+    format: ClassVar[str]
     #: The field of a request's body that holds the conversation.
     conversation: ClassVar[str] = "messages"
     #: Where the models are listed, after the base URL.
     models_path: ClassVar[str] = "/models"
 
-    def __init__(self, row: Row) -> None:
-        self.row = row
+    def __init__(self, vendor: Vendor) -> None:
+        self.vendor = vendor
         #: Where a message keeps its encoded form: one for all codecs that encode it alike.
-        self._key = f"{self.wire} {self._facts()}"
+        self._key = f"{self.format} {self._facts()}"
 
     def _facts(self) -> tuple[object, ...]:
         """What decides how a message is encoded."""
-        return (self.row.name,)
+        return (self.vendor.name,)
 
     @abstractmethod
     def path(self, model: str, stream: bool) -> str:
@@ -98,9 +98,9 @@ class Codec(ABC):
 
     def encode_message(self, message: LLMMessage) -> bytes:
         """One message's pieces as JSON, joined by commas and kept with the message; empty where there are none."""
-        fragment: bytes | None = message.wire.get(self._key)
+        fragment: bytes | None = message.encoded.get(self._key)
         if fragment is None:
-            fragment = message.wire[self._key] = b",".join(map(dumps, self._pieces(message)))
+            fragment = message.encoded[self._key] = b",".join(map(dumps, self._pieces(message)))
         return fragment
 
     def encode_request(
@@ -118,8 +118,8 @@ class Codec(ABC):
 
         Raises `ImageInputError` where the question holds an image and the model takes none.
         """
-        blind = IMAGES in (changes or {}) or not takes_images(self.row, model)
-        messages = sendable(messages, self.row, blind, self._replays)
+        blind = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
+        messages = sendable(messages, self.vendor, blind, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         wanted = Wanted(model, functions, stream, temperature, extra or {}, system)
         head, fragments = self._parts(wanted, messages)
@@ -135,4 +135,4 @@ class Codec(ABC):
         """The temperature as a field, where one is given: not below the lowest that the vendor takes."""
         if wanted.temperature is None:
             return {}
-        return {"temperature": max(wanted.temperature, self.row.min_temperature)}
+        return {"temperature": max(wanted.temperature, self.vendor.min_temperature)}

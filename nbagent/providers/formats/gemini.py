@@ -38,7 +38,7 @@ _ROLES = {"user": b"user", "assistant": b"model"}
 class GeminiCodec(Codec):
     """generateContent with one vendor's facts."""
 
-    wire = "gemini"
+    format = "gemini"
     conversation = "contents"
     models_path = "/models?pageSize=1000"
 
@@ -49,7 +49,7 @@ class GeminiCodec(Codec):
 
     def decoder(self) -> GeminiDecoder:
         """See `Codec`."""
-        return GeminiDecoder(self.row.name)
+        return GeminiDecoder(self.vendor.name)
 
     def decode_body(self, body: dict[str, Any]) -> LLMResponse:
         """A whole answer is a stream of one chunk."""
@@ -64,11 +64,11 @@ class GeminiCodec(Codec):
     def _head(self, wanted: Wanted) -> dict[str, Any]:
         """The vendor's own tools, given as `tools`, stand beside the functions."""
         head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": wanted.system}]}} if wanted.system else {}
-        config = {**self.row.body, **self._temperature(wanted)}
+        config = {**self.vendor.body, **self._temperature(wanted)}
         for name, value in wanted.extra.items():
             (head if name in _BODY_FIELDS else config)[name] = value
         if "max_tokens" in config:
-            config[self.row.max_tokens_name] = config.pop("max_tokens")
+            config[self.vendor.max_tokens_name] = config.pop("max_tokens")
         if config := config | head.pop("generationConfig", {}):
             head["generationConfig"] = config
         if wanted.functions:
@@ -99,7 +99,7 @@ class GeminiCodec(Codec):
 
     def _replays(self, message: LLMMessage) -> bool:
         extras = message.provider_extras
-        ours = isinstance(extras, dict) and extras.get("vendor") == self.row.name
+        ours = isinstance(extras, dict) and extras.get("vendor") == self.vendor.name
         return ours and _agree(extras["parts"], message)
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from nbagent.core.content.images import Image, Part, content_as_text, has_image, image_note
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, ImageInputError
-from nbagent.providers.vendors.catalog import Row
+from nbagent.providers.vendor import Vendor
 
 T = TypeVar("T")
 
@@ -21,11 +21,6 @@ _NO_IMAGES = "not shown: this model takes no images"
 _NO_ADDRESSES = "not shown: this vendor does not fetch images from there"
 _BELOW = "shown in the next message"
 _CAPTION = "The images of the answer above:"
-
-
-def takes_images(row: Row, model: str) -> bool:
-    """Whether the model takes images, as far as is known: an unknown model may try."""
-    return not (row.no_images and re.match(row.no_images, model, re.IGNORECASE))
 
 
 def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str = "") -> list[LLMMessage]:
@@ -38,7 +33,7 @@ def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str 
 
 
 def sendable(
-    messages: Sequence[LLMMessage], row: Row, blind: bool, replays: Callable[[LLMMessage], bool]
+    messages: Sequence[LLMMessage], vendor: Vendor, blind: bool, replays: Callable[[LLMMessage], bool]
 ) -> Sequence[LLMMessage]:
     """The conversation with its images where the vendor takes them, and words in place of the others.
 
@@ -58,29 +53,29 @@ def sendable(
         if not has_image(message.content):
             sent.append(message)
             continue
-        taken = _fetched(message, row, asked=message is messages[-1] and message.role == "user")
+        taken = _fetched(message, vendor, asked=message is messages[-1] and message.role == "user")
         if taken.role == "assistant" and not replays(taken):
             taken, below = _kept(taken, _parted)
         sent.append(taken)
     return [*sent, below] if below else sent
 
 
-def _fetched(message: LLMMessage, row: Row, asked: bool) -> LLMMessage:
+def _fetched(message: LLMMessage, vendor: Vendor, asked: bool) -> LLMMessage:
     """The message with words in place of images at addresses that the vendor does not fetch."""
-    unknown = [part for part in _parts(message) if part.get("type") == "image" and _unfetched(part, row)]
+    unknown = [part for part in _parts(message) if part.get("type") == "image" and _unfetched(part, vendor)]
     if not unknown:
         return message
     if asked:
         raise ConfigurationError(
-            f"{row.name} does not fetch images from {unknown[0]['url']!r}. Download the image, and give its bytes or "
-            "its pathlib.Path."
+            f"{vendor.name} does not fetch images from {unknown[0]['url']!r}. Download the image, and pass its bytes "
+            "or its pathlib.Path."
         )
     words = [{"type": "text", "text": f"\n{image_note(part, _NO_ADDRESSES)}\n"} for part in unknown]
     return message.replace(content=[words[unknown.index(p)] if p in unknown else p for p in _parts(message)])
 
 
-def _unfetched(part: Part, row: Row) -> bool:
-    return "url" in part and not re.match(row.image_urls, part["url"])
+def _unfetched(part: Part, vendor: Vendor) -> bool:
+    return "url" in part and not re.match(vendor.image_urls, part["url"])
 
 
 def _in_words(message: LLMMessage) -> LLMMessage:
@@ -102,9 +97,9 @@ def _parts(message: LLMMessage) -> list[Part]:
 
 def _kept(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
     """What was made of a message before: it holds its own encoded form, so that a conversation is encoded once."""
-    if make.__name__ not in message.wire:
-        message.wire[make.__name__] = make(message)
-    made: T = message.wire[make.__name__]
+    if make.__name__ not in message.encoded:
+        message.encoded[make.__name__] = make(message)
+    made: T = message.encoded[make.__name__]
     return made
 
 

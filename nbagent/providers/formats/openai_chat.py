@@ -1,6 +1,6 @@
 """The OpenAI chat-completions format, as OpenAI and everybody else speaks it.
 
-Encoding follows a catalog row. Decoding is universal: every known dialect is read under any vendor's name.
+Encoding follows a catalog vendor. Decoding is universal: every known dialect is read under any vendor's name.
 Format: https://platform.openai.com/docs/api-reference/chat
 """
 
@@ -16,7 +16,7 @@ from nbagent.providers.formats.codec import Codec, Wanted
 from nbagent.providers.formats.images import address
 from nbagent.providers.formats.openai_chat_decoder import ChatDecoder
 from nbagent.providers.formats.strict_schema import strict_schema
-from nbagent.providers.vendors.catalog import Row
+from nbagent.providers.vendor import Vendor
 
 _IMAGES_NOTE = "Images returned by the tools above:"
 
@@ -24,10 +24,10 @@ _IMAGES_NOTE = "Images returned by the tools above:"
 class ChatCodec(Codec):
     """Chat completions with one vendor's facts."""
 
-    wire = "openai_chat"
+    format = "openai_chat"
 
     def _facts(self) -> tuple[object, ...]:
-        return (self.row.name, self.row.replay, self.row.replay_always, self.row.replay_images)
+        return (self.vendor.name, self.vendor.replay_fields, self.vendor.replay_always, self.vendor.replay_images)
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
@@ -35,7 +35,7 @@ class ChatCodec(Codec):
 
     def decoder(self) -> ChatDecoder:
         """See `Codec`."""
-        return ChatDecoder(self.row.name)
+        return ChatDecoder(self.vendor.name)
 
     def decode_body(self, body: dict[str, Any]) -> LLMResponse:
         """A whole answer is a stream of one chunk."""
@@ -47,22 +47,22 @@ class ChatCodec(Codec):
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
-        if self.row.json_output == "schema":
+        if self.vendor.json_output == "schema":
             return schema_format(name, schema)
-        return {"response_format": {"type": "json_object"}} if self.row.json_output == "object" else {}
+        return {"response_format": {"type": "json_object"}} if self.vendor.json_output == "object" else {}
 
     def _head(self, wanted: Wanted) -> dict[str, Any]:
-        row = self.row
-        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, **row.body}
-        if wanted.stream and row.stream_usage:
+        vendor = self.vendor
+        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, **vendor.body}
+        if wanted.stream and vendor.stream_usage:
             head["stream_options"] = {"include_usage": True}
         head |= self._temperature(wanted)
         if wanted.functions:
             head["tools"] = [{"type": "function", "function": _function(item)} for item in wanted.functions]
-            head |= row.tools_body
+            head |= vendor.tools_body
         head |= wanted.extra
         if "max_tokens" in head:
-            head[row.max_tokens_name] = head.pop("max_tokens")
+            head[vendor.max_tokens_name] = head.pop("max_tokens")
         return head
 
     def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
@@ -94,7 +94,7 @@ class ChatCodec(Codec):
         if message.role == "assistant":
             return self._assistant(message)
         if message.role == "tool":
-            call_id = fitting_id(message.tool_call_id, self.row.call_id)
+            call_id = fitting_id(message.tool_call_id, self.vendor.call_id)
             return {"role": "tool", "tool_call_id": call_id, "content": _tool_text(message)}
         if isinstance(message.content, str) or message.role != "user":
             return {"role": message.role, "content": message.text}
@@ -104,23 +104,23 @@ class ChatCodec(Codec):
         """Text, calls, and what the same vendor wants back. `content` is always there: some refuse a null."""
         native = self._native(message)
         data: dict[str, Any] = {"role": "assistant", "content": message.text}
-        if self.row.replay_always:
-            data[self.row.replay_always] = ""
-        if received := next((key for key in self.row.replay if native.get(key)), None):
+        if self.vendor.replay_always:
+            data[self.vendor.replay_always] = ""
+        if received := next((key for key in self.vendor.replay_fields if native.get(key)), None):
             data[received] = native[received]
         if self._replays(message):
             data["images"] = native["images"]
         if message.tool_calls:
             signed = native.get("extra_content") or {}
-            data["tool_calls"] = [_call(call, signed, self.row) for call in message.tool_calls]
+            data["tool_calls"] = [_call(call, signed, self.vendor) for call in message.tool_calls]
         return data
 
     def _native(self, message: LLMMessage) -> dict[str, Any]:
         extras = message.provider_extras
-        return extras if isinstance(extras, dict) and extras.get("vendor") == self.row.name else {}
+        return extras if isinstance(extras, dict) and extras.get("vendor") == self.vendor.name else {}
 
     def _replays(self, message: LLMMessage) -> bool:
-        return self.row.replay_images and has_image(message.content) and "images" in self._native(message)
+        return self.vendor.replay_images and has_image(message.content) and "images" in self._native(message)
 
 
 def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -134,10 +134,10 @@ def _function(item: Mapping[str, Any]) -> dict[str, Any]:
     return {key: item[key] for key in ("name", "description", "parameters", "strict") if key in item}
 
 
-def _call(call: FunctionCall, signed: Mapping[str, Any], row: Row) -> dict[str, Any]:
+def _call(call: FunctionCall, signed: Mapping[str, Any], vendor: Vendor) -> dict[str, Any]:
     """A call as sent back: arguments are always a JSON object, `"{}"` where there were none or unreadable ones."""
     function = {"name": fitting_name(call.name), "arguments": dumps(call.arguments).decode()}
-    data = {"id": fitting_id(call.id, row.call_id), "type": "function", "function": function}
+    data = {"id": fitting_id(call.id, vendor.call_id), "type": "function", "function": function}
     return data | ({"extra_content": signed[call.id]} if call.id and call.id in signed else {})
 
 

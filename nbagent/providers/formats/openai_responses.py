@@ -16,7 +16,7 @@ from nbagent.providers.formats.codec import Codec, Wanted
 from nbagent.providers.formats.images import address
 from nbagent.providers.formats.openai_chat import schema_format
 from nbagent.providers.formats.openai_responses_decoder import ResponsesDecoder, arguments_of, text_of
-from nbagent.providers.vendors.catalog import Row
+from nbagent.providers.vendor import Vendor
 
 _ENCRYPTED = "reasoning.encrypted_content"
 #: Longer ids of calls are refused.
@@ -26,15 +26,15 @@ _CALL_ID = ".{1,64}"
 class ResponsesCodec(Codec):
     """OpenAI Responses with one vendor's facts. Models that don't reason (`reasoning`) refuse what goes with it."""
 
-    wire = "openai_responses"
+    format = "openai_responses"
     conversation = "input"
 
-    def __init__(self, row: Row, reasoning: bool = True) -> None:
+    def __init__(self, vendor: Vendor, reasoning: bool = True) -> None:
         self.reasoning = reasoning
-        super().__init__(row)
+        super().__init__(vendor)
 
     def _facts(self) -> tuple[object, ...]:
-        return (self.row.name, self.reasoning)
+        return (self.vendor.name, self.reasoning)
 
     def path(self, model: str, stream: bool) -> str:
         """See `Codec`."""
@@ -42,7 +42,7 @@ class ResponsesCodec(Codec):
 
     def decoder(self) -> ResponsesDecoder:
         """See `Codec`."""
-        return ResponsesDecoder(self.row.name)
+        return ResponsesDecoder(self.vendor.name)
 
     def decode_body(self, body: dict[str, Any]) -> LLMResponse:
         """A whole answer is what a stream's last event holds."""
@@ -55,13 +55,13 @@ class ResponsesCodec(Codec):
         return schema_format(name, schema)
 
     def _head(self, wanted: Wanted) -> dict[str, Any]:
-        row = self.row
-        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, "store": False, **row.body}
+        vendor = self.vendor
+        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, "store": False, **vendor.body}
         if self.reasoning:
             head["include"] = [_ENCRYPTED]
         head |= self._temperature(wanted)
         if wanted.functions:
-            head |= {"tools": [_tool(item) for item in wanted.functions], **row.tools_body}
+            head |= {"tools": [_tool(item) for item in wanted.functions], **vendor.tools_body}
         return head | _options(wanted.extra)
 
     def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
@@ -90,7 +90,7 @@ class ResponsesCodec(Codec):
 
     def _replays(self, message: LLMMessage) -> bool:
         extras = message.provider_extras
-        if not (isinstance(extras, dict) and extras.get("vendor") == self.row.name and "items" in extras):
+        if not (isinstance(extras, dict) and extras.get("vendor") == self.vendor.name and "items" in extras):
             return False
         return _agree(extras["items"], message) and all(map(self._sendable, extras["items"]))
 

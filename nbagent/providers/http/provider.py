@@ -25,6 +25,7 @@ from nbagent.errors import (
     ProviderError,
 )
 from nbagent.providers.base import Functions, StreamingProvider
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
 from nbagent.providers.http.client import Body, Target, Transport, drain, read_events, read_up_to
@@ -34,7 +35,7 @@ from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_tellin
 from nbagent.providers.http.retry import retrying
 from nbagent.providers.options.resolved import Asked, Asking
 from nbagent.providers.options.settings import check_options, check_settings, setting_names
-from nbagent.providers.vendors.catalog import CATALOG, Row
+from nbagent.providers.vendor import Vendor
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -48,7 +49,7 @@ _UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, 
 class HTTPProvider(StreamingProvider):
     """A provider over HTTP.
 
-    A subclass names its `vendor` (a row of the catalog) and makes its codec and transport.
+    A subclass names its `vendor` (a name of the catalog) and makes its codec and transport.
 
     - `api_key`: a string or `SecretStr`; else as `providers.keys` finds it, at each request
     - `timeout`: seconds between two reads; connecting has 10 s of its own
@@ -56,7 +57,7 @@ class HTTPProvider(StreamingProvider):
     - `streaming=False`: ask for one JSON body
     - `client`: your own SDK (or httpx) client; it is used as it is, with its own key and proxies, and never closed
     - `function_calling=False`: tools are to be described in the prompt
-    - `vendor`: another row of the catalog, or a name of your own for a server of the same kind
+    - `vendor`: another vendor of the catalog, or a name of your own for a server of the same kind
     - `thinking`: None for the vendor's own way, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
       "max". What the model can't do is an error, a level between its own becomes the nearest (see `thinking`)
     - `tool_choice`: "auto", "none", "required" or a tool's name, for the answer to a message (see `tool_choice`)
@@ -81,22 +82,21 @@ class HTTPProvider(StreamingProvider):
         given = {"model": model, "base_url": base_url, "timeout": timeout, "max_retries": max_retries}
         check_settings(api_key, headers, streaming=streaming, function_calling=function_calling, **given)
         self.vendor = vendor or self.vendor
-        kind = CATALOG[type(self).vendor]
-        self._row = CATALOG.get(self.vendor) or replace(kind, name=self.vendor, families=kind.families or kind.name)
-        self._model = model or self._row.model
+        self._vendor = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
+        self._model = model or self._vendor.model
         self._client = client
-        self.base_url = checked_address(base_url or self._row.env_base_url())
-        self.codec = self._make_codec(self._row)
+        self.base_url = checked_address(base_url or self._vendor.env_base_url())
+        self.codec = self._make_codec(self._vendor)
         self.base_url = self.base_url.removesuffix(self.codec.path(self._model, streaming))
         self.timeout = timeout
         self.max_retries = max_retries
         self.streaming = streaming
         self.options = options
         self._secret = _secret(api_key)
-        self._key_variable = next(iter(self._row.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
+        self._key_variable = next(iter(self._vendor.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
         self._function_calling = function_calling
         self._headers = headers or {}
-        self._ask = Asking(self._row, self.codec.wire, self._model)
+        self._ask = Asking(self._vendor, self.codec.format, self._model)
         self._ask({"thinking": options.get("thinking"), "max_tokens": options.get("max_tokens")})  # wrong ones fail now
         #: Words about what is left out of requests, each said once.
         self._said: set[str] = set()
@@ -105,8 +105,8 @@ class HTTPProvider(StreamingProvider):
         self._transport = self._make_transport(client)
 
     @abstractmethod
-    def _make_codec(self, row: Row) -> Codec:
-        """The codec for this row of the catalog."""
+    def _make_codec(self, vendor: Vendor) -> Codec:
+        """The codec for these facts."""
 
     @abstractmethod
     def _make_transport(self, client: Any) -> Transport:
@@ -310,11 +310,11 @@ class HTTPProvider(StreamingProvider):
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises where there must be one and there is none."""
-        secret = self._secret or _secret(self._row.api_key())
+        secret = self._secret or _secret(self._vendor.api_key())
         if secret is None:
-            if self._row.keyless or self._client is not None:
+            if self._vendor.keyless or self._client is not None:
                 return None
-            variables = " or ".join(self._row.key_vars)
+            variables = " or ".join(self._vendor.key_vars)
             raise AuthenticationError(
                 f"there is no API key: {variables} is neither set nor in a .env file", vendor=self.vendor
             )
@@ -326,7 +326,7 @@ class HTTPProvider(StreamingProvider):
     def secrets(self) -> list[str]:
         """What must not be shown or written: keys, and headers whose name tells that they hold one."""
         told = [value for name, value in self._headers.items() if is_telling(name)]
-        known = (self._secret, *map(_secret, (self._row.api_key(), self._client_key, *told)))
+        known = (self._secret, *map(_secret, (self._vendor.api_key(), self._client_key, *told)))
         return [secret.get_secret_value() for secret in known if secret]
 
     @property

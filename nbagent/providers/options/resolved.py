@@ -1,7 +1,7 @@
 """What is asked of a model beside the conversation: options that mean the same everywhere, in this vendor's form.
 
 These are `thinking` (see `thinking`), `tool_choice` (see `tool_choice`) and `temperature`, which is left out where the
-model refuses it. Facts about models are in `families`.
+model refuses it. Facts about models are in the profiles of their vendors.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from nbagent.core.messages import LLMMessage
 from nbagent.providers.base import Functions
 from nbagent.providers.options.thinking import beside, fields_for, level_of, thinks
 from nbagent.providers.options.tool_choice import Chooser
-from nbagent.providers.vendors.catalog import Row
-from nbagent.providers.vendors.families import family_of
+from nbagent.providers.vendor import Vendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +43,18 @@ class Asked:
 class Asking:
     """How one model at one vendor is asked.
 
-    >>> from nbagent.providers.vendors.catalog import CATALOG
+    >>> from nbagent.providers.catalog import CATALOG
     >>> ask = Asking(CATALOG["claude"], "anthropic_messages", "claude-opus-5")
     >>> ask({"thinking": "minimal"}).extra["output_config"]
     {'effort': 'low'}
     """
 
-    def __init__(self, row: Row, wire: str, model: str) -> None:
-        self.row = row
+    def __init__(self, vendor: Vendor, wire: str, model: str) -> None:
+        self.vendor = vendor
         self.model = model
-        self.family = family_of(row.families or row.name, wire, model)
+        self.profile = vendor.profile(model, wire)
         self._raw_name = "thinkingConfig" if wire == "gemini" else "thinking"
-        self._choose = Chooser(wire, model, row.tool_choices)
+        self._choose = Chooser(wire, model, vendor.tool_choices)
 
     def __call__(
         self,
@@ -71,18 +70,18 @@ class Asking:
         fallback = extra.pop("temperature", None)
         temperature = fallback if temperature is None else temperature
         level, extra = self._with_thinking(wanted, extra)
-        thinking = thinks(level, self.family, extra)
+        thinking = thinks(level, self.profile, extra)
         tools = bool(extra.get("tools"))
         chosen = self._choose(choice, functions, messages, other_tools=tools, obstacle=self._obstacle(thinking))
         left_out = ""
-        if temperature is not None and not _allowed(self.family.temperature, thinking):
-            when = " while it thinks" if self.family.temperature == "unthinking" else ""
+        if temperature is not None and not _allowed(self.profile.temperature, thinking):
+            when = " while it thinks" if self.profile.temperature == "unthinking" else ""
             left_out = f"{self.model} takes no temperature{when}: {temperature} is not sent."
             temperature = None
         return Asked(
             chosen.functions,
             temperature,
-            stream or (self.row.streams_to_think and thinking is not False),
+            stream or (self.vendor.streams_to_think and thinking is not False),
             {**extra, **chosen.fields},
             level,
             chosen.word,
@@ -92,20 +91,20 @@ class Asking:
     def _with_thinking(self, wanted: Any, extra: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
         if isinstance(wanted, Mapping):
             return "custom", {self._raw_name: wanted, **extra}
-        level = level_of(wanted, self.family, self.model)
-        most = extra.get("max_tokens", self.row.body.get("max_tokens"))
-        return level, beside(fields_for(level, self.family, self.model, most), extra, level)
+        level = level_of(wanted, self.profile, self.model)
+        most = extra.get("max_tokens", self.vendor.body.get("max_tokens"))
+        return level, beside(fields_for(level, self.profile, self.model, most), extra, level)
 
     def _obstacle(self, thinking: bool | None) -> str:
         """Why no tool call can be forced."""
-        if _allowed(self.family.forced_tools, thinking):
+        if _allowed(self.profile.forced_tools, thinking):
             return ""
-        if self.family.forced_tools == "never":
+        if self.profile.forced_tools == "never":
             return "can't be made to call a tool: pass 'auto' or 'none'"
-        cure = "pass thinking=False with it" if self.family.off is not None else "pass 'auto' or 'none'"
+        cure = "pass thinking=False with it" if self.profile.thinking_off is not None else "pass 'auto' or 'none'"
         return f"can't be made to call a tool while it thinks: {cure}"
 
 
 def _allowed(rule: str, thinking: bool | None) -> bool:
-    """Whether something goes that a family takes `"always"`, `"never"` or while `"unthinking"`."""
+    """Whether something goes that models take `"always"`, `"never"` or while `"unthinking"`."""
     return rule == "always" or (rule == "unthinking" and not thinking)

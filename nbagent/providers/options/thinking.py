@@ -1,7 +1,7 @@
 """The option `thinking`: whether and how deep a model thinks, in the vendor's own fields.
 
 `None` leaves it to the vendor, and shows what is thought where that costs nothing. `False`, `"off"` and `"none"` switch
-it off; `True` and `"on"` on, as deep as the vendor thinks right; then there are the levels of `families.LEVELS`. A dict
+it off; `True` and `"on"` on, as deep as the vendor thinks right; then there are the levels of `LEVELS`. A dict
 is the vendor's own configuration and is sent as it is.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nbagent.errors import ConfigurationError
-from nbagent.providers.vendors.families import LEVELS, Family
+from nbagent.providers.vendor import LEVELS, ModelProfile
 
 #: The least number of tokens that a vendor with budgets takes.
 SMALLEST_BUDGET = 1024
@@ -20,13 +20,13 @@ _WORDS: Mapping[Any, str] = {True: "on", "on": "on", False: "off", "off": "off",
 _SHARED = frozenset({"reasoning", "output_config", "chat_template_kwargs"})
 
 
-def level_of(value: Any, family: Family, model: str) -> str | None:
+def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
     """The level at which this model is to think: one of its own, `"on"`, `"off"`, or None for as it comes.
 
     Between two levels that are equally near, it is the deeper one. Raises `ConfigurationError` for a value that is none
     of the option's, and for what the model can't do.
 
-    >>> level_of("minimal", Family(levels={"low": "low", "high": "high"}), "m")
+    >>> level_of("minimal", ModelProfile(levels={"low": "low", "high": "high"}), "m")
     'low'
     """
     if value is None:
@@ -39,33 +39,33 @@ def level_of(value: Any, family: Family, model: str) -> str | None:
             "the vendor's own form."
         )
     if word == "off":
-        if family.off is None:
-            raise ConfigurationError(f"{model} always thinks, thinking={value!r} is impossible: {_possible(family)}.")
+        if profile.thinking_off is None:
+            raise ConfigurationError(f"{model} always thinks, thinking={value!r} is impossible: {_possible(profile)}.")
         return "off"
-    if not family.thinks:
+    if not profile.thinks:
         raise ConfigurationError(f"{model} does not think, thinking={value!r} is impossible: leave the option out.")
-    if word == "on" or not family.levels:
+    if word == "on" or not profile.levels:
         return "on"
     rank = LEVELS.index(word)
-    return min(family.levels, key=lambda level: (abs(LEVELS.index(level) - rank), -LEVELS.index(level)))
+    return min(profile.levels, key=lambda level: (abs(LEVELS.index(level) - rank), -LEVELS.index(level)))
 
 
-def fields_for(level: str | None, family: Family, model: str, max_tokens: int | None = None) -> dict[str, Any]:
+def fields_for(level: str | None, profile: ModelProfile, model: str, max_tokens: int | None = None) -> dict[str, Any]:
     """The fields of a request that say so.
 
-    >>> fields_for("off", Family(off={"enable_thinking": False}), "m")
+    >>> fields_for("off", ModelProfile(thinking_off={"enable_thinking": False}), "m")
     {'enable_thinking': False}
     """
     if level is None:
-        return dict(family.shown)
+        return dict(profile.show_thinking)
     if level == "off":
-        return dict(family.off or {})
-    fields = dict(family.on)
-    value = family.levels.get(level)
-    name, _, inner = family.depth.partition(".")
+        return dict(profile.thinking_off or {})
+    fields = dict(profile.thinking_on)
+    value = profile.levels.get(level)
+    name, _, inner = profile.level_field.partition(".")
     if value is not None:
         fields[name] = {**fields.get(name, {}), inner: value} if inner else value
-    if family.below_max_tokens and max_tokens is not None:
+    if profile.below_max_tokens and max_tokens is not None:
         fields[name] = {**fields[name], inner: _budget(fields[name][inner], max_tokens, model)}
     return fields
 
@@ -85,7 +85,7 @@ def beside(fields: Mapping[str, Any], extra: Mapping[str, Any], level: str | Non
     return both
 
 
-def thinks(level: str | None, family: Family, fields: Mapping[str, Any]) -> bool | None:
+def thinks(level: str | None, profile: ModelProfile, fields: Mapping[str, Any]) -> bool | None:
     """Whether the model will think, as all fields of the request say; None where nobody knows."""
     if effort := _effort(fields):
         return effort != "none"
@@ -94,7 +94,7 @@ def thinks(level: str | None, family: Family, fields: Mapping[str, Any]) -> bool
         return mode["type"] not in ("disabled", "between_tools")
     if "enable_thinking" in fields:
         return bool(fields["enable_thinking"])
-    return family.unasked if level is None else level != "off"
+    return profile.thinks_by_default if level is None else level != "off"
 
 
 def _effort(fields: Mapping[str, Any]) -> str | None:
@@ -113,6 +113,6 @@ def _budget(tokens: int, max_tokens: int, model: str) -> int:
     return min(tokens, max(SMALLEST_BUDGET, max_tokens * 3 // 4))
 
 
-def _possible(family: Family) -> str:
-    levels = ", ".join(map(repr, family.levels))
+def _possible(profile: ModelProfile) -> str:
+    levels = ", ".join(map(repr, profile.levels))
     return f"it takes {levels}" if levels else "leave the option out"

@@ -1,1 +1,4 @@
-"""The vendors: where each is, how its models behave, which keys it reads."""
+"""The vendors, one file each: the facts (`VENDOR`), how the models behave (`PROFILES`), the provider if it has its own.
+
+`nbagent.providers.catalog` names the modules and looks them up.
+"""

@@ -1,19 +1,71 @@
-"""Gemini, over httpx in its own format."""
+"""Gemini, over HTTP in its own format. Thinking: https://ai.google.dev/gemini-api/docs/thinking (November 2026)"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.http.client import HttpxTransport
 from nbagent.providers.http.provider import HTTPProvider
-from nbagent.providers.vendors.catalog import Row
+from nbagent.providers.vendor import NOT_THINKING, ModelProfile, Vendor, same_words
+
+# a level since Gemini 3, a budget of tokens before
+_THOUGHTS = {"thinkingConfig": {"includeThoughts": True}}
+_LEVEL = ModelProfile(
+    show_thinking=_THOUGHTS,
+    thinking_on=_THOUGHTS,
+    level_field="thinkingConfig.thinkingLevel",
+    levels=same_words("low", "medium", "high"),
+)
+_BUDGET = ModelProfile(
+    show_thinking=_THOUGHTS,
+    thinking_on=_THOUGHTS,
+    thinking_off={"thinkingConfig": {"thinkingBudget": 0}},
+    level_field="thinkingConfig.thinkingBudget",
+    levels={"minimal": 512, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 20_480, "max": 24_576},
+)
+
+PROFILES = (
+    replace(NOT_THINKING, models=r"image|tts|audio|live|embedding|gemma|gemini-(1|2\.0)"),
+    replace(_BUDGET, models=r"gemini-2\.5-pro", thinking_off=None, levels={**_BUDGET.levels, "max": 32_768}),
+    replace(
+        _BUDGET,
+        models=r"gemini-2\.5-flash-lite",
+        thinks_by_default=False,
+        show_thinking={},
+        thinking_on={"thinkingConfig": {"includeThoughts": True, "thinkingBudget": -1}},
+    ),
+    replace(_BUDGET, models=r"gemini-2\.5"),
+    replace(_LEVEL, models=r"gemini-3-pro", levels=same_words("low", "high")),
+    replace(
+        _LEVEL,
+        models=r"gemini-3.*flash-lite|gemini-flash-lite-latest|gemini-3(\.[0-6])?-flash",
+        levels=same_words("minimal", "low", "medium", "high"),
+    ),
+    replace(_LEVEL, models=r"gemini-([3-9]|\d\d)|gemini-(pro|flash)-latest"),
+    replace(_LEVEL, thinks_by_default=None, show_thinking={}, thinking_off={"thinkingConfig": {"thinkingBudget": 0}}),
+)
+
+VENDOR = Vendor(
+    "gemini",
+    format="gemini",
+    factory=f"{__name__}:GeminiProvider",
+    model="gemini-3.7-flash",
+    base_url="https://generativelanguage.googleapis.com/v1beta",
+    key_vars=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    base_url_vars=("GOOGLE_GEMINI_BASE_URL",),
+    profiles=PROFILES,
+    price_name="google",
+    max_tokens_name="maxOutputTokens",
+    image_urls="https://generativelanguage.googleapis.com/|gs://",
+)
 
 
 class GeminiProvider(HTTPProvider):
-    """Gemini models. `base_url` ends in the API's version; `/v1beta` is added where there is none.
+    """Gemini models. `base_url` ends in the API's version; if it has none, `/v1beta` is added.
 
     Options such as `max_tokens`, `topP` or `seed` go into `generationConfig`; `safetySettings`, `tools` (Gemini's own)
     and other fields of the body stay beside it. `client` is an `httpx.AsyncClient`.
@@ -26,8 +78,8 @@ class GeminiProvider(HTTPProvider):
         if not re.search(r"/v\d", urlsplit(self.base_url).path):
             self.base_url += "/v1beta"
 
-    def _make_codec(self, row: Row) -> GeminiCodec:
-        return GeminiCodec(row)
+    def _make_codec(self, vendor: Vendor) -> GeminiCodec:
+        return GeminiCodec(vendor)
 
     def _make_transport(self, client: Any) -> HttpxTransport:
         return HttpxTransport(client, key_header="x-goog-api-key")

@@ -1,25 +1,58 @@
-"""Any server that speaks OpenAI chat completions: vLLM, llama.cpp, Ollama, LM Studio, LocalAI, and vendors by row."""
+"""Any server that speaks OpenAI chat completions: vLLM, llama.cpp, LM Studio, LocalAI, gateways.
+
+Vendors that need no provider class of their own use this one too.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.http.client import HttpxTransport
 from nbagent.providers.http.provider import HTTPProvider
-from nbagent.providers.vendors.catalog import Row
+from nbagent.providers.vendor import NOT_THINKING, ModelProfile, Vendor, same_words
+
+# servers hand `chat_template_kwargs` to the model's own template
+_TEMPLATE = ModelProfile(
+    thinks_by_default=None,
+    thinking_on={"chat_template_kwargs": {"enable_thinking": True}},
+    thinking_off={"chat_template_kwargs": {"enable_thinking": False}},
+)
+
+PROFILES = (
+    ModelProfile(r"gpt-oss", level_field="reasoning_effort", levels=same_words("low", "medium", "high")),
+    replace(NOT_THINKING, models=r"smollm2"),
+    replace(
+        _TEMPLATE,
+        models=r"granite|deepseek",
+        thinking_on={"chat_template_kwargs": {"thinking": True}},
+        thinking_off={"chat_template_kwargs": {"thinking": False}},
+    ),
+    _TEMPLATE,
+)
+
+VENDOR = Vendor(
+    "open_source",
+    model="default",
+    base_url="http://localhost:8000/v1",
+    keyless=True,
+    profiles=PROFILES,
+    # what came goes back under the name under which it came
+    replay_fields=("reasoning_details", "reasoning_content", "reasoning"),
+)
 
 
 class OpenSourceProvider(HTTPProvider):
-    """Chat completions over httpx, with or without a key. `base_url` usually ends in `/v1`.
+    """Chat completions over HTTP, with or without a key. `base_url` usually ends in `/v1`.
 
-    `vendor` names another row of the catalog, as `create_provider("qwen")` does. `client` is an `httpx.AsyncClient`.
+    `vendor` names another vendor of the catalog, as `create_provider("qwen")` does. `client` is an `httpx.AsyncClient`.
     """
 
     vendor = "open_source"
 
-    def _make_codec(self, row: Row) -> ChatCodec:
-        return ChatCodec(row)
+    def _make_codec(self, vendor: Vendor) -> ChatCodec:
+        return ChatCodec(vendor)
 
     def _make_transport(self, client: Any) -> HttpxTransport:
         return HttpxTransport(client)

@@ -1,38 +1,91 @@
-"""OpenAI, over its own SDK."""
+"""OpenAI, over its own SDK.
+
+Reasoning: https://developers.openai.com/api/docs/guides/reasoning and the models' pages (read in November 2026). Only
+the Responses API shows the reasoning, as a summary.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from nbagent.errors import ConfigurationError
+from nbagent.checks import check_choice
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.http.client import SDKTransport
 from nbagent.providers.http.provider import HTTPProvider
-from nbagent.providers.vendors.catalog import Row
-from nbagent.providers.vendors.families import family_of
+from nbagent.providers.vendor import NOT_THINKING, Fields, ModelProfile, Vendor, same_words
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
-_APIS = ("responses", "chat")
+_ALWAYS = ModelProfile(level_field="reasoning_effort", temperature="never")
+_ON_BY_DEFAULT = replace(_ALWAYS, thinking_off={"reasoning_effort": "none"}, temperature="unthinking")
+_OFF_BY_DEFAULT = replace(_ON_BY_DEFAULT, thinks_by_default=False, thinking_on={"reasoning_effort": "medium"})
+_LOW_TO_HIGH = same_words("low", "medium", "high")
+_LOW_TO_XHIGH = same_words("low", "medium", "high", "xhigh")
+_LOW_TO_MAX = same_words("low", "medium", "high", "xhigh", "max")
+
+PROFILES = (
+    replace(NOT_THINKING, models=r"gpt-5-chat|gpt-[34]|chatgpt|davinci"),
+    replace(_ALWAYS, models=r"gpt-5\.\d-chat", levels=same_words("medium")),
+    replace(_ALWAYS, models=r"gpt-5-pro", levels=same_words("high")),
+    replace(_ALWAYS, models=r"gpt-5\.\d-pro", levels=same_words("medium", "high", "xhigh")),
+    replace(_ON_BY_DEFAULT, models=r"gpt-5\.[6-9]", levels=_LOW_TO_MAX),
+    replace(_ON_BY_DEFAULT, models=r"gpt-5\.5", levels=_LOW_TO_XHIGH),
+    replace(_ALWAYS, models=r"gpt-5\.1-codex-max", levels=_LOW_TO_XHIGH),
+    replace(_ALWAYS, models=r"gpt-5(\.1)?-codex", levels=_LOW_TO_HIGH),
+    replace(_OFF_BY_DEFAULT, models=r"gpt-5\.[2-4]", levels=_LOW_TO_XHIGH),
+    replace(_OFF_BY_DEFAULT, models=r"gpt-5\.1", levels=_LOW_TO_HIGH),
+    replace(_ALWAYS, models=r"gpt-5", levels=same_words("minimal", "low", "medium", "high")),
+    replace(_ALWAYS, models=r"gpt-([6-9]|\d\d)", levels=_LOW_TO_MAX),
+    replace(_ALWAYS, models=r"\bo\d|codex", levels=_LOW_TO_HIGH),
+    replace(_ALWAYS, models=r"gpt-oss", levels=_LOW_TO_HIGH, temperature="always"),
+    replace(_OFF_BY_DEFAULT, thinks_by_default=None, levels=_LOW_TO_HIGH, temperature="always"),
+)
+_SUMMARY: Fields = {"reasoning": {"summary": "auto"}}
+
+
+def _with_summary(profile: ModelProfile) -> ModelProfile:
+    """The profile for the Responses API. The first models that reasoned have no summary to show."""
+    if not profile.thinks or profile.models.startswith(r"\bo"):
+        return profile
+    shown = _SUMMARY if profile.thinks_by_default else {}
+    return replace(profile, show_thinking=shown, thinking_on={**profile.thinking_on, **_SUMMARY})
+
+
+VENDOR = Vendor(
+    "openai",
+    factory=f"{__name__}:OpenAIProvider",
+    model="gpt-5.6-terra",
+    base_url="https://api.openai.com/v1",
+    key_vars=("OPENAI_API_KEY",),
+    base_url_vars=("OPENAI_BASE_URL",),
+    profiles=PROFILES,
+    format_profiles={"openai_responses": tuple(map(_with_summary, PROFILES))},
+    max_tokens_name="max_completion_tokens",
+    call_id="[a-zA-Z0-9_-]{1,40}",
+    no_images=r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini",
+)
 
 
 class OpenAIProvider(HTTPProvider):
-    """GPT models, by the Responses API or by chat completions. See `HTTPProvider` for the other options.
+    """GPT models, through the Responses API or chat completions. See `HTTPProvider` for the other options.
 
-    - `api`: `"responses"`, `"chat"`, or None: Responses for models that reason (only there does their reasoning last
-      from one turn to the next) at OpenAI's own address, chat completions for all others. A `base_url` or `client` that
-      leads elsewhere means chat completions, which every gateway speaks; Azure users say `api="responses"`.
+    - `api`: `"responses"`, `"chat"`, or None to choose. Models that reason use Responses, since only there does their
+      reasoning last from one turn to the next; all others use chat completions. So do all models if a `base_url` or
+      `client` leads elsewhere than to OpenAI, since every gateway speaks chat completions; Azure users pass
+      `api="responses"`.
     - `client`: any client of the SDK, such as `AsyncAzureOpenAI`
 
-    Responses requests ask for encrypted reasoning and for nothing to be stored. At an address that is not OpenAI's,
-    a model that does not reason may refuse the former: pass `include=[]`. Summaries of the reasoning are asked for and
-    come as thinking; OpenAI gives them to verified organizations alone.
+    Responses requests ask for encrypted reasoning, and OpenAI stores nothing. At an address that is not OpenAI's, a
+    model that does not reason may refuse the former: pass `include=[]`. Requests ask for summaries of the reasoning,
+    which arrive as thinking; OpenAI gives them to verified organizations only.
 
-    The prompt's beginning is cached by itself; `prompt_cache_key="name"` helps requests that begin alike to meet.
+    OpenAI caches the beginning of a prompt by itself; with `prompt_cache_key="name"`, requests that begin alike share
+    the cache more often.
 
     Raises `ConfigurationError` for any other `api`.
 
@@ -51,18 +104,17 @@ class OpenAIProvider(HTTPProvider):
         api: str | None = None,
         **options: Any,
     ) -> None:
-        if api not in (None, *_APIS):
-            raise ConfigurationError(f"api={api!r} is none of OpenAI's: pass 'responses', 'chat', or None to choose.")
+        check_choice("api", api, ("responses", "chat", None))
         self._api = api
         super().__init__(api_key, model, base_url, **options)
 
-    def _make_codec(self, row: Row) -> Codec:
-        family = family_of("openai", "openai_chat", self.model_name)
-        reasons = family.thinks and bool(family.models)  # the last row is for models that nobody knows
+    def _make_codec(self, vendor: Vendor) -> Codec:
+        profile = VENDOR.profile(self.model_name)
+        reasons = profile.thinks and bool(profile.models)  # the last profile is for models that nobody knows
         at_home = self._at_openai()
         api = self._api or ("responses" if reasons and at_home else "chat")
-        # elsewhere a model may go by any name: only OpenAI's own are known not to reason
-        return ChatCodec(row) if api == "chat" else ResponsesCodec(row, reasoning=reasons or not at_home)
+        # elsewhere a model may have any name: only OpenAI's own are known not to reason
+        return ChatCodec(vendor) if api == "chat" else ResponsesCodec(vendor, reasoning=reasons or not at_home)
 
     def _make_transport(self, client: Any) -> SDKTransport:
         return SDKTransport("openai", "AsyncOpenAI", client)

@@ -177,7 +177,7 @@ def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kern
 
 COLAB = """
 import sys, types
-from nbagent.providers.vendors.catalog import CATALOG
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.keys import keys
 for row in CATALOG.values():
     for name in row.key_vars: os.environ.pop(name, None)

@@ -7,7 +7,7 @@ import pytest
 from support.kernels import TIMEOUT, Kernel
 
 from nbagent.notebook.magics.completion import matcher, models
-from nbagent.providers.vendors.catalog import CATALOG
+from nbagent.providers.catalog import CATALOG
 
 pytestmark = pytest.mark.kernel
 

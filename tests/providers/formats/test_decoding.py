@@ -17,12 +17,12 @@ from nbagent.errors import (
     RateLimitError,
     ServerError,
 )
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.formats.think_tags import ThinkTags
-from nbagent.providers.vendors.catalog import CATALOG
 
 CODECS = {
     "chat": ChatCodec(CATALOG["open_source"]),

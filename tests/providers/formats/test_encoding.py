@@ -6,9 +6,9 @@ import re
 import pytest
 
 from nbagent.core.messages import FunctionCall, LLMMessage
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
-from nbagent.providers.vendors.catalog import CATALOG
 
 PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}

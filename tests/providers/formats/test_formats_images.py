@@ -12,12 +12,11 @@ from support.loopback import sse
 from nbagent.core.content.images import has_image
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse
 from nbagent.errors import ConfigurationError, ImageInputError
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
-from nbagent.providers.formats.images import takes_images
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
-from nbagent.providers.vendors.catalog import CATALOG
 
 GIF = base64.b64encode(b"GIF89a" + bytes([3, 0, 2, 0])).decode()  # 3x2
 IMAGE = {"type": "image", "media_type": "image/gif", "data": GIF}
@@ -61,7 +60,7 @@ def sent(name, messages, model="m1", changes=None):
 
 def said(name, text):
     """A text among content, as the format writes it."""
-    kind = {"openai_responses": "input_text"}.get(CODECS[name].wire, "text")
+    kind = {"openai_responses": "input_text"}.get(CODECS[name].format, "text")
     return {"text": text} if name == "gemini" else {"type": kind, "text": text}
 
 
@@ -78,7 +77,7 @@ def test_a_question_with_an_image(name):
     assert message["role"] == "user"
     got = content_of(message)
     got[-1].pop("cache_control", None)
-    assert got == [said(name, "What is this?"), FORMS[CODECS[name].wire]]
+    assert got == [said(name, "What is this?"), FORMS[CODECS[name].format]]
 
 
 @pytest.mark.parametrize("name", sorted(CODECS.keys() - {"gemini", "ollama"}))
@@ -86,7 +85,7 @@ def test_an_address_is_for_the_vendor_to_fetch(name):
     (message,) = sent(name, [LLMMessage("user", [TEXT, {"type": "image", "url": CAT}])])
     got = content_of(message)[1]
     got.pop("cache_control", None)
-    assert got == ADDRESSES[CODECS[name].wire]
+    assert got == ADDRESSES[CODECS[name].format]
 
 
 @pytest.mark.parametrize("name", ["gemini", "ollama"])
@@ -246,12 +245,14 @@ def conversation(source):
 def test_every_pair_of_vendors_with_images_everywhere(source, target):
     messages = conversation(source)
     got = sent(target, messages)
-    replayed = CODECS[source].row.name == CODECS[target].row.name and CODECS[source].wire == CODECS[target].wire
+    replayed = (
+        CODECS[source].vendor.name == CODECS[target].vendor.name and CODECS[source].format == CODECS[target].format
+    )
     shown = json.dumps(got)
     assert shown.count(GIF) == 3, "the question's, the first result's, the answer's"
     assert shown.count(OTHER["data"]) == 1
     assert "not shown" not in shown
-    check_places(CODECS[target].wire, got, replayed)
+    check_places(CODECS[target].format, got, replayed)
     if not replayed:
         assert shown.count("[image: 3x2 gif, shown in the next message]") == 1
         assert shown.count("The images of the answer above:") == 1
@@ -304,16 +305,16 @@ BLIND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("row", "model", "sees"), [
-    *((row, model, False) for row, model in BLIND.items()),
-    *((row.name, row.model, True) for row in CATALOG.values() if row.name not in ("zhipu", "local")),
+@pytest.mark.parametrize(("vendor", "model", "sees"), [
+    *((name, model, False) for name, model in BLIND.items()),
+    *((vendor.name, vendor.model, True) for vendor in CATALOG.values() if vendor.name not in ("zhipu", "local")),
     ("zhipu", "glm-5.2", False), ("zhipu", "glm-4.6v", True), ("zhipu", "glm-5v-turbo", True),
     ("zhipu", "glm-5.3-flash", True), ("openai", "gpt-4", False), ("openai", "gpt-4o", True),
     ("openai", "gpt-4.1-mini", True), ("minimax", "MiniMax-M3", True), ("deepseek", "deepseek-flash", True),
     ("qwen", "qwen-vl-max", True), ("local", "SmolLM2-135M-Instruct", False), ("open_source", "unheard-of", True),
 ])  # fmt: skip
-def test_who_sees(row, model, sees):
-    assert takes_images(CATALOG[row], model) is sees
+def test_who_sees(vendor, model, sees):
+    assert CATALOG[vendor].takes_images(model) is sees
 
 
 @pytest.mark.parametrize(("name", "model"), BLIND.items())
@@ -348,10 +349,10 @@ def test_a_conversation_with_images_is_encoded_once():
     messages = conversation("gemini")
     for name, model in (("openai", "m1"), ("deepseek", "deepseek-v4-pro")):
         sent(name, messages, model)
-        kept = [len(message.wire) for message in messages]
-        made = [value for message in messages for value in message.wire.values() if not isinstance(value, bytes)]
+        kept = [len(message.encoded) for message in messages]
+        made = [value for message in messages for value in message.encoded.values() if not isinstance(value, bytes)]
         assert any(
-            has_image(m.content) or m.wire for value in made for m in (value if type(value) is tuple else [value])
+            has_image(m.content) or m.encoded for value in made for m in (value if type(value) is tuple else [value])
         )
         sent(name, messages, model)
-        assert [len(message.wire) for message in messages] == kept
+        assert [len(message.encoded) for message in messages] == kept

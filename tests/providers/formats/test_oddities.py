@@ -8,12 +8,12 @@ from support.histories import as_message
 
 from nbagent.core.messages import FunctionCall, Usage
 from nbagent.errors import AuthenticationError, IncompleteStreamError, ProviderError, ServerError
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.http.errors import status_error
-from nbagent.providers.vendors.catalog import CATALOG
 
 CHAT = ChatCodec(CATALOG["open_source"])
 GEMINI = GeminiCodec(CATALOG["gemini"])

@@ -8,9 +8,9 @@ from support.loopback import Answer, claude_said
 from nbagent import create_provider
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.options.thinking import beside, level_of
-from nbagent.providers.vendors.catalog import CATALOG
-from nbagent.providers.vendors.families import FAMILIES, LEVELS, family_of
+from nbagent.providers.vendor import LEVELS
 
 HI = [LLMMessage("user", "hi")]
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
@@ -162,8 +162,8 @@ def test_what_each_model_is_sent(spec, value, sent):
 
 def test_every_vendor_is_in_the_table():
     vendors = {spec.partition(":")[0] for spec in TABLE}
-    assert vendors == {row.name for row in CATALOG.values() if row.wire} - {"local"}
-    assert all(rows[-1].models == "" or rows[-1].thinks for rows in FAMILIES.values())
+    assert vendors == {each.name for each in CATALOG.values() if each.format} - {"local"}
+    assert all(each.profiles[-1].models == "" for each in CATALOG.values() if each.format)
 
 
 def test_by_chat_completions_an_effort_and_no_summary():
@@ -179,8 +179,8 @@ def test_words_for_off_and_on(word):
 
 
 def test_the_nearest_level_of_two_equally_near_the_deeper():
-    family = family_of("claude", "anthropic_messages", "claude-opus-4-6")
-    assert [level_of(level, family, "m") for level in LEVELS] == ["low", "low", "medium", "high", "max", "max"]
+    profile = CATALOG["claude"].profile("claude-opus-4-6")
+    assert [level_of(level, profile, "m") for level in LEVELS] == ["low", "low", "medium", "high", "max", "max"]
 
 
 def test_a_request_says_otherwise_than_its_provider():

@@ -125,8 +125,8 @@ def test_required_is_the_name_where_there_is_one_tool_and_no_such_word():
 
 
 def test_a_name_is_a_tool_alone_where_names_are_not_taken():
+    from nbagent.providers.catalog import CATALOG
     from nbagent.providers.options.tool_choice import Chooser
-    from nbagent.providers.vendors.catalog import CATALOG
 
     chosen = Chooser("openai_chat", "m", CATALOG["local"].tool_choices)("mul", [ADD, MUL])
     assert (chosen.functions, dict(chosen.fields), chosen.word) == ([MUL], {"tool_choice": "required"}, "mul")

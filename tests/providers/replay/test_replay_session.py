@@ -20,13 +20,13 @@ from nbagent.errors import (
     ReplayError,
 )
 from nbagent.providers.base import LLMProvider
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.replay import file
 from nbagent.providers.replay.active import current_recording
-from nbagent.providers.vendors.catalog import CATALOG
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010806000000")
 

@@ -16,10 +16,10 @@ from nbagent.errors import (
     RateLimitError,
     ServerError,
 )
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.gemini_schema import gemini_schema
 from nbagent.providers.http.errors import status_error
-from nbagent.providers.vendors.catalog import CATALOG
 
 CODEC = GeminiCodec(CATALOG["gemini"])
 USER = LLMMessage("user", "hi")

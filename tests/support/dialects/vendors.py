@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbagent.providers.vendors.catalog import CATALOG
+from nbagent.providers.catalog import CATALOG
 from support.dialects.anthropic_messages import MessagesDialect
 from support.dialects.base import Dialect
 from support.dialects.gemini import GeminiDialect
@@ -99,11 +99,11 @@ _LENIENT: dict[str, Dialect] = {
 
 
 def dialect_of(name: str) -> Dialect:
-    """The dialect of a vendor; for one that is not listed, of its wire format, thinking as its row says."""
+    """The dialect of a vendor; for one that is not listed, of its wire format, thinking as its vendor says."""
     if name in DIALECTS:
         return DIALECTS[name]
-    row = CATALOG[name]
-    dialect = _LENIENT[row.wire]
-    if isinstance(dialect, ChatDialect) and row.replay:
-        dialect = replace(dialect, thinking=row.replay[0], returned=row.replay[0])
+    vendor = CATALOG[name]
+    dialect = _LENIENT[vendor.format]
+    if isinstance(dialect, ChatDialect) and vendor.replay_fields:
+        dialect = replace(dialect, thinking=vendor.replay_fields[0], returned=vendor.replay_fields[0])
     return dialect

@@ -1,0 +1,54 @@
+"""The vendors that nbagent knows, by name.
+
+A new vendor is one file in `nbagent/providers/vendors/` with its `VENDOR` and the `PROFILES` of its models, and its
+name in `NAMES`. A vendor's module is imported when it is first looked up.
+
+>>> CATALOG["qwen"].key_vars
+('DASHSCOPE_API_KEY',)
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from nbagent.providers.vendor import Vendor
+
+#: The vendors' modules. `resolve(None)` looks for a key in this order. Gemini is the last with a key, since many set
+#: GOOGLE_API_KEY for other services of Google.
+NAMES = (
+    *("openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "gemini"),
+    *("ollama", "open_source", "local", "replay", "scripted"),
+)
+
+
+class _Catalog(Mapping[str, Vendor]):
+    """The vendors of `NAMES`, imported one by one."""
+
+    def __getitem__(self, name: str) -> Vendor:
+        if name not in NAMES:
+            raise KeyError(name)
+        return cast(Vendor, importlib.import_module(f"nbagent.providers.vendors.{name}").VENDOR)
+
+    def __contains__(self, name: object) -> bool:
+        return name in NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+CATALOG: Mapping[str, Vendor] = _Catalog()
+
+
+def first_with_key() -> Vendor | None:
+    """The first vendor whose key is found, in the order of `NAMES`."""
+    return next((vendor for vendor in CATALOG.values() if not vendor.keyless and vendor.api_key()), None)
+
+
+def with_keys() -> dict[str, Vendor]:
+    """The vendors that take a key, by name."""
+    return {name: vendor for name, vendor in CATALOG.items() if vendor.key_vars}

@@ -1,0 +1,141 @@
+"""What is known about a vendor, as data: where it is, which format it speaks, how its models behave.
+
+These facts steer *encoding and connecting* only; decoding is the same for all vendors of a format. Each vendor's facts
+stand in one file under `vendors/`; `catalog` looks them up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from nbagent.providers.keys import keys
+
+Fields = Mapping[str, Any]
+When = Literal["always", "unthinking", "never"]
+
+#: How deep a model thinks, from little to much.
+LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """Models that behave alike: how they think, and what thinking rules out.
+
+    What a profile has wrong for a model, the vendor's 400 corrects once (see `formats.refused`).
+    """
+
+    #: A regular expression that is searched for in the models' names.
+    models: str = ""
+    thinks: bool = True
+    #: Whether they think if a request says nothing about it; None if that is not known.
+    thinks_by_default: bool | None = True
+    #: The fields of a request that leaves thinking to the vendor; they make the thinking visible.
+    show_thinking: Fields = field(default_factory=dict)
+    #: The fields that switch thinking on, at the vendor's own depth.
+    thinking_on: Fields = field(default_factory=dict)
+    #: The fields that switch it off; None if nothing does.
+    thinking_off: Fields | None = None
+    #: The field that holds the level (`outer.inner` for a field in a field), and its value for each level. A level
+    #: whose value is None leaves the field out.
+    level_field: str = ""
+    levels: Mapping[str, Any] = field(default_factory=dict)
+    #: The level is a number of tokens that must stay below `max_tokens`.
+    below_max_tokens: bool = False
+    #: When the models take a temperature, and a `tool_choice` that forces a call.
+    temperature: When = "always"
+    forced_tools: When = "always"
+    #: Betas of the API that requests to these models name.
+    betas: tuple[str, ...] = ()
+
+
+NOT_THINKING = ModelProfile(thinks=False, thinks_by_default=False, thinking_off={})
+
+
+def same_words(*names: str, **others: str) -> dict[str, str]:
+    """Levels that the vendor calls by the same words as nbagent, and those that it calls by other ones.
+
+    >>> same_words("low", "high", max="highest")
+    {'low': 'low', 'high': 'high', 'max': 'highest'}
+    """
+    return {name: name for name in names} | others
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """One vendor, or one way to reach it."""
+
+    name: str
+    #: The name of the format: "openai_chat", "openai_responses", "anthropic_messages" or "gemini".
+    format: str = "openai_chat"
+    #: `"module:Class"` of the provider, imported when one is made.
+    factory: str = "nbagent.providers.vendors.open_source:OpenSourceProvider"
+    #: The default model.
+    model: str = ""
+    base_url: str = ""
+    #: The environment variables that may hold the key, and the base URL.
+    key_vars: tuple[str, ...] = ()
+    base_url_vars: tuple[str, ...] = ()
+    #: Requests need no key.
+    keyless: bool = False
+    #: Its models by behaviour: the first profile that fits counts, and the last one fits every name, so that a model
+    #: that is not known yet gets what the vendor's latest ones take.
+    profiles: tuple[ModelProfile, ...] = ()
+    #: The profiles that replace these in another format than the vendor's first.
+    format_profiles: Mapping[str, tuple[ModelProfile, ...]] = field(default_factory=dict)
+    #: Its name in the price list, if that is not its own.
+    price_name: str = ""
+    #: Requests cost nothing.
+    free: bool = False
+    #: Fields of every request body, unless the caller gives them.
+    body: Fields = field(default_factory=dict)
+    #: Further fields of request bodies that offer tools.
+    tools_body: Fields = field(default_factory=dict)
+    #: The vendor's name of the output limit, which callers always call `max_tokens`.
+    max_tokens_name: str = "max_tokens"
+    #: The lowest temperature that the vendor takes. It is sent in place of a lower one.
+    min_temperature: float = 0.0
+    #: Ask for token counts in a stream with `stream_options`.
+    stream_usage: bool = True
+    #: Fields of an assistant message that the vendor wants back as received: the first of these that came.
+    replay_fields: tuple[str, ...] = ()
+    #: A field that every assistant message must have; it is empty if nothing was received.
+    replay_always: str = ""
+    #: The images of an answer go back in its `images`, as they came (chat completions).
+    replay_images: bool = False
+    #: A regular expression for the ids of calls that the vendor takes: others are replaced.
+    call_id: str = ""
+    #: How long the vendor can cache a prompt, the default first (Messages API). Empty: no breakpoints are sent.
+    cache_ttls: tuple[str, ...] = ()
+    #: A regular expression for the beginning of the names of text-only models. All others may be sent images.
+    no_images: str = ""
+    #: A regular expression for the beginning of image addresses that the vendor fetches itself.
+    image_urls: str = "https?://"
+    #: What the vendor can hold an answer to: a JSON "schema", any JSON "object", or "" for neither.
+    json_output: str = "schema"
+    #: Thinking blocks without a signature may be sent back (Messages API).
+    unsigned_thinking: bool = False
+    #: A model that thinks answers in a stream only.
+    streams_to_think: bool = False
+    #: What `tool_choice` can be besides `"auto"`.
+    tool_choices: tuple[str, ...] = ("none", "required", "named")
+
+    def profile(self, model: str, format_name: str = "") -> ModelProfile:
+        """The profile of a model when it is asked in this format (in the vendor's first format if none is given)."""
+        profiles = self.format_profiles.get(format_name, self.profiles)
+        return next((each for each in profiles if re.search(each.models, model.lower())), NOT_THINKING)
+
+    def takes_images(self, model: str) -> bool:
+        """Whether the model takes images, as far as is known: an unknown model may try."""
+        return not (self.no_images and re.match(self.no_images, model, re.IGNORECASE))
+
+    def api_key(self) -> str | None:
+        """The key, if `providers.keys` finds one of the key variables."""
+        return keys.find(self.key_vars) if self.key_vars else None
+
+    def env_base_url(self) -> str:
+        """The base URL: from the environment, else the vendor's own."""
+        return next((value for name in self.base_url_vars if (value := os.environ.get(name))), self.base_url)

@@ -1,0 +1,132 @@
+"""Claude, over the anthropic SDK; and what every vendor that speaks the Messages format shares.
+
+Thinking: https://platform.claude.com/docs/en/build-with-claude/thinking, …/preserved-thinking and the models' guides
+(read in November 2026)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from nbagent.checks import check_choice
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.http.client import SDKTransport
+from nbagent.providers.http.provider import HTTPProvider
+from nbagent.providers.vendor import NOT_THINKING, ModelProfile, Vendor, same_words
+
+# adaptive since 4.6, a budget of tokens before
+_ADAPTIVE_THINKING = {"type": "adaptive", "display": "summarized"}
+#: Without it, the API refuses a block of thinking once anything before it has changed: a trimmed history, a new tool.
+_DROP = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+_LEVELS = same_words("low", "medium", "high", "xhigh", "max")
+
+_ADAPTIVE = ModelProfile(
+    show_thinking={"thinking": _ADAPTIVE_THINKING},
+    thinking_on={"thinking": _ADAPTIVE_THINKING},
+    thinking_off={"thinking": {"type": "disabled"}},
+    level_field="output_config.effort",
+    levels=_LEVELS,
+    temperature="never",
+)
+_BOUND = replace(
+    _ADAPTIVE,
+    show_thinking={"thinking": {**_ADAPTIVE_THINKING, **_DROP}},
+    thinking_on={"thinking": {**_ADAPTIVE_THINKING, **_DROP}},
+    betas=("thinking-binding-controls-2026-08-01",),
+)
+_UNASKED_OFF = replace(_ADAPTIVE, thinks_by_default=False, show_thinking={}, thinking_off={})
+_BUDGETED = ModelProfile(
+    thinks_by_default=False,
+    thinking_on={"thinking": {"type": "enabled", "budget_tokens": 8192}},
+    thinking_off={},
+    level_field="thinking.budget_tokens",
+    levels={"minimal": 1024, "low": 4096, "medium": 8192, "high": 16_384, "xhigh": 24_576, "max": 28_672},
+    below_max_tokens=True,
+    temperature="unthinking",
+    forced_tools="unthinking",
+    betas=("interleaved-thinking-2025-05-14",),
+)
+
+PROFILES = (
+    replace(
+        _BOUND,
+        models=r"(fable|mythos)-5[-.][1-9](?!\d)|opus-5[-.][5-9](?!\d)",
+        thinking_off=None,
+        forced_tools="never",
+    ),
+    replace(
+        _BOUND,
+        models=r"sonnet-5[-.][5-9](?!\d)",
+        thinking_off={"thinking": {"type": "between_tools"}},
+        forced_tools="never",
+    ),
+    replace(_BOUND, models=r"haiku-5"),
+    replace(_ADAPTIVE, models=r"mythos-preview", thinking_off=None, forced_tools="never"),
+    replace(_ADAPTIVE, models=r"fable|mythos", thinking_off=None),
+    replace(_ADAPTIVE, models=r"(opus|sonnet)-5"),
+    replace(_UNASKED_OFF, models=r"opus-4[-.][78]"),
+    replace(
+        _UNASKED_OFF,
+        models=r"(opus|sonnet)-4[-.]6",
+        levels=same_words("low", "medium", "high", "max"),
+        temperature="unthinking",
+    ),
+    replace(_BUDGETED, models=r"(opus|sonnet|haiku)-4"),
+    replace(_BUDGETED, models=r"claude-3[-.]7", betas=()),
+    replace(NOT_THINKING, models=r"claude-(3|2|instant)"),
+    replace(_BOUND, models=r"claude-[a-z]+-\d"),
+    replace(_ADAPTIVE, thinks_by_default=None, show_thinking={}, temperature="always"),
+)
+
+VENDOR = Vendor(
+    "claude",
+    format="anthropic_messages",
+    factory=f"{__name__}:ClaudeProvider",
+    model="claude-sonnet-5",
+    base_url="https://api.anthropic.com",
+    key_vars=("ANTHROPIC_API_KEY",),
+    base_url_vars=("ANTHROPIC_BASE_URL",),
+    profiles=PROFILES,
+    price_name="anthropic",
+    body={"max_tokens": 32_000},
+    call_id="[a-zA-Z0-9_-]+",
+    cache_ttls=("5m", "1h"),
+)
+
+
+class AnthropicBaseProvider(HTTPProvider):
+    """A vendor that speaks the Messages format.
+
+    `cache` says how long the vendor caches the beginning of a conversation: `"5m"` (or True, the default), or False for
+    no caching. Claude also takes `"1h"`, which costs more to write. A request holds at most four breakpoints; your own,
+    `cache_control` in a content part, count and come first.
+
+    >>> from nbagent.providers import MiniMaxProvider
+    >>> MiniMaxProvider(cache="1h")
+    Traceback (most recent call last):
+    nbagent.errors.ConfigurationError: cache: expected True, False or '5m', got '1h'.
+    """
+
+    vendor = "claude"
+
+    def __init__(self, *args: Any, cache: str | bool = True, **options: Any) -> None:
+        self._cache = cache
+        super().__init__(*args, **options)
+        self.base_url = self.base_url.removesuffix("/v1")  # the SDK's base URL has no version
+        betas = [name for name in (self._headers.get("anthropic-beta"), *self._ask.profile.betas) if name]
+        if betas:
+            self._headers = {**self._headers, "anthropic-beta": ",".join(betas)}
+
+    def _make_codec(self, vendor: Vendor) -> MessagesCodec:
+        check_choice("cache", self._cache, (True, False, *vendor.cache_ttls))
+        return MessagesCodec(vendor, self._cache)
+
+    def _make_transport(self, client: Any) -> SDKTransport:
+        return SDKTransport("anthropic", "AsyncAnthropic", client)
+
+
+class ClaudeProvider(AnthropicBaseProvider):
+    """Claude models. `client` may be any client of the SDK, such as `AsyncAnthropicBedrock`."""
+
+    vendor = "claude"

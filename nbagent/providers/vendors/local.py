@@ -1,0 +1,14 @@
+"""The embedded model, which runs in a server of nbagent's own (llama.cpp)."""
+
+from nbagent.providers.vendor import Vendor
+from nbagent.providers.vendors.open_source import PROFILES
+
+VENDOR = Vendor(
+    "local",
+    factory="nbagent.providers.local.provider:LocalProvider",
+    keyless=True,
+    free=True,
+    profiles=PROFILES,
+    no_images=".",
+    tool_choices=("none", "required"),  # llama.cpp takes a tool's name for "auto"
+)

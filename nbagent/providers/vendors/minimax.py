@@ -1,0 +1,43 @@
+"""MiniMax, over the anthropic SDK.
+
+https://platform.minimax.io/docs/api-reference/text-anthropic-api (read in November 2026): a temperature is in (0, 1].
+"""
+
+from nbagent.providers.vendor import ModelProfile, Vendor, same_words
+from nbagent.providers.vendors.claude import AnthropicBaseProvider
+
+PROFILES = (
+    ModelProfile(r"m2"),
+    ModelProfile(
+        r"m3\.[1-9]|m[4-9]",
+        level_field="output_config.effort",
+        levels=same_words("low", "medium", "high", "xhigh", "max"),
+    ),
+    ModelProfile(thinking_on={"thinking": {"type": "adaptive"}}, thinking_off={"thinking": {"type": "disabled"}}),
+)
+
+VENDOR = Vendor(
+    "minimax",
+    format="anthropic_messages",
+    factory=f"{__name__}:MiniMaxProvider",
+    model="MiniMax-M3",
+    base_url="https://api.minimaxi.com/anthropic",
+    key_vars=("MINIMAX_API_KEY",),
+    base_url_vars=("MINIMAX_BASE_URL",),
+    profiles=PROFILES,
+    body={"max_tokens": 32_000},
+    min_temperature=0.01,
+    cache_ttls=("5m",),
+    no_images="MiniMax-M2",
+    json_output="",
+    unsigned_thinking=True,
+)
+
+
+class MiniMaxProvider(AnthropicBaseProvider):
+    """MiniMax models. Outside China, pass `base_url="https://api.minimax.io/anthropic"`.
+
+    MiniMax refuses a temperature of 0: the lowest that is sent is 0.01.
+    """
+
+    vendor = "minimax"

@@ -1,0 +1,28 @@
+"""OpenRouter, which passes requests on to many vendors.
+
+Thinking: https://openrouter.ai/docs/use-cases/reasoning-tokens (read in November 2026)
+"""
+
+from nbagent.providers.vendor import LEVELS, ModelProfile, Vendor, same_words
+
+PROFILES = (
+    ModelProfile(
+        thinks_by_default=None,
+        thinking_on={"reasoning": {"effort": "medium"}},
+        thinking_off={"reasoning": {"effort": "none"}},
+        level_field="reasoning.effort",
+        levels=same_words(*LEVELS),
+    ),
+)
+
+VENDOR = Vendor(
+    "openrouter",
+    model="openrouter/auto",
+    base_url="https://openrouter.ai/api/v1",
+    key_vars=("OPENROUTER_API_KEY",),
+    base_url_vars=("OPENROUTER_BASE_URL",),
+    profiles=PROFILES,
+    replay_fields=("reasoning_details",),
+    replay_images=True,
+    call_id=".{1,40}",
+)

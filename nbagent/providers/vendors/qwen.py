@@ -1,0 +1,41 @@
+"""Qwen models of Alibaba Cloud. Read in November 2026:
+
+- https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, calls are parallel only if asked for, the open
+  models think in a stream only
+- https://help.aliyun.com/en/model-studio/deep-thinking
+"""
+
+from dataclasses import replace
+
+from nbagent.providers.vendor import NOT_THINKING, ModelProfile, Vendor
+
+_SWITCHED = ModelProfile(
+    thinks_by_default=False,
+    thinking_on={"enable_thinking": True},
+    thinking_off={"enable_thinking": False},
+    level_field="thinking_budget",
+    levels={"minimal": 1024, "low": 4096, "medium": 8192, "high": 16_384, "xhigh": 32_768, "max": None},
+    forced_tools="unthinking",
+)
+
+PROFILES = (
+    replace(NOT_THINKING, models=r"coder|instruct|qwen-?2|qwen1|math|-mt|-ocr"),
+    replace(_SWITCHED, models=r"thinking|qwq|qvq", thinks_by_default=True, thinking_off=None),
+    replace(_SWITCHED, models=r"qwen3\.[5-9]|qwen([4-9]|\d\d)|qwen3-[\d.]+b", thinks_by_default=True),
+    replace(_SWITCHED, models=r"qwen(3-max|-plus|-turbo|-flash|3-)"),
+    replace(_SWITCHED, thinks_by_default=None),
+)
+
+VENDOR = Vendor(
+    "qwen",
+    model="qwen3.7-plus",
+    base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
+    key_vars=("DASHSCOPE_API_KEY",),
+    base_url_vars=("DASHSCOPE_BASE_URL",),
+    profiles=PROFILES,
+    tools_body={"parallel_tool_calls": True},
+    streams_to_think=True,
+    tool_choices=("none", "named"),
+    json_output="",  # refused while thinking
+    no_images="qwen3-(max|coder)|qwq",
+)

@@ -1,0 +1,37 @@
+"""GLM models of Zhipu (Z.ai). Read in November 2026:
+
+- https://docs.bigmodel.cn: reasoning goes back with tool results, usage comes without being asked for, the arguments of
+  calls stream if `tool_stream` says so
+- https://docs.z.ai/guides/capabilities/thinking-mode
+"""
+
+from dataclasses import replace
+
+from nbagent.providers.vendor import LEVELS, NOT_THINKING, ModelProfile, Vendor, same_words
+
+_ON = {"thinking": {"type": "enabled"}}
+_OFF = {"thinking": {"type": "disabled"}}
+_EFFORT = "reasoning_effort"
+
+PROFILES = (
+    replace(NOT_THINKING, models=r"glm-4(?!\.[5-9])|glm-3|glm-z"),
+    ModelProfile(r"glm-5\.2", thinking_on=_ON, thinking_off=_OFF, level_field=_EFFORT, levels=same_words(*LEVELS)),
+    ModelProfile(r"glm-(5\.[3-9]|[6-9])", level_field=_EFFORT, levels=same_words("low", "high", "max")),
+    ModelProfile(thinking_on=_ON, thinking_off=_OFF),
+)
+
+VENDOR = Vendor(
+    "zhipu",
+    model="glm-5.2",
+    base_url="https://open.bigmodel.cn/api/paas/v4",
+    key_vars=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),
+    base_url_vars=("ZHIPUAI_BASE_URL",),
+    profiles=PROFILES,
+    price_name="zai",
+    tools_body={"tool_stream": True},
+    stream_usage=False,
+    replay_fields=("reasoning_content",),
+    tool_choices=(),
+    json_output="object",
+    no_images=r"glm-(4\.[567]|5(\.[12])?)(-(air|airx|x|turbo|flash|flashx))?$",
+)

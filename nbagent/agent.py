@@ -1,6 +1,6 @@
 """`Agent`: a provider, functions, a history and a trace, wired together. The one entry point.
 
-This file only wires and delegates. The loop is in `core/loop.py`, its events in `core/events.py`.
+This file only wires and delegates: the loop is in `core/loop.py`, its events are in `core/events.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nbagent.checks import check_type
 from nbagent.config import AgentConfig
 from nbagent.core.background import RunQueue, run_sync
 from nbagent.core.events import Event
@@ -45,16 +46,16 @@ class Agent:
     """A conversation with a model that can call your functions.
 
     Args:
-        provider: an `LLMProvider`, `"claude:claude-sonnet-5"`, `"local"`, an `AgentConfig`, or None: what the
-            environment variable NBAGENT_MODEL names, else the vendor of the first key found, else the embedded model.
-            Nothing is loaded or connected before the first message.
-        function_registry: the functions it may call, or `tools`: functions, or `nbagent.live`.
-        system_prompt: who the agent is.
-        context: a `ContextManager`, to trim long conversations.
-        limits: a `Limits`; each run ends politely when one is reached.
-        trace: a `Trace` to record into; its own if not given.
+        provider: an `LLMProvider`, a name such as `"claude:claude-sonnet-5"` or `"local"`, or an `AgentConfig`. None
+            means NBAGENT_MODEL, then the first vendor with a key, then the embedded model. Nothing is loaded or
+            connected before the first message.
+        function_registry: the functions that the model may call; or pass `tools`: functions, or `nbagent.live`.
+        system_prompt: instructions for the whole conversation.
+        context: a `ContextManager` that trims long conversations.
+        limits: a `Limits`; a run ends, and keeps what it has, when it reaches one.
+        trace: the `Trace` to record into; a new one by default.
         approve: called with `(call, definition)` for tools marked `approve=True`; returns True, False, or a dict of
-            edited arguments. Without it such calls are denied.
+            edited arguments. Without an approver such calls are denied.
 
     >>> agent = Agent("openai:gpt-5.6-luna", tools=[get_weather])           # doctest: +SKIP
     >>> result = await agent.chat("How warm is it in Berlin?")              # doctest: +SKIP
@@ -74,14 +75,12 @@ class Agent:
         approve: Callable[..., Any] | None = None,
     ) -> None:
         if function_registry is not None and tools is not None:
-            raise ConfigurationError("give function_registry or tools, not both: register the tools in the registry")
-        if function_registry is not None and not isinstance(function_registry, FunctionRegistry):
-            raise ConfigurationError(f"{function_registry!r} is no FunctionRegistry: pass functions as tools=[...]")
-        for given, kind in ((context, ContextManager), (limits, Limits), (trace, Trace)):
-            if given is not None and not isinstance(given, kind):
-                raise ConfigurationError(
-                    f"{given!r} is no {kind.__name__}: make one, {kind.__name__}(...), or pass None"
-                )
+            raise ConfigurationError("Pass function_registry or tools, not both: register the tools in the registry.")
+        fix = "Pass functions as tools=[...]."
+        check_type("function_registry", function_registry, FunctionRegistry, optional=True, fix=fix)
+        check_type("context", context, ContextManager, optional=True, fix="Pass ContextManager(...).")
+        check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
+        check_type("trace", trace, Trace, optional=True, fix="Pass Trace(...).")
         config = provider if isinstance(provider, AgentConfig) else None
         self._spec: Any = provider
         self._provider: LLMProvider | None = None
@@ -91,9 +90,9 @@ class Agent:
         self.limits = _limits(limits, config)
         self.temperature = config.temperature if config else None
         self.trace = trace or Trace()
-        #: Called with each event of each run, on the run's own thread, before its reader has it. They must not raise.
+        #: Called with each event of each run, on the run's thread, before the event is yielded. They must not raise.
         self.observers: list[Callable[[Event], None]] = []
-        #: Names of tools that are not offered, unless a run asks for them by name.
+        #: Names of tools that are not offered, unless a call of `chat` names them.
         self.tools_off: set[str] = set()
         self._queue = RunQueue()
         prompt = system_prompt or (config.system_prompt if config else None)
@@ -102,7 +101,7 @@ class Agent:
 
     @property
     def provider(self) -> LLMProvider:
-        """The provider; made at first use. Assign a provider or a name to switch, the conversation stays."""
+        """The provider, made at first use. Assign a provider or a name to switch; the conversation stays."""
         if self._provider is None:
             self._provider = resolve(self._spec)
             if self._spec is None and self._provider.vendor == "local":
@@ -115,12 +114,12 @@ class Agent:
         if made is not None:
             tape = current_recording()
             if tape is None or not tape.replay_only:
-                made.check()  # a wrong name or a missing key is an error now, and changes nothing
+                made.check()  # a wrong name or a missing key raises here, before anything changes
         self._spec, self._provider = spec, made
 
     @property
     def is_default_local(self) -> bool:
-        """Whether the embedded model was chosen because nothing else was named and no key was found."""
+        """Whether the embedded model was chosen because no model was named and no key was found."""
         tape = current_recording()
         another = tape is not None and tape.replay_only and "local" not in tape.vendors
         return self._spec is None and self.provider.vendor == "local" and not another
@@ -136,7 +135,7 @@ class Agent:
 
     @property
     def conversation_history(self) -> list[LLMMessage]:
-        """The live history, system message first."""
+        """The live list of messages, system message first."""
         return self.context.messages
 
     async def chat(
@@ -149,9 +148,9 @@ class Agent:
         """Ask, let the model use the tools, and return the answer.
 
         `message` is a text; an image (a matplotlib figure, a PIL image, a `pathlib.Path`, bytes); a list of texts,
-        images and content parts; or a list of messages, which replaces the history (the system message stays).
-        Further options are those of `chat_stream`. Raises a `ProviderError` where the vendor fails, with the
-        unfinished result at `error.partial`.
+        images and content parts; or a list of messages, which replaces the history except for the system message.
+        `options` are those of `chat_stream`. Raises a `ProviderError` if the vendor fails; `error.partial` is the
+        unfinished result.
         """
         return await self.chat_stream(message, max_iterations=max_iterations, **options).collect(handler)
 
@@ -162,7 +161,7 @@ class Agent:
         handler: StreamingHandler | None = None,
         **options: Any,
     ) -> AgentResult:
-        """`chat`, blocking: for scripts, and for cells without `await`."""
+        """Blocking twin of `chat`, for scripts and for cells without `await`."""
         return run_sync(self.chat(message, max_iterations, handler, **options))
 
     def chat_stream(
@@ -178,17 +177,19 @@ class Agent:
         origin: Mapping[str, Any] | None = None,
         **request_options: Any,
     ) -> AgentStream:
-        """The same run as a stream of events, for `async for` and plain `for`; its `preview()` only shows the request.
+        """The same run as a stream of events, for `async for` and plain `for`; `.preview()` shows the request unsent.
 
-        `tools` names the only ones to offer; with `approve_all` each of their calls waits for approval. `instructions`
-        stand below the system prompt in this run's requests, and in no later one. `origin` is kept in the trace's
-        `runs` (source, cell_id, execution_count); other keywords go into the vendor's request (`max_tokens=500`).
+        `tools` names the tools to offer; with `approve_all`, each of their calls waits for approval. `instructions`
+        follow the system prompt in the requests of this run only. The trace's `runs` keep `origin` (source, cell_id,
+        execution_count). Other keywords go into the vendor's request (`max_tokens=500`).
         """
         if "handler" in request_options:
-            raise ConfigurationError("a stream takes no handler: iterate its events, or chat(..., handler=...)")
+            raise ConfigurationError("chat_stream() takes no handler: iterate its events, or use chat(handler=...).")
 
         def run(ticket: Ticket, context: ContextManager) -> Run:
-            provider, executor = self._taped(self._adapted(), self._executor(use_tools, tools, approve_all))
+            provider, executor = self._recorded(
+                self._provider_with_tools(), self._executor(use_tools, tools, approve_all)
+            )
             return Run(
                 ticket=ticket,
                 provider=provider,
@@ -218,26 +219,26 @@ class Agent:
             observe(event)
 
     async def extract(self, text: str, shape: Any, **options: Any) -> Any:
-        """What a text says, as an object of the type `shape`: a pydantic model, `list[Model]`, or any type it knows.
+        """What a text says, as an object of type `shape`: a pydantic model, `list[Model]`, or a type pydantic supports.
 
-        The conversation is left alone. The answer is validated; what is wrong with it goes back to the model, twice at
-        most, then `ExtractionError` is raised. A list has `.to_frame()`. `options` go into the vendor's request.
+        The conversation does not change. The answer is validated; the model may correct it twice, then
+        `ExtractionError` is raised. A list has `.to_frame()`. `options` are those of `chat`.
 
         >>> people = await agent.extract(page, list[Person])                # doctest: +SKIP
         >>> people.to_frame()                                               # doctest: +SKIP
         """
         from nbagent.extract import extract
 
-        return await extract(self, text, shape, **options)
+        return await extract(self.side_agent, self.provider, text, shape, **options)
 
     async def parse_message(self, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
-        """The records in an unstructured message, as a list of dicts; what they are is for `system_prompt` to say.
+        """The records in an unstructured message, as a list of dicts. Describe a record in the `system_prompt`.
 
-        The conversation is left alone. Raises `ExtractionError` where the model gives no JSON array of objects.
+        The conversation does not change. Raises `ExtractionError` if the model returns no JSON array of objects.
         """
         from nbagent.extract import parse_message
 
-        return await parse_message(self, sender, timestamp, content)
+        return await parse_message(self.side_agent, self.system_prompt, sender, timestamp, content)
 
     def _executor(self, use_tools: bool, names: Iterable[str] | None, approve_all: bool) -> ToolExecutor:
         executor = self.tool_executor.requiring_approval() if approve_all else self.tool_executor
@@ -249,8 +250,8 @@ class Agent:
             executor = executor.only((names or ()) if use_tools else ())
         return executor.with_timeout(self.limits.tool_seconds)
 
-    def _adapted(self) -> Provider:
-        """The provider, with tools described in the prompt where the model has no tool calling of its own."""
+    def _provider_with_tools(self) -> Provider:
+        """The provider; if its model cannot call tools, they are described in the prompt."""
         provider = self.provider
         if not provider.supports_function_calling():
             from nbagent.providers.prompting.provider import PromptedProvider
@@ -258,64 +259,64 @@ class Agent:
             provider = PromptedProvider(provider)
         return provider
 
-    def _taped(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
-        """The same; while a recording is made or played, that stands before them."""
+    def _recorded(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
+        """The same; while a recording is made or played, wrapped by it."""
         tape = current_recording()
         return (provider, tools) if tape is None else tape.wrap(provider, tools)
 
     def register_function(
         self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None
     ) -> None:
-        """Offer a function to the model; without `parameters` their schema is read from its signature."""
+        """Offer a function to the model. Without `parameters`, the schema is read from the signature."""
         self.function_registry.register(name, description, func, parameters)
 
     def register_tool(
         self, name: str, description: str, parameters: dict[str, Any], function: Callable[..., Any]
     ) -> None:
-        """As `register_function`, with the schema given; takes the keys of a tool definition as keywords."""
+        """Offer a function with the given schema; the parameters are the keys of a tool definition."""
         self.function_registry.register(name, description, function, parameters)
 
     def offered_tools(self) -> list[str]:
-        """The names of the tools that the model is offered now: those of the registry that are not switched off."""
+        """The names of the tools offered now: those of the registry that are not switched off."""
         return [name for name in self.function_registry.names() if name not in self.tools_off]
 
     def tool_stats(self) -> DataFrame:
-        """How each tool did so far, by the trace: calls, failures, invalid arguments, denials, seconds.
+        """Each tool's calls, failures, invalid arguments, denials and seconds so far, by the trace.
 
-        Tools that were never called are there too, with zeros.
+        Tools that were never called have zeros.
         """
         from nbagent.trace.views.tool_stats import tool_stats
 
         return tool_stats(self.trace.tool_calls, self.function_registry.names())
 
     def stop(self) -> int:
-        """End what this agent is doing and what waits for its turn; the text so far stays. From any thread, at once.
+        """Stop the current run and those in the queue; the text so far stays. Callable from any thread.
 
-        How many runs that were. Those who wait for them get `asyncio.CancelledError`.
+        Returns the number of runs. Whoever awaits them gets `asyncio.CancelledError`.
         """
         streams = [reference() for reference in self._queue.members.valuerefs()]
         return sum(stream.stop() for stream in streams if stream is not None)
 
     def clear_history(self) -> None:
-        """Forget the conversation; the system prompt stays."""
+        """Forget the conversation, but not the system prompt."""
         self.context.clear()
 
     def undo(self) -> list[LLMMessage]:
-        """Take back the last turn (from the last user message on) and return it."""
+        """Remove the last turn (from the last user message on) and return it."""
         return self.context.undo()
 
     def fork(self) -> Agent:
-        """Another agent that goes on from this conversation: same provider and tools, its own history and trace."""
+        """Another agent that continues this conversation: same provider and tools, its own history and trace."""
         trace = Trace(self.trace.record_http, self.trace.keep_results, self.trace.max_bytes)
         trace.observers += self.trace.observers
         other = Agent(self._provider or self._spec, self.function_registry, trace=trace)
-        # not before: a configuration brings its own system prompt, and here it may be another by now
+        # set last, since an AgentConfig brings its own system prompt
         other.context = self.context.copy()
         other.limits, other.temperature = self.limits, self.temperature
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         return other
 
-    def aside(self, system_prompt: str) -> Agent:
+    def side_agent(self, system_prompt: str) -> Agent:
         """An agent for a question beside the conversation: same provider, limits and trace; no history, no tools."""
         other = self.fork()
         other.context = ContextManager()
@@ -325,24 +326,24 @@ class Agent:
         return other
 
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
-        result = await self.aside(summary.PROMPT).chat(summary.transcript(messages), origin={"source": "summary"})
+        result = await self.side_agent(summary.PROMPT).chat(summary.transcript(messages), origin={"source": "summary"})
         if result.status != "ok" or not result.content:
             raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
         return result.content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the conversation to a JSON file, for `Agent.load`. Keys and tools are not part of it.
+        """Write the conversation, without keys and tools, to a JSON file for `Agent.load`.
 
-        Raises ConfigurationError where it can't be written; then what was in the file before is still there.
+        Raises `ConfigurationError` if the file can't be written; then its old content is still there.
         """
         provider = self.provider
         saved.save(path, self.context.messages, f"{provider.vendor}:{provider.model_name}")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], provider: Any = None, **options: Any) -> Agent:
-        """An agent that goes on with a saved conversation, with any provider; `options` are those of `Agent`.
+        """An agent that continues a saved conversation, with any provider; `options` are those of `Agent`.
 
-        The saved system prompt stays, unless another is given.
+        The saved system prompt stays unless `options` has another.
 
         >>> agent = Agent.load("analysis.json", "claude:claude-sonnet-5", tools=[mean_by])      # doctest: +SKIP
         """
@@ -355,7 +356,7 @@ class Agent:
         return agent
 
     async def aclose(self) -> None:
-        """Close the provider's connections of the running event loop. The next message opens new ones."""
+        """Close the provider's connections on the running event loop. The next message opens new ones."""
         if self._provider is not None:
             await self._provider.aclose()
 
@@ -364,11 +365,11 @@ class Agent:
         run_sync(self.aclose())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows of the agent itself."""
-        from nbagent.agent_summary import about
+        """What a notebook shows for the agent itself."""
+        from nbagent.agent_summary import agent_summary
         from nbagent.core.render.key_values import key_values_html, key_values_text
 
-        lines = about(self, self._provider or self._spec)
+        lines = agent_summary(self, self._provider or self._spec)
         return {"text/html": key_values_html(lines), "text/plain": key_values_text(lines)}
 
     def __repr__(self) -> str:
@@ -383,7 +384,7 @@ class Agent:
 
 
 def _limits(given: Limits | None, config: AgentConfig | None) -> Limits:
-    """An argument comes before the environment, and that before the configuration."""
+    """The limits of a run: arguments win over environment variables, and these over the configuration."""
     limits = (given or Limits()).or_else(Limits.from_environment())
     if config is None:
         return limits

@@ -1,4 +1,4 @@
-"""The `nbagent` command. `nbagent pull` fetches the embedded model, so that everything after works offline."""
+"""The `nbagent` command. `nbagent pull` fetches the embedded model; after that everything works offline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbagent.errors import NbagentError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand -> the exit status: 0, 1 for an error (told on standard error), 130 for Ctrl-C.
+    """Run a subcommand and return the exit status: 0, 1 for an error (printed to standard error), 130 for Ctrl-C.
 
     >>> main(["pull", "--quiet"])
     """
@@ -30,7 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="nbagent", description="Agents at home in Jupyter.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     pull = commands.add_parser("pull", help="fetch the embedded model (93 MB, once)", description=_pull.__doc__)
-    pull.add_argument("--cache-dir", help="keep it here instead of $NBAGENT_CACHE or the user's cache directory")
+    pull.add_argument("--cache-dir", help="store it here instead of in $NBAGENT_CACHE or the user's cache directory")
     pull.add_argument("--quiet", action="store_true", help="no progress bar")
     pull.set_defaults(run=_pull)
     return parser

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: Model requests in one run, where neither the call nor the configuration says another number.
+#: Model requests in one run, unless the call or the configuration sets another number.
 DEFAULT_MAX_ITERATIONS = 10
 
 
 @dataclass
 class AgentConfig:
-    """What an agent needs to know, in one value.
+    """The settings of an agent as one value, for `Agent(AgentConfig(...))`.
 
-    `provider` is a name of `create_provider`; `None` means an OpenAI-compatible server at `base_url`. The limits are
-    those of `Limits`, which says how environment variables and arguments come before them.
+    `provider` is a name that `create_provider` knows; None means an OpenAI-compatible server at `base_url`. The limits
+    are those of `Limits`; its docstring says which environment variables and arguments override them.
 
     >>> AgentConfig(model="qwen3-235b-instruct", api_key="secret", base_url="http://127.0.0.1:8000/v1").provider is None
     True

@@ -7,28 +7,28 @@
     │   └── MissingDependencyError        install the named extra
     ├── ProviderError                     the vendor did not answer; `.retryable` says whether to try later
     │   ├── AuthenticationError           401, 403: correct the key
-    │   ├── ModelNotFoundError            404: correct the model's name or the address
+    │   ├── ModelNotFoundError            404: correct the model's name or base_url
     │   ├── BadRequestError               400, 422: the vendor refused the request
     │   │   ├── ContextLengthError        the conversation is longer than the model's window
     │   │   └── ImageInputError           the model takes no images, and the question holds one
     │   ├── RateLimitError                429, 402: wait, or pay
-    │   ├── ServerError                   408, 409, 5xx, 529: the vendor is in trouble
+    │   ├── ServerError                   408, 409, 5xx, 529: the vendor failed or is overloaded
     │   ├── ProviderConnectionError       no connection, no TLS, no such host
     │   ├── ProviderTimeoutError          no byte came within `timeout` seconds
     │   ├── IncompleteStreamError         the stream ended, or broke, before its terminal marker
-    │   └── InvalidResponseError          an answer came that is not in the vendor's format
-    ├── LocalModelError                   the embedded model can't be had or loaded: the text says what to do
-    ├── ToolError                         a tool can't be called or failed (raised by `ToolExecutor.execute` only)
+    │   └── InvalidResponseError          the answer is not in the vendor's format
+    ├── LocalModelError                   the embedded model could not be fetched or loaded; the message says what to do
+    ├── ToolError                         a tool failed or could not be called (raised by `ToolExecutor.execute` only)
     │   ├── UnknownToolError
     │   ├── ToolArgumentsError
     │   ├── ToolTimeoutError
     │   ├── ToolDeniedError
     │   └── ToolExecutionError            the function raised; the original is `__cause__`
-    ├── ReplayError                       a replay has no answer to a request; `.difference` tells why
-    ├── ExtractionError                   no answer of the model fitted the wanted type; `.answer` is the last one
-    └── AgentBusyError                    the agent is in a run that could not end before the new one
+    ├── ReplayError                       the recording has no answer to a request; `.difference` shows why
+    ├── ExtractionError                   no answer fitted the requested type; `.answer` is the last one
+    └── AgentBusyError                    the new run would wait for a run that waits for it
 
-Texts name the value and the remedy. No text, attribute or repr ever holds a key.
+Messages name the value and the remedy. No message, attribute or repr ever holds a key.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ from typing import Any
 
 
 class NbagentError(Exception):
-    """Base of all errors of this package. `partial` is the unfinished `AgentResult` of the run that failed, if any."""
+    """Base of all nbagent errors. `partial` is the unfinished `AgentResult` of the run that failed, if there is one."""
 
     partial: Any = None
 
 
 class ConfigurationError(NbagentError, ValueError):
-    """A name, an option or a setting that can't be used as given."""
+    """A name, an option or a setting is wrong."""
 
 
 class MissingDependencyError(ConfigurationError):
-    """An optional package is not installed; the text holds the line that installs it."""
+    """An optional package is not installed; the message holds the command that installs it."""
 
 
 class ProviderError(NbagentError):
-    """The vendor, or the way to it, failed.
+    """The vendor, or the connection to it, failed.
 
     Attributes: `vendor`, `model`, `status` (HTTP status or None), `request_id`, `retry_after` (seconds or None),
-    `should_retry` (the vendor's own word, or None), `retryable` (what the retry policy goes by).
+    `retryable` (whether the retry policy sends the request again; the vendor's `x-should-retry` wins).
     """
 
-    #: What the retry policy does with this class, where the vendor did not say otherwise.
+    #: Whether the retry policy sends the request again, unless the vendor says otherwise.
     retryable = False
     #: The next step for the user, appended to the message.
     remedy = ""
@@ -86,11 +86,11 @@ class ProviderError(NbagentError):
     def __str__(self) -> str:
         """`vendor model: message (status 429, request req_1). What to do next.`"""
         who = " ".join(part for part in (self.vendor, self.model) if part)
-        facts = [f"status {self.status}"] if self.status is not None else []
-        facts += [f"request {self.request_id}"] if self.request_id else []
-        facts += [f"to be tried again after {self.retry_after:g} s"] if self.retry_after else []
+        details = [f"status {self.status}"] if self.status is not None else []
+        details += [f"request {self.request_id}"] if self.request_id else []
+        details += [f"retry after {self.retry_after:g} s"] if self.retry_after else []
         text = f"{who}: {self.message}" if who else self.message
-        text = f"{text.rstrip('.')} ({', '.join(facts)})" if facts else text
+        text = f"{text.rstrip('.')} ({', '.join(details)})" if details else text
         return f"{text.rstrip('.')}. {self.remedy}" if self.remedy else text
 
 
@@ -107,7 +107,7 @@ class ModelNotFoundError(ProviderError):
 
 
 class BadRequestError(ProviderError):
-    """The vendor refused the request as it was (400, 413, 422 and other 4xx)."""
+    """The vendor refused the request (400, 413, 422 and other 4xx)."""
 
     remedy = "Change what the vendor names: a tool's schema, an option, a message."
 
@@ -122,58 +122,58 @@ class ImageInputError(BadRequestError):
     """The model takes no images, and the question holds one."""
 
     remedy = (
-        "Ask without the image, or choose a model that sees, such as 'claude:claude-sonnet-5', "
+        "Ask without the image, or choose a model that takes images, such as 'claude:claude-sonnet-5', "
         "'openai:gpt-5.6-terra', 'gemini:gemini-3.7-flash' or 'qwen:qwen3.7-plus'."
     )
 
 
 class RateLimitError(ProviderError):
-    """Too many requests or tokens (429), or no credit left (402, which is not sent again)."""
+    """Too many requests or tokens (429), or no credit left (402, which is not retried)."""
 
     retryable = True
     remedy = "Wait, lower the concurrency, or raise the limit or the credit of the account."
 
 
 class ServerError(ProviderError):
-    """The vendor's side failed or is overloaded (408, 409, 5xx, 529)."""
+    """The vendor failed or is overloaded (408, 409, 5xx, 529)."""
 
     retryable = True
-    remedy = "Try again later, or another model."
+    remedy = "Try again later, or use another model."
 
 
 class ProviderConnectionError(ProviderError):
-    """No connection to the vendor."""
+    """The vendor could not be reached."""
 
     retryable = True
     remedy = "Check the network, the proxy settings and base_url."
 
 
 class ProviderTimeoutError(ProviderError):
-    """No byte came within the time limit."""
+    """No byte arrived within the time limit."""
 
     retryable = True
     remedy = "Raise timeout=..., or try again."
 
 
 class IncompleteStreamError(ProviderError):
-    """A streamed answer ended or broke before its terminal marker. Nothing of it was acted on."""
+    """A streamed answer ended or broke off before its terminal marker. No tool was run from it."""
 
     retryable = True
     remedy = "Try again."
 
 
 class InvalidResponseError(ProviderError):
-    """An answer that is not in the format of the vendor's API."""
+    """The answer is not in the format of the vendor's API."""
 
-    remedy = "Check that base_url points to the API and not to a web page or a proxy."
+    remedy = "Check that base_url points to the API, not to a web page or a proxy."
 
 
 class LocalModelError(NbagentError):
-    """The embedded model can't be fetched, checked or loaded."""
+    """The embedded model could not be fetched, checked or loaded."""
 
 
 class ToolError(NbagentError):
-    """A tool can't be called, or failed. `tool` is its name."""
+    """A tool failed or could not be called. `tool` is its name."""
 
     def __init__(self, message: str, *, tool: str = "") -> None:
         super().__init__(message)
@@ -185,7 +185,7 @@ class UnknownToolError(ToolError):
 
 
 class ToolArgumentsError(ToolError):
-    """The arguments don't fit the tool's schema; the text is the feedback for the model."""
+    """The arguments don't fit the tool's schema; the message is the feedback for the model."""
 
 
 class ToolTimeoutError(ToolError):
@@ -201,7 +201,7 @@ class ToolExecutionError(ToolError):
 
 
 class ExtractionError(NbagentError):
-    """The model's answer is not of the type that was asked for, also after corrections. `answer` is its last text."""
+    """The model's answer does not fit the requested type, even after corrections. `answer` is its last text."""
 
     def __init__(self, message: str, *, answer: str = "") -> None:
         super().__init__(message)
@@ -209,7 +209,7 @@ class ExtractionError(NbagentError):
 
 
 class ReplayError(NbagentError):
-    """A recording has no answer to a request. `difference` is a diff from the nearest request that it has, if any."""
+    """The recording has no answer to a request. `difference` is a diff from the nearest recorded request, if any."""
 
     def __init__(self, message: str, *, difference: str = "") -> None:
         super().__init__(message)
@@ -217,4 +217,4 @@ class ReplayError(NbagentError):
 
 
 class AgentBusyError(NbagentError):
-    """A run would wait for itself: it was started inside a tool of the same agent, or by a call that blocks another."""
+    """The new run would deadlock: a tool of the same agent started it, or a call that blocks another run."""

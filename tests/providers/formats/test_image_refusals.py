@@ -79,7 +79,9 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
         Answer(sse(said("Still fine."))),
     ]
     agent = Agent(connect())
-    with pytest.raises(ImageInputError, match=r"open_source m1: Invalid content type.*status 400.*a model that sees"):
+    with pytest.raises(
+        ImageInputError, match=r"open_source m1: Invalid content type.*status 400.*a model that takes images"
+    ):
         await agent.chat(["What is this?", GIF])
     assert repair(agent.conversation_history) == agent.conversation_history
     assert len(loopback.requests) == 1, "trying again would change what was asked"

@@ -297,7 +297,7 @@ async def test_another_server_gets_no_key_by_a_redirection(loopback, make):
         (Answer(b"no route", 404), "m1: no route (status 404)"),
         (Answer(b"Ollama is running"), "the text 'Ollama is running' came instead of JSON"),
         (Answer(bytes(range(256))), "binary data came instead of JSON"),
-        (Answer(b'{"error": "slow"}', 429, {"retry-after": "500"}), "slow (status 429, to be tried again after 500 s)"),
+        (Answer(b'{"error": "slow"}', 429, {"retry-after": "500"}), "slow (status 429, retry after 500 s)"),
     ],
 )
 async def test_answers_that_explain_nothing(loopback, make, answer, says):

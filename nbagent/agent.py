@@ -190,6 +190,7 @@ class Agent:
             provider, executor = self._recorded(
                 self._provider_with_tools(), self._executor(use_tools, tools, approve_all)
             )
+            sampling = self.temperature if temperature is None else temperature
             return Run(
                 ticket=ticket,
                 provider=provider,
@@ -199,8 +200,7 @@ class Agent:
                 price=price,
                 summarise=self._summarise,
                 observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
-                temperature=self.temperature if temperature is None else temperature,
-                request_options=request_options,
+                options=request_options if sampling is None else {**request_options, "temperature": sampling},
                 origin=origin or {"source": "python"},
                 instructions=instructions,
                 record_http=self.trace.record_http,

@@ -26,7 +26,7 @@ class Paced(StreamingProvider):
     def supports_function_calling(self):
         return True
 
-    async def stream(self, messages, functions=None, temperature=None, **kwargs):
+    async def stream(self, request):
         response = next(self._turns)
         await asyncio.sleep(0.35)
         if thinking := response.metadata.get("thinking"):

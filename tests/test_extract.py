@@ -150,11 +150,11 @@ async def test_a_schema_that_is_refused_is_asked_for_in_words_from_then_on():
         def output_options(self, name, schema):
             return {"response_format": name}
 
-        async def stream(self, messages, functions=None, temperature=None, **kwargs):
-            asked.append(kwargs.get("response_format"))
+        async def stream(self, request):
+            asked.append(request.options.get("response_format"))
             if asked[-1]:
                 raise BadRequestError("response_format is not supported", status=400)
-            async for item in super().stream(messages, functions, temperature):
+            async for item in super().stream(request):
                 yield item
 
     agent = Agent(Loose([json.dumps(ADA), json.dumps(BEN), "3"]))

@@ -15,6 +15,7 @@ from nbagent.core.events import Event
 from nbagent.core.history.context import ContextManager
 from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage, new_id
+from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
 
 
@@ -69,16 +70,12 @@ class Provider(Protocol):
         """The model's name."""
         ...
 
-    def stream(
-        self, messages: list[LLMMessage], functions: Any = None, temperature: float | None = None, **kwargs: Any
-    ) -> AsyncIterator[Event | LLMResponse]:
-        """Events, and the whole answer last."""
+    def resolve(self, request: ModelRequest) -> ModelRequest:
+        """The request with its options in the vendor's form."""
         ...
 
-    def request_facts(
-        self, messages: list[LLMMessage], functions: Any, temperature: float | None, options: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """What a request holds beside the conversation, for the trace."""
+    def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
+        """Events, and the whole answer last. Takes what `resolve` returned."""
         ...
 
 
@@ -98,16 +95,6 @@ class Tools(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What one request says and offers. `done` tells what was repaired and trimmed for it, `""` for nothing."""
-
-    messages: list[LLMMessage]
-    functions: list[dict[str, Any]] | None
-    done: str
-    trimmed: list[LLMMessage]
-
-
 @dataclass(slots=True)
 class Run:
     """All that one run works with. Made by the agent, driven by `loop.run_loop`."""
@@ -121,8 +108,8 @@ class Run:
     #: Sums up messages, by a run of its own.
     summarise: Callable[[Sequence[LLMMessage]], Coroutine[Any, Any, str]]
     observers: Sequence[Callable[[Event], None]] = ()
-    temperature: float | None = None
-    request_options: Mapping[str, Any] = field(default_factory=dict)
+    #: Of each request: `temperature`, `thinking`, fields of the vendor's own.
+    options: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
     #: What the system message says besides in the requests of this run; the history does not keep it.
     instructions: str = ""
@@ -139,7 +126,7 @@ class Run:
     unread: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if taken := _TAKEN.intersection(self.request_options):
+        if taken := _TAKEN.intersection(self.options):
             raise ConfigurationError(
                 f"{' and '.join(sorted(taken))} can't be given as an option: the message comes first, chat(message), "
                 "and tools=[...] names the functions to offer."
@@ -149,18 +136,13 @@ class Run:
         self.spent = Spending(self.limits, self.parent.spent if self.parent else None)
         self.result = AgentResult(run_id=self.run_id)
 
-    def request(self) -> Request:
-        """The next request: the history, which is repaired and trimmed in place, and the tools as they are now."""
-        done = self.context.prepare()
+    def request(self) -> ModelRequest:
+        """The next request: the history as it stands, and the tools as they are now."""
         messages = list(self.context.messages)
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
-        return Request(messages, self.tools.list_functions() or None, done, self.context.trimmed)
-
-    def facts(self, request: Request) -> dict[str, Any]:
-        """How it is asked: the options as they are sent. Raises ConfigurationError for what the model can't do."""
-        return self.provider.request_facts(request.messages, request.functions, self.temperature, self.request_options)
+        return ModelRequest(messages, self.tools.list_functions() or None, self.options)
 
     def in_time(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
         """The events of a step, which ends, whatever it waits for, when the time for this run is over."""

@@ -22,7 +22,8 @@ from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange, collected
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome, new_id
-from nbagent.core.run import Request, Run, inside, working_for
+from nbagent.core.model_request import ModelRequest
+from nbagent.core.run import Run, inside, working_for
 
 log = logging.getLogger("nbagent")
 
@@ -56,15 +57,16 @@ class Turn:
             async with aclosing(self._sum_up(oldest)) as summing:
                 async for event in summing:
                     yield event
+        changes = run.context.prepare()
         request = run.request()
-        if request.done:
-            yield run.emit(_context_event(request.done, request.trimmed))
+        if changes:
+            yield run.emit(_context_event(changes, run.context.trimmed))
         run.context.add_message(self._message)
         run.spent.iterations = self.step
-        facts = self._request_facts(request)
-        yield run.emit(events.TurnStarted(metadata=facts, messages=request.messages), self.meta)
+        request = run.provider.resolve(request)
+        yield run.emit(events.TurnStarted(metadata=self._about_request(request), messages=request.messages), self.meta)
         response: LLMResponse | None = None  # counts when the stream is closed: that can be cancelled
-        stream = run.provider.stream(request.messages, request.functions, run.temperature, **run.request_options)
+        stream = run.provider.stream(request)
         async with closing(collected(stream, self._exchanged) if run.record_http else stream) as answer:
             async for item in answer:
                 if isinstance(item, LLMResponse):
@@ -106,7 +108,7 @@ class Turn:
         facts = {"attempt": self._exchanges, **exchange.facts()}
         self.run.emit_at_once(events.Http(metadata=facts, exchange=exchange), self.meta)
 
-    def _request_facts(self, request: Request) -> dict[str, Any]:
+    def _about_request(self, request: ModelRequest) -> dict[str, Any]:
         provider = self.run.provider
         return {
             "step": self.step,
@@ -115,7 +117,7 @@ class Turn:
             "base_url_host": getattr(provider, "base_url_host", None),
             "stream": getattr(provider, "streaming", None),
             "n_messages_in": len(request.messages),
-            **self.run.facts(request),
+            **request.effective_options,
         }
 
     def _complete(self, response: LLMResponse) -> Iterator[Event]:

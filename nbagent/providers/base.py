@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import LLMMessage, LLMResponse
-
-#: What the agent offers as tools: `{"name": str, "description": str, "parameters": JSON schema}`.
-Functions = Sequence[dict[str, Any]]
+from nbagent.core.model_request import Functions, ModelRequest
 
 
 class LLMProvider(ABC):
@@ -51,20 +50,20 @@ class LLMProvider(ABC):
     def check(self) -> None:  # noqa: B027  most providers need nothing
         """Raise what the first request would raise for want of a key."""
 
-    async def stream(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[Event | LLMResponse]:
+    def resolve(self, request: ModelRequest) -> ModelRequest:
+        """The request as it will be sent: `effective_options` are filled in. Called once, before `stream`.
+
+        Raises `ConfigurationError` for options that the model can't be given.
+        """
+        return replace(request, effective_options={"params": {"temperature": None, **request.options}})
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The same answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, `Http`, and the `LLMResponse` last.
 
-        Leave it as it is and the answer arrives in one piece.
+        `request` comes from `resolve`. Leave this method as it is and the answer arrives in one piece.
         """
-        if temperature is not None:  # only then, so that a provider's own default stands
-            kwargs["temperature"] = temperature
-        answer: Any = self.chat(messages, functions, **kwargs)
+        # a temperature is passed only where one was asked for, so that the default of `chat` stands
+        answer: Any = self.chat(request.messages, request.tools, **request.options)
         is_async = inspect.isawaitable(answer)
         response = await answer if is_async else answer
         if not is_async or not isinstance(response, LLMResponse):
@@ -91,22 +90,12 @@ class LLMProvider(ABC):
         """
         return [self.model_name]
 
-    def request_facts(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None,
-        temperature: float | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """What the trace's `calls` say of a request: `thinking_level`, `tool_choice`, `params`, as they are sent."""
-        return {"params": {"temperature": temperature, **options}}
-
     async def aclose(self) -> None:  # noqa: B027  most providers have nothing to close
         """Close connections. Nothing to do where there are none."""
 
 
 class StreamingProvider(LLMProvider):
-    """A provider whose `stream` is written and whose `chat` is its end."""
+    """A provider that implements `stream`; its `chat` reads the stream to the end."""
 
     async def chat(
         self,
@@ -115,17 +104,18 @@ class StreamingProvider(LLMProvider):
         temperature: float | None = None,
         **kwargs: Any,
     ) -> LLMResponse:
-        """The whole answer, streamed under the surface."""
-        return await collect(self.stream(messages, functions, temperature, **kwargs))
+        """See `LLMProvider.chat`. The answer is streamed and returned as a whole."""
+        options = kwargs if temperature is None else {**kwargs, "temperature": temperature}
+        response = None
+        async for item in self.stream(self.resolve(ModelRequest(messages, functions, options))):
+            if isinstance(item, LLMResponse):
+                response = item
+        if response is None:
+            raise RuntimeError(f"{type(self).__name__}.stream() must end with an LLMResponse")
+        return response
 
     @abstractmethod
-    def stream(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[Event | LLMResponse]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """See `LLMProvider.stream`."""
 
 
@@ -148,14 +138,3 @@ class ProviderAround(StreamingProvider):
     async def aclose(self) -> None:
         """Close the inner provider."""
         await self.inner.aclose()
-
-
-async def collect(stream: AsyncIterator[Event | LLMResponse]) -> LLMResponse:
-    """The `LLMResponse` at the end of a stream."""
-    response = None
-    async for item in stream:
-        if isinstance(item, LLMResponse):
-            response = item
-    if response is None:
-        raise RuntimeError("a provider's stream() must end with an LLMResponse")
-    return response

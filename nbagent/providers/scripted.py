@@ -9,8 +9,9 @@ from typing import Any
 
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
+from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
-from nbagent.providers.base import Functions, StreamingProvider
+from nbagent.providers.base import StreamingProvider
 
 #: One turn: a text, a call, several calls, a whole response, or an exception to raise.
 ScriptedTurn = str | FunctionCall | list[FunctionCall] | LLMResponse | BaseException
@@ -54,16 +55,10 @@ class ScriptedProvider(StreamingProvider):
         """As given."""
         return self._function_calling
 
-    async def stream(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[Event | LLMResponse]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The next turn, word by word."""
-        self.requests.append((list(messages), list(functions or [])))
-        response = _as_response(await self._turn(messages, functions), messages)
+        self.requests.append((list(request.messages), list(request.tools or [])))
+        response = _as_response(await self._turn(request), request.messages)
         thinking = (response.metadata or {}).get("thinking")
         if thinking:
             yield Thinking(thinking)
@@ -72,9 +67,9 @@ class ScriptedProvider(StreamingProvider):
             yield Text(word)
         yield response
 
-    async def _turn(self, messages: list[LLMMessage], functions: Functions | None) -> ScriptedTurn:
+    async def _turn(self, request: ModelRequest) -> ScriptedTurn:
         if self._next is not None:
-            turn = self._next(messages, functions)
+            turn = self._next(request.messages, request.tools)
             return await turn if inspect.isawaitable(turn) else turn  # type: ignore[no-any-return]
         try:
             return next(self._turns)

@@ -233,7 +233,7 @@ class Ponders(LLMProvider):
     async def chat(self, messages, functions=None, **kwargs):
         raise AssertionError
 
-    async def stream(self, messages, functions=None, temperature=None, **kwargs):
+    async def stream(self, request):
         yield Thinking("hm, ")
         yield Thinking("well")
         yield Text("half")
@@ -299,7 +299,7 @@ async def test_an_answer_that_is_cancelled_while_its_stream_is_closed_keeps_its_
     closing = asyncio.Event()
 
     class SlowToClose(ScriptedProvider):
-        async def stream(self, messages, functions=None, temperature=None, **kwargs):
+        async def stream(self, request):
             try:
                 yield Text("Nearly done.")
                 yield LLMResponse("Nearly done.")

@@ -23,7 +23,7 @@ class Endless(LLMProvider):
     async def chat(self, messages, functions=None, temperature=None, **kwargs):
         raise AssertionError
 
-    async def stream(self, messages, functions=None, temperature=None, **kwargs):
+    async def stream(self, request):
         try:
             yield Text("begun")
             self.said.set()

@@ -52,7 +52,7 @@ class Paced(LLMProvider):
     vendor, model_name = "scripted", "paced"
     def supports_function_calling(self): return True
     async def chat(self, messages, functions=None, temperature=None, **kwargs): raise AssertionError
-    async def stream(self, messages, functions=None, temperature=None, **kwargs):
+    async def stream(self, request):
         begun = time.perf_counter()
         for number, token in enumerate(tokens):
             await asyncio.sleep(max(0, begun + number / 200 - time.perf_counter()))

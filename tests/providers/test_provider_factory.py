@@ -7,6 +7,7 @@ import traceback
 
 import pytest
 from support.loopback import Answer
+from support.requests import streamed
 
 from nbagent import Agent
 from nbagent.config import AgentConfig
@@ -184,7 +185,7 @@ async def test_keys_are_in_no_repr_and_no_error(loopback, connect, vendor, statu
     shown = [repr(provider), str(provider), str(vars(provider))]
 
     async def listen():
-        async for item in provider.stream(HI):
+        async for item in streamed(provider, HI):
             shown.append(repr(item))  # noqa: PERF401 - what comes before the error counts
 
     with pytest.raises(NbagentError, match="bad key ") as caught:

@@ -22,6 +22,7 @@ from support import conformance_histories, conformance_trouble
 from support.conformance_case import FINDING, LOOKING, RICH, SECOND, TOOLS, Case, answered, results, user
 from support.dialects.base import Asked, encoded
 from support.dialects.script import Counts, Reply, call, reply, said, thought
+from support.requests import streamed
 
 PIECES = ("Grüße ", "aus 東", "京 🗼", "\n\n", "– 終わり.")
 WHOLE = "".join(PIECES)
@@ -301,7 +302,7 @@ async def check_the_provider_is_stateless(case: Case) -> None:
         async def converse(topic: str, other: str) -> None:
             history = [user(f"Find {topic}")]
             for _ in range(2):
-                async with aclosing(talk.provider.stream(history, TOOLS)) as stream:
+                async with aclosing(streamed(talk.provider, history, TOOLS)) as stream:
                     async for item in stream:
                         await asyncio.sleep(0)  # let the other one go on
                         last = item

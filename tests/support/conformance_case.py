@@ -24,6 +24,7 @@ from support.dialects.base import Dialect
 from support.dialects.script import Failure, Reply, call, reply, thought
 from support.dialects.server import KEY, Script, VendorServer
 from support.dialects.vendors import DIALECTS, dialect_of
+from support.requests import streamed
 
 FIND = {
     "name": "find",
@@ -77,11 +78,11 @@ class Talk:
     items: list[Event | LLMResponse] = field(default_factory=list)
 
     async def ask(
-        self, messages: str | Sequence[LLMMessage] = "Hi", functions: Any = None, temperature: Any = None, **more: Any
+        self, messages: str | Sequence[LLMMessage] = "Hi", functions: Any = None, **options: Any
     ) -> LLMResponse:
         """The answer; what was streamed before it is in `items`."""
         conversation = [user(messages)] if isinstance(messages, str) else list(messages)
-        async with aclosing(self.provider.stream(conversation, functions, temperature, **more)) as stream:
+        async with aclosing(streamed(self.provider, conversation, functions, **options)) as stream:
             self.items = [item async for item in stream]
         assert isinstance(self.items[-1], LLMResponse)
         return self.items[-1]

@@ -35,7 +35,7 @@ class Gated(LLMProvider):
     def __init__(self, first, second, gate=None): self.first, self.second, self.gate = first, second, gate
     def supports_function_calling(self): return True
     async def chat(self, messages, functions=None, temperature=None, **kwargs): raise AssertionError
-    async def stream(self, messages, functions=None, temperature=None, **kwargs):
+    async def stream(self, request):
         yield Text(self.first)
         while self.gate is None or not os.path.exists(self.gate):
             await asyncio.sleep(0.01)

@@ -137,7 +137,7 @@ async def test_streamed_thinking_is_a_block_where_the_answer_does_not_repeat_it(
         async def chat(self, messages, functions=None, temperature=None, **kwargs):
             raise AssertionError
 
-        async def stream(self, messages, functions=None, temperature=None, **kwargs):
+        async def stream(self, request):
             yield Thinking("first ")
             yield Thinking("think")
             yield Text("then speak")

@@ -39,20 +39,21 @@ def preview(run: Run, message: Any) -> Preview:
         notes.append(f"the model would be asked to sum up {len(oldest)} old messages first")
         context.drop(oldest)
     counted = context.has_vendor_count
+    notes.append(context.prepare())
     request = run.request()
     tokens = context.get_tokens() + len(run.instructions) // CHARS_PER_TOKEN
     if not counted:
-        tokens += sum(map(estimate_function_tokens, request.functions or ()))
-    facts = run.facts(request)
-    options = {**facts.pop("params", {}), **facts}
+        tokens += sum(map(estimate_function_tokens, request.tools or ()))
+    effective = {**provider.resolve(request).effective_options}
+    options = {**effective.pop("params", {}), **effective}
     return Preview(
         vendor=provider.vendor,
         model=provider.model_name,
         messages=request.messages,
-        functions=request.functions or [],
+        functions=request.tools or [],
         options={name: value for name, value in options.items() if value is not None},
         tokens=tokens,
-        notes=[*notes, *filter(None, [request.done])],
+        notes=[note for note in notes if note],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from nbagent.core.events import Event, Http, Retry, Text, Thinking
-from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.messages import LLMResponse
+from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
@@ -24,7 +25,7 @@ from nbagent.errors import (
     NbagentError,
     ProviderError,
 )
-from nbagent.providers.base import Functions, StreamingProvider
+from nbagent.providers.base import StreamingProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
@@ -33,7 +34,7 @@ from nbagent.providers.http.environment import checked_address, without_password
 from nbagent.providers.http.errors import provider_error, request_id, shortened
 from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling, without_secrets
 from nbagent.providers.http.retry import retrying
-from nbagent.providers.options.resolved import Asked, Asking
+from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import check_options, check_settings, setting_names
 from nbagent.providers.vendor import Vendor
 
@@ -96,8 +97,9 @@ class HTTPProvider(StreamingProvider):
         self._key_variable = next(iter(self._vendor.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
         self._function_calling = function_calling
         self._headers = headers or {}
-        self._ask = Asking(self._vendor, self.codec.format, self._model)
-        self._ask({"thinking": options.get("thinking"), "max_tokens": options.get("max_tokens")})  # wrong ones fail now
+        self._options_resolver = OptionsResolver(self._vendor, self.codec.format, self._model)
+        told: dict[str, Any] = {name: options[name] for name in ("thinking", "max_tokens") if name in options}
+        self._options_resolver.resolve(ModelRequest([], options=told))  # wrong ones fail now
         #: Words about what is left out of requests, each said once.
         self._said: set[str] = set()
         #: By model: the fields that it refused.
@@ -141,21 +143,30 @@ class HTTPProvider(StreamingProvider):
     async def prepare(self) -> None:
         """Awaited before each request. Nothing to do here; a subclass may start its server and set `base_url`."""
 
-    def stream(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> AsyncGenerator[Event | LLMResponse]:
+    def resolve(self, request: ModelRequest) -> ModelRequest:
+        """See `LLMProvider.resolve`. Options of the provider count where the request does not set them."""
+        options = request.options
+        if misplaced := setting_names(type(self)).intersection(options):
+            raise ConfigurationError(
+                f"{', '.join(sorted(misplaced))} can't be given for one request: make a provider with it, "
+                f"create_provider({self.vendor!r}, …), and assign that to agent.provider."
+            )
+        unset = {name for name in ("thinking", "tool_choice", "temperature") if options.get(name) is None}
+        both = {**self.options, **{name: value for name, value in options.items() if name not in unset}}
+        if "tool_choice" in unset and not (request.tools or both.get("tools")):
+            both.pop("tool_choice", None)
+        resolved = self._options_resolver.resolve(replace(request, options=both), self.streaming)
+        return replace(request, effective_options=resolved.effective(), resolved=resolved)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
-        asked = self._asked(messages, functions, temperature, kwargs)
-        encode = partial(self._encode, messages, asked)
-        path = self.codec.path(self.model_name, asked.stream)
-        items = retrying(partial(self._attempt, path, encode, self._read, functions), self.max_retries)
-        if asked.left_out and asked.left_out not in self._said:
-            self._said.add(asked.left_out)
-            return _after(Http(asked.left_out), items)
+        options: ResolvedOptions = request.resolved
+        encode = partial(self._encode, request)
+        path = self.codec.path(self.model_name, options.stream)
+        items = retrying(partial(self._attempt, path, encode, self._read, request.tools), self.max_retries)
+        if options.left_out and options.left_out not in self._said:
+            self._said.add(options.left_out)
+            return _after(Http(options.left_out), items)
         return items
 
     async def model_list(self) -> list[str]:
@@ -168,50 +179,21 @@ class HTTPProvider(StreamingProvider):
         """Close the connections that the running event loop made."""
         await self._transport.aclose()
 
-    def request_facts(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None,
-        temperature: float | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """See `LLMProvider.request_facts`."""
-        return self._asked(messages, functions, temperature, options).facts()
-
-    def _asked(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None,
-        temperature: float | None,
-        options: Mapping[str, Any],
-    ) -> Asked:
-        """A request's own options, and the provider's where it has none; its choice of tools where there are any."""
-        if misplaced := setting_names(type(self)).intersection(options):
-            raise ConfigurationError(
-                f"{', '.join(sorted(misplaced))} can't be given for one request: make a provider with it, "
-                f"create_provider({self.vendor!r}, …), and assign that to agent.provider."
-            )
-        unsaid = {name for name in ("thinking", "tool_choice") if options.get(name) is None}
-        own = {name: value for name, value in options.items() if name not in unsaid}
-        both = {**self.options, **own}
-        if "tool_choice" in unsaid and not (functions or both.get("tools")):
-            both.pop("tool_choice", None)
-        return self._ask(both, functions, temperature, messages, self.streaming)
-
-    def _encode(self, messages: list[LLMMessage], asked: Asked, changes: Changes) -> bytes:
-        """A request's body; `changes` are the fields that the model refused."""
+    def _encode(self, request: ModelRequest, changes: Changes) -> bytes:
+        """A resolved request's body; `changes` are the fields that the model refused."""
+        options: ResolvedOptions = request.resolved
         try:
             return self.codec.encode_request(
-                messages,
-                asked.functions,
+                request.messages,
+                options.tools,
                 model=self.model_name,
-                stream=asked.stream,
-                temperature=asked.temperature,
-                extra=asked.extra,
+                stream=options.stream,
+                temperature=options.temperature,
+                extra=options.extra,
                 changes=changes,
             )
         except (TypeError, ValueError):
-            check_options(asked.extra)
+            check_options(options.extra)
             raise
 
     async def _attempt(

@@ -19,13 +19,13 @@ from typing import Any, TypeVar, cast
 import httpx
 
 from nbagent.core.events import Event, Http
-from nbagent.core.messages import LLMMessage, LLMResponse, Usage
+from nbagent.core.messages import LLMResponse, Usage
+from nbagent.core.model_request import ModelRequest
 from nbagent.errors import (
     ConfigurationError,
     IncompleteStreamError,
     ServerError,
 )
-from nbagent.providers.base import Functions
 from nbagent.providers.formats import error_message
 from nbagent.providers.http.client import CONNECT_TIMEOUT_S, HttpxTransport, Target, read_events
 from nbagent.providers.http.connections import Connections
@@ -77,6 +77,8 @@ class LocalProvider(OpenSourceProvider):
             )
         # the default model's template has no place for tools
         options.setdefault("function_calling", path is not None and "tools" in chat_template(path))
+        if path is None:
+            options.setdefault("temperature", TEMPERATURE)
         super().__init__(model=path.stem if path else SMOLLM2.name, timeout=timeout, **options)
         self.n_ctx = n_ctx
         self.threads = threads or available_processors()
@@ -108,19 +110,11 @@ class LocalProvider(OpenSourceProvider):
         path = self._path or cached(cache_dir=self._cache_dir) or pull(cache_dir=self._cache_dir, cancelled=cancelled)
         return shared_server(ServerSettings(str(path.resolve()), self.model_name, self.n_ctx, self.threads))
 
-    async def stream(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> AsyncGenerator[Event | LLMResponse]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """See `LLMProvider.stream`. If the model is not loaded yet, an `Http` event says so first."""
-        if temperature is None and self._path is None:
-            temperature = TEMPERATURE
         if word := self.waiting():
             yield Http(word)
-        async with contextlib.aclosing(super().stream(messages, functions, temperature, **kwargs)) as items:
+        async with contextlib.aclosing(super().stream(request)) as items:
             async for item in items:
                 yield item
 

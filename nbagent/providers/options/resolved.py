@@ -1,51 +1,52 @@
-"""What is asked of a model beside the conversation: options that mean the same everywhere, in this vendor's form.
+"""Puts the options of a request into its vendor's form. `thinking`, `tool_choice` and `temperature` work everywhere.
 
-These are `thinking` (see `thinking`), `tool_choice` (see `tool_choice`) and `temperature`, which is left out where the
-model refuses it. Facts about models are in the profiles of their vendors.
+`thinking` and `tool_choice` have modules of their own here. A temperature is left out if the model refuses it. What
+each model takes is in its profile (see `providers.vendor`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.core.messages import LLMMessage
-from nbagent.providers.base import Functions
+from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.providers.options.thinking import beside, fields_for, level_of, thinks
-from nbagent.providers.options.tool_choice import Chooser
+from nbagent.providers.options.tool_choice import ToolChoiceResolver
 from nbagent.providers.vendor import Vendor
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request beside its conversation: what goes to the codec, and what the trace says of it."""
+class ResolvedOptions:
+    """The tools and options of one request as they are sent."""
 
-    functions: Functions | None
+    tools: Functions | None
     temperature: float | None
     stream: bool
+    #: Further fields of the request body.
     extra: Mapping[str, Any]
-    #: A level, `"on"`, `"off"`, or `"custom"` for the vendor's own form; None where nothing was asked for.
-    thinking: str | None = None
+    #: A level, `"on"`, `"off"`, or `"custom"` for the vendor's own form; None if the request does not set it.
+    thinking_level: str | None = None
+    #: The choice in our words, or `"custom"` for the vendor's own form; None if the request does not set it.
     tool_choice: str | None = None
-    #: What was asked for and is not sent, in words.
+    #: Tells the user which option is not sent, and why; empty if all are.
     left_out: str = ""
 
-    def facts(self) -> dict[str, Any]:
-        """The trace's columns. `params` holds the options as sent, but for the two that have a column of their own."""
+    def effective(self) -> dict[str, Any]:
+        """The `effective_options` of the request: `params` holds what has no column of its own in the trace."""
         return {
-            "thinking_level": self.thinking,
+            "thinking_level": self.thinking_level,
             "tool_choice": self.tool_choice,
             "params": {"temperature": self.temperature, **self.extra},
         }
 
 
-class Asking:
-    """How one model at one vendor is asked.
+class OptionsResolver:
+    """Resolves the options of requests to one model of one vendor.
 
     >>> from nbagent.providers.catalog import CATALOG
-    >>> ask = Asking(CATALOG["claude"], "anthropic_messages", "claude-opus-5")
-    >>> ask({"thinking": "minimal"}).extra["output_config"]
+    >>> resolver = OptionsResolver(CATALOG["claude"], "anthropic_messages", "claude-opus-5")
+    >>> resolver.resolve(ModelRequest([], options={"thinking": "minimal"})).extra["output_config"]
     {'effort': 'low'}
     """
 
@@ -53,58 +54,56 @@ class Asking:
         self.vendor = vendor
         self.model = model
         self.profile = vendor.profile(model, wire)
-        self._raw_name = "thinkingConfig" if wire == "gemini" else "thinking"
-        self._choose = Chooser(wire, model, vendor.tool_choices)
+        self._thinking_field = "thinkingConfig" if wire == "gemini" else "thinking"
+        self._tool_choice = ToolChoiceResolver(wire, model, vendor.tool_choices)
 
-    def __call__(
-        self,
-        options: Mapping[str, Any],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        messages: Sequence[LLMMessage] = (),
-        stream: bool = True,
-    ) -> Asked:
-        """One request. Raises `ConfigurationError` for a value that no model takes, and for what this one can't do."""
-        extra = dict(options)
-        wanted, choice = extra.pop("thinking", None), extra.pop("tool_choice", None)
-        fallback = extra.pop("temperature", None)
-        temperature = fallback if temperature is None else temperature
-        level, extra = self._with_thinking(wanted, extra)
-        thinking = thinks(level, self.profile, extra)
-        tools = bool(extra.get("tools"))
-        chosen = self._choose(choice, functions, messages, other_tools=tools, obstacle=self._obstacle(thinking))
+    def resolve(self, request: ModelRequest, stream: bool = True) -> ResolvedOptions:
+        """Raises `ConfigurationError` for a value that no model takes, and for what this model can't do."""
+        extra = dict(request.options)
+        thinking, choice = extra.pop("thinking", None), extra.pop("tool_choice", None)
+        temperature = extra.pop("temperature", None)
+        level, extra = self._with_thinking(thinking, extra)
+        will_think = thinks(level, self.profile, extra)
+        chosen = self._tool_choice.resolve(
+            choice,
+            request.tools,
+            request.messages,
+            vendor_tools=bool(extra.get("tools")),
+            obstacle=self._obstacle(will_think),
+        )
         left_out = ""
-        if temperature is not None and not _allowed(self.profile.temperature, thinking):
+        if temperature is not None and not _allowed(self.profile.temperature, will_think):
             when = " while it thinks" if self.profile.temperature == "unthinking" else ""
             left_out = f"{self.model} takes no temperature{when}: {temperature} is not sent."
             temperature = None
-        return Asked(
-            chosen.functions,
+        return ResolvedOptions(
+            chosen.tools,
             temperature,
-            stream or (self.vendor.streams_to_think and thinking is not False),
+            stream or (self.vendor.streams_to_think and will_think is not False),
             {**extra, **chosen.fields},
             level,
-            chosen.word,
+            chosen.name,
             left_out,
         )
 
-    def _with_thinking(self, wanted: Any, extra: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-        if isinstance(wanted, Mapping):
-            return "custom", {self._raw_name: wanted, **extra}
-        level = level_of(wanted, self.profile, self.model)
-        most = extra.get("max_tokens", self.vendor.body.get("max_tokens"))
-        return level, beside(fields_for(level, self.profile, self.model, most), extra, level)
+    def _with_thinking(self, thinking: Any, extra: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+        """The level, and the fields of the request with those that set it."""
+        if isinstance(thinking, Mapping):
+            return "custom", {self._thinking_field: thinking, **extra}
+        level = level_of(thinking, self.profile, self.model)
+        max_tokens = extra.get("max_tokens", self.vendor.body.get("max_tokens"))
+        return level, beside(fields_for(level, self.profile, self.model, max_tokens), extra, level)
 
-    def _obstacle(self, thinking: bool | None) -> str:
-        """Why no tool call can be forced."""
-        if _allowed(self.profile.forced_tools, thinking):
+    def _obstacle(self, will_think: bool | None) -> str:
+        """Why this model can't be made to call a tool; empty if it can."""
+        if _allowed(self.profile.forced_tools, will_think):
             return ""
         if self.profile.forced_tools == "never":
             return "can't be made to call a tool: pass 'auto' or 'none'"
-        cure = "pass thinking=False with it" if self.profile.thinking_off is not None else "pass 'auto' or 'none'"
-        return f"can't be made to call a tool while it thinks: {cure}"
+        remedy = "pass thinking=False with it" if self.profile.thinking_off is not None else "pass 'auto' or 'none'"
+        return f"can't be made to call a tool while it thinks: {remedy}"
 
 
-def _allowed(rule: str, thinking: bool | None) -> bool:
-    """Whether something goes that models take `"always"`, `"never"` or while `"unthinking"`."""
-    return rule == "always" or (rule == "unthinking" and not thinking)
+def _allowed(rule: str, will_think: bool | None) -> bool:
+    """Whether a model takes something that it takes `"always"`, `"never"` or only while `"unthinking"`."""
+    return rule == "always" or (rule == "unthinking" and not will_think)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.model_request import Functions
 from nbagent.errors import BadRequestError, ContextLengthError
-from nbagent.providers.base import Functions, LLMProvider
+from nbagent.providers.base import LLMProvider
 
 
 async def ask_for_call(
@@ -26,12 +27,13 @@ async def ask_for_call(
         'If none is needed, reply with nothing but {"name": null}.',
     )
     wanted = {"type": "json_schema", "json_schema": {"name": "call", "schema": call_schema(functions)}}
+    options = {**options, "temperature": 0.0}
     try:
-        return await inner.chat([ask, *messages], None, 0.0, **{**options, "response_format": wanted})
+        return await inner.chat([ask, *messages], None, **{**options, "response_format": wanted})
     except BadRequestError as exc:
         if isinstance(exc, ContextLengthError):
             raise
-        return await inner.chat([ask, *messages], None, 0.0, **options)
+        return await inner.chat([ask, *messages], None, **options)
 
 
 def call_schema(functions: Functions) -> dict[str, Any]:

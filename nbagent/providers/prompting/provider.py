@@ -20,8 +20,9 @@ from typing import Any, Protocol, runtime_checkable
 from nbagent.core.content.images import has_image
 from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage
+from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.errors import ConfigurationError
-from nbagent.providers.base import Functions, ProviderAround
+from nbagent.providers.base import ProviderAround
 from nbagent.providers.formats.images import without_images
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call
 from nbagent.providers.prompting.narrowing import narrow, properties, shortlist, signature
@@ -90,60 +91,60 @@ class Completer(Protocol):
 class PromptedProvider(ProviderAround):
     """An `inner` provider without tool calling, made to call tools by prompting."""
 
-    def request_facts(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None,
-        temperature: float | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """Those of the inner provider, which is offered no tools."""
-        choice = options.get("tool_choice")
-        inner = {name: value for name, value in options.items() if name != "tool_choice"}
-        return {**self.inner.request_facts(messages, None, temperature, inner), "tool_choice": choice}
-
-    async def stream(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[Event | LLMResponse]:
-        """A tool call, an answer from tool results, or a plain answer, by what the last message is."""
-        choice = kwargs.pop("tool_choice", None)
+    def resolve(self, request: ModelRequest) -> ModelRequest:
+        """See `LLMProvider.resolve`. The inner provider gets the request for a plain answer, without tools."""
+        options = dict(request.options)
+        choice = options.pop("tool_choice", None)
         if choice not in (None, "auto", "none"):
             raise ConfigurationError(f"{self.model_name} can't be made to call a tool: tool_choice={choice!r}.")
-        functions = None if choice == "none" else functions
-        last = messages[-1].role if messages else ""
+        messages = request.messages
         if isinstance(self.inner, Completer):  # which reads prompts of text
             messages = without_images(messages, self.vendor, self.model_name)
-        if last == "tool" and isinstance(self.inner, Completer):
-            steps = self._answer(self.inner, messages)
-        elif functions and last == "user":
-            steps = self._call_or_chat(messages, functions, temperature, kwargs)
+            options = {"max_tokens": MOST_ANSWER_TOKENS, **options}
+            plain_messages = without_tool_turns(messages)
+            if not any(message.role == "system" for message in plain_messages):
+                plain_messages = [LLMMessage("system", SYSTEM_MESSAGE), *plain_messages]
+            plain_messages = fit(plain(plain_messages), self.inner.n_ctx - options["max_tokens"])
         else:
-            steps = self._chat(messages, temperature, kwargs)
+            plain_messages = plain(messages)
+        inner = self.inner.resolve(ModelRequest(plain_messages, None, options))
+        return replace(
+            request,
+            messages=messages,
+            tools=None if choice == "none" else request.tools,
+            effective_options={**inner.effective_options, "tool_choice": choice},
+            resolved=inner,
+        )
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
+        """A tool call, an answer from tool results, or a plain answer, by what the last message is."""
+        last = request.messages[-1].role if request.messages else ""
+        if last == "tool" and isinstance(self.inner, Completer):
+            steps = self._answer(self.inner, request.messages)
+        elif request.tools and last == "user":
+            steps = self._call_or_chat(request, request.tools)
+        else:
+            steps = self._chat(request.resolved)
         try:
             async for item in steps:
                 yield item
         finally:
             await steps.aclose()
 
-    async def _call_or_chat(
-        self, messages: list[LLMMessage], functions: Functions, temperature: float | None, kwargs: dict[str, Any]
-    ) -> AsyncGenerator[Event | LLMResponse]:
+    async def _call_or_chat(self, request: ModelRequest, functions: Functions) -> AsyncGenerator[Event | LLMResponse]:
+        messages = request.messages
         if isinstance(self.inner, Completer):
-            request = messages[-1].text
-            tool, earlier = shortlist(request, functions), FunctionCall("")
+            text = messages[-1].text
+            tool, earlier = shortlist(text, functions), FunctionCall("")
             if tool is None and (continued := follow_up(messages, functions)):
                 tool, earlier = continued
             if tool is not None and (word := self.inner.waiting()):
                 yield Http(word)
-            call, usage = await self._constrained(self.inner, request, tool, earlier) if tool else (None, Usage())
+            call, usage = await self._constrained(self.inner, text, tool, earlier) if tool else (None, Usage())
         else:
-            call, usage = await self._asked(messages, functions, kwargs)
+            call, usage = await self._asked(request.resolved, functions)
         if call is None:
-            async with aclosing(self._chat(messages, temperature, kwargs, usage)) as items:
+            async with aclosing(self._chat(request.resolved, usage)) as items:
                 async for item in items:
                     yield item
             return
@@ -167,11 +168,9 @@ class PromptedProvider(ProviderAround):
             return None, done.usage
         return checked_call(tool, {**earlier.arguments, **arguments}), done.usage
 
-    async def _asked(
-        self, messages: list[LLMMessage], functions: Functions, kwargs: dict[str, Any]
-    ) -> tuple[FunctionCall | None, Usage]:
+    async def _asked(self, request: ModelRequest, functions: Functions) -> tuple[FunctionCall | None, Usage]:
         """A call that the model wrote as JSON because the prompt asked for it."""
-        reply = await ask_for_call(self.inner, plain(messages), functions, kwargs)
+        reply = await ask_for_call(self.inner, request.messages, functions, request.options)
         wanted = _json_object(reply.content) or {}
         tool = next((function for function in functions if function["name"] == wanted.get("name")), None)
         return (checked_call(tool, wanted.get("arguments") or {}) if tool else None), reply.usage
@@ -212,19 +211,9 @@ class PromptedProvider(ProviderAround):
         draft = done.text.strip()
         return (draft if not done.cut_off and faithful(draft, value, request) else None), done.usage
 
-    async def _chat(
-        self, messages: list[LLMMessage], temperature: float | None, kwargs: dict[str, Any], before: Usage | None = None
-    ) -> AsyncGenerator[Event | LLMResponse]:
+    async def _chat(self, request: ModelRequest, before: Usage | None = None) -> AsyncGenerator[Event | LLMResponse]:
         """A plain answer of the inner model; `before` was already spent on this turn."""
-        if isinstance(self.inner, Completer):
-            kwargs = {"max_tokens": MOST_ANSWER_TOKENS, **kwargs}
-            messages = without_tool_turns(messages)
-            if not any(message.role == "system" for message in messages):
-                messages = [LLMMessage("system", SYSTEM_MESSAGE), *messages]
-            messages = fit(plain(messages), self.inner.n_ctx - kwargs["max_tokens"])
-            items = self._until_stuck(messages, temperature, kwargs)
-        else:
-            items = self._items(plain(messages), temperature, kwargs)
+        items = self._until_stuck(request) if isinstance(self.inner, Completer) else self._items(request)
         async with aclosing(items):
             async for item in items:
                 if isinstance(item, LLMResponse) and before:
@@ -232,11 +221,9 @@ class PromptedProvider(ProviderAround):
                 else:
                     yield item
 
-    async def _items(
-        self, messages: list[LLMMessage], temperature: float | None, kwargs: dict[str, Any]
-    ) -> AsyncGenerator[Event | LLMResponse]:
+    async def _items(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The inner model's plain answer; its stream is closed with this one."""
-        stream = self.inner.stream(messages, None, temperature, **kwargs)
+        stream = self.inner.stream(request)
         try:
             async for item in stream:
                 yield item
@@ -244,12 +231,10 @@ class PromptedProvider(ProviderAround):
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
 
-    async def _until_stuck(
-        self, messages: list[LLMMessage], temperature: float | None, kwargs: dict[str, Any]
-    ) -> AsyncGenerator[Event | LLMResponse]:
+    async def _until_stuck(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The inner model's answer, ended where it says the same again and again, as small models do."""
         pieces: list[str] = []
-        async with aclosing(self._items(messages, temperature, kwargs)) as items:
+        async with aclosing(self._items(request)) as items:
             async for item in items:
                 yield item
                 if isinstance(item, Retry):
@@ -262,7 +247,7 @@ class PromptedProvider(ProviderAround):
                 return
         yield Text(" …")
         # nobody counts the tokens of an answer that was broken off: a piece is one, the prompt is estimated
-        usage = Usage(sum(len(message.text) for message in messages) // CHARS_PER_TOKEN, len(pieces))
+        usage = Usage(sum(len(message.text) for message in request.messages) // CHARS_PER_TOKEN, len(pieces))
         yield LLMResponse("".join([*pieces, " …"]), None, "stop", {"usage": usage, "model": self.model_name})
 
 

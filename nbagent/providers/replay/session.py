@@ -11,8 +11,9 @@ import json
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -21,10 +22,11 @@ from nbagent.checks import check_choice, check_number, check_type
 from nbagent.core.aclose import closing
 from nbagent.core.events import Event
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.messages import LLMResponse
+from nbagent.core.model_request import ModelRequest
 from nbagent.core.run import Tools
 from nbagent.errors import AuthenticationError, ConfigurationError, ReplayError
-from nbagent.providers.base import Functions, LLMProvider, ProviderAround, StreamingProvider
+from nbagent.providers.base import LLMProvider, ProviderAround, StreamingProvider
 from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling
 from nbagent.providers.replay import active, file
 from nbagent.providers.replay.file import RecordedExchange, Writer
@@ -144,11 +146,9 @@ class Recording:
             return wrapped, tools
         return wrapped, ReplayedTools(tools, lambda: wrapped.last_exchange, self._exchanges)
 
-    def fingerprint(
-        self, messages: Sequence[LLMMessage], functions: Functions | None, options: Mapping[str, Any]
-    ) -> Fingerprint:
+    def fingerprint(self, request: ModelRequest) -> Fingerprint:
         """The request as it stands in the file, without secrets."""
-        text = self._without_secrets(json_text(request_fingerprint(messages, functions, options)))
+        text = self._without_secrets(json_text(request_fingerprint(request.messages, request.tools, request.options)))
         fingerprint: Fingerprint = json.loads(text)
         return fingerprint
 
@@ -259,35 +259,22 @@ class RecordingProvider(ProviderAround):
         """The inner model's name; in a replay the name of the model that answered."""
         return self._model
 
-    def request_facts(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None,
-        temperature: float | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """The facts of the inner provider; vendor and model are those that answered, if the answer is recorded."""
-        facts = self.inner.request_facts(messages, functions, temperature, options)
-        request = self._tape.fingerprint(messages, functions, {"temperature": temperature, **options})
-        found = self._tape.peek(request, self._model_key)
+    def resolve(self, request: ModelRequest) -> ModelRequest:
+        """See `LLMProvider.resolve`. `vendor` and `model_name` are those that answered, if the answer is recorded."""
+        inner = self.inner.resolve(request)
+        fingerprint = self._tape.fingerprint(request)
+        found = self._tape.peek(fingerprint, self._model_key)
         self.vendor, self._model = (found.vendor, found.model) if found else (self.inner.vendor, self.inner.model_name)
-        return {**facts, "provider": self.vendor, "model": self._model}
+        return replace(inner, resolved=(fingerprint, inner))
 
-    async def stream(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[Event | LLMResponse]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The recorded answer, or the model's own, which is then recorded."""
-        request = self._tape.fingerprint(messages, functions, {"temperature": temperature, **kwargs})
-        found = self.last_exchange = self._tape.take(request, self._model_key)
+        fingerprint, inner = request.resolved
+        found = self.last_exchange = self._tape.take(fingerprint, self._model_key)
         if found is not None:
             items = self._tape.play(found)
         else:
-            stream = self.inner.stream(messages, functions, temperature, **kwargs)
-            items = self._tape.capture(request, self.inner, stream)
+            items = self._tape.capture(fingerprint, self.inner, self.inner.stream(inner))
         async with aclosing(items):
             async for item in items:
                 yield item
@@ -329,15 +316,9 @@ class ReplayProvider(StreamingProvider):
         """True: the recording holds the calls."""
         return True
 
-    async def stream(
-        self,
-        messages: list[LLMMessage],
-        functions: Functions | None = None,
-        temperature: float | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[Event | LLMResponse]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The recorded answer, in the pieces in which it came. Raises `ReplayError` if none is recorded."""
-        found = self._tape.take(self._tape.fingerprint(messages, functions, {"temperature": temperature, **kwargs}))
+        found = self._tape.take(self._tape.fingerprint(request))
         if found is not None:
             async for item in self._tape.play(found):
                 yield item

@@ -114,7 +114,7 @@ class AnthropicBaseProvider(HTTPProvider):
         self._cache = cache
         super().__init__(*args, **options)
         self.base_url = self.base_url.removesuffix("/v1")  # the SDK's base URL has no version
-        betas = [name for name in (self._headers.get("anthropic-beta"), *self._ask.profile.betas) if name]
+        betas = [name for name in (self._headers.get("anthropic-beta"), *self._options_resolver.profile.betas) if name]
         if betas:
             self._headers = {**self._headers, "anthropic-beta": ",".join(betas)}
 

@@ -11,6 +11,7 @@ from support import recordings
 from support.decoding import Pieces, decode
 from support.histories import as_message
 from support.recordings import CODECS, count, judge, make_provider, records, vendor_of
+from support.requests import streamed
 
 from nbagent.core.events import Text, Thinking
 from nbagent.core.messages import LLMMessage
@@ -84,7 +85,7 @@ async def test_read_over_http_by_the_provider_of_each_vendor(api, replay):
         replay.default_id, replay.chunk = record["id"], f"seed:{len(replay.log)}"
         items, failure = [], None
         try:
-            items = [item async for item in provider.stream([LLMMessage("user", "Hello.")])]
+            items = [item async for item in streamed(provider, [LLMMessage("user", "Hello.")])]
         except ProviderError as exc:
             failure = exc
         found = differences(record, expected, items, failure)

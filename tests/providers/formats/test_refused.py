@@ -4,6 +4,7 @@ import json
 
 import pytest
 from support.loopback import Answer, claude_said, gemini_said, responses_said, said, sse
+from support.requests import streamed
 
 from nbagent.core.events import Retry
 from nbagent.core.messages import LLMMessage
@@ -90,7 +91,7 @@ def provider_of(connect, kind, **options):
 
 
 async def items_of(provider, **options):
-    return [item async for item in provider.stream(HI, [ADD], **options)]
+    return [item async for item in streamed(provider, HI, [ADD], **options)]
 
 
 @pytest.mark.parametrize(("kind", "options", "body", "first", "second"), CASES)

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from support.loopback import Answer, claude_said, read_request, said, served_by, sse
+from support.requests import streamed
 
 from nbagent import Agent
 from nbagent.core.events import Retry
@@ -251,7 +252,7 @@ async def test_a_connection_closed_while_it_was_idle_costs_no_error(vendor, befo
     async with forgetful(vendor, before_the_request, seen) as address:
         provider = connect(vendor, base_url=f"http://{address}")
         for _ in range(3):
-            items = [item async for item in provider.stream(HI)]
+            items = [item async for item in streamed(provider, HI)]
             assert not [item for item in items if isinstance(item, Retry)]
             assert items[-1].content == "Good."
             await asyncio.sleep(0.05)

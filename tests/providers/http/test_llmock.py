@@ -4,6 +4,7 @@ How it fails is in `test_agent_faults` and `test_agent_stream_faults`.
 """
 
 import pytest
+from support.requests import streamed
 
 from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage, LLMResponse
@@ -41,7 +42,7 @@ async def test_chat(provider, llmock):
 
 async def test_stream(provider, llmock):
     llmock.reply("one two three four")
-    items = [item async for item in provider.stream(HI)]
+    items = [item async for item in streamed(provider, HI)]
     texts = [item.content for item in items if isinstance(item, Text)]
     assert len(texts) > 1
     assert "".join(texts) == items[-1].content == "one two three four"

@@ -7,6 +7,7 @@ from email.utils import formatdate
 
 import pytest
 from support.loopback import Answer, claude_said, said, sse
+from support.requests import streamed
 
 from nbagent.core.events import Retry, Text
 from nbagent.core.messages import LLMMessage, LLMResponse
@@ -39,7 +40,7 @@ def _short_waits(monkeypatch):
 
 
 async def items_of(provider):
-    return [item async for item in provider.stream(HI)]
+    return [item async for item in streamed(provider, HI)]
 
 
 def retries(items):
@@ -232,7 +233,7 @@ async def test_a_json_body_where_a_stream_was_asked(loopback, connect):
 async def test_a_stream_that_is_left_can_be_followed_by_another(loopback, connect):
     loopback.answers = [Answer(sse(said("Half", None), done=False), end="stall"), GOOD]
     provider = connect()
-    stream = provider.stream(HI)
+    stream = streamed(provider, HI)
     assert (await anext(stream)).content == "Half"
     await stream.aclose()
     assert (await provider.chat(HI)).content == "Good."

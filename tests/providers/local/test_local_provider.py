@@ -11,6 +11,7 @@ import textwrap
 
 import httpx
 import pytest
+from support.requests import streamed
 
 from nbagent.core.events import Http, Text
 from nbagent.core.messages import LLMMessage, LLMResponse
@@ -47,7 +48,7 @@ async def is_generating(provider):
 
 
 async def test_an_answer_streams_with_the_server_s_own_counts(embedded):
-    items = [item async for item in embedded.stream(HELLO, max_tokens=20)]
+    items = [item async for item in streamed(embedded, HELLO, max_tokens=20)]
     response = items[-1]
     assert isinstance(response, LLMResponse)
     assert response.content == "".join(item.content for item in items if isinstance(item, Text))
@@ -75,7 +76,7 @@ async def test_the_first_request_says_that_it_loads_and_the_loop_goes_on(embedde
             ticks += 1
 
     ticking = asyncio.create_task(tick())
-    stream = provider.stream(HELLO, max_tokens=2)
+    stream = streamed(provider, HELLO, max_tokens=2)
     first = await anext(stream)
     assert isinstance(first, Http)
     assert first.content == LOADING
@@ -127,8 +128,8 @@ async def test_a_prompt_beyond_the_window_is_a_readable_error(embedded):
 async def test_cancelling_stops_the_generation(embedded, way):
     async def run():
         if way == "stream":
-            async for _ in embedded.stream(
-                [LLMMessage("user", "Count to a million.")], max_tokens=3500, ignore_eos=True
+            async for _ in streamed(
+                embedded, [LLMMessage("user", "Count to a million.")], max_tokens=3500, ignore_eos=True
             ):
                 pass
         else:

@@ -4,10 +4,12 @@ import json
 
 import pytest
 from support.loopback import Answer, claude_said, responses_said, said, sse
+from support.requests import streamed
 
 from nbagent import Agent, create_provider
 from nbagent.core.events import Http, Retry
 from nbagent.core.messages import LLMMessage
+from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
 
 HI = [LLMMessage("user", "hi")]
@@ -57,11 +59,11 @@ TEMPERATURES = [
 @pytest.mark.parametrize(("spec", "options", "taken"), TEMPERATURES)
 def test_temperature_goes_where_it_is_taken(spec, options, taken):
     for provider, given in ((made(spec), 0.5), (made(spec, temperature=0.5), None)):
-        asked = provider._asked(HI, None, given, options)
-        body = json.loads(provider._encode(HI, asked, {}))
+        request = provider.resolve(ModelRequest(HI, options={**options, "temperature": given}))
+        body = json.loads(provider._encode(request, {}))
         assert body.get("generationConfig", body).get("temperature") == (0.5 if taken else None)
-        assert bool(asked.left_out) is not taken
-    body = json.loads(provider._encode(HI, made(spec)._asked(HI, None, None, options), {}))
+        assert bool(request.resolved.left_out) is not taken
+    body = json.loads(provider._encode(made(spec).resolve(ModelRequest(HI, options=options)), {}))
     assert "temperature" not in body.get("generationConfig", body)
 
 
@@ -148,7 +150,7 @@ async def test_what_a_model_refuses_after_all_is_learned(loopback, connect, vend
     loopback.answers = [Answer(refusal, 400, {"content-type": "application/json"}), Answer(good)]
     options = {"api": "responses"} if vendor == "openai" else {}
     provider = connect(vendor, model=model, thinking="high", **options)
-    items = [item async for item in provider.stream(HI)]
+    items = [item async for item in streamed(provider, HI)]
     assert items[-1].content == "Good."
     assert sum(isinstance(item, Retry) for item in items) == 1
     sent = loopback.requests[1].json
@@ -158,5 +160,5 @@ async def test_what_a_model_refuses_after_all_is_learned(loopback, connect, vend
 async def test_words_are_told_before_the_answer(loopback, connect):
     loopback.answers = [Answer(claude_said("Good."))]
     provider = connect("claude", model="claude-opus-5")
-    kinds = [type(item) async for item in provider.stream(HI, temperature=1.0)]
+    kinds = [type(item) async for item in streamed(provider, HI, temperature=1.0)]
     assert kinds[0] is Http

@@ -7,6 +7,7 @@ from support.loopback import Answer, said, sse
 
 from nbagent import Agent, create_provider
 from nbagent.core.messages import FunctionCall, LLMMessage
+from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
 
 HI = [LLMMessage("user", "hi")]
@@ -21,8 +22,8 @@ NO = ConfigurationError
 
 def body(spec, choice, functions=(ADD, MUL), messages=HI, **options):
     provider = create_provider(spec, api_key="test-key", **options)
-    asked = provider._asked(messages, list(functions), None, {"tool_choice": choice})
-    return json.loads(provider._encode(messages, asked, {}))
+    request = provider.resolve(ModelRequest(messages, list(functions), {"tool_choice": choice}))
+    return json.loads(provider._encode(request, {}))
 
 
 def names(sent):
@@ -126,10 +127,10 @@ def test_required_is_the_name_where_there_is_one_tool_and_no_such_word():
 
 def test_a_name_is_a_tool_alone_where_names_are_not_taken():
     from nbagent.providers.catalog import CATALOG
-    from nbagent.providers.options.tool_choice import Chooser
+    from nbagent.providers.options.tool_choice import ToolChoiceResolver
 
-    chosen = Chooser("openai_chat", "m", CATALOG["local"].tool_choices)("mul", [ADD, MUL])
-    assert (chosen.functions, dict(chosen.fields), chosen.word) == ([MUL], {"tool_choice": "required"}, "mul")
+    chosen = ToolChoiceResolver("openai_chat", "m", CATALOG["local"].tool_choices).resolve("mul", [ADD, MUL])
+    assert (chosen.tools, dict(chosen.fields), chosen.name) == ([MUL], {"tool_choice": "required"}, "mul")
 
 
 def test_a_choice_that_is_none_is_refused_with_what_there_is():

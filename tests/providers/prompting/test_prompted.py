@@ -4,6 +4,7 @@ import json
 
 import pytest
 from support.loopback import Answer, said, sse
+from support.requests import streamed
 from support.small_tools import CALL, MEAN_BY, MEANS, MEDIAN, TIMER, TOOLS, WEATHER, Recorder, after, user
 
 from nbagent.core.events import Http, Text
@@ -46,7 +47,7 @@ async def test_the_small_model_calls_the_right_tool(embedded, request_text, name
 @pytest.mark.local_model
 @pytest.mark.parametrize("request_text", ["Hello!", "What is the capital of France?", "What is a median?"])
 async def test_where_no_tool_fits_it_just_answers(embedded, request_text):
-    items = [item async for item in PromptedProvider(embedded).stream([user(request_text)], TOOLS, max_tokens=12)]
+    items = [item async for item in streamed(PromptedProvider(embedded), [user(request_text)], TOOLS, max_tokens=12)]
     response = items[-1]
     assert not response.function_calls
     assert response.content == "".join(item.content for item in items if isinstance(item, Text)) != ""
@@ -65,7 +66,7 @@ async def test_a_single_number_may_be_worded_but_is_always_there(embedded):
 async def test_loading_is_announced(embedded_server):
     inner = LocalProvider(n_ctx=896)
     provider = PromptedProvider(inner)
-    items = [item async for item in provider.stream([user("How is the weather in Rome?")], TOOLS)]
+    items = [item async for item in streamed(provider, [user("How is the weather in Rome?")], TOOLS)]
     assert isinstance(items[0], Http)
     assert items[-1].function_calls[0].arguments == {"city": "Rome"}
     await provider.aclose()
@@ -115,7 +116,7 @@ async def test_it_is_its_inner_provider_with_tools():
 
 async def test_a_table_of_values_is_quoted():
     inner = Recorder()
-    items = [item async for item in PromptedProvider(inner).stream(after(CALL, MEANS), TOOLS)]
+    items = [item async for item in streamed(PromptedProvider(inner), after(CALL, MEANS), TOOLS)]
     answer = (
         '`mean_by(column="body_mass_g", group="species")` gives **Adelie** 3700.7, **Chinstrap** 3733.1 and '
         "**Gentoo** 5076.0."

@@ -1,6 +1,7 @@
 """What follows a tool's answer: other arguments for the same tool, plain answers, and no endless repetition."""
 
 import pytest
+from support.requests import streamed
 from support.small_tools import CALL, MEAN_BY, MEANS, TIMER, TOOLS, Recorder, after, user
 
 from nbagent.core.events import Text
@@ -110,7 +111,7 @@ async def test_an_answer_that_repeats_itself_is_ended():
     closed = False
 
     class Endless(Recorder):
-        async def stream(self, messages, functions=None, temperature=None, **kwargs):
+        async def stream(self, request):
             nonlocal closed
             try:
                 while True:
@@ -118,7 +119,7 @@ async def test_an_answer_that_repeats_itself_is_ended():
             finally:
                 closed = True
 
-    items = [item async for item in PromptedProvider(Endless()).stream([user("Hello!")], TOOLS)]
+    items = [item async for item in streamed(PromptedProvider(Endless()), [user("Hello!")], TOOLS)]
     assert items[-1].content == "again " * 5 + " …" == "".join(item.content for item in items if isinstance(item, Text))
     assert items[-1].usage.output_tokens == 5
     assert closed

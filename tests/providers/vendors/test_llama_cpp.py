@@ -5,6 +5,7 @@ import json
 
 import httpx
 import pytest
+from support.requests import streamed
 
 from nbagent import Agent
 from nbagent.core.events import Text
@@ -75,7 +76,7 @@ async def test_a_whole_answer(served):
 
 
 async def test_a_stream_in_pieces_says_the_same_as_the_whole(served):
-    *pieces, response = [item async for item in served().stream(HELLO, temperature=0, max_tokens=400)]
+    *pieces, response = [item async for item in streamed(served(), HELLO, temperature=0, max_tokens=400)]
     assert isinstance(response, LLMResponse)
     texts = [item.content for item in pieces if isinstance(item, Text)]
     assert len(texts) > 1
@@ -113,7 +114,7 @@ async def test_leaving_a_stream_ends_the_generation(served, embedded_server, how
     provider, seen = served(), asyncio.Event()
 
     async def run():
-        stream = provider.stream(COUNT, max_tokens=WINDOW, ignore_eos=True)
+        stream = streamed(provider, COUNT, max_tokens=WINDOW, ignore_eos=True)
         async for item in stream:
             seen.set()
             if how == "close" and isinstance(item, Text):

@@ -5,6 +5,7 @@ import json
 import pytest
 from support.decoding import SAMPLES, decode
 from support.loopback import Answer
+from support.requests import streamed
 
 from nbagent.core.events import Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage
@@ -331,7 +332,7 @@ async def test_over_http(connect, loopback):
     provider = connect("openai", model="gpt-5.6-luna", api="responses", reasoning_effort="low")
     first = await provider.chat([USER], [ADD], temperature=0.5)
     turn = LLMMessage("assistant", tool_calls=first.function_calls, provider_extras=first.raw_response)
-    items = [item async for item in provider.stream([USER, turn, result("f1", "2"), result("f2", "3")], [ADD])]
+    items = [item async for item in streamed(provider, [USER, turn, result("f1", "2"), result("f2", "3")], [ADD])]
     assert items[-1].content == "Grüße aus 東京 🗼."
     assert [item.content for item in items if isinstance(item, Thinking)] == ["**Mull", "ing**", "\n\nDone."]
     one, two = loopback.requests

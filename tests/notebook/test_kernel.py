@@ -244,7 +244,7 @@ def test_named_agents_and_options(kernel):
         ("%%agent\n  \n", "no question"),
         (
             "thing = 3\nget_ipython().run_cell_magic('agent', 'thing', 'x')",
-            "thing is no Agent but of type int",
+            "thing: expected an Agent, got int",
         ),
         ("%%agent -m nobody:model\nx", "nobody"),
         ("%%agent -t nope\nx", "nope"),

@@ -1,9 +1,9 @@
-"""The forms of an answer, `--as`: what the model is told, and what its answer becomes.
+"""The forms of an answer, `--as`: what the model is told, and how its answer becomes a value.
 
-The model is asked for the form in words, in the system prompt of the cell's own requests: nothing of that stays in the
-conversation, the answer streams as something to read, and tools can be called on the way. (A JSON Schema would hold all
-turns to it; `Agent.extract` is for that.) Each form is read leniently and checked strictly: part of an answer is never
-taken for the whole.
+The system prompt of the cell's own requests asks the model for the form, in words. Nothing of that stays in the
+conversation, the answer streams as readable text, and the model can call tools on the way. (A JSON Schema would apply
+to every turn; use `Agent.extract` for that.) Each form is read leniently and checked strictly: part of an answer never
+passes for the whole.
 """
 
 from __future__ import annotations
@@ -22,38 +22,39 @@ from nbagent.extract import json_in
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What stands in a column of numbers where there is none.
+#: Cells that mean "no value" in a column of numbers.
 MISSING = frozenset(("", "-", "–", "—", "n/a", "na", "nan", "none", "null", "<na>"))
-#: More digits than these are an identifier, or would be rounded.
-MOST_DIGITS = 15
+#: A number with more digits is an identifier, or would be rounded.
+MAX_DIGITS = 15
 _NUMBER = re.compile(r"[-+−]?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`asks` is what the model is told; `convert` makes the value of the answer's text, or raises ValueError.
+    """`parse` makes the value from the text of an answer, or raises ValueError; `instructions` are for the model.
 
-    `is_data`: the cell returns the value, and folds the text away that it was made of.
+    `is_data`: the cell returns the value and folds the text it was made from.
     """
 
-    convert: Callable[[str], Any] = str
-    asks: str = ""
+    parse: Callable[[str], Any] = str
+    instructions: str = ""
     is_data: bool = False
 
 
-def converted(form: str, result: AgentResult) -> Any:
-    """The answer in this form. Raises ExtractionError, with the result as `partial`, where it is not there, or cut off.
+def convert_answer(form: str, result: AgentResult) -> Any:
+    """The answer in this form.
 
-    Where an answer quotes a tool word for word, as a small model's does, the data is that tool's result.
+    If the answer quotes a tool word for word, as a small model's does, the data is that tool's result. Raises
+    ExtractionError, with the result as `partial`, if the answer does not have the form or is incomplete.
     """
-    how, answer = FORMS[form], result.content
-    if how.is_data and result.metadata.get("quoted") and len(result.function_calls) == 1:
+    chosen, answer = FORMS[form], result.content
+    if chosen.is_data and result.metadata.get("quoted") and len(result.function_calls) == 1:
         answer = result.function_calls[0]["result"]
     try:
-        if how.convert is not str:
-            _check_whole(result)
-        return how.convert(answer)
+        if chosen.parse is not str:
+            _check_complete(result)
+        return chosen.parse(answer)
     except ValueError as problem:
         remedy = "The answer is in _agent.content; ask again, or let agent.extract() read it."
         error = ExtractionError(f"--as {form}: {str(problem).rstrip('.')}. {remedy}", answer=answer)
@@ -61,17 +62,17 @@ def converted(form: str, result: AgentResult) -> Any:
         raise error from None
 
 
-def _check_whole(result: AgentResult) -> None:
+def _check_complete(result: AgentResult) -> None:
     if result.limit_reason:
         raise ValueError(f"the answer is not finished: a limit ended the run ({result.limit_reason})")
     if result.finish_reason == "length":
         raise ValueError("the answer is cut off: the model's max_tokens were used up")
 
 
-def code_in(text: str) -> str:
-    """The code of an answer: its Python blocks, else its only other ones, else all of it where it is Python.
+def parse_code(text: str) -> str:
+    """The code of an answer: its Python blocks, or else its other blocks, or else the whole text if that is Python.
 
-    >>> code_in("Here you are:\\n```python\\nx = 1\\n```")
+    >>> parse_code("Here you are:\\n```python\\nx = 1\\n```")
     'x = 1'
     """
     blocks = _code_blocks(text)
@@ -93,27 +94,26 @@ def _code_blocks(text: str) -> list[tuple[str, str]]:
     return [(token.info.strip().lower(), token.content) for token in fences]
 
 
-def frame_in(text: str) -> pd.DataFrame:
-    """The table of an answer: a Markdown table, or else JSON: an array of objects, or one object, a row.
+def parse_frame(text: str) -> pd.DataFrame:
+    """The table of an answer, from Markdown or JSON: an array of objects, columns, or one object as a single row.
 
-    The Markdown may stand in a code block, where there is no table outside of one.
-    Columns of a Markdown table become numbers where all of their cells are numbers; numbers with leading zeros or more
-    digits than a float holds stay text. Raises ValueError where there is no table, or more than one, or where a row has
-    not the columns of the header.
+    A Markdown table in a code block counts if there is none outside. A column becomes numeric if all its cells are
+    numbers; numbers with leading zeros, or with more digits than a float holds, stay text. Raises ValueError if there
+    is no table or more than one, and if the length of a row differs from the header's.
 
-    >>> frame_in("| city | people |\\n|---|--:|\\n| Bonn | 331,885 |").to_dict("records")
+    >>> parse_frame("| city | people |\\n|---|--:|\\n| Bonn | 331,885 |").to_dict("records")
     [{'city': 'Bonn', 'people': 331885}]
     """
     import pandas as pd
 
-    marked = [content for language, content in _code_blocks(text) if language in ("", "markdown", "md")]
-    tables = _tables(text) or [table for content in marked for table in _tables(content)]
+    in_blocks = [content for language, content in _code_blocks(text) if language in ("", "markdown", "md")]
+    tables = _tables(text) or [table for content in in_blocks for table in _tables(content)]
     if len(tables) > 1:
         raise ValueError(f"there are {len(tables)} tables in the answer: ask for one")
     if tables:
         header, rows = tables[0]
         columns = zip(*rows, strict=True) if rows else ([] for _ in header)
-        return pd.DataFrame({name: _typed(cells) for name, cells in zip(header, columns, strict=True)})
+        return pd.DataFrame({name: _typed_column(cells) for name, cells in zip(header, columns, strict=True)})
     try:
         return pd.DataFrame(_records(json_in(text)))
     except ValueError as error:
@@ -122,32 +122,32 @@ def frame_in(text: str) -> pd.DataFrame:
 
 
 def _records(value: Any) -> list[Any]:
-    """JSON as rows: an array of objects, by itself or under the only name of an object; columns; or one object."""
+    """JSON as rows: an array of objects, by itself or as the only value of an object; columns; or one object."""
     columns = list(value.values()) if isinstance(value, dict) else []
     if len(columns) == 1 and isinstance(columns[0], list) and all(isinstance(row, dict) for row in columns[0]):
         value = columns[0]
     elif columns and all(isinstance(column, list) for column in columns):
         if len(set(map(len, columns))) > 1:
-            raise ValueError("its columns are not of one length")
+            raise ValueError("its columns differ in length")
         value = [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
     rows = [value] if isinstance(value, dict) else value
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError("it is no array of objects")
+        raise ValueError("it is not an array of objects")
     return rows
 
 
 def _tables(text: str) -> list[tuple[list[str], list[list[str]]]]:
-    """The header and the rows of each Markdown table, cells as text without marks."""
+    """The header and the rows of each Markdown table; cells as plain text."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     tables = [token.map for token in render.markdown_tokens(text) if token.type == "table_open" and token.map]
     return [_table(lines[begin:end]) for begin, end in tables]
 
 
 def _table(lines: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """One table. The parser would fill up short rows and cut long ones: here they are errors."""
+    """One table. Short and long rows are errors here; the Markdown parser would fill or cut them."""
     header, rows = _cells(lines[0]), [_cells(line) for line in lines[2:] if _PIPE.search(line)]
     if len(set(header)) < len(header) or "" in header:
-        raise ValueError(f"the table's columns need names of their own: {lines[0].strip()}")
+        raise ValueError(f"each column of the table needs its own name: {lines[0].strip()}")
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
             raise ValueError(f"row {number} of the table has {len(row)} cells, the header {len(header)}: {row}")
@@ -159,38 +159,37 @@ def _cells(line: str) -> list[str]:
     return [render.markdown_line_to_text(cell.strip().replace("\\|", "|")) for cell in _PIPE.split(bare)]
 
 
-def _typed(cells: Sequence[str]) -> Any:
-    """A column as numbers, where it is one."""
+def _typed_column(cells: Sequence[str]) -> Any:
+    """A column of numbers if all cells are numbers, else of text."""
     import pandas as pd
 
-    given = [cell for cell in cells if cell.lower() not in MISSING]
+    values = [None if cell.lower() in MISSING else cell for cell in cells]
+    given = [cell for cell in values if cell is not None]
     if not given or not all(map(_is_number, given)):
         return pd.Series([cell or None for cell in cells], dtype="str")
-    plain = [
-        None if cell.lower() in MISSING else cell.replace(",", "").replace("−", "-").replace("+", "") for cell in cells
-    ]
+    plain = [cell and cell.replace(",", "").replace("−", "-").replace("+", "") for cell in values]
     return pd.to_numeric(pd.Series(plain, dtype="str"))
 
 
 def _is_number(cell: str) -> bool:
-    return _NUMBER.fullmatch(cell) is not None and sum(map(str.isdigit, cell.partition(".")[0])) <= MOST_DIGITS
+    return _NUMBER.fullmatch(cell) is not None and sum(map(str.isdigit, cell.partition(".")[0])) <= MAX_DIGITS
 
 
 FORMS: Mapping[str, Form] = {
     "markdown": Form(),
-    "text": Form(asks="Answer in plain text, without Markdown."),
+    "text": Form(instructions="Answer in plain text, without Markdown."),
     "json": Form(
         json_in,
         "Your final answer is one JSON value in a ```json code block, with no other text around it.",
         is_data=True,
     ),
     "code": Form(
-        code_in,
+        parse_code,
         "Your final answer is one ```python code block for the next cell of the user's notebook, with no other text "
         "around it.",
     ),
     "df": Form(
-        frame_in,
+        parse_frame,
         "Your final answer is one Markdown table with a header, and no other text around it: a row for each record, "
         "numbers as plain digits without units.",
         is_data=True,

@@ -1,9 +1,9 @@
-"""Awaits a coroutine in an async cell, so that the kernel's stop button always works.
+"""Awaits a coroutine in an async cell so that the kernel's stop button always works.
 
-A typed `%%agent` cell becomes an async cell (see `magic`): the coroutine runs on the kernel's own loop, which stays
-free for clicks. ipykernel's interrupt does not wake an idle loop by itself (ipython/ipykernel#881), hence a SIGINT
-handler of our own that does. Everywhere else (`%%time`, `%%capture`, a call from a function) the background loop runs
-it.
+A typed `%%agent` cell becomes an async cell (see `extension`): the coroutine runs on the kernel's own loop, which can
+still serve clicks. ipykernel's interrupt does not wake an idle loop (ipython/ipykernel#881), so this module installs a
+SIGINT handler that does. Everywhere else (`%%time`, `%%capture`, a call from a function) the background loop runs the
+coroutine.
 """
 
 from __future__ import annotations
@@ -14,42 +14,48 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from nbagent.notebook.magics.cell_errors import readable
+
 T = TypeVar("T")
 
-#: Seconds between two looks at the interrupt flag: belt and braces beside the handler.
-HEARTBEAT = 0.25
+#: Seconds between two looks at the interrupt flag, in case the handler is not called.
+HEARTBEAT_S = 0.25
+#: Seconds that a cancelled coroutine may take to clean up.
+GRACE_S = 2.0
 
 
 async def run_in_cell(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine in an async cell. SIGINT cancels it and raises KeyboardInterrupt when it has cleaned up.
+    """Await a coroutine in an async cell. SIGINT cancels it, and raises KeyboardInterrupt once it has cleaned up.
 
-    A second SIGINT does not wait for that.
+    A second SIGINT raises KeyboardInterrupt at once.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(coroutine)
-    on_main = threading.current_thread() is threading.main_thread()
-    impatient = loop.create_future()
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    stopped_twice = loop.create_future()
 
     def stop() -> None:
-        if task.cancelling() and not impatient.done():
-            impatient.set_result(None)
+        if task.cancelling() and not stopped_twice.done():
+            stopped_twice.set_result(None)
         task.cancel()
 
-    def interrupt(*_: object) -> None:
-        loop.call_soon_threadsafe(stop)  # writes to the loop's self-pipe, so that it wakes up
+    def on_interrupt(*_: object) -> None:
+        loop.call_soon_threadsafe(stop)  # writes to the loop's self-pipe, which wakes it
 
-    before = signal.signal(signal.SIGINT, interrupt) if on_main else None
+    before = signal.signal(signal.SIGINT, on_interrupt) if is_main_thread else None
     try:
-        while not task.done() and not impatient.done():
-            await asyncio.wait({task, impatient}, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+        while not task.done() and not stopped_twice.done():
+            await asyncio.wait({task, stopped_twice}, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise KeyboardInterrupt("the agent was interrupted and goes on ending by itself")
+            raise KeyboardInterrupt("the agent was interrupted and is still cleaning up")
         return task.result()
+    except KeyboardInterrupt as interrupt:
+        raise readable(interrupt) from None
     except asyncio.CancelledError:
-        if not task.done():  # the cell itself was cancelled, by the host's own handler
+        if not task.done():  # the host's own handler cancelled the cell
             task.cancel()
-            await asyncio.wait({task}, timeout=2.0)
-        raise KeyboardInterrupt("the agent was interrupted") from None
+            await asyncio.wait({task}, timeout=GRACE_S)
+        raise readable(KeyboardInterrupt("the agent was interrupted")) from None
     finally:
-        if on_main:
+        if is_main_thread:
             signal.signal(signal.SIGINT, before)

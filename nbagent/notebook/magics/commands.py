@@ -1,4 +1,4 @@
-"""What `%agent COMMAND` does, one function for each. They get the shell, the agent and the words that follow."""
+"""The commands of `%agent`. Each gets the shell, the agent and the words after the command's name."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from IPython.core.error import StdinNotImplementedError, UsageError
 from nbagent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.notebook.magics import nesting
-from nbagent.notebook.magics.last_error import last_error
-from nbagent.notebook.magics.options import instead
+from nbagent.notebook.magics.cell_errors import last_error
+from nbagent.notebook.magics.options import suggestion
 from nbagent.notebook.magics.tool_commands import USAGE, tools
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys
@@ -22,25 +22,20 @@ from nbagent.providers.keys import keys
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`usage` is what stands after the command's name."""
+    """`usage` describes the words after the command's name, `help` what the command does."""
 
     run: Callable[[Any, Agent, Sequence[str]], Any]
     usage: str
     help: str
 
 
-def status(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
-    """The agent shows itself."""
-    return agent
-
-
 def models(shell: Any, agent: Agent, words: Sequence[str]) -> list[str]:
-    """The models that the agent's vendor offers."""
+    """List the models that the agent's vendor offers."""
     return run_sync(agent.provider.model_list())
 
 
 def model(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
-    """Switch to another model."""
+    """Switch the agent to another model."""
     if len(words) != 1:
         raise UsageError(f"%agent model VENDOR[:MODEL], where VENDOR is one of {', '.join(provider_names())}")
     agent.provider = words[0]
@@ -48,7 +43,7 @@ def model(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
 
 
 def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Ask for a vendor's key, without echo, and keep it in this process only: not even in its environment."""
+    """Ask for a vendor's key without echo, and keep it in this process only, not even in its environment."""
     rows = with_keys()
     if len(words) != 1 or words[0] not in rows:
         raise UsageError(f"%agent key VENDOR, where VENDOR is one of {', '.join(rows)}")
@@ -61,13 +56,8 @@ def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         keys.keep(variable, secret)
 
 
-def trace(shell: Any, agent: Agent, words: Sequence[str]) -> Any:
-    """What happened."""
-    return agent.trace
-
-
 def panel(shell: Any, agent: Agent, words: Sequence[str]) -> Any:
-    """The conversation in a panel."""
+    """Open the conversation in a panel."""
     from nbagent.notebook.panel.panel import ChatPanel
 
     return ChatPanel(agent)
@@ -91,28 +81,29 @@ def save(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def load(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
-    """Go on with the conversation in a file; provider and tools stay."""
+    """Continue the conversation in a file; the agent keeps its provider and tools."""
     agent.context.replace_history(Agent.load(_file(words, "load")).conversation_history)
     return agent
 
 
 def _file(words: Sequence[str], command: str) -> str:
-    """The name of a file, with or without quotation marks; it may have spaces."""
+    """The name of a file, which may contain spaces and may be quoted."""
     if not (name := " ".join(words).strip("\"'")):
         raise UsageError(f"%agent {command} FILE")
     return name
 
 
 def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Let the agent explain the last error. A model that is only told of tools would call one rather than explain."""
+    """Ask the agent to explain the last error."""
     if (text := last_error.text()) is None:
         raise UsageError("%agent fix: no cell has failed yet")
+    # a model that reads about tools in its prompt would call one rather than explain
     line = "--raw" if agent.provider.supports_function_calling() else "--raw --no-tools"
     shell.run_cell_magic("agent", line, f"{text}\n\nExplain this error briefly and show the corrected code.")
 
 
 def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Let blocking calls of asyncio run inside the kernel's loop, where the kernel can take it."""
+    """Allow blocking calls of asyncio inside the kernel's loop, or stop allowing them."""
     match words:
         case ["on"]:
             nesting.nest_on(shell)
@@ -123,12 +114,12 @@ def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def stop(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Stop what panels and background tasks asked: all agents of the notebook, or those named."""
+    """Stop the runs of panels and background tasks: of all agents in the notebook, or of the named ones."""
     from nbagent.notebook.panel.conversation import agents_in_panels
 
     named = agents_of(shell)
     if unknown := [name for name in words if name not in named]:
-        raise UsageError(f"%agent stop: {unknown[0]} is no agent{instead(unknown[0], named)}")
+        raise UsageError(f"%agent stop: there is no agent {unknown[0]}{suggestion(unknown[0], named)}")
     chosen = [named[name] for name in words] if words else {*named.values(), *agents_in_panels()}
     count = sum(each.stop() for each in chosen)
     print(f"{count} {'run' if count == 1 else 'runs'} stopped." if count else "Nothing to stop.")
@@ -141,25 +132,25 @@ def agents_of(shell: Any) -> dict[str, Agent]:
 
 
 def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """All commands."""
+    """Print all commands."""
     lines = [f"%agent {name} {command.usage}".ljust(42) + command.help for name, command in COMMANDS.items()]
     print("\n".join([*lines, "", "%%agent? explains the options of a cell."]))
 
 
 COMMANDS: dict[str, Command] = {
-    "status": Command(status, "", "the agent: its model, how many tools and messages"),
-    "tools": Command(tools, USAGE, "its tools, switched on and off; kernel is the set that looks at variables"),
-    "models": Command(models, "", "the models that its vendor offers"),
+    "status": Command(lambda shell, agent, words: agent, "", "show the agent: its model, tools and messages"),
+    "tools": Command(tools, USAGE, "list its tools, switch them on or off; kernel: tools that look at variables"),
+    "models": Command(models, "", "list the models of its vendor"),
     "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "VENDOR", "type a vendor's key, for this kernel only"),
-    "trace": Command(trace, "", "what happened, summed up; agent.trace has it as DataFrames"),
-    "panel": Command(panel, "", "talk to it in a panel, beside the cells"),
+    "trace": Command(lambda shell, agent, words: agent.trace, "", "show what happened; agent.trace has DataFrames"),
+    "panel": Command(panel, "", "open the conversation in a panel"),
     "new": Command(new, "", "forget the conversation"),
     "undo": Command(undo, "", "take back the last turn"),
     "save": Command(save, "FILE", "write the conversation to a file"),
-    "load": Command(load, "FILE", "go on with the conversation in a file"),
-    "fix": Command(fix, "", "let the agent explain the last error"),
+    "load": Command(load, "FILE", "continue the conversation in a file"),
+    "fix": Command(fix, "", "explain the last error"),
     "stop": Command(stop, "[AGENT …]", "stop panels and background runs; the kernel's button stops cells"),
-    "nest": Command(nest, "on | off", "asyncio.run() inside cells; on kernels before ipykernel 7 only"),
-    "help": Command(show_help, "", "this list"),
+    "nest": Command(nest, "on | off", "allow asyncio.run() in cells; only on kernels before ipykernel 7"),
+    "help": Command(show_help, "", "print this list"),
 }

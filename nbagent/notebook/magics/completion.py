@@ -1,7 +1,7 @@
 """Tab completion for `%%agent` and `%agent`: options and their values, agents, models, tools, commands, file names.
 
-Only what is known on this machine is offered: a press of Tab never waits for a vendor. Inside the braces of a question
-Python is completed as anywhere else; the prose around them is left alone.
+It offers only what this machine knows already: a press of Tab never waits for a vendor. Inside the braces of a question
+Python is completed as anywhere else. Nothing is offered in the prose around them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,10 @@ from nbagent.providers.catalog import CATALOG, with_keys
 
 _CELL = re.compile(r"\s*%%agent(?P<rest>\s.*|)$")
 _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")
-#: The version in a model's name.
-_VERSION = re.compile(r"(?<!\d)(\d{1,2})(?![\dkb])(?:[.-](\d{1,2})(?![\dkb]))?", re.IGNORECASE)
-#: How many files are offered, and how many models as long as any will do.
-MOST_FILES, MOST_MODELS = 100, 12
+MAX_FILES = 100
 
-#: What can stand at the cursor, the part of it that is there already, and what kind of thing it is.
-Found = tuple[Iterable[str], str, str]
+#: What can stand at the cursor, the part of it that is typed already, and its kind.
+Candidates = tuple[Iterable[str], str, str]
 
 
 def matcher(shell: Any, parser: argparse.ArgumentParser) -> Any:
@@ -44,18 +41,16 @@ def matcher(shell: Any, parser: argparse.ArgumentParser) -> Any:
         if found is None:
             return {"completions": []}
         candidates, typed, kind = found
-        fitting = [text for text in dict.fromkeys(candidates) if text.startswith(typed)]
-        # where nothing fits, what is there already: else Python's names would be offered
-        texts = fitting or ([typed] if typed else [])
+        # without a match, offer the typed text itself: otherwise IPython would offer Python's names
+        texts = [text for text in dict.fromkeys(candidates) if text.startswith(typed)] or [typed] * bool(typed)
         completions = [SimpleCompletion(text, type="option" if text.startswith("-") else kind) for text in texts]
         return {"completions": completions, "matched_fragment": typed, "ordered": True, "suppress": True}
 
-    match.__dict__["nbagent"] = True  # how `unload` finds it again
     return match
 
 
-def _complete(shell: Any, parser: argparse.ArgumentParser, context: Any) -> Found | None:
-    """What fits at the cursor; None where that is not ours to say."""
+def _complete(shell: Any, parser: argparse.ArgumentParser, context: Any) -> Candidates | None:
+    """The candidates at the cursor, or None where completion is left to IPython."""
     lines = context.full_text.split("\n")
     before = lines[context.cursor_line][: context.cursor_position]
     if typed := _CELL.match(before):
@@ -69,7 +64,7 @@ def _complete(shell: Any, parser: argparse.ArgumentParser, context: Any) -> Foun
 
 
 def _words(text: str) -> tuple[list[str], str]:
-    """The words before the one at the cursor, and that one as far as it is typed."""
+    """The complete words before the cursor, and the one that is being typed."""
     words = re.split(r"\s+", text)
     return [word for word in words[:-1] if word], words[-1]
 
@@ -77,86 +72,62 @@ def _words(text: str) -> tuple[list[str], str]:
 # -- %%agent ----------------------------------------------------------------------------------------------------------
 
 
-def _option(shell: Any, parser: argparse.ArgumentParser, words: list[str], typed: str) -> Found:
-    """An option, its value, or the agent's name."""
+def _option(shell: Any, parser: argparse.ArgumentParser, words: list[str], typed: str) -> Candidates:
+    """Options and agents, or the values of the option before the cursor."""
     actions = {name: action for action in parser._actions for name in action.option_strings}
     name, has_value, value = typed.partition("=")
     if has_value and name in actions:
         return _value(shell, actions[name], words, value)
-    if words and words[-1] in actions and actions[words[-1]].nargs is None:
+    takes_value = [word in actions and actions[word].nargs is None for word in words]
+    if words and takes_value[-1]:
         return _value(shell, actions[words[-1]], words, typed)
     used = {actions[word] for word in words if word in actions}
     options = [name for name, action in actions.items() if action not in used]
-    return ([] if _name(words, actions) else [*agents_of(shell)]) + options, typed, "agent"
+    has_agent = any(
+        not word.startswith("-") and not is_value for word, is_value in zip(words, [False, *takes_value], strict=False)
+    )
+    return [*(() if has_agent else agents_of(shell)), *options], typed, "agent"
 
 
-def _name(words: Sequence[str], actions: dict[str, argparse.Action]) -> str | None:
-    """The word that names the agent, if it is there."""
-    before = [None, *words]
-    for last, word in zip(before, words, strict=False):
-        takes_it = last in actions and actions[last].nargs is None
-        if not word.startswith("-") and not takes_it:
-            return word
-    return None
-
-
-def _value(shell: Any, action: argparse.Action, words: Sequence[str], typed: str) -> Found:
-    if (words_meant := action.choices or getattr(action.type, "words", None)) is not None:
-        return map(str, words_meant), typed, "value"
+def _value(shell: Any, action: argparse.Action, words: Sequence[str], typed: str) -> Candidates:
+    if (values := action.choices or getattr(action.type, "words", None)) is not None:
+        return map(str, values), typed, "value"
     if action.dest == "model":
         return models(typed), typed, "model"
     if action.dest == "tools":
         *given, last = typed.split(",")
         agents = agents_of(shell)
         agent = next((agents[word] for word in words if word in agents), agents.get("agent"))
-        known = agent.function_registry.names() if agent is not None else []
-        return [name for name in known if name not in given], last, "tool"
+        names = agent.function_registry.names() if agent is not None else []
+        return [name for name in names if name not in given], last, "tool"
     return (), typed, "value"
 
 
 def models(typed: str) -> list[str]:
-    """Vendors, and of the one that is named or left its default; after the colon its models with a known price, too.
+    """The vendors that begin so. For a single vendor also its default model, and after the colon its other models.
 
-    The default comes first, then its family, newer before older, then others, such as other makers' models. Front ends
-    may sort by name: so the newest alone are offered until a model's name has begun.
+    The other models are those with a known price, in alphabetical order.
+
+    >>> models("cla")
+    ['claude', 'claude:claude-sonnet-5']
     """
-    vendor, colon, begun = typed.partition(":")
-    vendors = [name for name in provider_names() if name.startswith(vendor)]
-    if colon:
-        vendors = [vendor] if vendor in vendors else []
+    vendor, colon, _ = typed.partition(":")
+    vendors = [name for name in provider_names() if (name == vendor if colon else name.startswith(vendor))]
     if len(vendors) != 1:
         return vendors
     default = CATALOG[vendors[0]].model if vendors[0] in CATALOG else ""
-    known = sorted(priced_models(vendors[0]), key=lambda model: (_family(model) != _family(default), *_age(model)))
-    if not begun:
-        family = [model for model in known if _family(model) == _family(default)]
-        known = (family[:MOST_MODELS] or known) if colon else []
+    known = sorted(priced_models(vendors[0])) if colon else []
     return [*vendors, *(f"{vendors[0]}:{model}" for model in [default, *known] if model)]
-
-
-def _family(model: str) -> str:
-    """`claude-sonnet-5` -> `claude`."""
-    return re.split(r"[^a-z]", model.lower(), maxsplit=1)[0]
-
-
-def _age(model: str) -> tuple[str, int, int]:
-    """The maker, where the name has one, and less than 0 the more, the higher the version in the name is.
-
-    Names tell no dates. Numbers that are a date or a size are no versions: `gpt-4o-2024-05-13`, `glm-4-32b`.
-    """
-    maker, _, name = model.rpartition("/")
-    found = _VERSION.search(name)
-    return (maker, -int(found[1]), -int(found[2] or 0)) if found else (maker, 0, 0)
 
 
 # -- %agent -----------------------------------------------------------------------------------------------------------
 
 
-def _command(shell: Any, words: list[str], typed: str) -> Found:
+def _command(shell: Any, words: list[str], typed: str) -> Candidates:
     if not words:
         return COMMANDS, typed, "command"
-    kind, complete = _ARGUMENTS.get(words[0], ("value", None))
-    return complete(shell, words[1:], typed) if complete is not None else (), typed, kind
+    kind, candidates = _ARGUMENTS.get(words[0], ("value", None))
+    return candidates(shell, words[1:], typed) if candidates is not None else (), typed, kind
 
 
 def _tools(shell: Any, words: list[str], typed: str) -> list[str]:
@@ -176,52 +147,50 @@ def _tools(shell: Any, words: list[str], typed: str) -> list[str]:
 
 
 def _callables(shell: Any, typed: str) -> list[str]:
-    """The notebook's own functions, and methods of its objects: `shop.` first, then what it has."""
+    """The user's functions, and their objects as `shop.`; after the dot the object's methods."""
     hidden = getattr(shell, "user_ns_hidden", {})
-    own = {
+    variables = {
         name: value for name, value in list(shell.user_ns.items()) if not name.startswith("_") and name not in hidden
     }
-    first, dot, _ = typed.partition(".")
+    owner, dot, _ = typed.partition(".")
     if dot:
-        owner = own.get(first)
-        methods = [name for name in dir(owner) if not name.startswith("_") and inspect.isroutine(_static(owner, name))]
-        return [f"{first}.{name}" for name in methods]
-    functions = [name for name, value in own.items() if inspect.isfunction(value) and _is_users(value)]
-    return functions + [f"{name}." for name, value in own.items() if type(value).__module__ == "__main__"]
+        return [f"{owner}.{name}" for name in dir(variables.get(owner)) if _is_method(variables.get(owner), name)]
+    functions = [name for name, value in variables.items() if inspect.isfunction(value) and _is_users(value)]
+    return functions + [f"{name}." for name, value in variables.items() if type(value).__module__ == "__main__"]
 
 
-def _static(owner: Any, name: str) -> Any:
-    """The attribute, no property being evaluated."""
+def _is_method(owner: Any, name: str) -> bool:
+    """Whether it is a public method; properties are not evaluated."""
     found = inspect.getattr_static(owner, name, None)
-    return found.__func__ if isinstance(found, staticmethod | classmethod) else found
+    found = found.__func__ if isinstance(found, staticmethod | classmethod) else found
+    return not name.startswith("_") and inspect.isroutine(found)
 
 
 def _is_users(function: Any) -> bool:
     return not (getattr(function, "__module__", None) or "").startswith(("nbagent", "IPython", "ipykernel"))
 
 
-def _files(shell: Any, typed: str) -> list[str]:
-    """Folders, and files that may hold a conversation."""
+def _files(typed: str) -> list[str]:
+    """Folders, and JSON files, which may hold a conversation."""
     home = os.path.expanduser("~")
     path = home + typed[1:] if typed.startswith("~") else typed
-    found = sorted(glob.glob(f"{glob.escape(path)}*"))[:MOST_FILES]
+    found = sorted(glob.glob(f"{glob.escape(path)}*"))[:MAX_FILES]
     shown = [f"{name}{os.sep}" if os.path.isdir(name) else name for name in found]
     kept = [name for name in shown if name.endswith((os.sep, ".json")) and " " not in name]
     return [f"~{name[len(home) :]}" for name in kept] if typed.startswith("~") else kept
 
 
-def _first(candidates: Callable[[Any, str], Iterable[str]]) -> Callable[[Any, list[str], str], Iterable[str]]:
-    """Candidates for a command's only argument."""
-    return lambda shell, words, typed: () if words else candidates(shell, typed)
+def _only_argument(candidates: Callable[[str], Iterable[str]]) -> Callable[[Any, list[str], str], Iterable[str]]:
+    return lambda shell, words, typed: () if words else candidates(typed)
 
 
-#: What can follow a command: what it is, and a function of the shell, the words after the command, and what is typed.
+#: What can follow a command: its kind, and a function of the shell, the words after the command, and the typed text.
 _ARGUMENTS: dict[str, tuple[str, Callable[[Any, list[str], str], Iterable[str]]]] = {
     "tools": ("tool", _tools),
-    "model": ("model", _first(lambda shell, typed: models(typed))),
-    "key": ("vendor", _first(lambda shell, typed: with_keys())),
-    "save": ("file", _first(_files)),
-    "load": ("file", _first(_files)),
+    "model": ("model", _only_argument(models)),
+    "key": ("vendor", _only_argument(lambda typed: with_keys())),
+    "save": ("file", _only_argument(_files)),
+    "load": ("file", _only_argument(_files)),
     "stop": ("agent", lambda shell, words, typed: [name for name in agents_of(shell) if name not in words]),
-    "nest": ("value", _first(lambda shell, typed: ("on", "off"))),
+    "nest": ("value", _only_argument(lambda typed: ("on", "off"))),
 }

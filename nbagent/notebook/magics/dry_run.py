@@ -1,4 +1,4 @@
-"""What `--dry-run` shows: the messages and tools that would be sent, and what else would be asked for."""
+"""Shows a dry run (`--dry-run`): the messages, tools and options that a cell would send."""
 
 from __future__ import annotations
 
@@ -12,69 +12,66 @@ from nbagent.core.history.preview import Preview, estimate_function_tokens
 from nbagent.core.messages import LLMMessage, Usage, well_formed
 from nbagent.core.render import markdown as render
 from nbagent.pricing import price
+from nbagent.text import shortened
 
 TITLE = "Dry run: nothing was sent, nothing has changed."
-#: Characters of a message beside its role.
-LINE = 200
-#: US dollars below which a cost is not worth a word.
-LEAST_COST = 0.0001
+#: Characters of a message that are shown beside its role while it is folded.
+SUMMARY_CHARS = 200
+#: Smaller costs, in US dollars, are not shown.
+MIN_COST = 0.0001
 
 
-def bundle(preview: Preview) -> dict[str, str]:
+def dry_run_bundle(preview: Preview) -> dict[str, str]:
     """The preview as a mimebundle."""
-    return {"text/html": as_html(preview), "text/plain": as_text(preview)}
+    return {"text/html": _as_html(preview), "text/plain": _as_text(preview)}
 
 
-def as_html(preview: Preview) -> str:
-    """Messages and tools collapsed, each with its tokens; a footer with the sum."""
-    notes = "".join(f'<div class="nbagent-quiet">{render.escape(text)}</div>' for text in [TITLE, *_notes(preview)])
-    blocks = [*map(_message_html, preview.messages), *map(_function_html, preview.functions)]
+def _as_html(preview: Preview) -> str:
+    """Messages and tools folded, each with its tokens; a footer with the sum."""
+    notes = "".join(map(render.note_html, [TITLE, *_notes(preview)]))
+    blocks = []
+    for message in preview.messages:
+        text = _message_text(message)
+        body = f"<pre>{render.escape(_shortened(text))}</pre>"
+        blocks.append(_block(_source(message), text, _about(estimate_tokens(message)), body))
+    for function in preview.functions:
+        body = f"<pre>{render.escape(_shortened(function['description']))}</pre>"
+        body += render.labelled_html("parameters", render.readable_json(function["parameters"]))
+        blocks.append(_block("tool", _signature(function), _about(estimate_function_tokens(function)), body))
     if preview.options:
         options = f"<pre>{render.escape(json.dumps(preview.options, indent=2, default=str))}</pre>"
         blocks.append(render.details_html('<span class="nbagent-quiet">Options</span>', "", options))
-    spans = "".join(f"<span>{render.escape(item)}</span>" for item in _facts(preview))
+    spans = "".join(f"<span>{render.escape(item)}</span>" for item in _footer(preview))
     return render.output_html(f'{notes}{"".join(blocks)}<div class="nbagent-foot">{spans}</div>')
 
 
-def as_text(preview: Preview) -> str:
-    """The same for terminals and for hosts without HTML."""
-    messages = [f"{_who(message)}: {_cut(_said(message))}" for message in preview.messages]
+def _as_text(preview: Preview) -> str:
+    messages = [f"{_source(message)}: {_shortened(_message_text(message))}" for message in preview.messages]
     tools = [f"tool: {_signature(function)}" for function in preview.functions]
-    facts = f"[{' · '.join(_facts(preview))}]"
-    return well_formed("\n".join([TITLE, *_notes(preview), *messages, *tools, facts]))
+    footer = f"[{' · '.join(_footer(preview))}]"
+    return well_formed("\n".join([TITLE, *_notes(preview), *messages, *tools, footer]))
 
 
 def _notes(preview: Preview) -> list[str]:
     return [f"Before it is sent: {note}." for note in preview.notes]
 
 
-def _message_html(message: LLMMessage) -> str:
-    text = _said(message)
-    body = f"<pre>{render.escape(_cut(text))}</pre>"
-    return render.details_html(_summary(_who(message), text), _about(estimate_tokens(message)), body)
+def _block(label: str, text: str, side: str, body: str) -> str:
+    line = shortened(" ".join(text.split()), SUMMARY_CHARS)
+    summary = f'<span class="nbagent-quiet">{render.escape(label)}</span><code>{render.escape(line)}</code>'
+    return render.details_html(summary, side, body)
 
 
-def _function_html(function: Mapping[str, Any]) -> str:
-    body = f"<pre>{render.escape(_cut(function['description']))}</pre>"
-    body += render.labelled_html("parameters", render.readable_json(function["parameters"]))
-    return render.details_html(_summary("tool", _signature(function)), _about(estimate_function_tokens(function)), body)
-
-
-def _summary(what: str, text: str) -> str:
-    line = " ".join(text.split())[:LINE]
-    return f'<span class="nbagent-quiet">{render.escape(what)}</span><code>{render.escape(line)}</code>'
-
-
-def _who(message: LLMMessage) -> str:
+def _source(message: LLMMessage) -> str:
     return f"result of {message.name or 'a tool'}" if message.role == "tool" else message.role
 
 
-def _said(message: LLMMessage) -> str:
+def _message_text(message: LLMMessage) -> str:
     calls = [f"▸ {render.format_call(call.name, call.arguments)}" for call in message.tool_calls or ()]
     return "\n".join(filter(None, [content_as_text(message.content), *calls]))
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     return render.shortened_with_note(text, see="")
 
 
@@ -86,11 +83,11 @@ def _about(tokens: int) -> str:
     return f"≈ {tokens:,} tokens"
 
 
-def _facts(preview: Preview) -> list[str]:
-    """The footer: model, options, how much, and what that much costs before the answer."""
-    plain = {name: value for name, value in preview.options.items() if isinstance(value, str | int | float)}
-    options = [f"{name.replace('_', ' ')} {value}" for name, value in plain.items()]
+def _footer(preview: Preview) -> list[str]:
+    """Model, options, how many messages, tools and tokens, and what reading them costs, without the answer."""
+    simple = {name: value for name, value in preview.options.items() if isinstance(value, str | int | float)}
+    options = [f"{name.replace('_', ' ')} {value}" for name, value in simple.items()]
     counts = [(len(preview.messages), "message"), (len(preview.functions), "tool")]
-    facts = [preview.model, *options, *(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)]
+    items = [preview.model, *options, *(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)]
     cost = price(Usage(preview.tokens), preview.model, preview.vendor)
-    return [*facts, _about(preview.tokens), *([f"≈ ${cost:.4f} to read them"] if (cost or 0) >= LEAST_COST else [])]
+    return [*items, _about(preview.tokens), *([f"≈ ${cost:.4f} to read them"] if (cost or 0) >= MIN_COST else [])]

@@ -1,7 +1,7 @@
-"""`{expression}` in the text of a cell: the value of a Python expression in the user's namespace.
+"""`{expression}` in the text of a cell: replaced by the value of a Python expression in the user's namespace.
 
-As in an f-string, a conversion and a format may follow: `{name!r}`, `{mean:.2f}`, `{day:%d %B}`. A colon stands in
-LaTeX and JSON, too: only what numbers, texts or dates can be formatted by is a format.
+As in an f-string, a conversion and a format may follow: `{name!r}`, `{mean:.2f}`, `{day:%d %B}`. LaTeX and JSON contain
+colons too, so only a format that suits numbers, text or dates counts as one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from IPython.core.error import UsageError
 from nbagent.functions.formatting import format_result
 
 #: Closing braces that are tried for one opening brace.
-MOST_BRACES = 20
+MAX_BRACES = 20
 
 _CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
 _FILL, _SIGN, _WIDTH, _PRECISION = r"(?:[^a-zA-Z\s{}]?[<>=^])?", "[-+ ]?z?#?", r"\d*[,_]?", r"(?:\.\d+)?[,_]?"
@@ -30,7 +30,7 @@ _FORMAT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What stands in a pair of braces, as `source`, and its parts."""
+    """The text in a pair of braces, as `source`, and its parts."""
 
     source: str
     expression: str
@@ -39,14 +39,14 @@ class Field:
 
 
 def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
-    """The text with each `{expression}` replaced by its value; content parts, where a value is an image.
+    """The text with each `{expression}` replaced by its value; content parts if a value is an image.
 
-    Text in braces that is no expression stays as it is; `{{` and `}}` are braces. A DataFrame becomes its shape, dtypes
-    and head. An unknown name, or an expression or format that fails, is an error before anything is sent; but what
-    looks like a label, `{fig:1}`, stays where there is no such name.
+    Text in braces that is not an expression stays as it is; `{{` and `}}` are braces. A DataFrame becomes its shape,
+    dtypes and head. Raises UsageError for an unknown name, and for an expression or a format that fails. What looks
+    like a label, `{fig:1}`, stays as it is if there is no such name.
 
-    >>> interpolate("Is {n} odd? {n:.2f} {n!r:>3} {not python} {{n}}", {"n": 3})
-    'Is 3 odd? 3.00   3 {not python} {n}'
+    >>> interpolate("Is {n} odd? {n:.2f} {n!r:>3} {no expression} {{n}}", {"n": 3})
+    'Is 3 odd? 3.00   3 {no expression} {n}'
     """
     parts: list[dict[str, Any]] = []
     for literal, field in _split(text):
@@ -62,11 +62,11 @@ def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, An
 
 def _split(text: str) -> Iterator[tuple[str, Field | None]]:
     """`(literal, None)` or `("", field)`, in order."""
-    start = position = escaped = 0
+    start = position = open_pairs = 0
     while position < len(text):
         pair = text[position : position + 2]
-        if pair == "{{" or (pair == "}}" and escaped):
-            escaped += 1 if pair == "{{" else -1
+        if pair == "{{" or (pair == "}}" and open_pairs):
+            open_pairs += 1 if pair == "{{" else -1
             yield text[start:position] + pair[0], None
             start = position = position + 2
         elif text[position] == "{" and (field := _field(text, position)) is not None:
@@ -79,22 +79,22 @@ def _split(text: str) -> Iterator[tuple[str, Field | None]]:
 
 
 def _field(text: str, opening: int) -> Field | None:
-    """What the brace opens and another on the same line closes; None where that is no expression.
+    """The field from this opening brace to a closing one on the same line, or None if there is no expression.
 
-    A literal (`{1}`, `{...}`) is left alone: it is LaTeX or JSON rather than a question to Python.
+    A literal (`{1}`, `{...}`) is not an expression: it is probably LaTeX or JSON.
     """
     line_end = text.find("\n", opening)
     end = opening
-    for _ in range(MOST_BRACES):
+    for _ in range(MAX_BRACES):
         end = text.find("}", end + 1, line_end if line_end != -1 else len(text))
-        inside = text[opening + 1 : end]
-        if end == -1 or not inside.strip():
+        source = text[opening + 1 : end]
+        if end == -1 or not source.strip():
             return None
-        for field in (Field(inside, inside.strip()), _formatted(inside)):
+        for field in (Field(source, source.strip()), _formatted_field(source)):
             if field is None:
                 continue
             try:
-                with warnings.catch_warnings(action="ignore"):  # of escapes such as those of TeX
+                with warnings.catch_warnings(action="ignore"):  # of invalid escapes, as in TeX
                     tree = ast.parse(field.expression, mode="eval")
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
@@ -102,14 +102,14 @@ def _field(text: str, opening: int) -> Field | None:
     return None
 
 
-def _formatted(inside: str) -> Field | None:
-    """The parts of what ends with a conversion or a format."""
-    begin = max(inside.rfind("{"), inside.rfind("}"), 0)  # no brace is in a conversion or a format
-    found = _FORMAT.fullmatch(inside, begin)
+def _formatted_field(source: str) -> Field | None:
+    """The field if it ends with a conversion or a format."""
+    begin = max(source.rfind("{"), source.rfind("}"), 0)  # conversions and formats contain no braces
+    found = _FORMAT.fullmatch(source, begin)
     if found is None or not (found["conversion"] or found["format"]):
         return None
-    expression = inside[: found.end("expression")].strip()
-    return Field(inside, expression, found["conversion"] or "", found["format"] or "")
+    expression = source[: found.end("expression")].strip()
+    return Field(source, expression, found["conversion"] or "", found["format"] or "")
 
 
 def _is_literal(tree: ast.Expression) -> bool:
@@ -117,7 +117,7 @@ def _is_literal(tree: ast.Expression) -> bool:
         ast.literal_eval(tree)
     except ValueError:
         return False
-    except TypeError:  # a literal of something that can't be, such as {[1]: 2}
+    except TypeError:  # an impossible literal, such as {[1]: 2}
         return True
     return True
 
@@ -134,5 +134,5 @@ def _evaluate(field: Field, namespace: dict[str, Any]) -> str | list[dict[str, A
         is_label = field.expression.isidentifier() and field.format.isalnum() and not field.conversion
         if isinstance(error, NameError) and is_label:
             return f"{{{field.source}}}"  # as in \ref{fig:1}
-        hint = "nothing was sent; {{ is a brace, --raw leaves all braces alone"
+        hint = "nothing was sent; write {{ for a brace, or --raw to keep all braces"
         raise UsageError(f"{{{field.source}}}: {type(error).__name__}: {error} ({hint})") from error

@@ -1,4 +1,4 @@
-"""The options of a `%%agent` line: what is wrong with them is said with the name or the values that were meant."""
+"""Parses the options of a `%%agent` line. An error names the wrong value and what was probably meant."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from IPython.utils.process import arg_split
 
 from nbagent.providers.vendor import LEVELS
 
-#: What `--thinking` takes.
+#: The values of `--thinking`.
 THINKING = ("off", "on", *LEVELS)
 
 
 def parse(magic: Any, line: str) -> Any:
-    """The options of `line` as attributes, by the parser of the function that `magic_arguments` made a magic of."""
+    """The options of `line` as attributes, parsed by the arguments that `magic_arguments` gave to the function."""
     try:
         words = arg_split(line, posix=False, strict=True)
     except ValueError:
@@ -28,40 +28,37 @@ def parse(magic: Any, line: str) -> Any:
         options, unknown = magic.parser.parse_known_args(words)
     except UsageError as error:
         raise UsageError(f"%%agent: {str(error).removeprefix('argument ')}") from None
+    if unknown and not unknown[0].startswith("-"):
+        raise UsageError(f"%%agent: unexpected {unknown[0]!r}: write [NAME] [options] here, and the question below")
     if unknown:
-        raise UsageError(f"%%agent: {_unknown(unknown[0], magic.parser)}")
+        name = unknown[0].partition("=")[0]
+        known = [each for action in magic.parser._actions for each in action.option_strings]
+        raise UsageError(f"%%agent: there is no option {name}{did_you_mean(name, known)}; %%agent? lists them all")
     if options.tools and options.no_tools:
         raise UsageError("%%agent: give -t or --no-tools, not both")
     if options.output == options.name:
-        raise UsageError(f"%%agent: -o {options.output} would put the answer in the place of the agent: name another")
+        raise UsageError(f"%%agent: -o {options.output} would overwrite the agent: choose another variable")
     return options
 
 
-def _unknown(word: str, parser: Any) -> str:
-    if not word.startswith("-"):
-        return f"{word!r} is one word too many: [NAME] [options] stand here, the question below"
-    known = [name for action in parser._actions for name in action.option_strings]
-    return f"there is no option {word.partition('=')[0]}{meant(word.partition('=')[0], known)}; %%agent? lists them all"
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean --thinking?`, or an empty string if no known word is close.
 
-
-def meant(word: str, known: Iterable[str]) -> str:
-    """`, did you mean --thinking?`, or nothing where nothing is near.
-
-    >>> meant("--thinkin", ["--thinking", "--tools"])
-    ', did you mean --thinking?'
+    >>> did_you_mean("--thinkin", ["--thinking", "--tools"])
+    '; did you mean --thinking?'
     """
     near = get_close_matches(word.lower(), list(known), n=1)
-    return f", did you mean {near[0]}?" if near else ""
+    return f"; did you mean {near[0]}?" if near else ""
 
 
-def instead(word: str, known: Iterable[str]) -> str:
-    """What was meant; where nothing is near, all that there is.
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """The known word that is close, or else all of them.
 
-    >>> instead("dance", ["tools", "panel"])
+    >>> suggestion("x", ["tools", "panel"])
     '; there are tools, panel'
     """
     known = list(known)
-    return meant(word, known) or f"; there are {', '.join(known) or 'none'}"
+    return did_you_mean(word, known) or f"; there are {', '.join(known) or 'none'}"
 
 
 class OneOf:
@@ -74,21 +71,22 @@ class OneOf:
         """The word itself."""
         if text in self.words:
             return text
-        raise ArgumentTypeError(f"{text!r} is none of {', '.join(self.words)}{meant(text, self.words)}")
+        hint = did_you_mean(text, self.words)
+        raise ArgumentTypeError(f"expected one of {', '.join(self.words)}, got {text!r}{hint}")
 
 
 def variable(text: str) -> str:
     """The type of an argument that names a variable."""
     if text.isidentifier() and not iskeyword(text):
         return text
-    raise ArgumentTypeError(f"{text!r} is not a variable name: %%agent [NAME] [options], the question below")
+    raise ArgumentTypeError(f"expected a variable name, got {text!r}: %%agent [NAME] [options], the question below")
 
 
 def names(text: str) -> list[str]:
     """The type of an option that lists names."""
     listed = [name.strip() for name in unquoted(text).split(",")]
     if not all(listed):
-        raise ArgumentTypeError(f"{text!r} has nothing beside a comma: write the names without spaces, a,b,c")
+        raise ArgumentTypeError(f"a name is missing beside a comma in {text!r}: write the names without spaces, a,b,c")
     return listed
 
 
@@ -99,20 +97,20 @@ def temperature(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise ArgumentTypeError(f"{text!r} is no temperature: give a number from 0 up; most models take no more than 2")
+        raise ArgumentTypeError(f"expected a number of at least 0 (most models take at most 2), got {text!r}")
     return number
 
 
-def count(text: str) -> int:
+def whole_number(text: str) -> int:
     """The type of an option that counts."""
     try:
         return int(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no whole number") from None
+        raise ArgumentTypeError(f"expected a whole number, got {text!r}") from None
 
 
 def unquoted(text: str) -> str:
-    """The type of an option that takes a text, in quotes where it has spaces.
+    """The type of an option that takes text, quoted if it contains spaces.
 
     >>> unquoted('"say \\'yes\\'"')
     "say 'yes'"

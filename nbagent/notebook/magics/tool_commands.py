@@ -1,4 +1,4 @@
-"""`%agent tools`: the agent's tools as a table, and switching them on and off."""
+"""`%agent tools`: shows the agent's tools as a table, and switches them on and off."""
 
 from __future__ import annotations
 
@@ -17,71 +17,69 @@ from nbagent.functions.live import live
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import signature_of, underlying
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS, kernel_tools
-from nbagent.notebook.magics.options import instead, meant
+from nbagent.notebook.magics.options import did_you_mean, suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The name of all kernel tools together.
+#: The name that stands for all kernel tools.
 KERNEL = "kernel"
-
 USAGE = "[add NAME … | drop NAME …]"
 
-COLUMNS = ("tool", "on", "signature", "description", "asks", "defined in")
+ON, OFF = "● on", "○ off"
 #: An annotation that was written as a string, or under `from __future__ import annotations`.
 _QUOTED = re.compile(r"(: |-> )'([^']*)'")
-ON, OFF = "● on", "○ off"
-_NONE = "No tools: decorate a function with @tool, or %agent tools add NAME."
+_NO_TOOLS = "No tools: decorate a function with @tool, or %agent tools add NAME."
 
 
 def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable:
-    """The agent's tools as a table; `add` and `drop` switch them on and off first."""
+    """Switch tools on with `add` or off with `drop`, then return the agent's tools as a table."""
     match words:
         case []:
             pass
         case ["add", *names] if names:
-            wanted = [definition for name in names for definition in _found(shell.user_ns, agent, name)]
-            for definition in wanted:
-                _add(agent, definition)
+            for definition in [each for name in names for each in _definitions(shell.user_ns, agent, name)]:
+                _switch_on(agent, definition)
         case ["drop", *names] if names:
-            agent.tools_off.update([known for name in names for known in _known(agent, name)])
+            agent.tools_off.update([known for name in names for known in _registered(agent, name)])
         case _:
             raise UsageError(f"%agent tools {USAGE}, where NAME is a function, obj.method, or {KERNEL}")
-    return table(shell, agent)
+    return tool_table(shell, agent)
 
 
-def _found(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[FunctionDefinition]:
-    """What `add NAME` means: a function or method of the notebook, a tool that the agent has, or kernel tools."""
+def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[FunctionDefinition]:
+    """What `add NAME` names: a function or method of the notebook, a tool of the agent, or kernel tools."""
     first, *attributes = name.split(".")
     known = agent.function_registry.get_function(name)
-    is_tool = known is not None or name in (KERNEL, *KERNEL_TOOLS)  # it may be the name of some data, too
-    if first in namespace and (not is_tool or callable(namespace[first])):
+    is_tool = known is not None or name in (KERNEL, *KERNEL_TOOLS)
+    if first in namespace and (callable(namespace[first]) or not is_tool):  # data may have a tool's name
         found = namespace[first]
         for attribute in attributes:
             if not hasattr(found, attribute):
                 raise UsageError(f"{name}: {type(found).__name__} has no attribute {attribute}")
             found = getattr(found, attribute)
         if not callable(found):
-            raise UsageError(f"{name} is no function but of type {type(found).__name__}")
-        return [_definition(_plain(name), found)]
+            raise UsageError(f"{name}: expected a function, got {type(found).__name__}")
+        return [_definition(_tool_name(name), found)]
     definitions = [known] if known else [tool for tool in kernel_tools() if name in (KERNEL, tool.name)]
     if not definitions:
-        near = meant(name, [KERNEL, *KERNEL_TOOLS, *(key for key, value in namespace.items() if callable(value))])
-        raise UsageError(f"{name} is not defined{near or f': name a function of this notebook, or {KERNEL}'}")
+        functions = [key for key, value in namespace.items() if callable(value)]
+        hint = did_you_mean(name, [KERNEL, *KERNEL_TOOLS, *functions])
+        raise UsageError(f"{name} is not defined{hint or f': name a function of this notebook, or {KERNEL}'}")
     return definitions
 
 
 def _definition(name: str, func: Any) -> FunctionDefinition:
-    """A function as a tool, with what `@tool` or `@agent_callable` said of it."""
-    if (entry := live.definition_of(func)) is not None:
-        return replace(entry, func=func)
+    """A function as a tool, with the options that `@tool` or `@agent_callable` gave it."""
+    if (definition := live.definition_of(func)) is not None:
+        return replace(definition, func=func)
     settings: dict[str, Any] = {"name": name, "description": "", "parameters": None}
     settings |= {key: value for key, value in (settings_of(func) or {}).items() if value is not None}
     return FunctionDefinition(func=func, **settings)
 
 
-def _add(agent: Agent, definition: FunctionDefinition) -> None:
-    """Switch a tool on, with the function as it is now. What has to be asked about goes on being asked about."""
+def _switch_on(agent: Agent, definition: FunctionDefinition) -> None:
+    """Offer a tool, with the function as it is now. A tool that needed approval still needs it."""
     known = agent.function_registry.get_function(definition.name)
     if known is None or known.func != definition.func:
         approve = definition.approve or (known is not None and known.approve)
@@ -89,23 +87,24 @@ def _add(agent: Agent, definition: FunctionDefinition) -> None:
     agent.tools_off.discard(definition.name)
 
 
-def _known(agent: Agent, name: str) -> list[str]:
+def _registered(agent: Agent, name: str) -> list[str]:
+    """The agent's tools that `drop NAME` names."""
     names = agent.function_registry.names()
     if name == KERNEL:
         return [tool.name for tool in kernel_tools() if tool.name in names]
-    if (plain := _plain(name)) not in names:
-        raise UsageError(f"{name} is no tool of this agent{instead(plain, names)}")
-    return [plain]
+    if _tool_name(name) not in names:
+        raise UsageError(f"{name} is not a tool of this agent{suggestion(_tool_name(name), names)}")
+    return [_tool_name(name)]
 
 
-def _plain(name: str) -> str:
-    """`shop.price` as a tool's name."""
+def _tool_name(name: str) -> str:
+    """`shop.price` as the name of a tool."""
     return name.replace(".", "_")
 
 
 @dataclass(frozen=True, eq=False)
 class ToolTable:
-    """An agent's tools as a cell shows them: nothing cut off, what is off in grey. `frame` is the DataFrame behind it.
+    """An agent's tools as a cell shows them: nothing is cut, and tools that are off are grey. `frame` has the data.
 
     >>> tools = %agent tools                                                # doctest: +SKIP
     >>> tools.frame.query("not on")                                         # doctest: +SKIP
@@ -115,60 +114,59 @@ class ToolTable:
 
     def __repr__(self) -> str:
         if self.frame.empty:
-            return _NONE
-        return str(self.frame.assign(on=_on_or_off(self.frame)).to_string(max_colwidth=100))
+            return _NO_TOOLS
+        states = [ON if on else OFF for on in self.frame["on"]]
+        return str(self.frame.assign(on=states).to_string(max_colwidth=100))
 
     def _repr_html_(self) -> str:
         if self.frame.empty:
-            return render.output_html(f'<div class="nbagent-quiet">{render.escape(_NONE)}</div>')
-        head = "".join(f'<th style="white-space: nowrap">{name}</th>' for name in ("", "tool", "asks", "defined in"))
-        rows = "".join(map(_row, self.frame.itertuples(name=None)))
+            return render.output_html(render.note_html(_NO_TOOLS))
+        names = ("", "tool", "approval", "defined in")
+        head = "".join(f'<th style="white-space: nowrap">{name}</th>' for name in names)
+        rows = "".join(map(_row_html, self.frame.itertuples(name=None)))
         body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
         return render.output_html(body, formulas=False)
 
 
-def _on_or_off(frame: pd.DataFrame) -> list[str]:
-    return [ON if on else OFF for on in frame["on"]]
-
-
-def _row(row: tuple[Any, ...]) -> str:
-    """A row of the table in HTML; the description stands below the signature."""
-    name, on, signature, description, asks, place = row
-    call, said = render.escape(f"{name}{signature}"), render.escape(description)
-    tool = f'<code>{call}</code><div class="nbagent-quiet">{said}</div>'
-    short = "".join(f'<td style="white-space: nowrap">{render.escape(text)}</td>' for text in (asks, place))
+def _row_html(row: tuple[Any, ...]) -> str:
+    """A row of the table, with the description below the signature."""
+    name, on, signature, description, approval, place = row
+    tool = f"<code>{render.escape(name + signature)}</code>"
+    tool += f'<div class="nbagent-quiet">{render.escape(description)}</div>'
+    short = "".join(f'<td style="white-space: nowrap">{render.escape(text)}</td>' for text in (approval, place))
     grey = "" if on else ' style="opacity: .55"'
     return f'<tr{grey}><td style="white-space: nowrap">{ON if on else OFF}</td><td>{tool}</td>{short}</tr>'
 
 
-def table(shell: Any, agent: Agent) -> ToolTable:
-    """The tools of an agent, one row each: whether it is offered, what it takes, whether it asks, where it is from."""
+def tool_table(shell: Any, agent: Agent) -> ToolTable:
+    """The tools of an agent, one row each."""
     import pandas as pd
 
     registry = agent.function_registry
-    definitions = [tool for name in registry.names() if (tool := registry.get_function(name)) is not None]
     rows = [
-        (
-            tool.name,
-            tool.name not in agent.tools_off,
-            _signature(tool),
-            tool.description.strip().partition("\n")[0],
-            "depends" if callable(tool.approve) else "always" if tool.approve else "no",
-            _place(shell, tool.func),
-        )
-        for tool in definitions
+        {
+            "tool": tool.name,
+            "on": tool.name not in agent.tools_off,
+            "signature": _signature(tool),
+            "description": tool.description.strip().partition("\n")[0],
+            "approval": "depends" if callable(tool.approve) else "always" if tool.approve else "no",
+            "defined in": _place(shell, tool.func),
+        }
+        for name in registry.names()
+        if (tool := registry.get_function(name)) is not None
     ]
-    return ToolTable(pd.DataFrame(rows, columns=list(COLUMNS)).set_index("tool"))
+    columns = ["tool", "on", "signature", "description", "approval", "defined in"]
+    return ToolTable(pd.DataFrame(rows, columns=columns).set_index("tool"))
 
 
 def _signature(tool: FunctionDefinition) -> str:
-    """What it takes: from the function, or from the schema that was given for it."""
-    if tool.schema is not None:
-        try:
-            return _QUOTED.sub(r"\1\2", str(signature_of(tool.func)).replace("typing.", ""))
-        except (TypeError, ValueError):  # some functions that are written in C
-            return "(…)"
-    return f"({', '.join((tool.parameters or {}).get('properties', {}))})"
+    """The signature of the function, or the parameters of the schema that the user gave for it."""
+    if tool.schema is None:
+        return f"({', '.join((tool.parameters or {}).get('properties', {}))})"
+    try:
+        return _QUOTED.sub(r"\1\2", str(signature_of(tool.func)).replace("typing.", ""))
+    except (TypeError, ValueError):  # some functions written in C have none
+        return "(…)"
 
 
 def _place(shell: Any, func: Any) -> str:

@@ -76,5 +76,5 @@ def test_a_session(terminal):
     assert "fine" in terminal.run("%%agent", "and now?")
 
     assert re.search(r"wipe +● on", terminal.run("%agent tools"))
-    assert "of use in a notebook only" in terminal.run("%agent nest on")
+    assert "only helps in a notebook" in terminal.run("%agent nest on")
     assert "> go on" in terminal.run("%agent panel"), "a panel is the conversation as text"

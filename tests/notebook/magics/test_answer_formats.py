@@ -1,4 +1,4 @@
-"""What an answer becomes in each form of `--as`, and what is said where it has not that form."""
+"""What an answer becomes in each form of `--as`, and the error if it does not have that form."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 
 from nbagent import AgentResult
 from nbagent.errors import ExtractionError
-from nbagent.notebook.magics.answer_formats import FORMS, code_in, converted, frame_in
+from nbagent.notebook.magics.answer_formats import FORMS, convert_answer, parse_code, parse_frame
 
 TABLE = """Here it is:
 
@@ -20,7 +20,7 @@ That is all."""
 
 
 def test_a_markdown_table_becomes_a_frame():
-    frame = frame_in(TABLE)
+    frame = parse_frame(TABLE)
     assert list(frame.columns) == ["city", "people", "share", "zip", "founded"]
     assert frame["city"].tolist() == ["Köln", "Bonn", "a | b"]
     assert frame["people"].tolist()[:2] == [1073096, 331885]
@@ -52,7 +52,7 @@ def test_a_markdown_table_becomes_a_frame():
     ],
 )  # fmt: skip
 def test_other_tables(text, records):
-    assert frame_in(text).to_dict("records") == records
+    assert parse_frame(text).to_dict("records") == records
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def test_other_tables(text, records):
         ("", "there is no table in the answer"),
         ("| a | b |\n|--|--|\n| 1 |", "row 1 of the table has 1 cells, the header 2"),
         ("| a |\n|--|\n| 1 | 2 |", "row 1 of the table has 2 cells, the header 1"),
-        ("| a | a |\n|--|--|\n| 1 | 2 |", "names of their own: | a | a |"),
-        ("| a | |\n|--|--|\n| 1 | 2 |", "names of their own"),
+        ("| a | a |\n|--|--|\n| 1 | 2 |", "each column of the table needs its own name: | a | a |"),
+        ("| a | |\n|--|--|\n| 1 | 2 |", "needs its own name"),
         ("| a |\n|--|\n| 1 |\n\n| b |\n|--|\n| 1 |", "there are 2 tables in the answer"),
-        ("[1, 2]", "it is no array of objects"),
-        ('{"a": [1, 2], "b": [1]}', "its columns are not of one length"),
+        ("[1, 2]", "not an array of objects"),
+        ('{"a": [1, 2], "b": [1]}', "its columns differ in length"),
         ('[{"a": 1}, {"a"', "it is JSON no further than"),
     ],
 )
 def test_what_is_no_table(text, says):
     with pytest.raises(ValueError, match="^") as raised:
-        frame_in(text)
+        parse_frame(text)
     assert says in str(raised.value)
 
 
@@ -89,16 +89,16 @@ def test_what_is_no_table(text, says):
     ],
 )
 def test_code(text, code):
-    assert code_in(text) == code
+    assert parse_code(text) == code
 
 
 @pytest.mark.parametrize("text", ["", "Sorry, I can't do that.", "# Heading", "```python\n```"])
 def test_what_is_no_code(text):
     if text.startswith("#"):
-        assert code_in(text) == text, "a comment is Python"
+        assert parse_code(text) == text, "a comment is Python"
     else:
         with pytest.raises(ValueError, match="there is no code block"):
-            code_in(text)
+            parse_code(text)
 
 
 @pytest.mark.parametrize("form", ["json", "code", "df"])
@@ -109,19 +109,19 @@ def test_what_is_no_code(text):
 def test_part_of_an_answer_is_not_taken_for_the_whole(form, facts, says):
     result = AgentResult("| a |\n|--|\n| 1 |\n\n```python\nx\n```", **facts)
     with pytest.raises(ExtractionError, match=says) as raised:
-        converted(form, result)
+        convert_answer(form, result)
     assert raised.value.partial is result
     assert raised.value.answer == result.content
-    assert converted("markdown", result) == converted("text", result) == result.content
+    assert convert_answer("markdown", result) == convert_answer("text", result) == result.content
 
 
 def test_a_quoted_result_is_the_tools_own():
     call = {"name": "f", "arguments": {}, "result": '{"Adelie": 3700.7}', "is_error": False}
     result = AgentResult("`f()` gives **Adelie** 3700.7.", [call], metadata={"quoted": True})
-    assert converted("json", result) == {"Adelie": 3700.7}
-    assert converted("df", result).to_dict("records") == [{"Adelie": 3700.7}]
-    assert converted("text", result) == result.content
+    assert convert_answer("json", result) == {"Adelie": 3700.7}
+    assert convert_answer("df", result).to_dict("records") == [{"Adelie": 3700.7}]
+    assert convert_answer("text", result) == result.content
 
 
 def test_the_model_is_told_of_each_form_but_markdown():
-    assert [name for name, form in FORMS.items() if not form.asks] == ["markdown"]
+    assert [name for name, form in FORMS.items() if not form.instructions] == ["markdown"]

@@ -276,7 +276,7 @@ def test_an_agent_of_another_name(kernel):
 def test_a_wrong_line_is_answered_with_what_was_meant(kernel, prefix):
     script(kernel, "'x'")
     cell = kernel.run(f"{prefix}%%agent --as jsn\nx")
-    assert "'jsn' is none of markdown, text, json, code, df, did you mean json?" in cell.stderr + cell.traceback
+    assert "got 'jsn'; did you mean json?" in cell.stderr + cell.traceback
     assert kernel.value("agent.conversation_history, len(agent.provider.requests)") == ([], 0)
 
 

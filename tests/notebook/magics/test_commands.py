@@ -128,22 +128,22 @@ def test_what_was_switched_off_comes_back_as_it_was(kernel):
     [
         ("tools add", "%agent tools [add NAME"),
         ("tools add nothing", "nothing is not defined: name a function of this notebook, or kernel"),
-        ("tools add list_variable", "list_variable is not defined, did you mean list_variables?"),
-        ("tools add answer", "answer is no function but of type int"),
+        ("tools add list_variable", "list_variable is not defined; did you mean list_variables?"),
+        ("tools add answer", "answer: expected a function, got int"),
         ("tools add shop.rent", "Shop has no attribute rent"),
-        ("tools drop area", "area is no tool of this agent; there are none"),
+        ("tools drop area", "area is not a tool of this agent; there are none"),
         ("model", "%agent model VENDOR[:MODEL]"),
         ("model nobody", "Unknown provider 'nobody'"),
-        ("new analyst", "new takes nothing more, and is about the agent in the variable agent"),
-        ("tools drop kernel nothing", "nothing is no tool of this agent"),
+        ("new analyst", "new takes no arguments: it works on the agent in the variable agent"),
+        ("tools drop kernel nothing", "nothing is not a tool of this agent"),
         ("nest", "%agent nest on | off; it is off"),
-        ("stop nobody", "nobody is no agent; there are agent"),
+        ("stop nobody", "there is no agent nobody; there are agent"),
         ("key nobody", "where VENDOR is one of openai, claude"),
         ("save", "%agent save FILE"),
         ("load missing.json", "No such file"),
         ("waltz", "not a command; there are status, tools"),
         ("who is there", "not a command; write a question below a line %%agent"),
-        ("tool", "%agent tool: not a command, did you mean tools?"),
+        ("tool", "%agent tool: not a command; did you mean tools?"),
     ],
 )
 def test_usage_is_explained(kernel, line, said):
@@ -246,7 +246,7 @@ def test_a_model_without_tool_calls_of_its_own_explains_without_tools(kernel, ha
 
 
 def test_without_an_error_there_is_nothing_to_explain(kernel):
-    kernel.ok("from nbagent.notebook.magics.last_error import last_error; import sys\nlast_error.__init__()")
+    kernel.ok("from nbagent.notebook.magics.cell_errors import last_error; import sys\nlast_error.__init__()")
     kernel.ok("sys.last_exc = sys.last_value = None")
     for _ in range(2):  # the refusal is an error, too
         refused = kernel.run("%agent fix")

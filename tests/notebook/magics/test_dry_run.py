@@ -1,4 +1,4 @@
-"""What a dry run shows: all of it, cut where it is long, and nothing of it alive."""
+"""A dry run shows everything, shortens what is long, and escapes all of it."""
 
 import re
 
@@ -6,13 +6,13 @@ import pytest
 
 from nbagent import FunctionCall, LLMMessage
 from nbagent.core.history.preview import Preview
-from nbagent.notebook.magics.dry_run import bundle
+from nbagent.notebook.magics.dry_run import dry_run_bundle
 
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'>"
 
 
 def shown(messages, functions=(), options=None, tokens=10, notes=(), vendor="scripted", model="m"):
-    return bundle(Preview(vendor, model, messages, functions, options or {}, tokens, notes))
+    return dry_run_bundle(Preview(vendor, model, messages, functions, options or {}, tokens, notes))
 
 
 def test_nothing_is_raw_html():

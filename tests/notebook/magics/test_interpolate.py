@@ -71,7 +71,7 @@ def test_other_colons_and_exclamation_marks_stay(text):
         ("{word:.2f}", r"^{word:.2f}: ValueError: Unknown format code 'f'.*nothing was sent"),
         ("{missing:.2f}", "^{missing:.2f}: NameError"),
         ("{missing!r}", "^{missing!r}: NameError"),
-        ("{d:1}", "^{d:1}: TypeError: unsupported format string.*{{ is a brace"),
+        ("{d:1}", "^{d:1}: TypeError: unsupported format string.*write {{ for a brace"),
         ("{max(missing):d}", r"^{max\(missing\):d}: NameError"),
     ],
 )

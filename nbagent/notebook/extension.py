@@ -1,0 +1,88 @@
+"""Loads and unloads the IPython extension: the magics, their completion, and hooks that run around each cell."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from nbagent.agent import Agent
+from nbagent.errors import ConfigurationError
+from nbagent.functions.approval import set_default_approver
+from nbagent.functions.live import live
+from nbagent.notebook.display.approval import Approval
+from nbagent.notebook.host import is_watched, note_cell
+from nbagent.notebook.magics import completion
+from nbagent.notebook.magics.agent_magic import AgentMagics
+from nbagent.notebook.magics.cell_errors import last_error
+from nbagent.providers.catalog import first_with_key
+from nbagent.trace.trace import Trace
+
+#: How many `run_cell` calls are running: inside another magic an async cell can't be awaited.
+_depth: ContextVar[int] = ContextVar("nbagent_cell_depth", default=0)
+_TYPED_CELL = re.compile(r"^get_ipython\(\)\.run_cell_magic\('agent'")
+
+
+def load(shell: Any) -> None:
+    """Register everything with a shell, and create the variable `agent` if that name is free. May be called twice."""
+    unload(shell)
+    magics = AgentMagics(shell)
+    shell.register_magics(magics)
+    shell.input_transformers_post.append(_async_cell_transformer(shell))
+    shell.events.register("pre_run_cell", _on_cell_start)
+    shell.events.register("post_run_cell", _on_cell_end)
+    shell.Completer.custom_matchers.append(completion.matcher(shell, AgentMagics.agent.parser))
+    shell.user_ns.setdefault("agent", Agent(tools=live))
+    with suppress(ConfigurationError):  # a broken .env is reported when a key is needed
+        first_with_key()  # Colab answers on the main thread only; its answers are kept for the panel
+    set_default_approver(Approval(lambda: is_watched(shell)))
+    Trace.explorer = _explore
+    note_cell(shell)
+    magics.outputs.watch()
+
+
+def unload(shell: Any) -> None:
+    """Remove what `load` registered; agents and tools stay."""
+    set_default_approver(None)
+    Trace.explorer = None
+    if (magics := shell.magics_manager.registry.get(AgentMagics.__name__)) is not None:
+        magics.outputs.unwatch()
+    for hooks in (shell.input_transformers_post, shell.Completer.custom_matchers):
+        hooks[:] = [hook for hook in hooks if not str(getattr(hook, "__module__", "")).startswith("nbagent.")]
+    for name, callback in (("pre_run_cell", _on_cell_start), ("post_run_cell", _on_cell_end)):
+        if callback in shell.events.callbacks[name]:
+            shell.events.unregister(name, callback)
+    for kind, name in (("cell", "agent"), ("cell", "agent_async"), ("line", "agent")):
+        shell.magics_manager.magics[kind].pop(name, None)
+
+
+def _async_cell_transformer(shell: Any) -> Any:
+    """An input transformer that makes a typed `%%agent` cell an async cell, where the shell can await."""
+
+    def transform(lines: list[str]) -> list[str]:
+        typed = bool(lines) and _TYPED_CELL.match(lines[0]) and not lines[0].rstrip().endswith(", '')")  # no question
+        if typed and _depth.get() == 0 and shell.autoawait and getattr(shell, "kernel", None) is not None:
+            lines = ["await " + lines[0].replace("'agent'", "'agent_async'", 1), *lines[1:]]
+        return lines
+
+    return transform
+
+
+def _on_cell_start(info: Any) -> None:
+    _depth.set(_depth.get() + 1)
+    note_cell(get_ipython(), info.raw_cell)
+
+
+def _on_cell_end(result: Any) -> None:
+    _depth.set(max(0, _depth.get() - 1))
+    live.names()  # the live tools notice what this cell defined and deleted
+    last_error.note(result)
+
+
+def _explore(trace: Trace) -> Any:
+    from nbagent.notebook.explorer import TraceExplorer  # loads ipywidgets, which few cells need
+
+    return TraceExplorer(trace)

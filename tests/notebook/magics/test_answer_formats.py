@@ -67,7 +67,7 @@ def test_other_tables(text, records):
         ("| a |\n|--|\n| 1 |\n\n| b |\n|--|\n| 1 |", "there are 2 tables in the answer"),
         ("[1, 2]", "not an array of objects"),
         ('{"a": [1, 2], "b": [1]}', "its columns differ in length"),
-        ('[{"a": 1}, {"a"', "it is JSON no further than"),
+        ('[{"a": 1}, {"a"', "the JSON breaks off after"),
     ],
 )
 def test_what_is_no_table(text, says):

@@ -1,4 +1,4 @@
-"""When a call waits for a person's yes, and what the answer was. In doubt it waits, and in doubt it was no."""
+"""Decides when a call needs a person's approval, and asks for it. In doubt it asks, and in doubt the answer is no."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from nbagent.checks import invalid
 from nbagent.core.messages import FunctionCall
-from nbagent.errors import ConfigurationError, ToolDeniedError
-from nbagent.functions.formatting import short_repr
+from nbagent.errors import ToolDeniedError
+from nbagent.functions.formatting import safe_repr
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import is_async, signature_of
-from nbagent.functions.threads import in_thread
+from nbagent.functions.threads import run_in_thread
+from nbagent.text import shortened
 
 logger = logging.getLogger("nbagent")
 
-_NOBODY = (
-    "The call needs approval, and nobody can be asked here (Agent(approve=...) says who). Do not repeat it as it is; "
-    "tell the user."
+_NO_APPROVER = (
+    "The call needs approval, but nobody can be asked here (set an approver with Agent(approve=...)). Do not repeat "
+    "the call as it is; tell the user."
 )
 
 #: `(call, definition) -> True`, a dict of edited arguments, or anything else for no; sync or async.
@@ -27,79 +29,70 @@ Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
 def check_approver(approver: Any) -> None:
-    """Raise ConfigurationError for what can't be asked: it would deny every call, and only the log would say why."""
-    wanted = "a function of (call, definition) that returns True, a dict of edited arguments, or anything else for no"
+    """Raise ConfigurationError for an approver that can't be called: it would deny every call, and only log why."""
     if approver is None:
         return
+    expected = "a function of (call, definition) that returns True, a dict of edited arguments, or anything else for no"
     if not callable(approver):
-        raise ConfigurationError(
-            f"approve={approver!r}: pass {wanted}. Which calls wait for it is said by tool(approve=True), or by "
-            "agent.chat(..., approve_all=True)"
-        )
+        fix = "To choose which calls need approval, use tool(approve=True) or agent.chat(..., approve_all=True)."
+        raise invalid("approve", approver, expected, fix)
     try:
         inspect.signature(approver).bind(None, None)
-    except ValueError:  # a builtin that does not tell what it takes
+    except ValueError:  # a builtin without a signature
         return
     except TypeError as error:
-        raise ConfigurationError(
-            f"approve={approver!r} can't be called with two arguments: {error}. Pass {wanted}"
-        ) from None
+        raise invalid("approve", approver, expected, f"It can't be called with two arguments: {error}.") from None
 
 
-#: Who is asked where an agent has no approver of its own: nobody, or one.
+#: The approver of agents without one of their own: none or one.
 _default: list[Approver] = []
 
 
 def set_default_approver(approver: Approver | None) -> None:
-    """Who is asked where an agent has no approver of its own; None for nobody. A notebook asks the person at it."""
+    """Set who is asked if an agent has no approver of its own; None for nobody. A notebook asks its user."""
     _default[:] = [approver] if approver else []
 
 
-async def is_due(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
-    """Whether the tool wants approval for these arguments: `approve` says it for all, or is a policy that tells.
+async def needs_approval(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
+    """Whether a call with these arguments needs approval, by the tool's `approve`: a bool, or a function that decides.
 
-    A policy, sync or async, is called with those of the arguments, and of the tool's defaults, that it names.
+    Such a function, sync or async, gets those of the arguments and of the tool's defaults that it names.
     """
     policy = definition.approve
     if not callable(policy):
-        return bool(policy)
+        return policy
     try:
-        parameters = signature_of(definition.func).parameters.values()
-        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-        wanted = policy(**_named_by(policy, {**defaults, **arguments}))
-        return bool(await wanted if inspect.isawaitable(wanted) else wanted)
+        tool_parameters = signature_of(definition.func).parameters.values()
+        arguments = {p.name: p.default for p in tool_parameters if p.default is not p.empty} | arguments
+        parameters = inspect.signature(policy).parameters.values()
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            arguments = {p.name: arguments[p.name] for p in parameters if p.name in arguments}
+        needed = policy(**arguments)
+        return bool(await needed if inspect.isawaitable(needed) else needed)
     except Exception:
-        logger.warning("the approve= policy of %s failed: approval is asked for", definition.name, exc_info=True)
+        logger.warning("approve= of %s failed, so approval is asked for", definition.name, exc_info=True)
         return True
 
 
-def _named_by(policy: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Of the arguments those that the policy takes: `lambda path: …` needs not name all the others of its tool."""
-    parameters = inspect.signature(policy).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return arguments
-    return {p.name: arguments[p.name] for p in parameters if p.name in arguments}
+async def ask_approver(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
+    """The answer of the approver, or of the default one: True, a dict of edited arguments, or None for no.
 
-
-async def answer_of(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """What the approver, or the default one, says: True, a dict of edited arguments, or None for no.
-
-    Raises ToolDeniedError where there is none to ask; an approver may raise one of its own, to say why it denies.
+    Raises ToolDeniedError if there is nobody to ask. An approver may raise one itself, to say why it denies.
     """
     approver = approver or next(iter(_default), None)
     if approver is None:
-        raise ToolDeniedError(_NOBODY, tool=definition.name)
+        raise ToolDeniedError(_NO_APPROVER, tool=definition.name)
     try:
-        answer = await (approver(call, definition) if is_async(approver) else in_thread(approver, call, definition))
+        answer = await (approver(call, definition) if is_async(approver) else run_in_thread(approver, call, definition))
         answer = await answer if inspect.isawaitable(answer) else answer
     except (asyncio.CancelledError, ToolDeniedError):
         raise
-    except BaseException:  # whatever happens while asking, it is no yes
-        logger.warning("the approver of %s failed: denied", definition.name, exc_info=True)
+    except BaseException:  # whatever happened, nobody said yes
+        logger.warning("the approver of %s failed, so the call is denied", definition.name, exc_info=True)
         return None
     if answer is True or isinstance(answer, dict):
         return answer
     if answer is not None and answer is not False:
-        said = f"{type(answer).__name__} {short_repr(answer):.60}"
-        logger.warning("the approver of %s said %s: denied, for only True approves", definition.name, said)
+        got = f"{type(answer).__name__} {shortened(safe_repr(answer), 60)}"
+        logger.warning("the approver of %s returned %s: denied, since only True approves", definition.name, got)
     return None

@@ -1,4 +1,4 @@
-"""Where a tool's function is to be found at each request: a variable, and attributes to follow (`shop.price`)."""
+"""Finds a tool's function at each request: through a variable, and attributes of what it holds (`shop.price`)."""
 
 from __future__ import annotations
 
@@ -12,85 +12,83 @@ from nbagent.functions.schema.introspection import underlying
 
 logger = logging.getLogger("nbagent")
 
-_Spot = tuple[dict[str, Any], tuple[str, ...]]
+#: A namespace, and a name in it with the attributes to follow.
+_Location = tuple[dict[str, Any], tuple[str, ...]]
 
-#: How often the variable of a function without a name is looked for: as it becomes a tool, and once when that is over.
-_SEARCHES = 2
+#: How often to search for the variable that holds a nameless function: when it becomes a tool, and once afterwards.
+_MAX_SEARCHES = 2
 
 
 class ToolBinding:
-    """The place of one function: the name that it was defined under, or else the variable that holds it.
+    """Binds a tool to the name that its function was defined under, or else to the variable that holds the function.
 
-    A decorator runs before its function's name is bound; until then, and where there is no such place, the function
-    itself stands for it. Afterwards only what was defined in the same namespace does, or what is the same function: a
-    name that was bound to something else, be it `os.system`, is not offered.
+    A decorator runs before its function's name is assigned; until then, and if there is no such name, the binding
+    stands for the function itself. Afterwards it accepts the same function, or another one that was defined in the
+    same namespace: if the name was rebound to something else, such as `os.system`, the tool is not offered.
     """
 
     def __init__(self, original: Callable[..., Any], name: str) -> None:
         self._original = original
-        self._last = original
+        self._latest = original
         self._name = name
         self._searches = 0
-        self._is_nowhere = False
-        self._spot = self._search()
+        self._is_unbound = False
+        self._location = self._search()
 
     def look_up(self) -> Callable[..., Any] | None:
-        """What the place holds now, or None."""
-        if self._spot is None and not self._is_nowhere:
-            self._spot = self._search() or self._redefined()
-        if self._spot is None:
+        """The function as it is now; None if its name no longer holds one."""
+        if self._location is None and not self._is_unbound:
+            self._location = self._search() or self._redefined()
+        if self._location is None:
             return self._original
-        found = _held(self._spot)
-        if is_same(found, self._last):
-            return self._last  # one object for as long as it is one function: schemas are cached by it
-        if not self._may_be(found, self._spot):
+        found = _value_at(self._location)
+        if is_same(found, self._latest):
+            return self._latest  # the same object while it is the same function: schemas are cached by identity
+        if not self._accepts(found, self._location):
             return None
-        self._last = found
-        return self._last
+        self._latest = found
+        return self._latest
 
-    def _search(self) -> _Spot | None:
+    def _search(self) -> _Location | None:
         """Where the function is bound."""
-        own = _own_spot(self._original)
-        if own is not None and is_same(_held(own), self._original):
+        own = _definition_location(self._original)
+        if own is not None and is_same(_value_at(own), self._original):
             return own
-        if self._searches == _SEARCHES:
-            self._is_nowhere = own is None  # a local function, say: it will never have a place
+        if self._searches == _MAX_SEARCHES:
+            self._is_unbound = own is None  # a local function, for example, will never be bound
             return None
         self._searches += 1
-        return _spot_of_method(self._original) or next(_variables(self._original, self._name), None)
+        if isinstance(self._original, MethodType):
+            for namespace, path in _variables(self._original.__self__, ""):
+                return namespace, (*path, self._original.__name__)
+        return next(_variables(self._original, self._name), None)
 
-    def _redefined(self) -> _Spot | None:
-        """The place of a function that another definition replaced before anybody looked."""
-        own = _own_spot(self._original) if underlying(self._original) is self._original else None
-        return own if own is not None and self._may_be(_held(own), own) else None
+    def _redefined(self) -> _Location | None:
+        """The location of a function that was redefined before its first look-up."""
+        own = _definition_location(self._original) if underlying(self._original) is self._original else None
+        return own if own is not None and self._accepts(_value_at(own), own) else None
 
-    def _may_be(self, found: Any, spot: _Spot) -> bool:
+    def _accepts(self, found: Any, location: _Location) -> bool:
         if is_same(found, self._original):
             return True
         if not callable(found) or isinstance(found, type) is not isinstance(self._original, type):
             return False
-        return _home_of(found) is spot[0] or _full_name(found) == _full_name(self._original)
+        return _home_of(found) is location[0] or _full_name(found) == _full_name(self._original)
 
 
 def is_same(found: Any, func: Any) -> bool:
-    """Whether both are one function. A method is made anew each time that it is asked for."""
+    """Whether both are one function. Python creates a method object anew at each access."""
     return found is func or (isinstance(found, MethodType) and found == func)
 
 
-def _spot_of_method(func: Any) -> _Spot | None:
-    """A method of what a variable holds."""
-    holder = next(_variables(func.__self__, ""), None) if isinstance(func, MethodType) else None
-    return None if holder is None else (holder[0], (*holder[1], func.__name__))
-
-
-def _own_spot(func: Any) -> _Spot | None:
-    """Where a function or class stands by the name that it was defined under."""
+def _definition_location(func: Any) -> _Location | None:
+    """The location of a function or class by the name that it was defined under; None for a local one."""
     defined = func if isinstance(func, type) else underlying(func)
     home, path = _home_of(func), getattr(defined, "__qualname__", "").split(".")
     return (home, tuple(path)) if home is not None and all(map(str.isidentifier, path)) else None
 
 
-def _variables(thing: Any, preferred: str) -> Iterator[_Spot]:
+def _variables(thing: Any, preferred: str) -> Iterator[_Location]:
     """The variables that hold a thing, where its code was defined and in the notebook or script, `preferred` first."""
     main = sys.modules.get("__main__")
     for namespace in (_home_of(thing), getattr(main, "__dict__", None)):
@@ -99,14 +97,14 @@ def _variables(thing: Any, preferred: str) -> Iterator[_Spot]:
             yield from ((namespace, (name,)) for name in sorted(names, key=lambda name: name != preferred))
 
 
-def _held(spot: _Spot) -> Any:
-    """What is there now; None for nothing."""
-    namespace, (name, *attributes) = spot
+def _value_at(location: _Location) -> Any:
+    """What the location holds now; None for nothing."""
+    namespace, (name, *attributes) = location
     found = namespace.get(name)
     for attribute in attributes:
         try:
             found = getattr(found, attribute, None)
-        except Exception:  # of a property, which is the user's code: what can't be reached is not offered
+        except Exception:  # a property is the user's code; a tool that can't be reached is not offered
             logger.debug("%s of a %s can't be read", attribute, type(found).__name__, exc_info=True)
             return None
     return found

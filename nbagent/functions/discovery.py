@@ -1,8 +1,8 @@
-"""Finds the functions of objects, classes and modules, and registers them.
+"""Finds the functions of objects, classes and modules, and registers them as tools.
 
-What is registered: public methods and functions, `exclude` left out; of a module, those that it defines. A function
-marked with `agent_callable` goes with the mark's settings, even where its name is private or excluded. Properties are
-never evaluated. Each function returns the list of registered names.
+Public methods and functions are registered, except those in `exclude`; of a module, only those that it defines itself.
+A function marked with `agent_callable` is registered with the mark's settings, even if its name is private or excluded.
+Properties are never evaluated. Each function returns the list of registered names.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
-from nbagent.errors import ConfigurationError
-from nbagent.functions.registry import OPTIONS, FunctionRegistry
+from nbagent.checks import check_type, invalid
+from nbagent.functions.registry import FunctionRegistry, ToolOptions, check_options
 
-#: Internal methods of a data access object, which are no tools.
+#: Methods that data access objects often have, and that are not meant as tools.
 DEFAULT_EXCLUDE = frozenset({"get_session", "create_tables", "drop_tables"})
 
 _MARK = "__agent_callable__"
@@ -33,7 +33,7 @@ def agent_callable(
     name: str | None = None,
     description: str | None = None,
     parameters: dict[str, Any] | None = None,
-    **options: Any,
+    **options: Unpack[ToolOptions],
 ) -> Callable[[F], F]: ...
 def agent_callable(
     fn: Any = None,
@@ -43,14 +43,14 @@ def agent_callable(
     parameters: dict[str, Any] | None = None,
     **options: Any,
 ) -> Any:
-    """Mark a function for discovery, with or without settings. Registers nothing and changes nothing else.
+    """Mark a function for discovery, optionally with settings. Registers nothing and returns the function unchanged.
+
+    `options` are those of `FunctionDefinition`; an unknown one raises ConfigurationError.
 
     >>> @agent_callable(description="Look a customer up.")
     ... def get_customer(name: str) -> dict: ...
     """
-    for option in options:
-        if option not in OPTIONS:
-            raise ConfigurationError(f"agent_callable: no option {option!r}; there are {', '.join(OPTIONS)}.")
+    check_options("agent_callable", options)
 
     def mark(function: F) -> F:
         settings = {"name": name, "description": description, "parameters": parameters, **options}
@@ -61,7 +61,7 @@ def agent_callable(
 
 
 def settings_of(function: Any) -> dict[str, Any] | None:
-    """The settings of an `agent_callable` mark, or None where there is no mark."""
+    """The settings of an `agent_callable` mark; None if there is no mark."""
     settings = getattr(function, _MARK, None)
     return settings if isinstance(settings, dict) else None
 
@@ -69,7 +69,7 @@ def settings_of(function: Any) -> dict[str, Any] | None:
 def register_instance_methods(
     registry: FunctionRegistry, instance: Any, prefix: str = "", exclude: Collection[str] = DEFAULT_EXCLUDE
 ) -> list[str]:
-    """Register the methods of an object as `prefix` + name: those of its class and of the classes that it inherits.
+    """Register the methods of an object as `prefix` + name: those of its class and of the base classes.
 
     >>> class Shop:
     ...     def price(self, item: str) -> float: ...
@@ -77,10 +77,8 @@ def register_instance_methods(
     ['shop_price']
     """
     if isinstance(instance, type):
-        raise ConfigurationError(
-            f"{instance.__qualname__} is a class: pass an object, {instance.__qualname__}(...), or use "
-            "register_class_methods for its static and class methods"
-        )
+        fix = f"Pass {instance.__qualname__}(...), or use register_class_methods for static and class methods."
+        raise invalid("instance", instance, "an object, not a class", fix)
     return _register_all(registry, _methods(type(instance), instance), prefix, exclude)
 
 
@@ -93,7 +91,7 @@ def register_class_methods(
 ) -> list[str]:
     """Register the methods of a class, bound to `instance`; without one, its static and class methods only."""
     if not isinstance(cls, type):
-        raise ConfigurationError(f"{cls!r} is no class: for an object's methods there is register_instance_methods")
+        raise invalid("cls", cls, "a class", "For the methods of an object use register_instance_methods.")
     if instance is not None:
         found = _methods(cls, instance)
     else:
@@ -108,9 +106,8 @@ def register_module_functions(
     filter_func: Callable[[Callable[..., Any]], bool] | None = None,
     exclude: Collection[str] = DEFAULT_EXCLUDE,
 ) -> list[str]:
-    """Register the functions that a module defines itself; `filter_func(function)` False leaves one out."""
-    if not isinstance(module, ModuleType):
-        raise ConfigurationError(f"{module!r} is no module: import it, and pass it without quotes")
+    """Register the functions that a module defines itself, except those for which `filter_func(function)` is false."""
+    check_type("module", module, ModuleType, fix="Import the module and pass it without quotes.")
     found = [
         (name, function, function)
         for name, function in vars(module).items()
@@ -124,32 +121,32 @@ def register_module_functions(
 def auto_discover_and_register(
     registry: FunctionRegistry, targets: Iterable[Any], exclude: Collection[str] = DEFAULT_EXCLUDE
 ) -> list[str]:
-    """Register whatever the targets are: functions, modules, classes, other objects; or `(target, prefix)`.
+    """Register targets of any kind: functions, modules, classes, other objects; or tuples `(target, prefix)`.
 
-    A function that is named here is registered even where its name is private.
+    A function in the list is registered even if its name is private.
     """
     if isinstance(targets, str) or not isinstance(targets, Iterable):
-        raise ConfigurationError(
-            f"{targets!r} is no list of targets: auto_discover_and_register(registry, [target, ...])"
-        )
+        raise invalid("targets", targets, "a list", "Call auto_discover_and_register(registry, [target, ...]).")
     registered = []
     for target in targets:
         thing, prefix = target if isinstance(target, tuple) else (target, "")
         if isinstance(thing, str):
-            raise ConfigurationError(f"{thing!r} is a name: pass the function, module, class or object itself")
+            expected = "a function, module, class or other object"
+            raise invalid("targets", thing, expected, "Pass the object itself, without quotes.")
         if isinstance(thing, ModuleType):
             registered += register_module_functions(registry, thing, prefix, exclude=exclude)
         elif isinstance(thing, type):
             registered += register_class_methods(registry, thing, prefix, exclude=exclude)
         elif inspect.isroutine(thing) or isinstance(thing, (functools.partial, functools._lru_cache_wrapper)):
-            registered.append(_register(registry, getattr(thing, "__name__", ""), thing, prefix, settings_of(thing)))
+            name = getattr(thing, "__name__", "")
+            registered.append(register_with_settings(registry, name, thing, settings_of(thing), prefix))
         else:
             registered += register_instance_methods(registry, thing, prefix, exclude)
     return registered
 
 
 def _methods(cls: type, owner: Any) -> Iterator[tuple[str, Any, Any]]:
-    """`(name, bound method, raw attribute)` of what `owner` has for a class's methods, base classes first."""
+    """`(name, bound method, raw attribute)` of the methods of a class, as `owner` has them; base classes first."""
     names = dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base))
     for name in names:
         static = inspect.getattr_static(owner, name)
@@ -161,17 +158,18 @@ def _register_all(
     registry: FunctionRegistry, found: Iterable[tuple[str, Any, Any]], prefix: str, exclude: Collection[str]
 ) -> list[str]:
     registered = []
-    for name, function, static in found:
-        settings = settings_of(static) or settings_of(function)
+    for name, function, raw in found:
+        settings = settings_of(raw) or settings_of(function)
         if settings is not None or not (name.startswith("_") or name in exclude):
-            registered.append(_register(registry, name, function, prefix, settings))
+            registered.append(register_with_settings(registry, name, function, settings, prefix))
     return registered
 
 
-def _register(
-    registry: FunctionRegistry, name: str, function: Any, prefix: str, settings: dict[str, Any] | None
+def register_with_settings(
+    registry: FunctionRegistry, name: str, function: Any, settings: dict[str, Any] | None, prefix: str = ""
 ) -> str:
-    chosen = dict(settings or {})
-    full = f"{prefix}{chosen.pop('name', None) or name}"
-    registry.register(full, chosen.pop("description", None) or "", function, **chosen)
-    return full
+    """Register a function with the settings of its mark, if any. Returns the tool's name: `prefix` + name."""
+    options = dict(settings or {})
+    full_name = f"{prefix}{options.pop('name', None) or name}"
+    registry.register(full_name, options.pop("description", None) or "", function, **options)
+    return full_name

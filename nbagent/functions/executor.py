@@ -1,25 +1,27 @@
-"""Runs tools: checks arguments, asks for approval, calls sync and async functions, writes results for the model.
+"""Runs a model's tool calls: validates arguments, asks for approval, calls the function, formats the result.
 
-`ToolExecutor.run` is for the agent's loop and answers every call with a `ToolOutcome`; `execute` is for programs,
-gives the function's own value and raises `ToolError`s.
+`ToolExecutor.run` serves the agent's loop and answers every call with a `ToolOutcome`. `ToolExecutor.execute` serves
+programs: it returns the function's own value and raises `ToolError`s.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 import json
 import logging
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
+from types import GeneratorType
 from typing import Any
 
+from nbagent.core.background import call_on_main
 from nbagent.core.messages import Content, FunctionCall, ToolOutcome
 from nbagent.errors import (
     ToolArgumentsError,
@@ -29,42 +31,47 @@ from nbagent.errors import (
     ToolTimeoutError,
     UnknownToolError,
 )
-from nbagent.functions.approval import Approver, answer_of, check_approver, is_due
-from nbagent.functions.formatting import format_error, format_result, short_repr, summary_of, truncate_result
-from nbagent.functions.generators import collected, collected_async, is_lazy
+from nbagent.functions.approval import Approver, ask_approver, check_approver, needs_approval
+from nbagent.functions.binding import is_same
+from nbagent.functions.formatting import error_summary, format_error, format_result, safe_repr, truncate_result
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
-from nbagent.functions.result_cache import ResultCache, cache_key
 from nbagent.functions.schema.introspection import is_async
 from nbagent.functions.source import cell_of, function_version
-from nbagent.functions.threads import in_thread
+from nbagent.functions.threads import run_in_thread
+from nbagent.functions.validation import malformed_arguments, unknown_tool, validate_arguments
 
 logger = logging.getLogger("nbagent")
 
 CallContext = Callable[[FunctionDefinition], AbstractContextManager[Any]]
 
 RETRY_DELAY_S = 0.2
+MAX_ITEMS = 1_000_000
+MAX_CACHED_RESULTS = 256
 _DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to go on."
+#: Iterators that say nothing before they are iterated. Files, cursors and other iterators are left as they are.
+_LAZY = (GeneratorType, map, filter, zip, enumerate)
 
 
 @dataclass(slots=True)
-class _Run:
-    """What is known of one call so far; `facts` are the fields of its `ToolOutcome`."""
+class _CallState:
+    """One call while it is run. `definition` is set once the arguments are valid; `fields` become the outcome's."""
 
     call: FunctionCall
     definition: FunctionDefinition | None = None
-    arguments: dict[str, Any] | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
     clock: float = 0.0
-    facts: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
 
-    def start(self) -> None:
-        """Begin to measure: again when approval has come, since waiting for a person is not the tool's time."""
+    def start_clock(self) -> None:
+        """Start, or restart after approval: waiting for a person does not count as the tool's time."""
         self.clock = time.perf_counter()
-        self.facts["started"] = time.time()
+        self.fields["started"] = time.time()
 
-    def outcome(self, content: Content, **facts: Any) -> ToolOutcome:
-        """The `ToolOutcome`, `content` being already within its bounds."""
-        duration = time.perf_counter() - self.clock
-        return ToolOutcome(self.call, content, duration_s=duration, **{**self.facts, **facts})
+    def outcome(self, content: Content, limit: int, **fields: Any) -> ToolOutcome:
+        """The outcome, `content` cut to about `limit` characters."""
+        content, chars, truncated = truncate_result(content, limit)
+        fields = {"duration_s": time.perf_counter() - self.clock, **self.fields, **fields}
+        return ToolOutcome(self.call, content, result_chars=chars, truncated=truncated, **fields)
 
 
 class ToolExecutor:
@@ -95,7 +102,7 @@ class ToolExecutor:
         self.max_result_chars = max_result_chars
         self.call_context = call_context
         self.runs_exclusively = runs_exclusively
-        self._results = ResultCache()
+        self._cache = _ResultCache()
 
     def list_functions(self) -> list[dict[str, Any]]:
         """What is offered to the model now."""
@@ -104,9 +111,9 @@ class ToolExecutor:
     def is_parallel(self, name: str) -> bool:
         """Whether the tool may run beside the other calls of its turn."""
         definition = self.registry.get_function(name)
-        return definition is None or (
-            definition.parallel and not (self.runs_exclusively and self.runs_exclusively(definition))
-        )
+        if definition is None:
+            return True
+        return definition.parallel and not (self.runs_exclusively and self.runs_exclusively(definition))
 
     def only(self, names: Iterable[str]) -> ToolExecutor:
         """The same executor, restricted to these tools. An unknown name raises ConfigurationError."""
@@ -121,7 +128,7 @@ class ToolExecutor:
         return other
 
     def with_timeout(self, seconds: float | None) -> ToolExecutor:
-        """The same executor with another `timeout`; itself for None."""
+        """The same executor with another `timeout`; unchanged for None."""
         if seconds is None:
             return self
         other = copy(self)
@@ -129,91 +136,95 @@ class ToolExecutor:
         return other
 
     async def execute(self, function_name: str, arguments: dict[str, Any] | None = None) -> Any:
-        """Call a tool and return its value as it is.
+        """Call a tool and return its value unchanged.
 
         Raises UnknownToolError, ToolArgumentsError, ToolDeniedError, ToolTimeoutError, or ToolExecutionError, whose
         `__cause__` is what the function raised.
+
+        >>> await executor.execute("area", {"width": 3})                        # doctest: +SKIP
+        9.0
         """
         outcome = await self.run(FunctionCall(function_name, arguments or {}))
         if outcome.error is None:
             return outcome.value
         if isinstance(outcome.error, ToolError):
             raise outcome.error
-        raise _raised(function_name, outcome.error) from outcome.error
-
-    async def run(self, call: FunctionCall) -> ToolOutcome:
-        """Answer a model's call, whatever comes of it. Raises only CancelledError and KeyboardInterrupt.
-
-        `error` of the outcome is what the function raised, or one of our `ToolError`s.
-        """
-        run = _Run(call)
-        run.start()
-        try:
-            value = await self._perform(run)
-            outcome = await self._success(run, value)
-        except ToolError as error:
-            raised = error.__cause__ if isinstance(error, ToolExecutionError) else None
-            outcome = self._failure(run, raised or error)
-        except Exception as error:  # a hook's, which is the user's code: each call has a result all the same
-            logger.warning("a hook of %r failed before %s was done", self.registry, call.name, exc_info=True)
-            outcome = self._failure(run, error)
-        await self._after(run, outcome)
-        return outcome
+        raise _execution_error(function_name, outcome.error) from outcome.error
 
     def format_result(self, result: Any) -> Content:
-        """What the model reads: see `nbagent.functions.formatting`."""
+        """A function's value as the model reads it: see `nbagent.functions.formatting`. Override it to write others."""
         return format_result(result)
 
-    # -- one call -----------------------------------------------------------------------------------------------------
+    # -- one call, step by step ---------------------------------------------------------------------------------------
 
-    async def _perform(self, run: _Run) -> Any:
-        from nbagent.functions.validation import check_arguments, malformed_arguments, unknown_tool
+    async def run(self, call: FunctionCall) -> ToolOutcome:
+        """Answer a model's call, whatever happens. Raises only CancelledError and KeyboardInterrupt.
 
-        call = run.call
+        The outcome's `error` is what the function raised, or one of our `ToolError`s.
+        """
+        state = _CallState(call)
+        state.start_clock()
+        try:
+            definition = self._validate(state)
+            await self._ask_approval(state, definition)
+            value = await _resolved(self.registry.before_call(definition, state.arguments))
+            if value is None:
+                value = await self._call(state, definition)
+            outcome = await self._format_value(state, definition, value)
+        except ToolError as error:
+            raised = error.__cause__ if isinstance(error, ToolExecutionError) else None
+            outcome = self._format_failure(state, raised or error)
+        except Exception as error:  # a hook failed, which is the user's code: each call has a result all the same
+            logger.warning("a hook of %r failed before %s was done", self.registry, call.name, exc_info=True)
+            outcome = self._format_failure(state, error)
+        if state.definition is not None:
+            try:
+                await _resolved(self.registry.after_call(state.definition, state.arguments, outcome))
+            except Exception:
+                logger.warning("after_call of %r failed for %s", self.registry, call.name, exc_info=True)
+        return outcome
+
+    def _validate(self, state: _CallState) -> FunctionDefinition:
+        """The definition to call. Raises UnknownToolError or ToolArgumentsError."""
+        call = state.call
         definition = self.registry.get_function(call.name)
         if definition is None:
             raise unknown_tool(call.name, self.registry.names())
-        run.facts["function_version"] = function_version(definition.func)
-        run.facts["cell_id_of_definition"] = cell_of(definition.func)
+        state.fields["function_version"] = function_version(definition.func)
+        state.fields["cell_id_of_definition"] = cell_of(definition.func)
         if call.raw is not None:
             raise malformed_arguments(definition, call)
-        arguments, run.facts["repaired"] = check_arguments(definition, call.arguments)
-        run.definition, run.arguments = definition, arguments
-        if self.approve_all or await is_due(definition, arguments):
-            await self._approve(run, definition)
-            run.start()
-        given = await _awaited(self.registry.before_call(definition, run.arguments))
-        return await self._value(run, definition) if given is None else given
+        state.arguments, state.fields["repaired"] = validate_arguments(definition, call.arguments)
+        state.definition = definition
+        return definition
 
-    async def _approve(self, run: _Run, definition: FunctionDefinition) -> None:
-        """Go on only after a clear yes. Edited arguments take the place of the model's."""
-        from nbagent.functions.validation import check_arguments
-
-        run.facts["approval"] = "denied"
-        answer = await answer_of(self.approver, run.call, definition)
+    async def _ask_approval(self, state: _CallState, definition: FunctionDefinition) -> None:
+        """Return only if no approval is needed, or after a clear yes. Edited arguments replace the model's."""
+        if not (self.approve_all or await needs_approval(definition, state.arguments)):
+            return
+        answer = await ask_approver(self.approver, state.call, definition)
         if isinstance(answer, dict):
             try:
-                run.arguments, _ = check_arguments(definition, answer)
+                state.arguments, _ = validate_arguments(definition, answer)
             except ToolArgumentsError as error:
                 logger.warning("the edited arguments are invalid: denied. %s", error)
                 raise ToolDeniedError(_DENIED, tool=definition.name) from error
-            run.call = replace(run.call, arguments=answer)
-            run.facts["approval"] = "edited"
-        elif answer:
-            run.facts["approval"] = "approved"
-        else:
+            state.call = replace(state.call, arguments=answer)
+        elif not answer:
             raise ToolDeniedError(_DENIED, tool=definition.name)
+        state.fields["approval"] = "edited" if isinstance(answer, dict) else "approved"
+        state.start_clock()
 
-    async def _value(self, run: _Run, definition: FunctionDefinition) -> Any:
-        """The function's value, from the cache where it is kept, after retries where it raised."""
+    async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
+        """The function's value: from the cache if it is there, else from calling it, again if it raised."""
         key = None
         if definition.cache_ttl is not None:
-            key = cache_key(definition.name, run.facts["function_version"], run.call.arguments)
-        if key is not None and (kept := self._results.get(key, definition.func)) is not None:
-            return kept[0]
+            key = _cache_key(definition.name, state.fields["function_version"], state.call.arguments)
+        if key is not None and (cached := self._cache.get(key, definition.func)) is not None:
+            return cached[0]
         for attempt in range(definition.retries + 1):
             try:
-                value = await self._call(definition, run.arguments or {})
+                value = await self._call_once(definition, state.arguments)
                 break
             except ToolExecutionError as error:
                 if attempt == definition.retries:
@@ -221,114 +232,61 @@ class ToolExecutor:
                 logger.info("%s; attempt %d of %d", error, attempt + 1, definition.retries + 1)
                 await asyncio.sleep(RETRY_DELAY_S * 2**attempt)
         if key is not None and definition.cache_ttl is not None:
-            self._results.put(key, value, definition.cache_ttl, definition.func)
+            self._cache.put(key, value, definition.cache_ttl, definition.func)
         return value
 
-    async def _success(self, run: _Run, value: Any) -> ToolOutcome:
-        """The outcome of a function that returned. Values that may take long to write are written in a thread."""
-        duration = time.perf_counter() - run.clock
-        kind = type(value).__name__
-        try:
-            if value is None or isinstance(value, (str, bool, int, float)):
-                content, run.facts["value_repr"] = self._written(value)
-            else:
-                async with asyncio.timeout(self._limit_of(run.definition)):
-                    content, run.facts["value_repr"] = await in_thread(self._written, value)
-        except TimeoutError:
-            content = f"<{kind}, which took too long to show>"
-        except Exception as error:  # of a repr, which is the user's code; the function has done its work
-            logger.debug("a %s can't be shown", kind, exc_info=True)
-            content = f"<{kind}, which can't be shown: {type(error).__name__}: {error}>"
-        if run.facts.get("approval") == "edited":
-            content = _with_note(content, run.call.arguments)
-        content, chars, cut = truncate_result(content, self.max_result_chars)
-        return replace(run.outcome(content, value=value, truncated=cut, result_chars=chars), duration_s=duration)
-
-    def _written(self, value: Any) -> tuple[Content, str]:
-        """For the model, and for the trace."""
-        return self.format_result(value), short_repr(value)
-
-    def _failure(self, run: _Run, error: BaseException) -> ToolOutcome:
-        facts: dict[str, Any] = {"is_error": True, "error": error}
-        if isinstance(error, (ToolArgumentsError, UnknownToolError)) and run.definition is None:
-            text = str(error)
-            facts |= {"args_valid": False, "validation_error": text}
-        elif isinstance(error, ToolError):
-            text = f"Error: {error}"
-            facts["denied"] = isinstance(error, ToolDeniedError)
-            if facts["denied"]:
-                facts["approval"] = "denied"
-        else:
-            text = format_error(error)
-        content, chars, cut = truncate_result(text, self.max_result_chars)
-        return run.outcome(content, truncated=cut, result_chars=chars, **facts)
-
-    async def _after(self, run: _Run, outcome: ToolOutcome) -> None:
-        if run.definition is None:
-            return
-        try:
-            await _awaited(self.registry.after_call(run.definition, run.arguments or {}, outcome))
-        except Exception:
-            logger.warning("after_call of %r failed for %s", self.registry, run.definition.name, exc_info=True)
-
-    # -- the function call --------------------------------------------------------------------------------------------
-
-    async def _call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        """One call, in the right place and within its time."""
-        limit = self._limit_of(definition)
-        place: list[str] = []
+    async def _call_once(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
+        """Call the function on the event loop, on the main thread or in a thread, within its time limit."""
+        positional = definition.schema.positional if definition.schema else ()
+        args = [arguments[name] for name in positional if name in arguments]
+        kwargs = {name: value for name, value in arguments.items() if name not in positional}
+        thread: list[str] = []  # the name of the thread that runs the function
         over = threading.Event()
+
+        def call_sync() -> Any:
+            thread.append(threading.current_thread().name)
+            with self._user_code(definition):
+                value = definition.func(*args, **kwargs)
+                return _collect(value, over) if isinstance(value, _LAZY) else value
+
+        async def call_async() -> Any:
+            value = definition.func(*args, **kwargs)
+            return await (_collect_async(value) if inspect.isasyncgen(value) else value)
+
+        limit = self._time_limit(definition)
+        value: Any
         try:
             async with asyncio.timeout(limit):
-                return await self._dispatch(definition, arguments, place, over)
-        except TimeoutError:
-            runs_on = f" Its thread, {place[0]}, can't be stopped and runs on." if place else ""
+                if is_async(definition.func):
+                    value = call_async()
+                elif definition.main_thread:
+                    value = await _on_main_thread(call_sync, definition)
+                else:
+                    value = await run_in_thread(call_sync)
+                if not inspect.isawaitable(value):
+                    return value
+                thread.clear()  # what is awaited can be cancelled
+                with self._user_code(definition):
+                    return await value
+        except TimeoutError:  # the user's own has become a ToolExecutionError
+            runs_on = f" Its thread, {thread[0]}, can't be stopped and runs on." if thread else ""
             message = f"{definition.name} did not return within {limit:g} s.{runs_on}"
             logger.warning(message)
             raise ToolTimeoutError(message, tool=definition.name) from None
         finally:
             over.set()
 
-    def _limit_of(self, definition: FunctionDefinition | None) -> float | None:
-        """Seconds that a call, and writing what it gave, may take; None for no limit."""
-        own = definition.timeout if definition is not None else None
-        limit = self.timeout if own is None else own
+    def _time_limit(self, definition: FunctionDefinition) -> float | None:
+        """Seconds that a call, and formatting its value, may take; None for no limit."""
+        limit = self.timeout if definition.timeout is None else definition.timeout
         return None if limit is None or math.isinf(limit) else limit
 
-    async def _dispatch(
-        self, definition: FunctionDefinition, arguments: dict[str, Any], place: list[str], over: threading.Event
-    ) -> Any:
-        positional = definition.schema.positional if definition.schema else ()
-        named = {name: value for name, value in arguments.items() if name not in positional}
-        bound = functools.partial(
-            definition.func, *[arguments[name] for name in positional if name in arguments], **named
-        )
-
-        def call() -> Any:
-            place.append(threading.current_thread().name)
-            with self._guard(definition):
-                value = bound()
-                return collected(value, over) if is_lazy(value) else value
-
-        value: Any
-        if is_async(definition.func):
-            value = _calling(bound)
-        elif definition.main_thread:
-            value = await _on_main(call, definition)
-        else:
-            value = await in_thread(call)
-        if not inspect.isawaitable(value):
-            return value
-        place.clear()  # what is awaited can be cancelled
-        with self._guard(definition):
-            return await value
-
     @contextmanager
-    def _guard(self, definition: FunctionDefinition) -> Iterator[None]:
-        """Around the user's code: what it raises becomes a ToolExecutionError, so that nothing of it is taken for ours.
+    def _user_code(self, definition: FunctionDefinition) -> Iterator[None]:
+        """Turns what the user's code raises into ToolExecutionError, so that none of it is mistaken for ours.
 
-        KeyboardInterrupt goes through on the main thread, where it is the user's, and so does the cancellation of the
-        task that runs the tool.
+        A KeyboardInterrupt on the main thread passes, since it is the user's, and so does the cancellation of the task
+        that runs the tool.
         """
         try:
             with self.call_context(definition) if self.call_context else nullcontext():
@@ -338,41 +296,124 @@ class ToolExecutor:
                 raise
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
-            raise _raised(definition.name, error) from error
+            raise _execution_error(definition.name, error) from error
+
+    async def _format_value(self, state: _CallState, definition: FunctionDefinition, value: Any) -> ToolOutcome:
+        """The outcome of a function that returned. A value that may take long to format is formatted in a thread."""
+        fields: dict[str, Any] = {"value": value, "duration_s": time.perf_counter() - state.clock}
+        kind = type(value).__name__
+
+        def formatted() -> tuple[Content, str]:
+            return self.format_result(value), safe_repr(value)
+
+        try:
+            if value is None or isinstance(value, (str, bool, int, float)):
+                content, fields["value_repr"] = formatted()
+            else:
+                async with asyncio.timeout(self._time_limit(definition)):
+                    content, fields["value_repr"] = await run_in_thread(formatted)
+        except TimeoutError:
+            content = f"<{kind}, which took too long to show>"
+        except Exception as error:  # a repr of the user's failed; the function has done its work
+            logger.debug("a %s can't be shown", kind, exc_info=True)
+            content = f"<{kind}, which can't be shown: {type(error).__name__}: {error}>"
+        if state.fields.get("approval") == "edited":
+            content = _with_edited_note(content, state.call.arguments)
+        return state.outcome(content, self.max_result_chars, **fields)
+
+    def _format_failure(self, state: _CallState, error: BaseException) -> ToolOutcome:
+        fields: dict[str, Any] = {"is_error": True, "error": error}
+        if isinstance(error, (ToolArgumentsError, UnknownToolError)) and state.definition is None:
+            text = str(error)
+            fields |= {"args_valid": False, "validation_error": text}
+        elif isinstance(error, ToolDeniedError):
+            text = f"Error: {error}"
+            fields |= {"denied": True, "approval": "denied"}
+        else:
+            text = f"Error: {error}" if isinstance(error, ToolError) else format_error(error)
+        return state.outcome(text, self.max_result_chars, **fields)
 
 
-def _raised(name: str, error: BaseException) -> ToolExecutionError:
-    return ToolExecutionError(f"{name} raised {summary_of(error)}", tool=name)
+def _execution_error(name: str, error: BaseException) -> ToolExecutionError:
+    return ToolExecutionError(f"{name} raised {error_summary(error)}", tool=name)
 
 
-async def _calling(bound: Callable[[], Any]) -> Any:
-    """Call an async function, or exhaust an async generator."""
-    value = bound()
-    return await (collected_async(value) if inspect.isasyncgen(value) else value)
-
-
-async def _on_main(function: Callable[[], Any], definition: FunctionDefinition) -> Any:
-    from nbagent.core.background import call_on_main
-
+async def _on_main_thread(function: Callable[[], Any], definition: FunctionDefinition) -> Any:
     try:
         return await call_on_main(function)
-    except RuntimeError as error:  # what the tool itself raises is a ToolExecutionError
+    except RuntimeError as error:  # not the tool's, which would be a ToolExecutionError
         raise ToolError(f"{definition.name} must run on the main thread: {error}", tool=definition.name) from error
 
 
-async def _awaited(value: Any) -> Any:
+async def _resolved(value: Any) -> Any:
     return await value if isinstance(value, Awaitable) else value
 
 
 def _is_being_cancelled() -> bool:
     try:
         task = asyncio.current_task()
-    except RuntimeError:  # no loop runs in this thread
+    except RuntimeError:  # no event loop runs in this thread
         return False
     return task is not None and task.cancelling() > 0
 
 
-def _with_note(content: Content, arguments: dict[str, Any]) -> Content:
-    """The model must know that what ran is not what it asked for."""
+def _with_edited_note(content: Content, arguments: dict[str, Any]) -> Content:
+    """Tells the model that other arguments than its own were used."""
     note = f"The user changed the arguments to {json.dumps(arguments, ensure_ascii=False, default=str)}.\n"
     return note + content if isinstance(content, str) else [{"type": "text", "text": note}, *content]
+
+
+# -- generators: a tool's result is the list of what they yield -------------------------------------------------------
+
+
+def _collect(values: Iterator[Any], over: threading.Event) -> list[Any]:
+    """Everything that is yielded before the call is `over`."""
+    items: list[Any] = []
+    for item in values:
+        if over.is_set():
+            break
+        _append(items, item)
+    return items
+
+
+async def _collect_async(values: AsyncIterator[Any]) -> list[Any]:
+    items: list[Any] = []
+    async for item in values:
+        _append(items, item)
+    return items
+
+
+def _append(items: list[Any], item: Any) -> None:
+    if len(items) == MAX_ITEMS:
+        raise ValueError(f"it yielded more than {MAX_ITEMS:,} items: a tool must come to an end")
+    items.append(item)
+
+
+# -- results of tools with `cache_ttl` --------------------------------------------------------------------------------
+
+
+def _cache_key(name: str, version: str, arguments: dict[str, Any]) -> str | None:
+    """The key of a result; None if the arguments are not JSON."""
+    try:
+        return json.dumps([name, version, arguments], sort_keys=True)
+    except (TypeError, ValueError):  # Python objects, from a caller that is not a model
+        return None
+
+
+class _ResultCache:
+    """The latest results, by key. Each belongs to one function: another object's method may have the same source."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[str, tuple[float, Any, Any]] = OrderedDict()
+
+    def get(self, key: str, func: Any) -> tuple[Any] | None:
+        """The result in a tuple, since None is a result too; None if there is no fresh one of this function."""
+        expires, value, made_by = self._entries.get(key, (0.0, None, None))
+        return (value,) if time.monotonic() < expires and is_same(made_by, func) else None
+
+    def put(self, key: str, value: Any, ttl: float, func: Any) -> None:
+        """Keep a result of `func` for `ttl` seconds."""
+        self._entries[key] = (time.monotonic() + ttl, value, func)
+        self._entries.move_to_end(key)
+        while len(self._entries) > MAX_CACHED_RESULTS:
+            self._entries.popitem(last=False)

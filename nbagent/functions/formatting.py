@@ -1,4 +1,4 @@
-"""What a tool returned, or raised, as the text (or the parts) that the model reads."""
+"""Writes what a tool returned, or raised, as the text or the content parts that the model reads."""
 
 from __future__ import annotations
 
@@ -16,33 +16,38 @@ from typing import Any
 
 from nbagent.core.content.images import image_part, image_size, is_image_object, matplotlib_figure
 from nbagent.core.messages import Content
+from nbagent.text import shortened
 
 logger = logging.getLogger("nbagent")
 
-#: What the model reads when a function returned None.
+#: What the model reads if a function returned None.
 NO_VALUE = "Done (no return value)."
 
-_ROWS = 10
-_COLUMNS = 30
-_CELL_CHARS = 80
-_MAX_ITEMS = 10_000
-_MAX_CHARS = 1_000_000
-_MAX_BITS = 10_000
-_REPR_CHARS = 2_000
-_MAX_DEPTH = 30
-_FRAMES = 5
+#: Rows of a long table, columns of a table, characters of a cell.
+_MAX_ROWS, _MAX_COLUMNS, _MAX_CELL_CHARS = 10, 30, 80
+#: Items of a collection, characters and nesting of a value, bits of an integer.
+_MAX_ITEMS, _MAX_CHARS, _MAX_DEPTH, _MAX_BITS = 10_000, 1_000_000, 30, 10_000
+_MAX_REPR_CHARS = 2_000
+#: Lines of a traceback.
+_MAX_FRAMES = 5
+#: Room for the note about what is left out.
 _NOTE_CHARS = 100
 _PACKAGE = Path(__file__).parent.parent
-#: Classes whose objects only display what is in their attribute `data`.
+#: Classes whose objects only display their attribute `data`.
 _WRAPPERS = {"IPython.core.display.DisplayObject", "pandas.io.formats.style.Styler"}
 #: Where Python and installed packages are: frames there are not the user's.
 _LIBRARIES = [Path(path) for key, path in sysconfig.get_paths().items() if key.endswith(("stdlib", "lib"))]
 
 
 def format_result(result: Any) -> Content:
-    """None: `NO_VALUE`; a string: itself; dict, list and other data: JSON; a data frame: its shape, dtypes and head;
-    a figure or image (the bytes of its file, too), alone or in a list or dict: an image part; what only displays
-    something, such as `HTML(...)`: that; anything else: `str()`.
+    """A function's value for the model.
+
+    - None: `NO_VALUE`; a string: itself
+    - a dict, a list and other data: JSON
+    - a data frame: its shape, dtypes and head
+    - a figure or an image, or the bytes of an image file, by itself or in a list or dict: an image part
+    - an object that only displays something, such as `HTML(...)`: what it displays
+    - anything else: `str()`
 
     >>> format_result({"city": "Köln", "t": 22})
     '{"city": "Köln", "t": 22}'
@@ -51,43 +56,39 @@ def format_result(result: Any) -> Content:
         return NO_VALUE
     if isinstance(result, str):
         return str(result)
-    if _are_parts(result):
+    if _is_content(result):
         return [image_part(part) for part in result]
     if _is_image(result):
-        return [image_part(_unwrapped(result))]
+        return [image_part(_displayed(result))]
     if isinstance(result, Mapping) and _holds_images(result.values()):
-        return _parts_of_mapping(result)
-    items = result.ravel().tolist() if _is_array_of_objects(result) else result
+        return _mapping_parts(result)
+    is_object_array = type(result).__module__ == "numpy" and getattr(getattr(result, "dtype", None), "kind", "") == "O"
+    items = result.ravel().tolist() if is_object_array else result  # such as the Axes that plotting functions return
     if isinstance(items, (list, tuple)) and _holds_images(items):
-        return _parts_of_items(items[:_MAX_ITEMS])
+        return _list_parts(items[:_MAX_ITEMS])
     return _text(result)
 
 
 def _is_image(value: Any) -> bool:
-    """Whether it is a picture, or all the bytes of an image's file."""
-    value = _unwrapped(value)
+    """Whether it is a picture, or the bytes of a whole image file."""
+    value = _displayed(value)
     return is_image_object(value) or (isinstance(value, bytes) and image_size(value) is not None)
 
 
-def _unwrapped(value: Any) -> Any:
-    """What an object that only displays something has in it: `HTML` a text, `Image` bytes, a `Styler` its table."""
+def _displayed(value: Any) -> Any:
+    """What an object that only displays something displays: the text of `HTML`, the bytes of `Image`, …"""
     homes = {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
-    shown = getattr(value, "data", None) if homes & _WRAPPERS else None
-    return value if shown is None else shown
+    data = getattr(value, "data", None) if homes & _WRAPPERS else None
+    return value if data is None else data
 
 
 def _holds_images(items: Iterable[Any]) -> bool:
-    """Whether some are images: one of each type is looked at, since there may be very many of one."""
+    """Whether some items are images. Looks at one item of each type, since there may be very many."""
     return any(map(_is_image, {type(item): item for item in itertools.islice(items, _MAX_ITEMS)}.values()))
 
 
-def _is_array_of_objects(value: Any) -> bool:
-    """Such as the array of Axes that plotting functions return."""
-    return type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") == "O"
-
-
-def _parts_of_items(items: Iterable[Any]) -> list[dict[str, Any]]:
-    """Texts and images in order; a figure that several Axes belong to is there once."""
+def _list_parts(items: Iterable[Any]) -> list[dict[str, Any]]:
+    """Texts and images in order. A figure appears once, even if several of its Axes are in the list."""
     figures: list[Any] = []
     parts: list[dict[str, Any]] = []
     for item in items:
@@ -98,19 +99,19 @@ def _parts_of_items(items: Iterable[Any]) -> list[dict[str, Any]]:
     return parts
 
 
-def _parts_of_mapping(mapping: Mapping[Any, Any]) -> list[dict[str, Any]]:
-    """The mapping as text, a number in the place of each image, and then the images."""
+def _mapping_parts(mapping: Mapping[Any, Any]) -> list[dict[str, Any]]:
+    """The mapping as text, with a number instead of each image, and then the images."""
     images = [key for key, value in itertools.islice(mapping.items(), _MAX_ITEMS) if _is_image(value)]
     numbers = {key: f"<image {number}>" for number, key in enumerate(images, 1)}
-    return _as_parts(_text({**mapping, **numbers})) + [image_part(_unwrapped(mapping[key])) for key in images]
+    return _as_parts(_text({**mapping, **numbers})) + [image_part(_displayed(mapping[key])) for key in images]
 
 
 def _as_parts(content: Content) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _are_parts(result: Any) -> bool:
-    """Whether a tool returned message content as it is, image parts included."""
+def _is_content(result: Any) -> bool:
+    """Whether a tool returned content parts, of text and images."""
     if not isinstance(result, list) or not result or not all(isinstance(part, dict) for part in result):
         return False
     kinds = {"text": {"type", "text"}, "image": {"type", "media_type", "data"}}
@@ -118,119 +119,121 @@ def _are_parts(result: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    data = plain(value)
+    data = _JsonConverter().convert(value)
     return json.dumps(data, ensure_ascii=False) if isinstance(data, (dict, list)) else str(data)
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
-class _Room:
-    """How much may still be written, in characters and items, all levels of a value together."""
+class _JsonConverter:
+    """Converts a value to JSON data; what has no JSON form becomes text.
+
+    A note replaces what exceeds the limits. `_left` counts the characters and items of all levels together.
+    """
 
     def __init__(self) -> None:
-        self.left = _MAX_CHARS
+        self._left = _MAX_CHARS
 
-    def some_of(self, items: Iterable[Any]) -> Iterator[Any]:
-        """The first items, while there is room."""
-        return itertools.takewhile(lambda _: self.left > 0, itertools.islice(items, _MAX_ITEMS))
+    def convert(self, value: Any, depth: int = 0) -> Any:
+        """The value, which is nested in `depth` others, as JSON data."""
+        self._left -= 1
+        if value is None or type(value) in (bool, float):
+            return value
+        if type(value) is int:
+            return value if value.bit_length() < _MAX_BITS else f"<int of {value.bit_length()} bits>"
+        if type(value) is str:
+            text = shortened(value, self._left)
+            self._left -= len(text)
+            return text
+        if depth > _MAX_DEPTH:
+            return "…"
+        if isinstance(value, Mapping):
+            pairs = {_key(key): self.convert(item, depth + 1) for key, item in self._first(value.items())}
+            return pairs if len(value) <= len(pairs) else pairs | {"…": f"and {len(value) - len(pairs)} more"}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            items = [self.convert(item, depth + 1) for item in self._first(value)]
+            return items if len(value) <= len(items) else [*items, f"… and {len(value) - len(items)} more"]
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {each.name: self.convert(getattr(value, each.name), depth + 1) for each in dataclasses.fields(value)}
+        if isinstance(value, enum.Enum):
+            return self.convert(value.value, depth + 1)
+        if isinstance(value, (dt.date, dt.time)):
+            return value.isoformat()
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return f"<{type(value).__name__} of {len(value)} bytes>"
+        return self._convert_foreign(value, depth)
 
+    def _first(self, items: Iterable[Any]) -> Iterator[Any]:
+        return itertools.takewhile(lambda _: self._left > 0, itertools.islice(items, _MAX_ITEMS))
 
-def plain(value: Any, depth: int = 0, room: _Room | None = None) -> Any:
-    """Any value as JSON data; what has no JSON form becomes a text. What is too much is cut, with a note."""
-    room = room or _Room()
-    room.left -= 1
-    if value is None or type(value) in (bool, float):
-        return value
-    if type(value) is int:
-        return value if value.bit_length() < _MAX_BITS else f"<int of {value.bit_length()} bits>"
-    if type(value) is str:
-        text = value if len(value) <= room.left else f"{value[: max(room.left, 0)]}…"
-        room.left -= len(text)
-        return text
-    if depth > _MAX_DEPTH:
-        return "…"
-    if isinstance(value, Mapping):
-        pairs = {_key(key): plain(item, depth + 1, room) for key, item in room.some_of(value.items())}
-        return pairs if len(value) <= len(pairs) else pairs | {"…": f"and {len(value) - len(pairs)} more"}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        items = [plain(item, depth + 1, room) for item in room.some_of(value)]
-        return items if len(value) <= len(items) else [*items, f"… and {len(value) - len(items)} more"]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name), depth + 1, room) for each in dataclasses.fields(value)}
-    return _plain_object(value, depth, room)
-
-
-def _plain_object(value: Any, depth: int, room: _Room) -> Any:
-    """The values of other libraries are known by their methods: none of these is imported for it."""
-    if isinstance(value, enum.Enum):
-        return plain(value.value, depth + 1, room)
-    if isinstance(value, (dt.date, dt.time)):
-        return value.isoformat()
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return f"<{type(value).__name__} of {len(value)} bytes>"
-    if callable(getattr(type(value), "model_dump", None)):  # pydantic
-        return plain(value.model_dump(), depth + 1, room)
-    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
-        if value.size <= _MAX_ITEMS:
-            return plain(value.tolist(), depth + 1, room)
-        return f"{type(value).__name__} of shape {value.shape}, dtype {value.dtype}\n{value}"
-    if (shown := _unwrapped(value)) is not value:
-        return plain(shown, depth + 1, room)
-    table = table_text(value)
-    return str(value) if table is None else table
+    def _convert_foreign(self, value: Any, depth: int) -> Any:
+        """An object of another library, recognised by its methods, so that no library is imported for it."""
+        if callable(getattr(type(value), "model_dump", None)):  # pydantic
+            return self.convert(value.model_dump(), depth + 1)
+        if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+            if value.size <= _MAX_ITEMS:
+                return self.convert(value.tolist(), depth + 1)
+            return f"{type(value).__name__} of shape {value.shape}, dtype {value.dtype}\n{value}"
+        if (shown := _displayed(value)) is not value:
+            return self.convert(shown, depth + 1)
+        table = table_text(value)
+        return str(value) if table is None else table
 
 
 def _key(key: Any) -> str:
-    """The keys of a grouped frame's `to_dict()` may be numbers, dates or tuples."""
-    data = plain(key)
+    """A mapping's key as text. The keys of a grouped frame's `to_dict()` may be numbers, dates or tuples."""
+    data = _JsonConverter().convert(key)
     return ", ".join(map(str, data)) if isinstance(data, list) else str(data)
 
 
 def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
-    """A data frame or a series, of pandas, polars or any that looks like theirs, as text; None for what is none.
+    """A data frame or a series, of pandas, polars or a similar library, as text; None for any other value.
 
-    It has the first `n_rows`; unless given, all of a short table and ten of a long one. `columns`: only these.
+    The text has the first `n_rows` rows; by default all of a short table and ten of a long one. `columns` selects some.
     """
     shape = getattr(value, "shape", None) if callable(getattr(type(value), "head", None)) else None
     if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape) or len(shape) not in (1, 2):
         return None
-    rows = shape[0]
-    shown = value.head(n_rows or (rows if rows <= 2 * _ROWS else _ROWS))
+    is_frame, rows = len(shape) == 2, shape[0]
+    shown = value.head(n_rows or (rows if rows <= 2 * _MAX_ROWS else _MAX_ROWS))
     shown = shown[columns] if columns else shown
     if hasattr(shown, "to_string"):
-        limits = {"max_cols": _COLUMNS, "max_colwidth": _CELL_CHARS} if len(shape) == 2 else {}
+        limits = {"max_cols": _MAX_COLUMNS, "max_colwidth": _MAX_CELL_CHARS} if is_frame else {}
         body = shown.to_string(**limits)
     else:
         body = str(shown)
-    head = f"{type(value).__name__}: {rows} rows" + (f" x {shape[1]} columns" if len(shape) == 2 else "")
-    if len(shape) == 2:
+    head = f"{type(value).__name__}: {rows} rows"
+    if is_frame:
         dtypes = [f"{name}: {dtype}" for name, dtype in zip(shown.columns, shown.dtypes, strict=False)]
-        more = [f"… and {len(dtypes) - _COLUMNS} more"] if len(dtypes) > _COLUMNS else []
-        head += f"\ndtypes: {', '.join(dtypes[:_COLUMNS] + more)}"
+        more = [f"… and {len(dtypes) - _MAX_COLUMNS} more"] if len(dtypes) > _MAX_COLUMNS else []
+        head += f" x {shape[1]} columns\ndtypes: {', '.join(dtypes[:_MAX_COLUMNS] + more)}"
     else:
         head += f", dtype {value.dtype}"
     part = "" if len(shown) == rows else f"first {len(shown)} rows:\n"
     return f"{head}\n{part}{body}"
 
 
-def short_repr(value: Any) -> str:
-    """The beginning of a value's `repr`, for the trace; or that it has none."""
+def safe_repr(value: Any) -> str:
+    """The beginning of a value's `repr`, for the trace; a note if the `repr` fails."""
     try:
         if type(value) in (str, bytes, list, tuple):
-            value = value[:_REPR_CHARS]
+            value = value[:_MAX_REPR_CHARS]
         text = repr(value)
     except Exception as error:  # the user's class is broken, not the run
         logger.debug("a %s has no repr", type(value).__name__, exc_info=True)
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return text if len(text) <= _REPR_CHARS else text[:_REPR_CHARS] + "…"
+    return shortened(text, _MAX_REPR_CHARS)
 
 
-# -- bounds and errors ------------------------------------------------------------------------------------------------
+# -- limits and errors ------------------------------------------------------------------------------------------------
 
 
 def truncate_result(content: Content, limit: int) -> tuple[Content, int, bool]:
-    """`(content of at most about `limit` characters, characters before, whether it was cut)`. Images are kept whole."""
+    """`(content of about `limit` characters at most, characters before, whether it was cut)`. Images stay whole.
+
+    A cut text keeps its beginning and some of its end, where results and errors often say what matters.
+    """
     if isinstance(content, str):
         return _cut(content, limit), len(content), len(content) > limit
     chars = sum(len(part.get("text", "")) for part in content)
@@ -245,7 +248,6 @@ def truncate_result(content: Content, limit: int) -> tuple[Content, int, bool]:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Most of the room goes to the beginning, some to the end, where results and errors often say what counts."""
     if len(text) <= limit:
         return text
     room = max(limit - _NOTE_CHARS, limit // 2)
@@ -255,23 +257,27 @@ def _cut(text: str, limit: int) -> str:
 
 
 def format_error(error: BaseException) -> str:
-    """`Error: ValueError: …` and where in the user's own code it came from, for the model to correct its call."""
+    """`Error: ValueError: …` and the lines of the user's own code, so that the model can correct its call."""
     leaves = _leaves(error)
-    summary = "; ".join(map(summary_of, leaves))
+    lines = [f"Error: {'; '.join(map(error_summary, leaves))}"]
     frames = [frame for frame in traceback.extract_tb(leaves[0].__traceback__) if _is_user_code(frame.filename)]
-    lines = [
-        f"  {_place(frame.filename)}line {frame.lineno}, in {frame.name}: {frame.line}" for frame in frames[-_FRAMES:]
-    ]
-    return "\n".join([f"Error: {summary}", *(["Traceback (innermost last):", *lines] if lines else [])])
+    if frames:
+        lines.append("Traceback (innermost last):")
+    for frame in frames[-_MAX_FRAMES:]:
+        # a cell's temporary file means nothing to a model
+        is_cell = "ipykernel" in frame.filename or frame.filename.startswith("<")
+        file = "" if is_cell else f"{Path(frame.filename).name}, "
+        lines.append(f"  {file}line {frame.lineno}, in {frame.name}: {frame.line}")
+    return "\n".join(lines)
 
 
-def summary_of(error: BaseException) -> str:
-    """`ValueError: …`, also where its text can't be had."""
+def error_summary(error: BaseException) -> str:
+    """`ValueError: …`, even if the exception's `__str__` fails."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
-    """The exceptions in a group, such as that of a `TaskGroup`, which alone says only how many they are."""
+    """The exceptions in a group, such as a `TaskGroup`'s, whose own text only counts them."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
@@ -280,10 +286,3 @@ def _leaves(error: BaseException) -> list[BaseException]:
 def _is_user_code(filename: str) -> bool:
     path = Path(filename)
     return not path.is_relative_to(_PACKAGE) and not any(path.is_relative_to(library) for library in _LIBRARIES)
-
-
-def _place(filename: str) -> str:
-    """A file by its name alone; a cell by none: the path of its temporary file says nothing to a model."""
-    if "ipykernel" in filename or filename.startswith("<"):
-        return ""
-    return f"{Path(filename).name}, "

@@ -1,10 +1,10 @@
-"""Live tools: functions looked up by name, where they were defined, at each request.
+"""Live tools: functions that are looked up by name, where they were defined, at each request.
 
-Redefine a function in any cell, and the next request sees the new body, signature and docstring; its options stay.
-Delete it, or bind its name to something else, and it is no longer offered, until the name is a function again. So it
-is with methods (`shop.price` is looked up in the variable `shop`), and with lambdas, partials and callable objects,
-which go by the variable that holds them. A name that an edited cell no longer defines stays a tool as it stays a
-variable: `del` it.
+If you redefine a function in any cell, the next request uses the new body, signature and docstring; its options stay.
+If you delete it, or bind its name to something else, it is not offered until the name holds a function again. The same
+goes for methods (`shop.price` is looked up in the variable `shop`), and for lambdas, partials and callable objects,
+which are found through the variable that holds them. If an edited cell no longer defines a name, the variable stays,
+and so does the tool: `del` it.
 
 >>> @tool(approve=True)
 ... def shout(text: str) -> str:
@@ -17,19 +17,20 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
+from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.functions.binding import ToolBinding, is_same
-from nbagent.functions.discovery import settings_of
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.discovery import register_with_settings, settings_of
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 from nbagent.functions.schema.introspection import name_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LiveRegistry(FunctionRegistry):
-    """A registry whose functions are looked up at each request where they were defined; see `ToolBinding`."""
+    """A registry that looks its functions up at each request, where they were defined; see `ToolBinding`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,23 +42,23 @@ class LiveRegistry(FunctionRegistry):
         description: str,
         func: Callable[..., Any],
         parameters: dict[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[ToolOptions],
     ) -> None:
-        """As in any registry; `func` is followed through its later redefinitions."""
+        """As in any registry; later redefinitions of `func` are followed."""
         super().register(name, description, func, parameters, **options)
         self._bindings[name] = ToolBinding(func, name)
 
     def unregister(self, name: str) -> None:
-        """Remove a tool, redefinitions to come included."""
+        """Remove a tool; later redefinitions don't bring it back."""
         super().unregister(name)
         self._bindings.pop(name, None)
 
     def _current(self, entry: FunctionDefinition) -> Callable[..., Any] | None:
-        place = self._bindings.get(entry.name)
-        return entry.func if place is None else place.look_up()
+        binding = self._bindings.get(entry.name)
+        return entry.func if binding is None else binding.look_up()
 
     def definition_of(self, func: Any) -> FunctionDefinition | None:
-        """The entry that stands for this function now, options and all; None where it is not registered."""
+        """The definition that this function is registered under now, with its options; None if it is not."""
         for entry in list(self._entries.values()):
             if is_same(self._current(entry), func) or is_same(entry.func, func):
                 return entry
@@ -72,16 +73,7 @@ live = LiveRegistry()
 def tool(fn: F) -> F: ...
 @overload
 def tool(
-    fn: None = None,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    approve: bool | Callable[..., Any] = False,
-    parallel: bool = True,
-    main_thread: bool = False,
-    timeout: float | None = None,
-    retries: int = 0,
-    cache_ttl: float | None = None,
+    fn: None = None, *, name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]
 ) -> Callable[[F], F]: ...
 def tool(
     fn: Any = None,
@@ -95,15 +87,15 @@ def tool(
     retries: int = 0,
     cache_ttl: float | None = None,
 ) -> Any:
-    """Offer a function to the agents of this process; it is returned unchanged.
+    """Offer a function to the agents of this process; returns the function unchanged.
 
-    `name` and `description` are the function's name and docstring unless given. `approve`: ask before each call,
-    or a function of some of the arguments that says whether to ask (`approve=lambda path: path.startswith("/")`).
-    `parallel=False`: not beside other calls. `main_thread`: call it on the main thread. `timeout`: seconds.
-    `retries`: how often to try again after it raised. `cache_ttl`: seconds for which a result is kept.
-    Raises ConfigurationError for what can't be a tool's name, such as a lambda's, and for a method without its object.
+    `name` and `description` default to the function's name and docstring. `approve`: True asks before each call; a
+    function of some of the arguments decides whether to ask (`approve=lambda path: path.startswith("/")`).
+    `parallel=False`: never beside other calls. `main_thread`: call it on the main thread. `timeout`: seconds.
+    `retries`: how often to try again after it raised. `cache_ttl`: seconds for which a result is reused.
+    Raises ConfigurationError for an invalid name, such as a lambda's, and for a method without its object.
     """
-    options: dict[str, Any] = {
+    options: ToolOptions = {
         "approve": approve,
         "parallel": parallel,
         "main_thread": main_thread,
@@ -113,51 +105,43 @@ def tool(
     }
 
     def register(function: F) -> F:
-        _refuse_method(function)
+        _refuse_unbound_method(function)
         live.register(name or name_of(function), description or "", function, **options)
         return function
 
     return register if fn is None else register(fn)
 
 
-def _refuse_method(function: Any) -> None:
+def _refuse_unbound_method(function: Any) -> None:
     """A method in the body of its class has no object to be called on."""
     owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
     arguments = getattr(getattr(function, "__code__", None), "co_varnames", ())[:1]
     is_bound = getattr(function, "__self__", None) is not None
     if owner and not owner.endswith("<locals>") and arguments in (("self",), ("cls",)) and not is_bound:
         raise ConfigurationError(
-            f"{owner}.{name} is a method, and there is no object to call it on yet: make one, then tool(that.{name}). "
-            "To mark methods in the class itself there is agent_callable, for register_instance_methods"
+            f"{owner}.{name} is a method without an object to call it on. Create the object and pass its method, as "
+            f"in tool(my_object.{name}), or mark methods in the class with agent_callable and register them with "
+            "register_instance_methods."
         )
 
 
 def as_registry(tools: Any) -> FunctionRegistry:
-    """What a user may pass as tools -> a registry: None, a registry, a function, a definition, or a list of these two.
+    """A registry of what a user passes as tools: None, a registry, a function, a definition, or a list of the last two.
 
-    A function that `tool` or `agent_callable` has given options keeps them.
+    A function keeps the options that `tool` or `agent_callable` gave it.
     """
     if isinstance(tools, FunctionRegistry):
         return tools
     registry = LiveRegistry()
-    for item in _items(tools):
+    is_one = callable(tools) or isinstance(tools, (FunctionDefinition, str)) or not isinstance(tools, Iterable)
+    for item in () if tools is None else (tools,) if is_one else tools:
         if isinstance(item, FunctionDefinition):
             registry.adopt(item)
-        elif callable(item) and (entry := live.definition_of(item)):
-            registry.adopt(entry)
+        elif callable(item) and (definition := live.definition_of(item)):
+            registry.adopt(definition)
         elif callable(item):
-            settings = dict(settings_of(item) or {})
-            name = settings.pop("name", None) or name_of(item)
-            registry.register(name, settings.pop("description", None) or "", item, **settings)
+            register_with_settings(registry, name_of(item), item, settings_of(item))
         else:
-            raise ConfigurationError(
-                f"{item!r} is no tool: pass functions, FunctionDefinitions, or a FunctionRegistry."
-            )
+            expected = "functions, FunctionDefinitions or a FunctionRegistry"
+            raise invalid("tools", item, expected, "Pass functions themselves, not their names or results.")
     return registry
-
-
-def _items(tools: Any) -> Iterable[Any]:
-    if tools is None:
-        return ()
-    alone = callable(tools) or isinstance(tools, (FunctionDefinition, str)) or not isinstance(tools, Iterable)
-    return (tools,) if alone else tools

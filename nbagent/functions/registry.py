@@ -1,4 +1,4 @@
-"""The registry of functions that a model may call.
+"""Holds the functions that a model may call, each with its options.
 
 >>> registry = FunctionRegistry()
 >>> def add(a: int, b: int = 0) -> int:
@@ -16,28 +16,50 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from nbagent.core.limits import is_number
+from nbagent.checks import check_choice, check_number, check_type, invalid
+from nbagent.core.messages import ToolOutcome
 from nbagent.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from nbagent.core.messages import ToolOutcome
-    from nbagent.functions.schema.introspection import FunctionSchema
+    from nbagent.functions.schema.function_schema import FunctionSchema  # loads pydantic
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
+class ToolOptions(TypedDict, total=False):
+    """The options of a tool; `FunctionDefinition` says what each one does."""
+
+    approve: bool | Callable[..., Any]
+    parallel: bool
+    main_thread: bool
+    timeout: float | None
+    retries: int
+    cache_ttl: float | None
+
+
+def check_options(owner: str, options: Iterable[str]) -> None:
+    """Raise `ConfigurationError` for an option that tools don't have."""
+    for option in options:
+        check_choice(f"{owner}: option", option, ToolOptions.__annotations__)
+
+
 @dataclass
 class FunctionDefinition:
-    """One tool: what the model is told, the function, and how it is to be called.
+    """One tool: what the model is told about it, the function, and how to call it.
 
-    `parameters` is a JSON Schema of type object; None takes it from the function's signature, and an empty
-    `description` takes the docstring's. Options: `approve` waits for a person's yes, or is a function of some of the
-    arguments that says whether to; `parallel=False` keeps the call apart from others of the same turn; `main_thread`
-    calls a sync function on the main thread; `timeout` in seconds (None: the executor's; `math.inf`: no limit);
-    `retries` after the function raised; `cache_ttl` keeps results for so many seconds. `schema` is set by the registry
-    where parameters come from the signature.
+    `parameters` is a JSON Schema of type object; None takes it from the function's signature. An empty `description`
+    means the docstring's. Options:
+
+    - `approve`: True waits for a person's yes before each call; a function of some of the arguments decides whether to.
+    - `parallel`: False runs the call beside no other call of its turn.
+    - `main_thread`: True calls a sync function on the main thread.
+    - `timeout`: seconds; None means the executor's, `math.inf` no limit.
+    - `retries`: how often to try again after the function raised.
+    - `cache_ttl`: seconds for which a result is reused.
+
+    The registry sets `schema` if the parameters come from the signature.
     """
 
     name: str
@@ -53,62 +75,54 @@ class FunctionDefinition:
     schema: FunctionSchema | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        tool = f"tool {self.name!r}"
         if not callable(self.func):
-            raise ConfigurationError(f"tool {self.name!r}: {self.func!r} is not callable. Pass a function.")
+            raise invalid(
+                f"{tool}: func", self.func, "a function", "Pass the function itself; name=... names the tool."
+            )
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ConfigurationError(_no_name(self.name, self.func))
+            raise _invalid_name(self.name, self.func)
         if self.parameters is not None:
-            self.parameters = _object_schema(self.name, self.parameters)
-        is_count = isinstance(self.retries, int) and not isinstance(self.retries, bool) and self.retries >= 0
-        for option, is_right, wanted in (
-            ("description", isinstance(self.description, str), "a text"),
-            ("approve", isinstance(self.approve, bool) or callable(self.approve), "True, False, or a function"),
-            ("parallel", isinstance(self.parallel, bool), "True or False"),
-            ("main_thread", isinstance(self.main_thread, bool), "True or False"),
-            ("timeout", _is_time(self.timeout), "a number of seconds over 0"),
-            ("cache_ttl", _is_time(self.cache_ttl), "a number of seconds over 0"),
-            ("retries", is_count, "0 or a positive integer"),
-        ):
-            if not is_right:
-                raise ConfigurationError(f"tool {self.name!r}: {option}={getattr(self, option)!r}: pass {wanted}.")
+            if not isinstance(self.parameters, dict) or self.parameters.get("type", "object") != "object":
+                example = '{"type": "object", "properties": {"city": {"type": "string"}}}'
+                raise invalid(
+                    f"{tool}: parameters", self.parameters, "a JSON Schema of type object", f"An example: {example}"
+                )
+            self.parameters = {"type": "object", "properties": {}} | self.parameters
+        check_type(f"{tool}: description", self.description, str)
+        if not callable(self.approve) and not isinstance(self.approve, bool):
+            raise invalid(f"{tool}: approve", self.approve, "True, False or a function of the tool's arguments")
+        check_choice(f"{tool}: parallel", self.parallel, (True, False))
+        check_choice(f"{tool}: main_thread", self.main_thread, (True, False))
+        check_number(f"{tool}: timeout", self.timeout, above=0, optional=True, fix="Pass seconds.")
+        check_number(f"{tool}: cache_ttl", self.cache_ttl, above=0, optional=True, fix="Pass seconds.")
+        check_type(f"{tool}: retries", self.retries, int)
+        check_number(f"{tool}: retries", self.retries, whole=True, minimum=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a provider is given: `{name, description, parameters}`."""
+        """What a provider gets: `{name, description, parameters}`."""
         return {"name": self.name, "description": self.description, "parameters": self.parameters}
 
 
-#: The names of the options of `register` and `tool`.
-OPTIONS = ("approve", "parallel", "main_thread", "timeout", "retries", "cache_ttl")
-
-
-def _is_time(value: Any) -> bool:
-    return value is None or (is_number(value) and value > 0)
-
-
-def _no_name(name: Any, func: Any) -> str:
-    """What is wrong with a tool's name, and how to give it one."""
+def _invalid_name(name: object, func: object) -> ConfigurationError:
     if name in ("", "<lambda>"):
-        what = "a lambda" if name else f"a {type(func).__name__}"
-        return f'{what} has nothing that could be a tool\'s name. Pass name=..., as in tool(name="double")(...).'
-    wanted = "use 1 to 64 of the letters a-z and A-Z, digits, _ and -"
-    return f"{name!r} can't be a tool's name: {wanted}. Pass name=... to give it one."
-
-
-def _object_schema(name: str, parameters: Any) -> dict[str, Any]:
-    if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
-        raise ConfigurationError(
-            f"tool {name!r}: parameters must be a JSON Schema of type object, such as "
-            f'{{"type": "object", "properties": {{"city": {{"type": "string"}}}}}}; got {parameters!r}.'
+        kind = "lambda" if name else type(func).__name__
+        return ConfigurationError(
+            f"a {kind} has no name that could be the tool's name. Pass name=..., as in "
+            'tool(name="double")(lambda x: 2 * x).'
         )
-    return {"type": "object", "properties": {}} | parameters
+    return invalid(
+        "the tool's name", name, "1 to 64 letters (a-z, A-Z), digits, _ or -", "Pass another one as name=..."
+    )
 
 
 class FunctionRegistry:
-    """Functions by name. Subclass it for permission, statistics or caching: `before_call`, `after_call`."""
+    """Functions by name. Subclass it for permissions, statistics or caching: `before_call`, `after_call`."""
 
     def __init__(self) -> None:
         self._entries: dict[str, FunctionDefinition] = {}
-        self._described: dict[str, FunctionDefinition] = {}  # as `get_function` gave them last
+        #: The latest definitions from `get_function`, with description and parameters filled in.
+        self._completed: dict[str, FunctionDefinition] = {}
 
     def register(
         self,
@@ -116,36 +130,34 @@ class FunctionRegistry:
         description: str,
         func: Callable[..., Any],
         parameters: dict[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[ToolOptions],
     ) -> None:
         """Add a function, or replace the one of that name.
 
-        `options` are those of `FunctionDefinition`. Raises ConfigurationError for a name that vendors don't take, for
-        what is not callable, and for unknown options.
+        `options` are those of `FunctionDefinition`. Raises ConfigurationError for a name that vendors don't accept,
+        for something not callable, and for an unknown option.
         """
-        for option in options:
-            if option not in OPTIONS:
-                raise ConfigurationError(f"tool {name!r}: no option {option!r}; there are {', '.join(OPTIONS)}.")
+        check_options(f"tool {name!r}", options)
         self._entries[name] = FunctionDefinition(name, description or "", parameters, func, **options)
-        self._described.pop(name, None)
+        self._completed.pop(name, None)
 
     def adopt(self, definition: FunctionDefinition) -> None:
         """Register a definition that was made elsewhere, with its options."""
         parameters = definition.parameters if definition.schema is None else None
-        options = {option: getattr(definition, option) for option in OPTIONS}
+        options: Any = {option: getattr(definition, option) for option in ToolOptions.__annotations__}
         self.register(definition.name, definition.description, definition.func, parameters, **options)
 
     def unregister(self, name: str) -> None:
-        """Remove a function; nothing happens where there is none of that name."""
+        """Remove a function. A name that is not registered is ignored."""
         self._entries.pop(name, None)
-        self._described.pop(name, None)
+        self._completed.pop(name, None)
 
     def names(self) -> list[str]:
         """The names of the functions that can be called now, in the order of registration."""
         return [name for name, entry in list(self._entries.items()) if self._current(entry) is not None]
 
     def get_function(self, name: str) -> FunctionDefinition | None:
-        """The definition, description and parameters filled in from the function as it is now; None if unknown."""
+        """The definition, with description and parameters of the function as it is now; None for an unknown name."""
         entry = self._entries.get(name)
         func = self._current(entry) if entry is not None else None
         if entry is None or func is None:
@@ -154,15 +166,15 @@ class FunctionRegistry:
             return entry if func is entry.func else dataclasses.replace(entry, func=func)
         from nbagent.functions.schema.function_schema import schema_of
 
-        told = schema_of(func)
-        description = entry.description or told.description
-        schema = told if entry.parameters is None else None
-        kept = self._described.get(name)
-        if kept is None or kept.func is not func or kept.schema is not schema or kept.description != description:
-            parameters = told.parameters if entry.parameters is None else entry.parameters
-            kept = dataclasses.replace(entry, func=func, description=description, parameters=parameters, schema=schema)
-            self._described[name] = kept
-        return kept
+        inferred = schema_of(func)
+        description = entry.description or inferred.description
+        schema = inferred if entry.parameters is None else None
+        known = self._completed.get(name)
+        if known is None or known.func is not func or known.schema is not schema or known.description != description:
+            parameters = inferred.parameters if entry.parameters is None else entry.parameters
+            known = dataclasses.replace(entry, func=func, description=description, parameters=parameters, schema=schema)
+            self._completed[name] = known
+        return known
 
     def _current(self, entry: FunctionDefinition) -> Callable[..., Any] | None:
         """The function to call for an entry now; None while it can't be called."""
@@ -179,30 +191,28 @@ class FunctionRegistry:
         return [definition.to_dict() for definition in definitions if definition is not None]
 
     def only(self, names: Iterable[str]) -> FunctionRegistry:
-        """A live view of some of the functions: what changes here changes there. A string is one name.
+        """A live view of some of the functions: changes here show there. A string is one name.
 
         Raises ConfigurationError for a name that is not registered.
         """
-        if not isinstance(names, Iterable):
-            raise ConfigurationError(f"tools={names!r}: give a list of tools' names.")
-        chosen = [names] if isinstance(names, str) else list(dict.fromkeys(names))
+        chosen = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(dict.fromkeys(names))
         for name in chosen:
             if not isinstance(name, str):
-                raise ConfigurationError(f"{name!r} is no tool's name. Name tools that the agent has, as in ['area'].")
+                raise invalid("tools", name, "names of registered tools", "Pass names, as in tools=['area'].")
             if not self.has_function(name):
                 raise ConfigurationError(f"no tool {name!r}. {_suggestion(name, self.names())}")
         return _View(self, chosen)
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        """Called before a function runs, with checked arguments; may be `async`.
+        """Called before a function runs, with validated arguments; may be `async`.
 
-        Return None to go on; raise `ToolDeniedError` to refuse; return anything else, and it is the result and the
-        function does not run.
+        Return None to go on. Raise `ToolDeniedError` to refuse. Return anything else to use it as the result without
+        running the function.
         """
         return None
 
     def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
-        """Called after a call with valid arguments, whatever came of it; may be `async`. What it returns is ignored."""
+        """Called after each call that had valid arguments; may be `async`. Its return value is ignored."""
         return None
 
     def __contains__(self, name: object) -> bool:
@@ -212,7 +222,7 @@ class FunctionRegistry:
         return len(self.names())
 
     def __bool__(self) -> bool:
-        """True even when empty: a registry that was passed is not a missing one."""
+        """True even if empty, so that `registry or default` keeps an empty registry."""
         return True
 
     def __repr__(self) -> str:
@@ -253,7 +263,6 @@ class _View(FunctionRegistry):
 
 
 def _suggestion(name: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=3)
-    if near:
+    if near := difflib.get_close_matches(name, names, n=3):
         return f"Did you mean {', '.join(near)}?"
-    return f"There are {', '.join(names)}." if names else "None is registered."
+    return f"Registered are {', '.join(names)}." if names else "No tool is registered."

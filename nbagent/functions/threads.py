@@ -1,4 +1,4 @@
-"""The threads that sync tools run in."""
+"""Runs sync tools in daemon threads, in a copy of the caller's context."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ IDLE_S = 60.0
 
 
 class DaemonThreads:
-    """Threads made when none is idle, so that a tool that hangs never keeps another from running.
+    """Threads that are reused, and started whenever none is idle, so that a hanging tool never blocks another.
 
-    They are daemons: a process ends while a tool still runs (those of `ThreadPoolExecutor` would be waited for). A
-    thread that was idle for a minute ends.
+    Daemon threads don't keep a process alive while a tool still runs; `ThreadPoolExecutor` waits for its own. A thread
+    ends after it was idle for a minute.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,15 +31,15 @@ class DaemonThreads:
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        """No threads yet; those of a parent process do not exist in its forked child."""
+        """Start without threads: those of a parent process do not exist in its forked child."""
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call it in a thread, in a copy of this task's context, which is where notebook output finds its cell.
+        """Call the function in a thread, in a copy of this task's context, by which notebook output finds its cell.
 
-        Cancelling has no effect on a function that runs already.
+        Cancelling does not stop a function that already runs.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -50,9 +50,9 @@ class DaemonThreads:
                 return
             try:
                 settle: tuple[Callable[[Any], None], Any] = future.set_result, context.run(function, *args)
-            except BaseException as error:  # noqa: BLE001  nothing is lost: `await` below raises it
+            except BaseException as error:  # noqa: BLE001  nothing is lost: `await future` raises it
                 settle = future.set_exception, error
-            with suppress(RuntimeError):  # the event loop was closed meanwhile: nobody waits
+            with suppress(RuntimeError):  # the event loop was closed meanwhile; nobody waits
                 loop.call_soon_threadsafe(_settle, future, *settle)
 
         self._submit(job)
@@ -78,7 +78,7 @@ class DaemonThreads:
                         return
                 continue  # a job is on its way to this thread
             job()
-            del job  # results and arguments are not kept alive by an idle thread
+            del job  # an idle thread must not keep results and arguments alive
             with self._lock:
                 self._idle += 1
 
@@ -88,5 +88,5 @@ def _settle(future: asyncio.Future[Any], answer: Callable[[Any], None], value: A
         answer(value)
 
 
-#: In which sync tools are called: `await in_thread(function, *args)`.
-in_thread = DaemonThreads("nbagent-tool").run
+#: Runs a sync function in a thread: `await run_in_thread(function, *args)`.
+run_in_thread = DaemonThreads("nbagent-tool").run

@@ -1,6 +1,6 @@
-"""A model's arguments, checked before a tool runs: repaired where that loses nothing, else answered with feedback.
+"""Validates a model's arguments before a tool runs: repairs what it can without loss, else answers with feedback.
 
-The feedback is written for the model: what is wrong, field by field, and the shape that is expected.
+The feedback is written for the model: what is wrong, field by field, and the expected shape.
 """
 
 from __future__ import annotations
@@ -10,33 +10,37 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
+from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.json_schema import example, repair
+from nbagent.text import shortened
 
-if TYPE_CHECKING:
-    from nbagent.core.messages import FunctionCall
-    from nbagent.functions.registry import FunctionDefinition
-    from nbagent.functions.schema.introspection import FunctionSchema
-
-_NOTHING = object()
-_HEAD = "Tool call arguments are invalid.\nTool: {tool}\nErrors:\n{errors}"
-_ADVICE = (
-    "Correct the arguments so that every required field is present, every type matches and every constraint holds."
-)
+_MISSING = object()
+_FEEDBACK = """\
+Tool call arguments are invalid.
+Tool: {tool}
+Errors:
+{errors}
+Correct the arguments so that every required field is present, every type matches and every constraint holds.
+Expected shape:
+{shape}"""
+_MAX_PROBLEMS = 20
+_MAX_VALUE_CHARS = 80
 
 #: What a value must be, by JSON type.
 _KINDS = {
-    "integer": "must be an integer",
-    "number": "must be a number",
-    "boolean": "must be true or false",
-    "string": "must be a string",
-    "array": "must be an array",
-    "object": "must be an object",
-    "null": "must be null",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "a string",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
 }
-#: The JSON type behind the first word of a pydantic error type (`int_parsing`, `model_attributes_type`).
+#: The JSON type for the first word of a pydantic error type (`int_parsing`, `model_attributes_type`).
 _PYDANTIC = {
     "int": "integer", "float": "number", "bool": "boolean", "string": "string", "list": "array", "tuple": "array",
     "set": "array", "frozen": "array", "dict": "object", "model": "object", "dataclass": "object", "none": "null",
@@ -46,47 +50,47 @@ _PYDANTIC_KIND = re.compile(r"([a-z]+?)_(?:\w+_)?(?:type|parsing|parsing_size|fr
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where (`filters[0].name`), what must be, and what was there instead."""
+    """One invalid value: its path (`filters[0].name`), what is wrong, and the value that the model sent."""
 
     path: str
     text: str
-    got: Any = _NOTHING
+    got: Any = _MISSING
 
     def __str__(self) -> str:
-        if self.got is _NOTHING:
+        if self.got is _MISSING:
             return f"{self.path}: {self.text}"
-        shown = json.dumps(self.got, ensure_ascii=False, default=repr)
-        shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+        shown = shortened(json.dumps(self.got, ensure_ascii=False, default=repr), _MAX_VALUE_CHARS)
         return f"{self.path}: {self.text} (got {shown}, type {type(self.got).__name__})"
 
 
-def check_arguments(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """`(arguments to call with, whether they were repaired)`. The given dict is never handed on or changed.
+def validate_arguments(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """`(arguments to call with, whether they were repaired)`. The given dict is neither passed on nor changed.
 
     Raises `ToolArgumentsError`, whose text is the feedback for the model.
     """
     parameters = definition.parameters or {}
-    mended = repair(arguments, parameters, parameters)
-    if definition.schema is None:
-        _raise(definition, _schema_problems(definition, parameters, mended))
-        return _copied(mended), mended is not arguments
-    values, coerced = _by_model(definition, definition.schema, mended)
-    return values, coerced or mended is not arguments
+    repaired = repair(arguments, parameters, parameters)
+    if definition.schema is not None:
+        values, coerced = _validate_by_model(definition, repaired)
+        return values, coerced or repaired is not arguments
+    if problems := _schema_problems(definition, parameters, repaired):
+        raise _feedback(definition, problems)
+    return _copied(repaired), repaired is not arguments
 
 
 def malformed_arguments(definition: FunctionDefinition, call: FunctionCall) -> ToolArgumentsError:
-    """For a call whose arguments did not arrive as a JSON object."""
+    """The feedback for a call whose arguments did not arrive as a JSON object."""
     raw = call.raw or ""
     try:
         json.loads(raw)
         text = "must be a JSON object"
     except ValueError as error:
         text = f"must be a JSON object, and are not valid JSON, cut off perhaps: {error}"
-    return _error(definition, [Problem("arguments", text, raw)])
+    return _feedback(definition, [Problem("arguments", text, raw)])
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
-    """For a call of a tool that does not exist; the text lists those that do."""
+    """The feedback for a call of a tool that does not exist; it lists those that do."""
     known = sorted(names)
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
@@ -95,21 +99,15 @@ def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
     return UnknownToolError(f"Tool call is invalid.\nTool: {name}\nErrors:\n{errors}\n{advice}", tool=name)
 
 
-def _raise(definition: FunctionDefinition, problems: list[Problem]) -> None:
-    if problems:
-        raise _error(definition, problems)
-
-
-def _error(definition: FunctionDefinition, problems: list[Problem]) -> ToolArgumentsError:
+def _feedback(definition: FunctionDefinition, problems: list[Problem]) -> ToolArgumentsError:
     parameters = definition.parameters or {}
-    errors = "\n".join(f"  - {problem}" for problem in problems[:20])
-    head = _HEAD.format(tool=definition.name, errors=errors)
+    errors = "\n".join(f"  - {problem}" for problem in problems[:_MAX_PROBLEMS])
     shape = json.dumps(example(parameters, parameters), ensure_ascii=False, default=str)
-    return ToolArgumentsError(f"{head}\n{_ADVICE}\nExpected shape:\n{shape}", tool=definition.name)
+    return ToolArgumentsError(_FEEDBACK.format(tool=definition.name, errors=errors, shape=shape), tool=definition.name)
 
 
 def _copied(value: Any) -> Any:
-    """A copy of JSON containers: a function that changes its argument must not change the conversation."""
+    """A copy of JSON containers: a function that modifies its argument must not modify the conversation."""
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
     return [_copied(item) for item in value] if isinstance(value, list) else value
@@ -120,34 +118,33 @@ def _unexpected(path: str, known: Iterable[str]) -> Problem:
     return Problem(path, f"unexpected field; did you mean {near[0]}?" if near else "unexpected field")
 
 
-# -- from the signature, by pydantic ----------------------------------------------------------------------------------
+# -- by the pydantic model of the signature ---------------------------------------------------------------------------
 
 
-def _by_model(
-    definition: FunctionDefinition, schema: FunctionSchema, arguments: dict[str, Any]
-) -> tuple[dict[str, Any], bool]:
-    """Strictly as JSON first; what only the lax rules accept (`"5"` for 5) counts as repaired."""
+def _validate_by_model(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Strictly as JSON first. What only the lax rules accept, such as `"5"` for 5, counts as repaired."""
     from pydantic import ValidationError
 
+    schema = definition.schema
+    assert schema is not None
     try:
         text = json.dumps(arguments)
     except (TypeError, ValueError):  # Python objects, from a caller that is not a model
         text = None
     try:
         if text is not None:
-            return schema.values(schema.model.model_validate_json(text, strict=True)), False
+            return schema.arguments_of(schema.model.model_validate_json(text, strict=True)), False
     except ValidationError:
         pass  # the lax rules decide
     try:
-        return schema.values(schema.model.model_validate(_copied(arguments))), text is not None
+        return schema.arguments_of(schema.model.model_validate(_copied(arguments))), text is not None
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False)
-        known = schema.fields.values()
-        raise _error(definition, _model_problems(details, arguments, known)) from None
+        raise _feedback(definition, _model_problems(details, arguments, schema.fields.values())) from None
 
 
 def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: Iterable[str]) -> list[Problem]:
-    """Pydantic's errors; those of the branches of one union are put together."""
+    """Pydantic's errors as problems; those of the branches of one union are joined into one."""
     problems: dict[str, Problem] = {}
     for detail in details:
         kind = detail["type"]
@@ -168,13 +165,13 @@ def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: It
 def _phrase(kind: str, message: str) -> str:
     match = _PYDANTIC_KIND.fullmatch(kind)
     if match and match[1] in _PYDANTIC:
-        return _KINDS[_PYDANTIC[match[1]]]
+        return f"must be {_KINDS[_PYDANTIC[match[1]]]}"
     message = re.sub(r"^[A-Z]\w* should ", "must ", message)
     return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
 
 
 def _path(loc: tuple[int | str, ...], data: Any, is_missing: bool) -> str:
-    """`("filters", 0, "Range", "low")` -> `filters[0].low`: names of union branches are not places in the data."""
+    """`("filters", 0, "Range", "low")` -> `filters[0].low`: the names of union branches are not part of the path."""
     path = ""
     for number, step in enumerate(loc):
         items: Any = dict(enumerate(data)) if isinstance(data, list) else data
@@ -186,7 +183,7 @@ def _path(loc: tuple[int | str, ...], data: Any, is_missing: bool) -> str:
     return path.lstrip(".") or "arguments"
 
 
-# -- from given parameters, by jsonschema -----------------------------------------------------------------------------
+# -- by jsonschema, for given parameters ------------------------------------------------------------------------------
 
 _COMPARISONS = {
     "minimum": "must be greater than or equal to {}",
@@ -218,9 +215,9 @@ def _schema_problems(
         # an empty registry: a schema never makes this process fetch another one
         found = list(validator(parameters, registry=Registry()).iter_errors(arguments))
     except (SchemaError, Unresolvable) as broken:
-        said = getattr(broken, "message", broken)
+        reason = getattr(broken, "message", broken)
         raise ConfigurationError(
-            f"the parameters of tool {definition.name!r} are not a JSON Schema: {said}. Correct them."
+            f"the parameters of tool {definition.name!r} are not a JSON Schema: {reason}. Correct them."
         ) from None
     found.sort(key=lambda error: error.validator != "required")
     problems: dict[str, Problem] = {}
@@ -230,10 +227,10 @@ def _schema_problems(
 
 
 def _schema_problem(error: Any) -> list[Problem]:
-    """One error of jsonschema in our words."""
+    """One error of jsonschema as problems."""
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path).lstrip(".")
     value, instance = error.validator_value, error.instance
-    inside = f"{path}." if path else ""
+    where, inside = path or "arguments", f"{path}." if path else ""
     if error.validator == "required":
         return [Problem(f"{inside}{name}", "required field is missing") for name in value if name not in instance]
     if error.validator == "additionalProperties" and value is False:
@@ -241,13 +238,12 @@ def _schema_problem(error: Any) -> list[Problem]:
         return [_unexpected(f"{inside}{name}", known) for name in instance if name not in known]
     if error.validator == "type":
         kinds = [value] if isinstance(value, str) else value
-        text = " or ".join(_KINDS[kind].removeprefix("must be ") for kind in kinds)
-        return [Problem(path or "arguments", f"must be {text}", instance)]
+        return [Problem(where, f"must be {' or '.join(_KINDS[kind] for kind in kinds)}", instance)]
     if error.validator == "enum":
-        return [Problem(path, f"must be one of {', '.join(map(repr, value))}", instance)]
+        return [Problem(where, f"must be one of {', '.join(map(repr, value))}", instance)]
     if error.validator in ("anyOf", "oneOf") and error.context:
         texts = [found.text.removeprefix("must be ") for inner in error.context for found in _schema_problem(inner)]
-        return [Problem(path or "arguments", f"must be {' or '.join(dict.fromkeys(texts))}", instance)]
+        return [Problem(where, f"must be {' or '.join(dict.fromkeys(texts))}", instance)]
     if error.validator in _COMPARISONS:
-        return [Problem(path or "arguments", _COMPARISONS[error.validator].format(value), instance)]
-    return [Problem(path or "arguments", error.message)]
+        return [Problem(where, _COMPARISONS[error.validator].format(value), instance)]
+    return [Problem(where, error.message)]

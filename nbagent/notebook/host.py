@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbagent.functions.source import cell_runs
+from nbagent.functions.source import record_cell
 
 
 def request_of(shell: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def note_cell(shell: Any, code: str | None = None) -> None:
     """Note that definitions in this code, by default the current request's, come from the running cell."""
     code = code or request_of(shell).get("content", {}).get("code")
     if code and (cell_id := cell_id_of(shell)):
-        cell_runs(cell_id, shell.compile.get_code_name(code, code, shell.execution_count))
+        record_cell(cell_id, shell.compile.get_code_name(code, code, shell.execution_count))
 
 
 def is_watched(shell: Any) -> bool:

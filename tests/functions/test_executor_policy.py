@@ -14,7 +14,6 @@ from nbagent.errors import (
     ToolDeniedError,
 )
 from nbagent.functions import executor as executor_module
-from nbagent.functions import result_cache
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.formatting import NO_VALUE
 from nbagent.functions.registry import FunctionRegistry
@@ -80,7 +79,7 @@ async def test_the_cache(monkeypatch):
 
     now = [1000.0]
     clock = types.SimpleNamespace(monotonic=lambda: now[0], time=time.time, perf_counter=time.perf_counter)
-    monkeypatch.setattr(result_cache, "time", clock)
+    monkeypatch.setattr(executor_module, "time", clock)
     executor = executor_of(tool, options={"cache_ttl": 60})
     for arguments in ({"a": 1}, {"a": 1}, {"a": 2}):
         assert (await run(executor, **arguments)).content == NO_VALUE
@@ -200,7 +199,7 @@ async def test_a_policy_tells_from_the_arguments_whether_to_ask(policy, asked):
 
 async def test_no_approver_means_no():
     executor = executor_of(delete, options={"approve": True})
-    with pytest.raises(ToolDeniedError, match=r"nobody can be asked here \(Agent\(approve=...\) says who\)"):
+    with pytest.raises(ToolDeniedError, match=r"nobody can be asked .*Agent\(approve=...\)"):
         await executor.execute("delete")
     assert (await run(executor, "delete")).denied
 
@@ -217,7 +216,7 @@ async def test_an_approver_may_say_why_it_denies():
 async def test_the_log_tells_of_an_answer_that_is_neither_yes_nor_no(caplog):
     executor = executor_of(delete, options={"approve": True}, approver=lambda *_: "yes")
     assert (await run(executor, "delete")).denied
-    assert "the approver of delete said str 'yes': denied, for only True approves" in caplog.text
+    assert "the approver of delete returned str 'yes': denied" in caplog.text
     executor.approver = lambda *_: False
     caplog.clear()
     assert (await run(executor, "delete")).denied

@@ -17,7 +17,7 @@ from nbagent.core.background import run_sync
 from nbagent.errors import (
     ToolTimeoutError,
 )
-from nbagent.functions import generators
+from nbagent.functions import executor as executor_module
 
 
 def failing():
@@ -189,7 +189,7 @@ async def test_a_generator_without_an_end_is_stopped_with_its_call():
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_generator_that_yields_too_much_is_stopped(monkeypatch, is_async):
-    monkeypatch.setattr(generators, "MOST_ITEMS", 100)
+    monkeypatch.setattr(executor_module, "MAX_ITEMS", 100)
 
     def count():
         yield from itertools.count()

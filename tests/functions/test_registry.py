@@ -107,14 +107,14 @@ def test_names_that_vendors_take(name):
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((5,), {}, "5 is not callable"),
-        ((add, {"type": "string"}), {}, "JSON Schema of type object"),
+        ((5,), {}, "a function, got 5"),
+        ((add, {"type": "string"}), {}, "JSON Schema of type object.*'string'"),
         ((add, ["city"]), {}, r"\['city'\]"),
-        ((add,), {"aprove": True}, "no option 'aprove'; there are approve, parallel"),
-        ((add,), {"timeout": 0}, "timeout=0"),
-        ((add,), {"cache_ttl": -1}, "cache_ttl=-1"),
-        ((add,), {"retries": -1}, "retries=-1"),
-        ((add,), {"timeout": math.nan}, "timeout=nan"),
+        ((add,), {"aprove": True}, "'approve', 'parallel'.* got 'aprove'"),
+        ((add,), {"timeout": 0}, "timeout: .* got 0"),
+        ((add,), {"cache_ttl": -1}, "cache_ttl: .* got -1"),
+        ((add,), {"retries": -1}, "retries: .* got -1"),
+        ((add,), {"timeout": math.nan}, "timeout: .* got nan"),
     ],
 )
 def test_refusals(arguments, options, message):
@@ -158,9 +158,9 @@ def test_what_is_registered_in_a_view_stays_there(registry):
 def test_only_names_near_ones(registry):
     with pytest.raises(ConfigurationError, match=r"no tool 'get_wether'\. Did you mean get_weather\?"):
         registry.only(["get_wether"])
-    with pytest.raises(ConfigurationError, match="There are add, get_weather"):
+    with pytest.raises(ConfigurationError, match="add, get_weather"):
         registry.only(["zzz"])
-    with pytest.raises(ConfigurationError, match="None is registered"):
+    with pytest.raises(ConfigurationError, match="No tool is registered"):
         FunctionRegistry().only(["zzz"])
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
 from nbagent.functions.registry import FunctionRegistry
-from nbagent.functions.validation import check_arguments, malformed_arguments, unknown_tool
+from nbagent.functions.validation import malformed_arguments, unknown_tool, validate_arguments
 
 ADVICE = "Correct the arguments so that every required field is present, every type matches and every constraint holds."
 
@@ -59,7 +59,7 @@ def taking(annotation, default=...):
 
 def feedback(definition, arguments):
     with pytest.raises(ToolArgumentsError) as raised:
-        check_arguments(definition, arguments)
+        validate_arguments(definition, arguments)
     assert raised.value.tool == "file_search"
     return str(raised.value)
 
@@ -158,7 +158,7 @@ REPAIRED = [
     ids=str,
 )
 def test_values(annotation, sent, value, repaired):
-    arguments, was_repaired = check_arguments(taking(annotation), {"value": sent})
+    arguments, was_repaired = validate_arguments(taking(annotation), {"value": sent})
     assert arguments == {"value": value}
     assert type(arguments["value"]) is type(value)
     assert was_repaired is repaired
@@ -223,39 +223,39 @@ def test_a_validator_of_the_user_speaks_for_itself():
 
 
 def test_what_is_not_given_is_left_to_the_function():
-    assert check_arguments(taking(int, 5), {}) == ({}, False)
+    assert validate_arguments(taking(int, 5), {}) == ({}, False)
 
 
 def test_a_field_default_is_filled_in():
     def function(a: int = Field(20, ge=1), b: Annotated[int, Field(default=3)] = Field()):
         pass
 
-    assert check_arguments(definition_of(function), {}) == ({"a": 20, "b": 3}, False)
+    assert validate_arguments(definition_of(function), {}) == ({"a": 20, "b": 3}, False)
 
 
 def test_star_kwargs_take_more():
     def function(a: int, **more):
         pass
 
-    assert check_arguments(definition_of(function), {"a": 1, "b": [2]}) == ({"a": 1, "b": [2]}, False)
+    assert validate_arguments(definition_of(function), {"a": 1, "b": [2]}) == ({"a": 1, "b": [2]}, False)
 
 
 def test_python_objects_of_a_direct_caller_are_taken():
     day = dt.date(2026, 1, 2)
-    assert check_arguments(taking(dt.date), {"value": day}) == ({"value": day}, False)
-    assert check_arguments(taking(Point), {"value": Point(1)}) == ({"value": Point(1)}, False)
+    assert validate_arguments(taking(dt.date), {"value": day}) == ({"value": day}, False)
+    assert validate_arguments(taking(Point), {"value": Point(1)}) == ({"value": Point(1)}, False)
 
 
 @pytest.mark.parametrize("parameters", [None, {"type": "object", "properties": {"value": {}}}])
 def test_the_conversation_is_not_handed_to_the_function(parameters):
     sent = {"value": [1, {"a": [2]}]}
-    arguments, _ = check_arguments(definition_of(lambda value: 0, parameters), sent)
+    arguments, _ = validate_arguments(definition_of(lambda value: 0, parameters), sent)
     arguments["value"][1]["a"].append(3)
     assert sent == {"value": [1, {"a": [2]}]}
 
 
 def test_lone_surrogates_break_nothing():
-    assert check_arguments(taking(str), {"value": "\ud800"})[0] == {"value": "\ud800"}
+    assert validate_arguments(taking(str), {"value": "\ud800"})[0] == {"value": "\ud800"}
 
 
 GIVEN = [
@@ -278,7 +278,7 @@ GIVEN = [
 def test_given_parameters(schema, sent, value, repaired):
     parameters = {"properties": {"value": schema}, "$defs": {"count": {"type": "integer"}}}
     definition = definition_of(lambda value: 0, parameters)
-    assert check_arguments(definition, {"value": sent}) == ({"value": value}, repaired)
+    assert validate_arguments(definition, {"value": sent}) == ({"value": value}, repaired)
 
 
 @pytest.mark.parametrize(
@@ -309,13 +309,13 @@ def test_given_parameters_refuse(schema, sent, line):
 def test_parameters_that_are_no_json_schema():
     definition = definition_of(lambda value: 0, {"type": "object", "properties": {"value": {"type": "strong"}}})
     with pytest.raises(ConfigurationError, match=r"file_search.*not a JSON Schema.*strong"):
-        check_arguments(definition, {"value": 1})
+        validate_arguments(definition, {"value": 1})
 
 
 def test_a_schema_never_makes_the_process_fetch_another():
     parameters = {"type": "object", "properties": {"value": {"$ref": "http://127.0.0.1:9/schema.json"}}}
     with pytest.raises(ConfigurationError, match=r"file_search.*Unresolvable.*http://127\.0\.0\.1:9/schema\.json"):
-        check_arguments(definition_of(lambda value: 0, parameters), {"value": 1})
+        validate_arguments(definition_of(lambda value: 0, parameters), {"value": 1})
 
 
 @pytest.mark.parametrize(

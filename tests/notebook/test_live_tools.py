@@ -128,7 +128,8 @@ def test_what_has_no_name_is_told_how_to_get_one(kernel):
     for nameless, kind in [("lambda x: x", "a lambda"), ("functools.partial(len)", "a partial")]:
         cell = kernel.run(f"import functools\ntool({nameless})")
         assert cell.error == "ConfigurationError"
-        assert f"{kind} has nothing that could be a tool's name. Pass name=" in cell.traceback
+        assert f"{kind} has no name" in cell.traceback
+        assert "Pass name=" in cell.traceback
 
 
 @pytest.mark.parametrize("wraps", ["", "@functools.wraps(f)"], ids=["bare", "wraps"])

@@ -1,1 +1,1 @@
-"""What a model is told about a function: its JSON Schema, read from signature and docstring."""
+"""Builds the JSON Schema that a model gets for a function, from the signature and the docstring."""

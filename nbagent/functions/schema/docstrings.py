@@ -1,4 +1,4 @@
-"""Docstrings in Google, NumPy and reST style -> the tool's description and its parameters' descriptions.
+"""Parses docstrings in Google, NumPy and reST style into a tool's description and its parameters' descriptions.
 
 >>> parse_docstring("Add.\\n\\nArgs:\\n    a: The first.\\n    b (int): The second.\\n")
 Docstring(description='Add.', parameters={'a': 'The first.', 'b': 'The second.'})
@@ -27,14 +27,14 @@ _REST_PARAMETER = frozenset({"param", "parameter", "arg", "argument", "key", "ke
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """What a docstring says: `description`, and a description for each parameter it names."""
+    """A parsed docstring: `description`, and the descriptions of parameters by name."""
 
     description: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
 
 
 def parse_docstring(text: str) -> Docstring:
-    """Any of the three styles, or none, even mixed; `text` is dedented, as `inspect.getdoc` gives it. Never raises."""
+    """Parse any of the three styles, even mixed. `text` is dedented, as `inspect.getdoc` returns it. Never raises."""
     lines = text.splitlines()
     start = next((number for number in range(len(lines)) if _section_at(lines, number)), len(lines))
     description = "\n".join(lines[:start]).strip()

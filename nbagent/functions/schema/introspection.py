@@ -1,40 +1,18 @@
-"""What can be known of a callable without calling it: the function behind it, its name, annotations and schema."""
+"""Reads a callable without calling it: the plain function behind it, its name, signature, annotations and docstring."""
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import linecache
+import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class FunctionSchema:
-    """Description, JSON Schema and pydantic model of a function's parameters.
-
-    `fields` maps the model's field names to the parameters' names (a parameter may be called `json` or `_x`, which
-    pydantic does not take as a field's name); `positional` names those that can only be passed by position, `filled`
-    those whose default, if any, only the model knows (`Field(20)`).
-    `resolved` is False where a type could not be found (yet): such a parameter takes anything.
-    """
-
-    description: str
-    parameters: dict[str, Any]
-    model: Any
-    fields: dict[str, str]
-    positional: tuple[str, ...] = ()
-    filled: frozenset[str] = frozenset()
-    resolved: bool = True
-
-    def values(self, instance: Any) -> dict[str, Any]:
-        """A validated instance of `model` -> the arguments. What was not given is left to the function's default."""
-        given = instance.model_fields_set
-        items = self.fields.items()
-        values = {name: getattr(instance, key) for key, name in items if key in given or name in self.filled}
-        return values | (instance.model_extra or {})
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def underlying(func: Any) -> Any:
@@ -48,14 +26,14 @@ def underlying(func: Any) -> Any:
         elif isinstance(func, MethodType):
             func = func.__func__
         elif isinstance(func, type):
-            made_by = getattr(func, "__init__", None)
-            return made_by if isinstance(made_by, FunctionType) else func
+            init = getattr(func, "__init__", None)
+            return init if isinstance(init, FunctionType) else func
         elif "__wrapped__" in getattr(func, "__dict__", ()):
             func = func.__wrapped__
         elif (hidden := _hidden_behind(func)) is not None:
             func = hidden
-        elif not isinstance(func, FunctionType) and isinstance(_call_of(func), FunctionType):
-            func = _call_of(func)
+        elif not isinstance(func, FunctionType) and isinstance(_call_method(func), FunctionType):
+            func = _call_method(func)
         else:
             return func
 
@@ -75,7 +53,7 @@ def _hidden_behind(func: Any) -> FunctionType | None:
 
 
 def closure_of(func: Any) -> dict[str, Any]:
-    """What a function closes over, by name; what is not assigned yet is left out."""
+    """The variables that a function closes over, by name; those not assigned yet are left out."""
     found = {}
     for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=False):
         try:
@@ -85,20 +63,20 @@ def closure_of(func: Any) -> dict[str, Any]:
     return found
 
 
+def _call_method(thing: Any) -> Any:
+    """The `__call__` of an object's class, as it is stored there; None if the object is not callable."""
+    return next((vars(base)["__call__"] for base in type(thing).__mro__ if "__call__" in vars(base)), None)
+
+
 def name_of(func: Any) -> str:
-    """The name that a function was defined under, through what decorates it; "" for a partial or another object."""
+    """The name that a function was defined under, through its decorators; "" for a partial or another object."""
     while (hidden := _hidden_behind(func)) is not None:
         func = hidden
     return str(getattr(func, "__name__", ""))
 
 
-def _call_of(thing: Any) -> Any:
-    """What runs when an object is called; None for what is not callable."""
-    return next((vars(base)["__call__"] for base in type(thing).__mro__ if "__call__" in vars(base)), None)
-
-
 def signature_of(func: Callable[..., Any]) -> inspect.Signature:
-    """The signature, annotations as they are. Raises ValueError or TypeError where there is none."""
+    """The signature, annotations unevaluated. Raises ValueError or TypeError if there is none."""
     while (hidden := _hidden_behind(func)) is not None:
         func = hidden
     if sys.version_info >= (3, 14):
@@ -109,7 +87,7 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
 
 
 def annotations_of(function: Any) -> dict[str, Any]:
-    """The annotations of a plain function as they are: types, strings, forward references."""
+    """The annotations of a plain function, unevaluated: types, strings, forward references."""
     if sys.version_info >= (3, 14):
         import annotationlib
 
@@ -118,14 +96,61 @@ def annotations_of(function: Any) -> dict[str, Any]:
 
 
 def docstring_of(func: Callable[..., Any]) -> str:
-    """The docstring of the function behind `func`; of a class or a callable object its own, where it has one."""
+    """The docstring of the function behind `func`; a class's or callable object's own, if it has one."""
     target = func if isinstance(func, type) else underlying(func)
     return inspect.getdoc(target) or ""
 
 
 def is_async(func: Any) -> bool:
-    """Whether calling `func` gives a coroutine or an async generator, to be run on the event loop."""
+    """Whether calling `func` returns a coroutine or an async generator, to be run on the event loop."""
     call = func.func if isinstance(func, functools.partial) else func
     if not inspect.isroutine(call) and not isinstance(call, type):
-        call = _call_of(call)
+        call = _call_method(call)
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+
+
+# -- functions that %autoreload patched in place ----------------------------------------------------------------------
+
+
+def patched_annotations(target: Any) -> dict[str, Any]:
+    """The annotations, as text, of a function that `%autoreload` patched in place; empty for any other.
+
+    A parameter without an annotation has `inspect.Parameter.empty`.
+    """
+    node = patched_definition(target) if hasattr(target, "__code__") else None
+    if node is None:
+        return {}
+    empty = inspect.Parameter.empty
+    return {arg.arg: ast.unparse(arg.annotation) if arg.annotation else empty for arg in _arguments(node)}
+
+
+def patched_definition(target: Any) -> FunctionNode | None:
+    """The definition, in its file, of a function that `%autoreload` patched in place; None for any other.
+
+    IPython compiles only that function, so its lines count from 1 (from 2 in a class), and keeps the annotations that
+    it had before. A function that really stands in the first lines of its file is found too, which does no harm.
+    """
+    code: CodeType = target.__code__
+    if code.co_firstlineno > 2 or not os.path.isfile(code.co_filename):
+        return None
+    linecache.checkcache(code.co_filename)
+    try:
+        found: Any = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:  # the file is being edited
+        return None
+    for name in target.__qualname__.split("."):
+        inner = [node for node in found.body if getattr(node, "name", None) == name]
+        if not inner:
+            return None
+        found = inner[-1]
+    if not isinstance(found, FunctionNode):
+        return None
+    names = [arg.arg for arg in _arguments(found)]
+    return found if names == list(code.co_varnames[: len(names)]) else None
+
+
+def _arguments(node: FunctionNode) -> list[ast.arg]:
+    """A definition's arguments, in the order of a code object's `co_varnames`."""
+    args = node.args
+    special = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
+    return [*args.posonlyargs, *args.args, *args.kwonlyargs, *special]

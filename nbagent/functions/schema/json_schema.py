@@ -1,4 +1,4 @@
-"""Work on JSON Schemas as plain data: made tidy for vendors, shown as an example, used to repair what a model sent."""
+"""Works on JSON Schemas as plain data: tidies them for vendors, shows an example, repairs what a model sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema as vendors like it: no titles, shared definitions put where they are used.
+    """The schema without titles and with shared definitions inlined, which all vendors understand.
 
     `$defs` stays only for types that contain themselves.
     """
@@ -35,7 +35,7 @@ def _tidied(node: Any, definitions: dict[str, Any], recursive: set[str]) -> Any:
         return [_tidied(item, definitions, recursive) for item in node]
     if not isinstance(node, dict):
         return node
-    name = _name_of(node)
+    name = _reference(node)
     if name in definitions and name not in recursive:
         beside = {key: value for key, value in node.items() if key != "$ref"}
         return _tidied({**definitions[name], **beside}, definitions, recursive)
@@ -50,14 +50,15 @@ def _tidied(node: Any, definitions: dict[str, Any], recursive: set[str]) -> Any:
     return tidied
 
 
-def _name_of(node: dict[str, Any]) -> str:
+def _reference(node: dict[str, Any]) -> str:
+    """The name of the definition that `$ref` refers to; "" if there is none."""
     reference = node.get("$ref")
     return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
 
 
 def _references(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
-        if name := _name_of(node):
+        if name := _reference(node):
             yield name
         node = list(node.values())
     if isinstance(node, list):
@@ -81,14 +82,14 @@ def _reachable(node: Any, definitions: dict[str, Any]) -> set[str]:
 
 
 def example(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any:
-    """A value of the schema's shape: defaults where there are some, else `<string>`, `<integer>`, `<string: date>`, …
+    """A value of the schema's shape: its defaults, otherwise `<string>`, `<integer>`, `<string: date>`, …
 
     >>> schema = {"type": "object", "properties": {"query": {"type": "string"}, "limit": {"default": 20}}}
     >>> example(schema, schema)
     {'query': '<string>', 'limit': 20}
     """
     schema = _resolved(schema, root)
-    if schema.get("default") is not None:  # None alone would not tell what else may be there
+    if schema.get("default") is not None:  # a default of None would hide the type
         return schema["default"]
     if "const" in schema:
         return schema["const"]
@@ -112,7 +113,7 @@ def example(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any
 
 
 def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
-    """The schema, or the definition that it refers to; `{}` for `true` and for what is not found."""
+    """The schema, or the definition that it refers to; `{}` for `true` and for a missing definition."""
     seen = 0
     while isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and seen < 20:
         target: Any = root
@@ -126,10 +127,10 @@ def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def repair(value: Any, schema: Any, root: dict[str, Any]) -> Any:
-    """The value with lossless slips of models put right; the very same object where there is nothing to do.
+    """The value with a model's lossless slips corrected; the same object if there is nothing to correct.
 
-    Only where the schema wants an object or an array, a string of JSON that holds one is unwrapped; only where it
-    wants a number (a string), a string that is a number (a number) is converted. All else is left to validation.
+    A JSON string is unwrapped if the schema expects an object or an array and not a string. Numbers and strings are
+    converted into each other if the schema accepts only the other. Everything else is left to validation.
     """
     schema = _resolved(schema, root)
     wanted = set(_types(schema, root))
@@ -148,7 +149,7 @@ def repair(value: Any, schema: Any, root: dict[str, Any]) -> Any:
 
 
 def _types(schema: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
-    """The JSON types that a schema takes; `any` where it does not say."""
+    """The JSON types that a schema accepts; `any` if it names none."""
     for branch in _branches(schema, root):
         kind = branch.get("type")
         if isinstance(kind, str):
@@ -160,7 +161,7 @@ def _types(schema: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
 
 
 def _branches(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:
-    """The alternatives of a schema, nested ones too; the schema itself where it has none."""
+    """The alternatives of a schema, nested ones included; the schema itself if it has none."""
     branches = schema.get("anyOf") or schema.get("oneOf")
     if not branches or depth > 8:
         yield schema

@@ -43,18 +43,15 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         if over:
             run.result.status, run.result.limit_reason = "limit", over[0]
             yield run.emit(events.Limit(over[1], metadata={"limit_reason": over[0]}))
-        _settle(run)
-        last = run.emit(events.Done(run.result.content, result=run.result, messages=run.closing))
+        last = run.emit(events.Done(run.result.content, result=run.result, messages=run.closing), _settle(run))
     except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
         run.result.status = "interrupted"
-        _settle(run)
-        run.emit(events.Interrupted(run.result.content, messages=run.closing))
+        run.emit(events.Interrupted(run.result.content, messages=run.closing), _settle(run))
         raise
     except Exception as error:  # noqa: BLE001  nothing is lost: the last event has it, `chat` raises it
         run.result.status = "error"
-        _settle(run)
         error.__dict__["partial"] = run.result  # also on exceptions that are not our own
-        last = run.emit(events.Error(str(error), exception=error, messages=run.closing))
+        last = run.emit(events.Error(str(error), exception=error, messages=run.closing), _settle(run))
     finally:
         run.ticket.alive = False
         run.ticket.queue.leave()
@@ -99,7 +96,9 @@ def _started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
     )
 
 
-def _settle(run: Run) -> None:
+def _settle(run: Run) -> dict[str, Any]:
+    """Complete the run's result. Returns the metadata of its last event: every display and the trace show one time."""
     run.result.iterations = run.spent.iterations
     run.result.usage = run.spent.usage
     run.result.cost = run.spent.cost
+    return {"run_id": run.run_id, "duration_s": monotonic() - run.spent.started}

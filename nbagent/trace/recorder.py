@@ -315,7 +315,7 @@ class Recorder:
             error_message=str(error) if error else None,
             **run.sums(),
             ended=time.time(),
-            duration_s=time.time() - run.row["started"],
+            duration_s=event.metadata["duration_s"],
         )
 
 

@@ -393,3 +393,12 @@ async def test_a_time_limit_leaves_the_providers_own_timeouts_alone():
         await agent.chat("go")
     agent.provider = ScriptedProvider("in time")
     assert (await agent.chat("go")).status == "ok"
+
+
+@pytest.mark.parametrize("turn", ["done", RuntimeError("broken")])
+async def test_the_last_event_and_the_trace_report_the_same_duration(turn):
+    agent = Agent(ScriptedProvider([turn]))
+    ends = []
+    agent.observers.append(lambda event: ends.append(event) if event.type in ("done", "error") else None)
+    await asyncio.gather(agent.chat("go"), return_exceptions=True)
+    assert [end.metadata["duration_s"] for end in ends] == agent.trace.runs["duration_s"].tolist()

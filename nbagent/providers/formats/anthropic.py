@@ -1,7 +1,13 @@
 """The Anthropic Messages format, as Claude and MiniMax speak it.
 
-An assistant's content blocks go back to the same vendor as they came, thinking and signatures included; a conversation
-from elsewhere is rebuilt from its text and calls. Format: https://docs.anthropic.com/en/api/messages
+The content blocks of an answer are kept as they came. They go back to the same vendor unread, thinking and signatures
+included; a conversation from elsewhere is rebuilt from its text and calls.
+Format: https://docs.anthropic.com/en/api/messages
+
+A request may hold four breakpoints of the prompt cache, and none may last longer than one before it. Those that the
+user sets, in a content part or a tool, stay as they are. Ours take the places that are left: the last group of the
+user's messages (what came before is read, what is new is written), the system prompt, the group before, the tools.
+Breakpoints: https://docs.anthropic.com/en/docs/prompt-caching
 """
 
 from __future__ import annotations
@@ -9,12 +15,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.providers.formats import dumps, fitting_id, fitting_name
-from nbagent.providers.formats.anthropic_decoder import MessagesDecoder
-from nbagent.providers.formats.cache_breakpoints import breakpoints, mark_of
-from nbagent.providers.formats.codec import Codec, Wanted
-from nbagent.providers.formats.role_groups import Turn, turns_of
+from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
+from nbagent.errors import IncompleteStreamError, InvalidResponseError
+from nbagent.providers.formats.codec import (
+    Codec,
+    Decoder,
+    Wanted,
+    dumps,
+    fitting_id,
+    fitting_name,
+    new_call_id,
+    same_calls,
+    token_count,
+)
+from nbagent.providers.formats.errors import error_in_answer
+from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.vendor import Vendor
 
@@ -23,12 +39,167 @@ _UNCHECKED = (
     *str.split("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength"),
     *str.split("minItems maxItems uniqueItems"),
 )
+#: https://docs.anthropic.com/en/api/handling-stop-reasons
+FINISH_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+}
+#: Breakpoints in one request.
+MOST = 4
+
+
+class MessagesDecoder(Decoder):
+    """Decodes one answer."""
+
+    def __init__(self, vendor: str) -> None:
+        super().__init__(vendor)
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        #: Pieces of the growing fields, by block and field: joined once, at the end.
+        self._pieces: dict[tuple[int, str], list[str]] = {}
+
+    def feed(self, event: dict[str, Any]) -> list[Event]:
+        """See `Decoder`. Events of unknown types are ignored."""
+        kind = event.get("type")
+        if kind == "content_block_delta":
+            return self._delta(event["index"], event["delta"])
+        if kind == "content_block_start":
+            return self._start(event["index"], event["content_block"])
+        if kind == "message_start":
+            self._message |= event["message"]
+            self._take_usage(event["message"].get("usage"))
+        elif kind == "message_delta":
+            self._message |= {key: value for key, value in event["delta"].items() if value is not None}
+            self._take_usage(event.get("usage"))
+        elif kind == "message_stop":
+            self.done = True
+        elif kind == "error" or event.get("error"):
+            raise error_in_answer(event)
+        return []
+
+    def feed_body(self, body: dict[str, Any]) -> None:
+        """See `Decoder`. A whole answer is what a stream's events add up to."""
+        if body.get("type") == "error" or body.get("error") or (body.get("base_resp") or {}).get("status_code"):
+            raise error_in_answer(body)
+        if not isinstance(body.get("content"), list):
+            raise InvalidResponseError("the answer has no content")
+        self._message |= body
+        self._take_usage(body.get("usage"))
+        self._blocks = {index: dict(block) for index, block in enumerate(body["content"])}
+        self.done = True
+
+    def finish(self) -> LLMResponse:
+        """See `Decoder`."""
+        if not self.done:
+            raise IncompleteStreamError("the stream ended without message_stop")
+        blocks = self._whole_blocks()
+        reason = self._message.get("stop_reason")
+        uses = [block for block in blocks if block.get("type") == "tool_use"]
+        calls = [self._function_call(block, reason == "max_tokens" and block is blocks[-1]) for block in uses]
+        return LLMResponse(
+            content="".join(block.get("text") or "" for block in blocks if block.get("type") == "text"),
+            function_calls=calls or None,
+            finish_reason=FINISH_REASONS.get(reason or ""),
+            metadata=self._about(blocks, reason),
+            raw_response={"vendor": self._vendor, "blocks": blocks},
+        )
+
+    def _start(self, index: int, block: dict[str, Any]) -> list[Event]:
+        """A block begins; what it holds already is shown as its first piece."""
+        self._blocks[index] = dict(block)
+        kind = block.get("type")
+        if kind == "text" and block.get("text"):
+            return [Text(block["text"])]
+        if kind == "thinking" and block.get("thinking"):
+            return [Thinking(block["thinking"])]
+        if kind == "tool_use":
+            return [ToolCallDelta("", block.get("name"), metadata={"index": index})]
+        return []
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> list[Event]:
+        kind = delta.get("type", "")
+        if kind == "text_delta":
+            self._grow(index, "text", delta["text"])
+            return [Text(delta["text"])]
+        if kind == "thinking_delta":
+            self._grow(index, "thinking", delta["thinking"])
+            return [Thinking(delta["thinking"])] if delta["thinking"] else []
+        if kind == "input_json_delta":
+            self._grow(index, "input", delta["partial_json"])
+            block = self._blocks[index]
+            if block.get("type") == "tool_use":
+                return [ToolCallDelta(delta["partial_json"], block.get("name"), metadata={"index": index})]
+        elif kind == "citations_delta":
+            block = self._blocks[index]
+            block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+        elif kind == "signature_delta":
+            self._grow(index, "signature", delta["signature"])
+        elif kind.endswith("_delta"):  # such as compaction_delta: fields that replace what was there
+            self._blocks[index] |= {key: value for key, value in delta.items() if key != "type"}
+        return []
+
+    def _grow(self, index: int, name: str, piece: str) -> None:
+        self._pieces.setdefault((index, name), []).append(piece)
+
+    def _whole_blocks(self) -> list[dict[str, Any]]:
+        """The blocks with their pieces joined. A tool call's input is still text then: see `_function_call`."""
+        for (index, name), pieces in self._pieces.items():
+            if name != "input":  # from gateways that leave out where a block starts
+                self._blocks.setdefault(index, {"type": "text" if name == "text" else "thinking"})
+            block = self._blocks[index]
+            text = "".join(pieces)
+            if name != "input":
+                block[name] = (block.get(name) or "") + text
+            elif text:
+                block["input"] = text if block.get("type") == "tool_use" else parse_arguments(text)[0]
+        return [self._blocks[index] for index in sorted(self._blocks)]
+
+    def _function_call(self, block: dict[str, Any], cut: bool) -> FunctionCall:
+        """A call out of its block; the block gets the same arguments, since it is sent back.
+
+        A call that the token limit cut before its arguments has unreadable ones, not none.
+        """
+        arguments, raw = parse_arguments(block.get("input"))
+        if cut and not arguments:
+            raw = raw or ""
+        block["input"] = arguments
+        block["id"] = block.get("id") or new_call_id()
+        return FunctionCall(block.get("name") or "", arguments, block["id"], raw)
+
+    def _about(self, blocks: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:
+        """The answer's metadata."""
+        thinking = "".join(block.get("thinking") or "" for block in blocks if block.get("type") == "thinking")
+        model, response_id = self._message.get("model"), self._message.get("id")
+        metadata = self._metadata(usage_of(self._usage), reason, model, response_id, thinking)
+        details = self._message.get("stop_details")
+        return metadata | ({"stop_details": details} if details else {})
+
+
+def usage_of(raw: dict[str, Any]) -> Usage:
+    """Token counts of a Messages usage object, whose `input_tokens` leaves cached tokens out."""
+    read = token_count(raw.get("cache_read_input_tokens"))
+    written = token_count(raw.get("cache_creation_input_tokens"))
+    details = raw.get("output_tokens_details") or {}
+    return Usage(
+        input_tokens=token_count(raw.get("input_tokens")) + read + written,
+        output_tokens=token_count(raw.get("output_tokens")),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=token_count(details.get("thinking_tokens")),
+    )
 
 
 class MessagesCodec(Codec):
     """Anthropic Messages with one vendor's facts."""
 
     format = "anthropic_messages"
+    decoder_class = MessagesDecoder
+    request_path = "/v1/messages"
     models_path = "/v1/models?limit=1000"
 
     def __init__(self, vendor: Vendor, cache: str | bool = True) -> None:
@@ -36,22 +207,8 @@ class MessagesCodec(Codec):
         #: How long a conversation's beginning stays cached; empty for not at all.
         self.ttl = cache if isinstance(cache, str) else next(iter(vendor.cache_ttls), "") if cache else ""
 
-    def _facts(self) -> tuple[object, ...]:
+    def _encoding_facts(self) -> tuple[object, ...]:
         return (self.vendor.name, self.vendor.unsigned_thinking)
-
-    def path(self, model: str, stream: bool) -> str:
-        """See `Codec`."""
-        return "/v1/messages"
-
-    def decoder(self) -> MessagesDecoder:
-        """See `Codec`."""
-        return MessagesDecoder(self.vendor.name)
-
-    def decode_body(self, body: dict[str, Any]) -> LLMResponse:
-        """A whole answer is what a stream's events add up to."""
-        decoder = self.decoder()
-        decoder.feed_body(body)
-        return decoder.finish()
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
@@ -60,16 +217,18 @@ class MessagesCodec(Codec):
             return {}
         return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
-    def _parts(self, wanted: Wanted, messages: Sequence[LLMMessage]) -> tuple[dict[str, Any], list[bytes]]:
-        """Breakpoints stand outside of what is kept with the messages: they move on, the rest stays byte for byte."""
-        head = self._head(wanted)
-        turns = turns_of(messages, self.encode_message)
-        places = breakpoints(head, turns, self.ttl) if self.ttl else {}
+    def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
+        """The groups, with breakpoints in them and in the head. The messages keep their bytes without breakpoints.
+
+        So a breakpoint can move on while the rest of a request stays the same byte for byte.
+        """
+        groups = group_by_role(messages, self.encode_message)
+        places = breakpoints(head, groups, self.ttl) if self.ttl else {}
         for name in ("tools", "system"):
             if name in places:
                 *before, last = head[name]
                 head[name] = [*before, {**last, "cache_control": mark_of(places[name])}]
-        return head, [_encode(turn, places.get(turn)) for turn in turns]
+        return [_encode(group, places.get(group)) for group in groups]
 
     def _head(self, wanted: Wanted) -> dict[str, Any]:
         vendor = self.vendor
@@ -85,9 +244,6 @@ class MessagesCodec(Codec):
             head["system"] = [{"type": "text", "text": wanted.system}]
         return {**head, **wanted.extra}
 
-    def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
-        return [_encode(turn) for turn in turns_of(messages, self.encode_message)]
-
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":
             return [_tool_result(message, self.vendor)]
@@ -97,9 +253,9 @@ class MessagesCodec(Codec):
 
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
         """The blocks as received, where they still say what the message says; else text and calls."""
-        extras = message.provider_extras
-        if isinstance(extras, dict) and extras.get("vendor") == self.vendor.name and _agree(extras["blocks"], message):
-            return [self._with_fitting_id(block) for block in extras["blocks"] if self._sendable(block)]
+        blocks = self._native(message).get("blocks")
+        if blocks is not None and _agree(blocks, message):
+            return [self._with_fitting_id(block) for block in blocks if self._sendable(block)]
         calls = message.tool_calls or []
         uses = [
             {"type": "tool_use", "id": call.id, "name": fitting_name(call.name), "input": call.arguments}
@@ -125,20 +281,19 @@ class MessagesCodec(Codec):
         return True
 
 
-def _encode(turn: Turn, ttl: str | None = None) -> bytes:
-    """One turn is one message of the API; `ttl` puts a breakpoint on its last block."""
-    fragments = turn.fragments
+def _encode(group: RoleGroup, ttl: str | None) -> bytes:
+    """One group is one message of the API; `ttl` puts a breakpoint on its last block."""
+    fragments = group.fragments
     if ttl:
         fragments[-1] = fragments[-1][:-1] + b',"cache_control":' + dumps(mark_of(ttl)) + b"}"
-    return b'{"role":"' + turn.role.encode() + b'","content":[' + b",".join(fragments) + b"]}"
+    return b'{"role":"' + group.role.encode() + b'","content":[' + b",".join(fragments) + b"]}"
 
 
 def _agree(blocks: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
     """Whether the native blocks still match a message whose text or calls may have been edited."""
     text = "".join(block.get("text", "") for block in blocks if block.get("type") == "text")
     uses = [(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
-    calls = [(call.id, call.name, call.arguments) for call in message.tool_calls or []]
-    return text == message.text and uses == calls
+    return text == message.text and same_calls(message, uses)
 
 
 def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -171,3 +326,65 @@ def _tool_result(message: LLMMessage, vendor: Vendor) -> dict[str, Any]:
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
     tool = {key: item[key] for key in ("name", "description") if item.get(key)}
     return tool | {"input_schema": item.get("parameters") or {"type": "object", "properties": {}}}
+
+
+def ttl_of(holder: Any) -> str | None:
+    """How long the user wants this block, tool or part to be kept; None where no breakpoint is on it.
+
+    >>> ttl_of({"type": "text", "text": "long", "cache_control": {"type": "ephemeral"}})
+    '5m'
+    """
+    mark = holder.get("cache_control") if isinstance(holder, Mapping) else None
+    if not mark:
+        return None
+    return (mark.get("ttl") or "5m") if isinstance(mark, Mapping) else "5m"
+
+
+def mark_of(ttl: str) -> dict[str, str]:
+    """A breakpoint; five minutes are what it means without a word."""
+    return {"type": "ephemeral"} | ({} if ttl == "5m" else {"ttl": ttl})
+
+
+def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) -> dict[Any, str]:
+    """Our own breakpoints and how long each lasts, by place: `"tools"`, `"system"`, or the group.
+
+    >>> breakpoints({"system": [{"type": "text", "text": "Be brief."}]}, [], "1h")
+    {'system': '1h'}
+    """
+    prompt = [*_in_head(head, "tools"), *_in_head(head, "system"), *_in_groups(groups)]
+    if last := ttl_of(head):
+        prompt.append((None, last))
+    left = MOST - sum(kept is not None for _, kept in prompt)
+    free = [place for place, kept in prompt if kept is None]
+    users = [place for place in free if isinstance(place, RoleGroup)]
+    wanted = [*users[-1:], "system", *users[-2:-1], "tools"]
+    chosen = [place for place in wanted if place in free][: max(left, 0)]
+    return {place: fit for place in chosen if (fit := _fitting(prompt, place, ttl))}
+
+
+def _in_head(head: Mapping[str, Any], name: str) -> Sequence[tuple[Any, str | None]]:
+    """The user's breakpoints in this part of the head, or the place for ours."""
+    items = head.get(name)
+    if not isinstance(items, Sequence) or isinstance(items, str) or not items:
+        return []
+    return [(None, kept) for item in items if (kept := ttl_of(item))] or [(name, None)]
+
+
+def _in_groups(groups: Sequence[RoleGroup]) -> list[tuple[Any, str | None]]:
+    """The same for each group of the user's side."""
+    places: list[tuple[Any, str | None]] = []
+    for group in groups:
+        if group.role == "user":
+            lists = [message.content for message in group.messages if not isinstance(message.content, str)]
+            places += [(None, kept) for parts in lists for part in parts if (kept := ttl_of(part))] or [(group, None)]
+    return places
+
+
+def _fitting(prompt: Sequence[tuple[Any, str | None]], place: Any, ttl: str) -> str | None:
+    """How long ours may last between the user's: not longer than one before; None where one after lasts longer."""
+    at = next(index for index, (here, kept) in enumerate(prompt) if kept is None and here == place)
+    if any(kept == "5m" for _, kept in prompt[:at]):
+        ttl = "5m"
+    if ttl == "5m" and any(kept == "1h" for _, kept in prompt[at:]):
+        return None
+    return ttl

@@ -1,103 +1,146 @@
-"""What the four wire formats have in common: messages are encoded once, a request is a head and the encoded ones."""
+"""What the four formats share: a message is encoded once, and a request is a head followed by the encoded messages."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from math import inf
+from typing import Any, ClassVar
 
 from nbagent.core.events import Event
-from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.providers.formats import Functions, dumps
+from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.providers.formats.images import sendable
 from nbagent.providers.formats.refused import IMAGES, Changes, changed_head
 from nbagent.providers.vendor import Vendor
 
+Functions = Sequence[dict[str, Any]]
 
-class Decoder(Protocol):
-    """One answer being decoded. Feed it every event of the stream, then `finish`."""
 
-    #: The logical end was reached: nothing that follows matters.
-    done: bool
+class Decoder(ABC):
+    """Decodes one answer. Feed it every event of the stream, then call `finish`."""
+
+    def __init__(self, vendor: str) -> None:
+        #: The logical end was reached: nothing that follows matters.
+        self.done = False
+        self._vendor = vendor
+        self._usage: dict[str, Any] = {}
 
     @property
     def complete(self) -> bool:
-        """The terminal marker was seen: the answer is whole, though more (a usage chunk) may follow."""
+        """The terminal marker was seen: the answer is whole, though more (such as the token counts) may follow."""
+        return self.done
 
+    @abstractmethod
     def feed(self, event: dict[str, Any]) -> Sequence[Event]:
         """The pieces of text, thinking and arguments in one event. Raises `ProviderError` for an error event."""
 
+    @abstractmethod
+    def feed_body(self, body: dict[str, Any]) -> None:
+        """A whole answer that came as one JSON body."""
+
+    @abstractmethod
     def finish(self) -> LLMResponse:
-        """The whole answer. Raises `IncompleteStreamError` without the terminal marker."""
+        """The whole answer. Raises `IncompleteStreamError` if the terminal marker is missing."""
+
+    def _take_usage(self, usage: Any) -> None:
+        """Usage is cumulative: later numbers replace earlier ones."""
+        if isinstance(usage, dict):
+            self._usage |= {key: value for key, value in usage.items() if value is not None}
+
+    def _metadata(
+        self, usage: Usage, finish_reason: Any, model: Any, response_id: Any, thinking: str
+    ) -> dict[str, Any]:
+        """The metadata that every answer has; `thinking` only if there is any."""
+        metadata: dict[str, Any] = {
+            "usage": usage,
+            "usage_raw": self._usage,
+            "finish_reason_raw": finish_reason,
+            "model": model,
+            "response_id": response_id,
+        }
+        return metadata | ({"thinking": thinking} if thinking else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for beside the conversation. `extra` are body fields that win over the vendor's defaults."""
+    """What a request says besides the conversation. `extra` are body fields that win over the vendor's defaults."""
 
     model: str
     functions: Functions | None = None
     stream: bool = True
     temperature: float | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    #: The text of the system messages, for formats which have a place of its own for it.
+    #: The text of the system messages, for formats that keep it apart from the conversation.
     system: str = ""
 
 
 class Codec(ABC):
-    """One wire format with one vendor's facts. It does no I/O and keeps nothing of a conversation."""
+    """One format with one vendor's facts. It does no I/O and keeps nothing of a conversation."""
 
     #: The format's name.
     format: ClassVar[str]
+    decoder_class: ClassVar[type[Decoder]]
     #: The field of a request's body that holds the conversation.
     conversation: ClassVar[str] = "messages"
-    #: Where the models are listed, after the base URL.
+    #: Where requests go and where the models are listed, after the base URL.
+    request_path: ClassVar[str]
     models_path: ClassVar[str] = "/models"
 
     def __init__(self, vendor: Vendor) -> None:
         self.vendor = vendor
-        #: Where a message keeps its encoded form: one for all codecs that encode it alike.
-        self._key = f"{self.format} {self._facts()}"
+        #: Under this key a message keeps its encoded form, for all codecs that encode it alike.
+        self._key = f"{self.format} {self._encoding_facts()}"
 
-    def _facts(self) -> tuple[object, ...]:
-        """What decides how a message is encoded."""
+    def _encoding_facts(self) -> tuple[object, ...]:
+        """The facts that decide how a message is encoded."""
         return (self.vendor.name,)
 
-    @abstractmethod
     def path(self, model: str, stream: bool) -> str:
         """Where requests go, after the base URL."""
+        return self.request_path
 
-    @abstractmethod
     def decoder(self) -> Decoder:
-        """A decoder for one streamed answer."""
+        """A decoder for one answer."""
+        return self.decoder_class(self.vendor.name)
 
-    @abstractmethod
     def decode_body(self, body: dict[str, Any]) -> LLMResponse:
         """The answer in one JSON body."""
+        decoder = self.decoder()
+        decoder.feed_body(body)
+        return decoder.finish()
 
     @abstractmethod
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """The options that hold the answer to a JSON Schema; none where this vendor has none."""
+        """The options that hold the answer to a JSON Schema; empty if this vendor has none."""
 
     @abstractmethod
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """What one message is on the wire: messages, items, blocks or parts; none where there is nothing to say."""
+        """One message in this format: messages, items, blocks or parts; none if it says nothing."""
 
     @abstractmethod
     def _head(self, wanted: Wanted) -> dict[str, Any]:
         """All of a body but the conversation."""
 
     @abstractmethod
-    def _fragments(self, messages: Sequence[LLMMessage]) -> list[bytes]:
-        """The encoded conversation, one element of the body's list each."""
+    def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
+        """The encoded conversation, one element of the body's list each. It may add to the head."""
+
+    def _native(self, message: LLMMessage) -> Mapping[str, Any]:
+        """What this vendor itself sent for an answer; empty for messages from elsewhere."""
+        extras = message.provider_extras
+        return extras if isinstance(extras, dict) and extras.get("vendor") == self.vendor.name else {}
 
     def _replays(self, message: LLMMessage) -> bool:
         """Whether an answer's images go back to the vendor as they came, in the answer itself."""
         return False
 
     def encode_message(self, message: LLMMessage) -> bytes:
-        """One message's pieces as JSON, joined by commas and kept with the message; empty where there are none."""
+        """One message's pieces as JSON, joined by commas; empty if there are none. The message keeps the result."""
         fragment: bytes | None = message.encoded.get(self._key)
         if fragment is None:
             fragment = message.encoded[self._key] = b",".join(map(dumps, self._pieces(message)))
@@ -116,23 +159,63 @@ class Codec(ABC):
     ) -> bytes:
         """A request's body. `changes` holds the fields that this model refuses. Only new messages cost anything.
 
-        Raises `ImageInputError` where the question holds an image and the model takes none.
+        Raises `ImageInputError` if the question holds an image and the model takes none.
         """
-        blind = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
-        messages = sendable(messages, self.vendor, blind, self._replays)
+        text_only = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
+        messages = sendable(messages, self.vendor, text_only, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
-        wanted = Wanted(model, functions, stream, temperature, extra or {}, system)
-        head, fragments = self._parts(wanted, messages)
+        head = self._head(Wanted(model, functions, stream, temperature, extra or {}, system))
+        fragments = self._fragments(messages, head)
         head = changed_head(head, changes or {})
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
 
-    def _parts(self, wanted: Wanted, messages: Sequence[LLMMessage]) -> tuple[dict[str, Any], list[bytes]]:
-        """The head and the encoded conversation."""
-        return self._head(wanted), self._fragments(messages)
-
     def _temperature(self, wanted: Wanted) -> dict[str, float]:
-        """The temperature as a field, where one is given: not below the lowest that the vendor takes."""
+        """The temperature as a field, if one is given: not below the lowest that the vendor takes."""
         if wanted.temperature is None:
             return {}
         return {"temperature": max(wanted.temperature, self.vendor.min_temperature)}
+
+
+def dumps(value: Any) -> bytes:
+    """Compact JSON. Lone surrogates, which no vendor takes, become question marks."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def fitting_id(call_id: str | None, pattern: str) -> str:
+    """The id of a call; one that the vendor would refuse is replaced, always by the same other one.
+
+    >>> fitting_id("call_1", "[a-z0-9_]+"), fitting_id("functions.find:0", "[a-z0-9_]+")
+    ('call_1', 'call_5501b3cd51f853ba')
+    """
+    if not call_id or not pattern or re.fullmatch(pattern, call_id):
+        return call_id or ""
+    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:16]}"
+
+
+def fitting_name(name: str | None) -> str:
+    """The name of a called function in a form that every vendor takes: models make up names that no function can have.
+
+    >>> fitting_name("functions.find")
+    'functions_find'
+    """
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name or "unknown")[:64]
+
+
+def new_call_id(prefix: str = "call_") -> str:
+    """A unique id for a tool call that came without one."""
+    return f"{prefix}{uuid.uuid4().hex[:24]}"
+
+
+def token_count(*values: Any) -> int:
+    """The first value that is a number above 0, as a whole number; 0 if there is none.
+
+    >>> token_count(None, 7), token_count("many")
+    (7, 0)
+    """
+    return next((int(value) for value in values if isinstance(value, int | float) and 0 < value < inf), 0)
+
+
+def same_calls(message: LLMMessage, calls: Sequence[tuple[Any, Any, Any]]) -> bool:
+    """Whether a message, which may have been edited, still makes these calls: `(id, name, arguments)` each."""
+    return list(calls) == [(call.id, call.name, call.arguments) for call in message.tool_calls or ()]

@@ -1,4 +1,4 @@
-"""Consecutive messages of one side as one turn, for formats in which the two sides alternate."""
+"""Consecutive messages of one side as a group, for formats in which the two sides alternate."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _OPENING = LLMMessage("user", "Hello.")
 
 
 @dataclass(eq=False)
-class Turn:
-    """What one side says in a row, encoded. Results of tools come before anything else."""
+class RoleGroup:
+    """What one side says in a row, encoded. Tool results come before anything else."""
 
     role: str
     results: list[bytes] = field(default_factory=list)
@@ -25,20 +25,20 @@ class Turn:
         return self.results + self.others
 
 
-def turns_of(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], bytes]) -> list[Turn]:
-    """The turns, by role `"assistant"` or `"user"`. System messages, and those with nothing to say, are left out.
+def group_by_role(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], bytes]) -> list[RoleGroup]:
+    """The groups, each of role `"assistant"` or `"user"`, without system messages and messages that say nothing.
 
-    The user begins: where the conversation does not, as with a greeting, a word is put before it.
+    The user begins: if the conversation begins with an answer, such as a greeting, "Hello." is put before it.
     """
-    turns: list[Turn] = []
+    groups: list[RoleGroup] = []
     for message in messages:
         if message.role == "system" or not (fragment := encode(message)):
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        if not turns or turns[-1].role != role:
-            turns.append(Turn(role))
-        turns[-1].messages.append(message)
-        (turns[-1].results if message.role == "tool" else turns[-1].others).append(fragment)
-    if turns and turns[0].role == "assistant":
-        turns.insert(0, Turn("user", others=[encode(_OPENING)]))
-    return turns
+        if not groups or groups[-1].role != role:
+            groups.append(RoleGroup(role))
+        groups[-1].messages.append(message)
+        (groups[-1].results if message.role == "tool" else groups[-1].others).append(fragment)
+    if groups and groups[0].role == "assistant":
+        groups.insert(0, RoleGroup("user", others=[encode(_OPENING)]))
+    return groups

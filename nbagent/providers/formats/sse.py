@@ -8,9 +8,12 @@ Format: https://html.spec.whatwg.org/multipage/server-sent-events.html
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from nbagent.errors import InvalidResponseError
 
+#: Stands for the `[DONE]` line of a chat-completions stream.
+DONE: dict[str, Any] = {"type": "[DONE]"}
 #: No event is longer: a picture in one event has some ten million bytes.
 LONGEST_LINE = 64 * 2**20
 

@@ -21,8 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError, ProviderError
-from nbagent.providers.formats import DONE
-from nbagent.providers.formats.sse import SSESplitter
+from nbagent.providers.formats.sse import DONE, SSESplitter
 from nbagent.providers.http.capture import recorded
 from nbagent.providers.http.connections import Connections, closed_with_loop
 from nbagent.providers.http.environment import tls_context

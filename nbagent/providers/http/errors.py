@@ -15,7 +15,7 @@ from nbagent.errors import (
     ProviderError,
     ProviderTimeoutError,
 )
-from nbagent.providers.formats import error_class, error_message
+from nbagent.providers.formats.errors import error_class, error_message
 from nbagent.providers.http.redaction import without_secrets
 from nbagent.providers.http.retry import retry_headers
 

@@ -26,7 +26,7 @@ from nbagent.errors import (
     IncompleteStreamError,
     ServerError,
 )
-from nbagent.providers.formats import error_message
+from nbagent.providers.formats.errors import error_message
 from nbagent.providers.http.client import CONNECT_TIMEOUT_S, HttpxTransport, Target, read_events
 from nbagent.providers.http.connections import Connections
 from nbagent.providers.http.errors import provider_error

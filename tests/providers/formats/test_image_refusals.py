@@ -11,7 +11,7 @@ from nbagent.core.events import Retry
 from nbagent.core.history.repair import repair
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import BadRequestError, ImageInputError, ServerError
-from nbagent.providers.formats import error_class
+from nbagent.providers.formats.errors import error_class
 from nbagent.providers.prompting.provider import PromptedProvider
 
 GIF = b"GIF89a" + bytes([3, 0, 2, 0])

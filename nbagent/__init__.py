@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from nbagent.config import AgentConfig as AgentConfig
     from nbagent.core.history.context import ContextManager as ContextManager
     from nbagent.core.limits import Limits as Limits
-    from nbagent.core.messages import AgentResult as AgentResult
     from nbagent.core.messages import FunctionCall as FunctionCall
     from nbagent.core.messages import LLMMessage as LLMMessage
     from nbagent.core.messages import LLMResponse as LLMResponse
     from nbagent.core.messages import Usage as Usage
+    from nbagent.core.results import AgentResult as AgentResult
     from nbagent.core.stream import StreamingHandler as StreamingHandler
     from nbagent.functions.discovery import agent_callable as agent_callable
     from nbagent.functions.discovery import auto_discover_and_register as auto_discover_and_register
@@ -51,7 +51,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "Agent": "agent",
     "AgentConfig": "config",
-    "AgentResult": "core.messages",
+    "AgentResult": "core.results",
     "ChatPanel": "notebook.panel.panel",
     "Comparison": "comparison",
     "ContextManager": "core.history.context",

@@ -21,7 +21,8 @@ from nbagent.core.history.context import ContextManager
 from nbagent.core.history.preview import Preview, preview
 from nbagent.core.limits import Limits
 from nbagent.core.loop import run_loop
-from nbagent.core.messages import AgentResult, LLMMessage
+from nbagent.core.messages import LLMMessage
+from nbagent.core.results import AgentResult
 from nbagent.core.run import Provider, Run, Ticket, Tools
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError

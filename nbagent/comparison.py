@@ -14,7 +14,7 @@ import pandas as pd
 from nbagent.agent import Agent
 from nbagent.checks import check_type, invalid
 from nbagent.core.background import run_sync
-from nbagent.core.messages import as_messages
+from nbagent.core.inputs import as_messages
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
 from nbagent.errors import ConfigurationError

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nbagent.checks import check_type, invalid
-from nbagent.core.messages import AgentResult
+from nbagent.core.results import AgentResult
 from nbagent.errors import BadRequestError, ConfigurationError, ContextLengthError, ExtractionError
 from nbagent.providers.base import LLMProvider
 from nbagent.text import shortened

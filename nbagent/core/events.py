@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from nbagent.core.http_exchange import Exchange
-    from nbagent.core.messages import AgentResult, LLMMessage, LLMResponse, ToolOutcome
+    from nbagent.core.messages import LLMMessage, LLMResponse
+    from nbagent.core.results import AgentResult, ToolOutcome
 
 KEYS = ("type", "content", "tool_name", "tool_arguments", "metadata")
 _NONE: Mapping[str, Any] = {}

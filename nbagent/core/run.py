@@ -14,8 +14,9 @@ from nbagent.core.background import RunQueue, held_up
 from nbagent.core.events import Event
 from nbagent.core.history.context import ContextManager
 from nbagent.core.limits import Limits, Spending
-from nbagent.core.messages import AgentResult, FunctionCall, LLMMessage, LLMResponse, ToolOutcome, Usage, new_id
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, new_id
 from nbagent.core.model_request import ModelRequest
+from nbagent.core.results import AgentResult, ToolOutcome
 from nbagent.errors import ConfigurationError
 
 

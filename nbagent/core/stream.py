@@ -13,7 +13,8 @@ from nbagent.core import events
 from nbagent.core.background import RunQueue, heartbeat, run_sync
 from nbagent.core.events import Event
 from nbagent.core.history.preview import Preview
-from nbagent.core.messages import AgentResult, FunctionCall
+from nbagent.core.messages import FunctionCall
+from nbagent.core.results import AgentResult
 from nbagent.core.run import Ticket, inside
 from nbagent.errors import ConfigurationError
 

@@ -21,8 +21,9 @@ from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange, collected
-from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome, new_id
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, new_id
 from nbagent.core.model_request import ModelRequest
+from nbagent.core.results import ToolOutcome
 from nbagent.core.run import Run, inside, working_for
 
 log = logging.getLogger("nbagent")

@@ -22,7 +22,8 @@ from types import GeneratorType
 from typing import Any
 
 from nbagent.core.background import call_on_main
-from nbagent.core.messages import Content, FunctionCall, ToolOutcome
+from nbagent.core.messages import Content, FunctionCall
+from nbagent.core.results import ToolOutcome
 from nbagent.errors import (
     ToolArgumentsError,
     ToolDeniedError,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from nbagent.checks import check_choice, check_number, check_type, invalid
-from nbagent.core.messages import ToolOutcome
+from nbagent.core.results import ToolOutcome
 from nbagent.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nbagent.core.content.images import content_as_text
 from nbagent.core.http_exchange import Exchange
-from nbagent.core.messages import ToolOutcome
+from nbagent.core.results import ToolOutcome
 from nbagent.errors import ToolError
 
 Row = dict[str, Any]

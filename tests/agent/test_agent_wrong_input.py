@@ -59,11 +59,11 @@ def test_what_is_made_wrongly(make, words):
 
 
 ASKED_WRONGLY = {
-    "a role": ({"role": "usr", "content": "hi"}, "'usr' is no role of a message: there are system, user"),
+    "a role": ({"role": "usr", "content": "hi"}, "role: expected 'system', 'user'.* got 'usr'"),
     "a number": ({"role": "user", "content": 5}, "can't hold 5"),
     "a message of a number": (LLMMessage("user", 5), "can't hold 5"),
-    "a text among messages": ([LLMMessage("user", "a"), "b"], "'b' is no message: .* each has its role"),
-    "a call without a name": ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], "no message that can be read"),
+    "a text among messages": ([LLMMessage("user", "a"), "b"], "a message with a role, got 'b'"),
+    "a call without a name": ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], "a dict as .*to_dict.*'name'"),
     "nothing": (LLMMessage("user", None), "is empty"),
 }
 

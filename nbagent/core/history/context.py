@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from nbagent.core.content.images import content_parts
 from nbagent.core.history.repair import CONTINUE, is_blank, repair
-from nbagent.core.messages import LLMMessage, Usage, as_messages, is_message, listed, new_id
+from nbagent.core.inputs import as_messages, input_items, is_message
+from nbagent.core.messages import LLMMessage, Usage, new_id
 from nbagent.errors import ConfigurationError
 
 #: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
@@ -81,7 +82,7 @@ class ContextManager:
         A question without content raises ConfigurationError and changes nothing: `repair` would leave it out, and the
         model would be asked to go on from its own last answer.
         """
-        items = listed(message)
+        items = input_items(message)
         given = as_messages(message if items is None else items)
         # a message from another conversation, or from an earlier question, counts as a new one
         messages = [each if each.role == "system" else each.replace(message_id=new_id("msg")) for each in given]
@@ -135,7 +136,7 @@ class ContextManager:
         nothing changes nothing.
         """
         index = self._index(message)
-        new = content if isinstance(content, str) else content_parts(listed(content) or [content])
+        new = content if isinstance(content, str) else content_parts(input_items(content) or [content])
         known = self.messages[index]
         edited = known.replace(content=new, provider_extras=None, message_id=None)
         if new != known.content and not (is_blank(known) and is_blank(edited)):

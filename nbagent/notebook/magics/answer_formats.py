@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.messages import AgentResult
 from nbagent.core.render import markdown as render
+from nbagent.core.results import AgentResult
 from nbagent.errors import ExtractionError
 from nbagent.extract import json_in
 

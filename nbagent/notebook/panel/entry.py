@@ -13,8 +13,9 @@ import ipywidgets as widgets
 from nbagent.core import events
 from nbagent.core.content.images import Image, content_as_text, image_note
 from nbagent.core.events import Event
-from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, ToolOutcome
+from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse
 from nbagent.core.render import markdown as render
+from nbagent.core.results import ToolOutcome
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import Throttle

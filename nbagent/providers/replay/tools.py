@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import FunctionCall, ToolOutcome
+from nbagent.core.messages import FunctionCall
+from nbagent.core.results import ToolOutcome
 from nbagent.core.run import Tools
 from nbagent.errors import ReplayError
 from nbagent.providers.replay.file import RecordedExchange

@@ -23,7 +23,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvid
 from nbagent.core import events as kinds
 from nbagent.core.events import Event
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import AgentResult, LLMResponse, Usage
+from nbagent.core.messages import LLMResponse, Usage
+from nbagent.core.results import AgentResult
 from nbagent.trace.export.otel_mapping import (
     MEASURED_BY,
     OPTIONS,

@@ -22,7 +22,8 @@ from nbagent.core.content.images import (
     images_in,
 )
 from nbagent.core.history.context import ContextManager
-from nbagent.core.messages import LLMMessage, as_messages
+from nbagent.core.inputs import as_messages
+from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, MissingDependencyError
 
 mpl.use("Agg")

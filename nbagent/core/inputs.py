@@ -1,0 +1,69 @@
+"""Converts whatever a user passes as a message into `LLMMessage`s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+from nbagent.checks import check_choice, invalid
+from nbagent.core.content.images import content_parts, image_part, is_image, unsupported_content
+from nbagent.core.messages import LLMMessage, Role
+
+#: The role of system messages in newer OpenAI APIs.
+_ROLE_ALIASES: Mapping[Any, Role] = {"developer": "system"}
+
+
+def as_messages(message: Any) -> list[LLMMessage]:
+    """Converts what `Agent.chat` takes: a text, an image, a list of texts, images and content parts; a message, or a
+    list of messages or dicts. Raises `ConfigurationError` for anything else.
+
+    >>> as_messages(["What is this?", {"type": "image", "url": "https://example.org/cat.png"}])[0].text
+    'What is this?'
+    """
+    if isinstance(message, str):
+        return [LLMMessage("user", message)]
+    items = input_items(message)
+    if items is None:
+        items = [message]
+    if not any(map(is_message, items)):
+        return [LLMMessage("user", content_parts(items))] if items else []
+    return [_as_message(item) for item in items]
+
+
+def input_items(message: Any) -> list[Any] | None:
+    """The items of a list that a user passed; None for a single text, message or image."""
+    if isinstance(message, str | LLMMessage | Mapping) or is_image(message):
+        return None
+    if not isinstance(message, Sequence | Iterator):  # other iterables are data, such as a DataFrame
+        raise unsupported_content(message)
+    return list(message)
+
+
+def is_message(item: Any) -> bool:
+    """Whether an item is a whole message, not only a part of one."""
+    return isinstance(item, LLMMessage) or (isinstance(item, Mapping) and "role" in item)
+
+
+def _as_message(item: Any) -> LLMMessage:
+    """The item as a message with a known role, and with content parts if its content is a list."""
+    if not is_message(item):
+        fix = 'Where one item is a message, all are, as in {"role": "user", "content": "…"}.'
+        raise invalid("message", item, "a message with a role", fix)
+    try:
+        message = item if isinstance(item, LLMMessage) else LLMMessage.from_dict({**item, "content": _content(item)})
+    except (KeyError, TypeError, AttributeError) as error:
+        fix = f"It can't be read: {error!r}."
+        raise invalid("message", item, "a dict as LLMMessage.to_dict() returns it", fix) from None
+    if message.role not in get_args(Role):
+        role = _ROLE_ALIASES.get(message.role, message.role)
+        check_choice("role", role, get_args(Role))
+        message = message.replace(role=role)
+    if isinstance(message.content, str):
+        return message
+    parts = content_parts(input_items(message.content) or []) if message.content else ""
+    return message if parts == message.content else message.replace(content=parts)
+
+
+def _content(item: Mapping[str, Any]) -> Any:
+    content = item.get("content")
+    return [image_part(content)] if is_image(content) else content

@@ -1,48 +1,46 @@
-"""Asking a model in words for a tool call, as JSON; under a schema, where its server can decode so."""
+"""Asking a model in its prompt for a tool call as JSON; under a schema, if its server can decode so."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.core.model_request import Functions
+from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider
 
 
-async def ask_for_call(
-    inner: LLMProvider, messages: list[LLMMessage], functions: Functions, options: Mapping[str, Any]
-) -> LLMResponse:
+async def ask_for_call(inner: LLMProvider, request: ModelRequest, tools: Functions) -> LLMResponse:
     """The model's reply to the conversation: `{"name": ..., "arguments": {...}}`, or `{"name": null}`.
 
-    A server that refuses the schema is asked without it, and may then reply anything.
+    A server that refuses the schema is asked again without it; the model may then reply anything.
     """
-    listed = "\n".join(json.dumps(dict(function), ensure_ascii=False) for function in functions)
-    ask = LLMMessage(
+    listed = "\n".join(json.dumps(dict(tool), ensure_ascii=False) for tool in tools)
+    instructions = LLMMessage(
         "system",
         f"You can call one of these functions:\n{listed}\n"
         'If one is needed, reply with nothing but {"name": <function>, "arguments": {<arguments>}}. '
         'If none is needed, reply with nothing but {"name": null}.',
     )
-    wanted = {"type": "json_schema", "json_schema": {"name": "call", "schema": call_schema(functions)}}
-    options = {**options, "temperature": 0.0}
+    messages = [instructions, *request.messages]
+    options = {**request.options, "temperature": 0.0}
+    format_ = {"type": "json_schema", "json_schema": {"name": "call", "schema": call_schema(tools)}}
     try:
-        return await inner.chat([ask, *messages], None, **{**options, "response_format": wanted})
+        return await inner.chat(messages, None, **{**options, "response_format": format_})
     except BadRequestError as exc:
         if isinstance(exc, ContextLengthError):
             raise
-        return await inner.chat([ask, *messages], None, **options)
+        return await inner.chat(messages, None, **options)
 
 
-def call_schema(functions: Functions) -> dict[str, Any]:
-    """The JSON Schema of a call of one of the functions, or of none.
+def call_schema(tools: Functions) -> dict[str, Any]:
+    """The JSON Schema of a call of one of the tools, or of none.
 
     >>> [form["properties"]["name"] for form in call_schema([{"name": "now"}])["anyOf"]]
     [{'const': 'now'}, {'type': 'null'}]
     """
-    forms = [{"name": {"const": f["name"]}, "arguments": f.get("parameters") or {"type": "object"}} for f in functions]
+    forms = [{"name": {"const": t["name"]}, "arguments": t.get("parameters") or {"type": "object"}} for t in tools]
     forms.append({"name": {"type": "null"}})
     return {
         "anyOf": [
@@ -50,3 +48,18 @@ def call_schema(functions: Functions) -> dict[str, Any]:
             for form in forms
         ]
     }
+
+
+def first_json_object(text: str) -> Any:
+    """The first JSON object in a text, inside or outside a code block, or None.
+
+    >>> first_json_object('Sure: {"name": null}.')
+    {'name': None}
+    """
+    start = text.find("{")
+    if start < 0:
+        return None
+    try:
+        return json.JSONDecoder().raw_decode(text[start:])[0]
+    except ValueError:
+        return None

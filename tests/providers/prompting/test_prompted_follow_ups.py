@@ -1,4 +1,4 @@
-"""What follows a tool's answer: other arguments for the same tool, plain answers, and no endless repetition."""
+"""Messages after a tool's answer: another argument for the same tool, plain answers, and no endless repetition."""
 
 import pytest
 from support.requests import streamed
@@ -6,14 +6,14 @@ from support.small_tools import CALL, MEAN_BY, MEANS, TIMER, TOOLS, Recorder, af
 
 from nbagent.core.events import Text
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.providers.prompting.narrowing import narrow, shortlist
+from nbagent.providers.prompting.narrowing import choose_tool, narrow
 from nbagent.providers.prompting.provider import PromptedProvider, follow_up
-from nbagent.providers.prompting.result_sentences import is_stuck, quote
+from nbagent.providers.prompting.result_sentences import result_sentence
 
 
 def quoted_turn(call=CALL, request="What is the mean body_mass_g by species?"):
-    """A whole turn that a tool answered."""
-    answer = quote(call, LLMMessage("tool", MEANS))
+    """A complete turn that used a tool."""
+    answer = result_sentence(call, LLMMessage("tool", MEANS))
     return [*after(call, MEANS, request=request), LLMMessage("assistant", answer)]
 
 
@@ -31,7 +31,7 @@ def quoted_turn(call=CALL, request="What is the mean body_mass_g by species?"):
         ("And then?", None),
     ],
 )
-def test_a_follow_up_names_but_another_argument(request_text, changed):
+def test_a_follow_up_names_only_another_argument(request_text, changed):
     found = follow_up([*quoted_turn(), user(request_text)], TOOLS)
     if changed is None:
         assert found is None
@@ -51,7 +51,7 @@ async def test_a_follow_up_keeps_the_other_arguments():
     inner = Recorder('{"minutes": 5}')
     call = FunctionCall("set_timer", {"minutes": 3, "label": "tea"}, "call_1")
     said = [*quoted_turn(call, "Set a 3 minute timer called 'tea'"), user("and 5 minutes?")]
-    assert shortlist(said[-1].text, [TIMER, MEAN_BY]) is None
+    assert choose_tool(said[-1].text, [TIMER, MEAN_BY]) is None
     response = await PromptedProvider(inner).chat(said, [TIMER, MEAN_BY])
     assert response.function_calls[0].arguments == {"minutes": 5, "label": "tea"}
 
@@ -97,14 +97,6 @@ async def test_a_conversation_after_a_tool_s_answer_stays_sane(embedded):
         assert not any(char.isdigit() for char in answer)
         assert "**" not in answer
         assert len(answer) < 200
-
-
-def test_repetition_is_noticed():
-    assert is_stuck("Yes. " + "I'll be happy to have you. " * 5)
-    assert is_stuck("\n".join(f"{number}. Fish" for number in range(1, 6)))
-    assert not is_stuck("I'll be happy to have you. " * 4)
-    assert not is_stuck("x = [0, 0, 0, 0, 0, 0, 0, 0, 0]")
-    assert not is_stuck("")
 
 
 async def test_an_answer_that_repeats_itself_is_ended():

@@ -1,20 +1,15 @@
 """Tools for a model that can't call them: the real small model, and a server model without tool calling."""
 
-import json
-
 import pytest
 from support.loopback import Answer, said, sse
 from support.requests import streamed
-from support.small_tools import CALL, MEAN_BY, MEANS, MEDIAN, TIMER, TOOLS, WEATHER, Recorder, after, user
+from support.small_tools import CALL, MEANS, TOOLS, Recorder, after, user
 
 from nbagent.core.events import Http, Text
 from nbagent.core.messages import FunctionCall, LLMMessage, Usage
 from nbagent.errors import ProviderError
 from nbagent.providers.local.provider import LocalProvider
-from nbagent.providers.prompting.narrowing import narrow, shortlist
 from nbagent.providers.prompting.provider import PromptedProvider, fit, plain
-from nbagent.providers.prompting.request_text import enumerations, quoted, spans, words
-from nbagent.providers.prompting.result_sentences import faithful, quote
 
 # ---------------------------------------------------------------- with the real model
 
@@ -155,81 +150,6 @@ async def test_a_draft_is_kept_only_if_it_is_faithful(draft, kept):
     response = await PromptedProvider(Recorder(draft)).chat(after(call, "344", request="How many rows?"), TOOLS)
     assert response.metadata["quoted"] is not kept
     assert response.content == (draft if kept else "`count_rows()` gives 344.")
-
-
-def test_faithful_lets_the_numbers_of_the_request_pass():
-    assert faithful("100 USD are 92.5 EUR.", "92.5", "Convert 100 USD to EUR")
-    assert not faithful("100 USD are 92.55 EUR.", "92.5", "Convert 100 USD to EUR")
-
-
-@pytest.mark.parametrize(
-    ("content", "answer"),
-    [
-        ("[1, 2.5, null]", "`f()` gives 1, 2.5 and null."),
-        ("[]", "`f()` found nothing."),
-        ("{}", "`f()` found nothing."),
-        ('["a"]', "`f()` gives a."),
-        (json.dumps(list(range(20))), f"`f()` gives {', '.join(map(str, range(12)))}, … (20 in all)."),
-        ('[{"name": "x", "n": 1}]', "`f()` gives:\n\n- name: x, n: 1"),
-        ('{"a": {"b": 1}, "c": [1]}', "`f()` gives:\n\n- **a**: b: 1\n- **c**: [1]"),
-        ("2 rows\na  b", "`f()` gives:\n\n```\n2 rows\na  b\n```"),
-        ("Done.", "`f()` says: Done."),
-        ("{not JSON", "`f()` gives {not JSON."),
-        ("x" * 700, f"`f()` gives {'x' * 600} …."),
-    ],
-)
-def test_how_results_are_quoted(content, answer):
-    assert quote(FunctionCall("f"), LLMMessage("tool", content, name="f")) == answer
-
-
-# ---------------------------------------------------------------- what a request can mean
-
-
-def test_no_tool_without_something_to_fill_it_with():
-    assert shortlist("What does median mean?", TOOLS) is None
-    assert shortlist("median of 3 and 4", TOOLS) is MEDIAN
-    assert shortlist("weather?", TOOLS) is None
-    assert shortlist("", TOOLS) is None
-    assert shortlist("median of 3 and 4", []) is None
-
-
-def test_narrowing_keeps_what_the_request_says():
-    schema = narrow("mean body mass per island", MEAN_BY)
-    assert schema["properties"] == {"column": {"enum": ["body_mass_g"]}, "group": {"enum": ["island"]}}
-    assert narrow("timer of 5 minutes", TIMER)["properties"] == {"minutes": {"enum": [5]}}
-    assert narrow("median of 1, 2 and 3", MEDIAN)["properties"] == {"numbers": {"enum": [[1, 2, 3]]}}
-    assert "New York" in narrow("weather in New York today", WEATHER)["properties"]["city"]["enum"]
-
-
-def test_narrowing_reads_references_and_optional_types():
-    parameters = {
-        "$defs": {"Unit": {"enum": ["celsius", "fahrenheit"], "type": "string"}},
-        "type": "object",
-        "properties": {
-            "unit": {"anyOf": [{"$ref": "#/$defs/Unit"}, {"type": "null"}], "default": None},
-            "days": {"type": ["integer", "null"], "default": None},
-            "units": {"type": "array", "items": {"$ref": "#/$defs/Unit"}},
-        },
-        "required": ["units"],
-    }
-    schema = narrow("forecast in celsius for 3 days", {"name": "forecast", "description": "", "parameters": parameters})
-    assert schema["properties"]["unit"] == {"enum": ["celsius"]}
-    assert schema["properties"]["days"] == {"enum": [3]}
-    assert schema["properties"]["units"] == {"enum": [["celsius"]]}
-
-
-def test_reading_a_request():
-    assert words("the bill_lengths of bodyMass") == ["bill", "length", "body", "mass"]
-    assert enumerations("of [1, 2] with 3 bins, -4.5 and 6") == [[1, 2], [3], [-4.5, 6]]
-    assert quoted("it's 'a b' and \"c\" and “d”") == ["a b", "c", "d"]
-    assert spans("weather in New York") == [
-        "weather",
-        "weather in New",
-        "weather in New York",
-        "New",
-        "New York",
-        "York",
-    ]
 
 
 # ---------------------------------------------------------------- conversations

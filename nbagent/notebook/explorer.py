@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
 
 from nbagent.core.messages import well_formed
 from nbagent.core.render import markdown as render
-from nbagent.core.render.markdown import LINE, MUTED
 from nbagent.errors import MissingDependencyError
-from nbagent.notebook.panel.style import ACCENT, PANEL_STYLE
+from nbagent.notebook.panel.panel import PANEL_STYLE
 from nbagent.trace.trace import Trace
 from nbagent.trace.views.search import TABLES, Search
 from nbagent.trace.views.transcript import TraceTranscript
@@ -52,30 +52,7 @@ _OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 #: The choice that leaves a filter out.
 ANY = ""
-_STYLE = f"""<style>
-.nbagent-panel.nbagent-explore {{max-width: 1000px}}
-.nbagent-explore .nbagent-filters {{flex-wrap: wrap; gap: 6px 8px; padding: 8px 10px; align-items: center; \
-overflow: visible}}
-.nbagent-explore .nbagent-filters > * {{margin: 0; flex: 0 1 auto; width: auto; max-width: 15em}}
-.nbagent-explore .nbagent-filters .nbagent-search {{flex: 1 1 9em}}
-.nbagent-explore .nbagent-filters select {{padding-right: 20px}}
-.nbagent-explore .nbagent-filters button {{width: auto; border: 1px solid {LINE}; border-radius: 6px; color: inherit; \
-background: none; box-shadow: none}}
-.nbagent-explore .nbagent-filters button.mod-active {{background: {ACCENT}; border-color: {ACCENT}; color: #fff}}
-.nbagent-explore .itables_anywidget {{padding: 0 10px 6px; overflow-x: auto; --dt-html-background: transparent; \
---dt-row-selected: 79, 70, 229}}
-.nbagent-explore .itables_anywidget :is(.dt-container, table, th, .dt-info, .dt-paging, .dt-paging-button) \
-{{color: inherit; background: none; font-size: 12px}}
-.nbagent-explore .itables_anywidget table :is(th, td) {{padding: 5px 14px 5px 4px; font-size: 12px; max-width: 17em; \
-overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-variant-numeric: tabular-nums}}
-.nbagent-explore .itables_anywidget th {{color: {MUTED}; font-weight: 500}}
-.nbagent-explore .itables_anywidget td {{cursor: pointer}}
-.nbagent-explore .nbagent-detail, .nbagent-explore .nbagent-detail > div {{height: auto; overflow: visible}}
-.nbagent-explore .nbagent-detail > div {{max-height: 420px; overflow: auto; padding: 0 14px 8px}}
-.nbagent-explore .nbagent-facts {{display: grid; grid-template-columns: repeat(auto-fill, minmax(170px, 1fr)); \
-gap: 2px 16px; font-size: 12px; margin: 6px 0; overflow-wrap: anywhere}}
-.nbagent-explore .nbagent-facts small {{color: {MUTED}}}
-</style>"""
+_STYLE = render.style_html(Path(__file__).with_name("explorer.css"))
 
 
 class TraceExplorer(widgets.VBox):

@@ -18,7 +18,7 @@ LANGUAGES = {
 #: Longer code stays plain: it is read anew whenever it grows, and hostile code takes a time that grows with its square.
 MAX_CHARS = 4_000
 
-#: A token of this type, or of one below it, has this class; the first that fits counts.
+#: The class of a token of this type or of one below it; the first that fits counts. `output.css` has the colours.
 _CLASSES = {
     "Comment": "nbagent-comment",
     "Keyword": "nbagent-keyword",
@@ -31,18 +31,6 @@ _CLASSES = {
     "Name.Tag": "nbagent-name",
 }
 CLASSES = frozenset(_CLASSES.values())
-
-#: The host's colours for code; the fallbacks can be read on light and on dark.
-STYLE = "\n".join(
-    f".nbagent .nbagent-{name} {{color: var(--jp-mirror-editor-{host}-color, {colour})}}"
-    for name, host, colour in (
-        ("keyword", "keyword", "#8b5cf6"),
-        ("string", "string", "#3f9142"),
-        ("number", "number", "#c2701e"),
-        ("comment", "comment", "#868e96"),
-        ("name", "def", "#3b82c4"),
-    )
-)
 
 
 @lru_cache(maxsize=32)  # the blocks of an answer that goes on

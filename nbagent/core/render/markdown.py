@@ -14,6 +14,7 @@ import html
 import json
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from nbagent.core.messages import well_formed
@@ -52,54 +53,15 @@ _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
 #: The class of what no host should typeset, as MathJax 2 and 3 know it.
 NO_TEX = "tex2jax_ignore mathjax_ignore"
 
-#: Colours and fonts: the host's, else ours.
-LINE = "var(--jp-border-color2, var(--vscode-panel-border, #e5e7eb))"
-MUTED = "var(--jp-ui-font-color2, var(--vscode-descriptionForeground, #6b7280))"
-CARD = "rgba(127, 127, 127, .06)"  # a breath of grey on any theme
-GOOD = "var(--jp-success-color1, #15803d)"
-BAD = "var(--jp-error-color1, #b91c1c)"
-CODE = "var(--jp-code-font-family, ui-monospace, Menlo, monospace)"
 
-# the class is doubled where a host's own rule for rendered HTML has to be outdone
-STYLE = f"""<style>
-.nbagent {{max-width: 60em; line-height: 1.5; overflow-wrap: anywhere}}
-.nbagent.nbagent pre {{font: 12px/1.5 {CODE}; background: {CARD}; padding: 8px 12px; margin: 8px 0; \
-border-radius: 6px; overflow-x: auto; white-space: pre; word-break: normal; color: inherit}}
-.nbagent.nbagent :not(pre, summary) > code {{font: .875em/1.5 {CODE}; background: {CARD}; padding: 1px 4px; \
-border-radius: 4px; color: inherit}}
-.nbagent.nbagent pre > code {{font: inherit; background: none; padding: 0; white-space: inherit}}
-.nbagent details {{border: 1px solid {LINE}; border-radius: 6px; background: {CARD}; margin: 6px 0}}
-.nbagent.nbagent:has(> details:only-child) {{margin: 0}}
-.nbagent > details:only-child {{margin: 3px 0}}
-.nbagent summary {{padding: 4px 10px; cursor: pointer; display: flex; gap: 8px; align-items: baseline}}
-.nbagent summary::before {{content: "▸"; color: {MUTED}; font-size: 10px}}
-.nbagent details[open] > summary::before {{content: "▾"}}
-.nbagent.nbagent summary > code {{font: 12px/1.5 {CODE}; background: none; padding: 0; overflow: hidden; \
-text-overflow: ellipsis; white-space: nowrap}}
-.nbagent .nbagent-side {{margin-left: auto; color: {MUTED}; font-size: 12px; white-space: nowrap}}
-.nbagent .nbagent-body {{padding: 4px 12px 8px 28px; border-top: 1px solid {LINE}}}
-.nbagent .nbagent-body small, .nbagent .nbagent-quiet {{color: {MUTED}; font-size: 12px}}
-.nbagent.nbagent .nbagent-body pre {{margin: 0 0 4px; padding: 0; background: none; max-height: 24em; overflow: auto}}
-.nbagent.nbagent :is(.nbagent-body pre, .nbagent-plain) {{white-space: pre-wrap; overflow-wrap: anywhere}}
-.nbagent summary > .nbagent-quiet {{flex: none}}
-.nbagent.nbagent table {{display: block; width: max-content; max-width: 100%; overflow-x: auto; \
-overflow-wrap: break-word; border-collapse: collapse}}
-.nbagent.nbagent .nbagent-body table {{font-size: 12px; margin: 0 0 6px}}
-.nbagent.nbagent .nbagent-body tr {{background: none}}
-.nbagent.nbagent .nbagent-body :is(td, th) {{padding: 2px 14px 2px 0; border: 0; border-bottom: 1px solid {LINE}}}
-.nbagent.nbagent hr {{height: 0; margin: 10px 0; border: 0; border-top: 1px solid {LINE}; background: none}}
-.nbagent img {{max-width: 100%; height: auto}}
-.nbagent.nbagent > table {{margin: 8px 0; font-size: 13px}}
-.nbagent.nbagent > table :is(tr, td, th) {{background: none; border: 0; text-align: left}}
-.nbagent.nbagent > table :is(td, th) {{padding: 4px 18px 4px 0; border-bottom: 1px solid {LINE}; \
-font-variant-numeric: tabular-nums}}
-.nbagent.nbagent > table th {{color: {MUTED}; font-weight: 500}}
-.nbagent.nbagent .nbagent-body :is(td, th) {{text-align: left}} .nbagent.nbagent .n {{text-align: right}}
-.nbagent .nbagent-ok {{color: {GOOD}}} .nbagent .nbagent-bad {{color: {BAD}}}
-.nbagent .nbagent-foot {{border-top: 1px solid {LINE}; margin-top: 8px; padding-top: 4px; color: {MUTED}; \
-font-size: 12px; display: flex; flex-wrap: wrap; gap: 2px 14px}}
-{highlight.STYLE}
-</style>"""
+def style_html(path: Path) -> str:
+    """The style sheet in a file, as an HTML element."""
+    return f"<style>\n{path.read_text('utf-8')}</style>"
+
+
+#: The look of all outputs, in the host's colours and fonts, else ours. A class is doubled in it where a host's own rule
+#: for rendered HTML must be overruled. It is part of every saved output, so it has no comments.
+STYLE = style_html(Path(__file__).with_name("output.css"))
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from IPython.display import display
@@ -20,8 +21,9 @@ from nbagent.core.background import call_on_main
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
 from nbagent.errors import ToolDeniedError
-from nbagent.notebook.panel.style import PANEL_STYLE
 
+#: How a question looks; the panel shares its colours.
+QUESTION_STYLE = render.STYLE + render.style_html(Path(__file__).with_name("question.css"))
 #: How long the front end may take to say that it shows the buttons.
 SHOWN_WITHIN_S = 2.0
 #: … and once it has shown some: then it is slow, and not without buttons.
@@ -111,7 +113,7 @@ class Question:
     def _asks(self, arguments: str) -> str:
         """Who asks what; it is read out where a screen reader listens."""
         title = f"<strong>{render.escape(self._call.name)}</strong> asks to run in your kernel"
-        return f'{PANEL_STYLE}<div class="nbagent" role="alert">{title}{arguments}</div>'
+        return f'{QUESTION_STYLE}<div class="nbagent" role="alert">{title}{arguments}</div>'
 
     async def ask(self, shown_within: float) -> Answer | None:
         """Show it in the running cell. The answer; None where no front end shows it within so many seconds."""

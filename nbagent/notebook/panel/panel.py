@@ -7,6 +7,7 @@ only hand over to the background loop (see `panel_conversation`), and what can g
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
@@ -15,15 +16,16 @@ from IPython import get_ipython
 from nbagent.agent import Agent
 from nbagent.core.render import markdown as render
 from nbagent.errors import ConfigurationError
+from nbagent.notebook.display.approval import QUESTION_STYLE
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.host import is_watched
 from nbagent.notebook.panel.conversation import conversation_of, let_go
 from nbagent.notebook.panel.entry import static_html, static_text
 from nbagent.notebook.panel.script import PanelScript
 from nbagent.notebook.panel.setup import Setup
-from nbagent.notebook.panel.style import PANEL_STYLE
 from nbagent.notebook.panel.trace_tab import TraceTab
 
+PANEL_STYLE = QUESTION_STYLE + render.style_html(Path(__file__).with_name("panel.css"))
 TABS = CHAT, TRACE, SETUP = ("Chat", "Trace", "Setup")
 #: Characters that may arrive at once with a typed Enter; more of them were pasted.
 TYPED = 20

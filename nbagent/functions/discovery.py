@@ -92,10 +92,9 @@ def register_class_methods(
     """Register the methods of a class, bound to `instance`; without one, its static and class methods only."""
     if not isinstance(cls, type):
         raise invalid("cls", cls, "a class", "For the methods of an object use register_instance_methods.")
-    if instance is not None:
-        found = _methods(cls, instance)
-    else:
-        found = (method for method in _methods(cls, cls) if isinstance(method[2], (staticmethod, classmethod)))
+    found = _methods(cls, cls if instance is None else instance)
+    if instance is None:
+        found = (method for method in found if isinstance(method[2], (staticmethod, classmethod)))
     return _register_all(registry, found, prefix, exclude)
 
 

@@ -73,7 +73,7 @@ def validate_arguments(definition: FunctionDefinition, arguments: dict[str, Any]
     if definition.schema is not None:
         values, coerced = _validate_by_model(definition, repaired)
         return values, coerced or repaired is not arguments
-    if problems := _schema_problems(definition, parameters, repaired):
+    if problems := _schema_problems(definition, repaired):
         raise _feedback(definition, problems)
     return _copied(repaired), repaired is not arguments
 
@@ -201,14 +201,13 @@ _COMPARISONS = {
 }
 
 
-def _schema_problems(
-    definition: FunctionDefinition, parameters: dict[str, Any], arguments: dict[str, Any]
-) -> list[Problem]:
+def _schema_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[Problem]:
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import Draft202012Validator, validator_for
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
+    parameters = definition.parameters or {}
     validator = validator_for(parameters, default=Draft202012Validator)
     try:
         validator.check_schema(parameters)
@@ -221,12 +220,13 @@ def _schema_problems(
         ) from None
     found.sort(key=lambda error: error.validator != "required")
     problems: dict[str, Problem] = {}
-    for problem in (problem for error in found for problem in _schema_problem(error)):
-        problems.setdefault(problem.path, problem)
+    for error in found:
+        for problem in _problems_of(error):
+            problems.setdefault(problem.path, problem)
     return list(problems.values())
 
 
-def _schema_problem(error: Any) -> list[Problem]:
+def _problems_of(error: Any) -> list[Problem]:
     """One error of jsonschema as problems."""
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path).lstrip(".")
     value, instance = error.validator_value, error.instance
@@ -242,7 +242,7 @@ def _schema_problem(error: Any) -> list[Problem]:
     if error.validator == "enum":
         return [Problem(where, f"must be one of {', '.join(map(repr, value))}", instance)]
     if error.validator in ("anyOf", "oneOf") and error.context:
-        texts = [found.text.removeprefix("must be ") for inner in error.context for found in _schema_problem(inner)]
+        texts = [found.text.removeprefix("must be ") for inner in error.context for found in _problems_of(inner)]
         return [Problem(where, f"must be {' or '.join(dict.fromkeys(texts))}", instance)]
     if error.validator in _COMPARISONS:
         return [Problem(where, _COMPARISONS[error.validator].format(value), instance)]

@@ -19,8 +19,8 @@ _SECTIONS = (
 _GOOGLE = re.compile(rf"^({_SECTIONS})\s*:\s*$", re.IGNORECASE)
 _NUMPY = re.compile(rf"^({_SECTIONS})\s*$", re.IGNORECASE)
 _IS_PARAMETERS = re.compile(rf"^({_PARAMETERS})$", re.IGNORECASE)
-_GOOGLE_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*:(?:\s+(.*)|$)")
-_NUMPY_ITEM = re.compile(r"^(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
+_GOOGLE_ITEM = re.compile(r"^\*{0,2}(?P<names>\w+)\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*:(?:\s+(?P<text>.*)|$)")
+_NUMPY_ITEM = re.compile(r"^(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?(?P<text>)$")
 _REST_FIELD = re.compile(r"^:(\w+)(?:\s+([^:]*))?:(?:\s+(.*)|$)")
 _REST_PARAMETER = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
 
@@ -47,7 +47,7 @@ def parse_docstring(text: str) -> Docstring:
         if kind == "rest":
             parameters |= _rest_item(lines[number], body)
         elif _IS_PARAMETERS.match(name):
-            parameters |= _google_items(body) if kind == "google" else _numpy_items(body)
+            parameters |= _items(body, _GOOGLE_ITEM if kind == "google" else _NUMPY_ITEM)
         number = end
     return Docstring(description, parameters)
 
@@ -65,28 +65,16 @@ def _section_at(lines: list[str], number: int) -> tuple[str, str] | None:
     return None
 
 
-def _google_items(body: list[str]) -> dict[str, str]:
-    items: dict[str, list[str]] = {}
-    indents = [_indent(line) for line in body if line.strip()]
-    base, current = min(indents, default=0), None
-    for line in body:
-        match = _GOOGLE_ITEM.match(line.strip()) if _indent(line) == base else None
-        if match:
-            current = match[1]
-            items[current] = [match[2] or ""]
-        elif current:
-            items[current].append(line)
-    return {name: _joined(parts) for name, parts in items.items()}
-
-
-def _numpy_items(body: list[str]) -> dict[str, str]:
+def _items(body: list[str], pattern: re.Pattern[str]) -> dict[str, str]:
+    """The parameters that a section describes. An item begins at the smallest indent; other lines continue it."""
     items: dict[str, list[str]] = {}
     current: list[str] = []
+    base = min((_indent(line) for line in body if line.strip()), default=0)
     for line in body:
-        match = _NUMPY_ITEM.match(line) if line.strip() and not line[0].isspace() else None
+        match = pattern.match(line.strip()) if line.strip() and _indent(line) == base else None
         if match:
-            current = [name.strip().lstrip("*") for name in match[1].split(",")]
-            items |= {name: [] for name in current}
+            current = [name.strip().lstrip("*") for name in match["names"].split(",")]
+            items |= {name: [match["text"] or ""] for name in current}
         else:
             for name in current:
                 items[name].append(line)

@@ -18,7 +18,7 @@ import sys
 import types
 import typing
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ForwardRef
@@ -101,7 +101,8 @@ def schema_of(func: Callable[..., Any]) -> FunctionSchema:
 def _rebuild(func: Callable[..., Any], target: Any) -> FunctionSchema:
     patched = patched_annotations(target)
     annotations = {**annotations_of(target), **patched} if hasattr(target, "__code__") else {}
-    names = _names_in(annotations.values(), target.__globals__) if annotations else ()
+    found = (name for annotation in annotations.values() for name in _names(annotation, target.__globals__))
+    names = tuple(dict.fromkeys(found))
     # taken before building: a change in between makes the entry stale, not wrong
     fingerprint = _fingerprint(target, names)
     schema = _build(func, target, patched)
@@ -236,12 +237,8 @@ def _resolve(parameter: inspect.Parameter, target: Any) -> tuple[Any, bool]:
         return Any, False
 
 
-def _names_in(annotations: Iterable[Any], namespace: Mapping[str, Any]) -> tuple[str, ...]:
-    """The global names in annotations whose meaning can change: those in strings, and types of the same `namespace`."""
-    return tuple(dict.fromkeys(name for annotation in annotations for name in _names(annotation, namespace)))
-
-
 def _names(annotation: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
+    """The global names in an annotation whose meaning can change: those in strings, and types of the same namespace."""
     text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
     if isinstance(text, str):
         with suppress(SyntaxError):

@@ -23,31 +23,27 @@ def tidy(schema: dict[str, Any]) -> dict[str, Any]:
     """
     definitions = schema.get("$defs", {})
     recursive = {name for name in definitions if name in _reachable(definitions[name], definitions)}
-    body = {key: value for key, value in schema.items() if key != "$defs"}
-    tidied: dict[str, Any] = {"type": "object", "properties": {}} | _tidied(body, definitions, recursive)
-    if kept := recursive & _reachable(body, definitions):
-        tidied["$defs"] = {name: _tidied(definitions[name], definitions, recursive) for name in sorted(kept)}
-    return tidied
 
+    def tidied(node: Any) -> Any:
+        if isinstance(node, list):
+            return list(map(tidied, node))
+        if not isinstance(node, dict):
+            return node
+        name = _reference(node)
+        if name in definitions and name not in recursive:
+            return tidied({**definitions[name], **{key: value for key, value in node.items() if key != "$ref"}})
+        return {key: converted(key, value) for key, value in node.items() if key not in ("title", "discriminator")}
 
-def _tidied(node: Any, definitions: dict[str, Any], recursive: set[str]) -> Any:
-    if isinstance(node, list):
-        return [_tidied(item, definitions, recursive) for item in node]
-    if not isinstance(node, dict):
-        return node
-    name = _reference(node)
-    if name in definitions and name not in recursive:
-        beside = {key: value for key, value in node.items() if key != "$ref"}
-        return _tidied({**definitions[name], **beside}, definitions, recursive)
-    tidied = {}
-    for key, value in node.items():
+    def converted(key: str, value: Any) -> Any:
         if key in _MAPS and isinstance(value, dict):
-            tidied[key] = {inner: _tidied(item, definitions, recursive) for inner, item in value.items()}
-        elif key in ("default", "const", "enum", "examples"):
-            tidied[key] = value
-        elif key not in ("title", "discriminator"):
-            tidied[key] = _tidied(value, definitions, recursive)
-    return tidied
+            return {name: tidied(inner) for name, inner in value.items()}
+        return value if key in ("default", "const", "enum", "examples") else tidied(value)
+
+    body = {key: value for key, value in schema.items() if key != "$defs"}
+    tidy_body: dict[str, Any] = {"type": "object", "properties": {}} | tidied(body)
+    if used := recursive & _reachable(body, definitions):
+        tidy_body["$defs"] = {name: tidied(definitions[name]) for name in sorted(used)}
+    return tidy_body
 
 
 def _reference(node: dict[str, Any]) -> str:
@@ -56,25 +52,20 @@ def _reference(node: dict[str, Any]) -> str:
     return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
 
 
-def _references(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        if name := _reference(node):
-            yield name
-        node = list(node.values())
-    if isinstance(node, list):
-        for item in node:
-            yield from _references(item)
-
-
 def _reachable(node: Any, definitions: dict[str, Any]) -> set[str]:
     """The definitions that a schema uses, directly or through others."""
     found: set[str] = set()
-    waiting = list(_references(node))
+    waiting = [node]
     while waiting:
-        name = waiting.pop()
-        if name in definitions and name not in found:
-            found.add(name)
-            waiting.extend(_references(definitions[name]))
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend(node)
+        elif isinstance(node, dict):
+            waiting.extend(node.values())
+            name = _reference(node)
+            if name in definitions and name not in found:
+                found.add(name)
+                waiting.append(definitions[name])
     return found
 
 
@@ -132,13 +123,13 @@ def repair(value: Any, schema: Any, root: dict[str, Any]) -> Any:
     A JSON string is unwrapped if the schema expects an object or an array and not a string. Numbers and strings are
     converted into each other if the schema accepts only the other. Everything else is left to validation.
     """
-    schema = _resolved(schema, root)
-    wanted = set(_types(schema, root))
-    if isinstance(value, str) and not wanted & {"string", "any"}:
-        value = _from_string(value, wanted)
-    elif wanted - {"null"} == {"string"} and isinstance(value, (int, float)) and not isinstance(value, bool):
+    branches = list(_branches(_resolved(schema, root), root))
+    expected = {kind for branch in branches for kind in _kinds(branch)}
+    if isinstance(value, str) and not expected & {"string", "any"}:
+        value = _from_string(value, expected)
+    elif expected - {"null"} == {"string"} and isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
-    for branch in _branches(schema, root):
+    for branch in branches:
         if isinstance(value, dict):
             changed = {key: repair(item, _property(branch, key), root) for key, item in value.items()}
             value = changed if any(changed[key] is not value[key] for key in value) else value
@@ -148,16 +139,10 @@ def repair(value: Any, schema: Any, root: dict[str, Any]) -> Any:
     return value
 
 
-def _types(schema: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
-    """The JSON types that a schema accepts; `any` if it names none."""
-    for branch in _branches(schema, root):
-        kind = branch.get("type")
-        if isinstance(kind, str):
-            yield kind
-        elif isinstance(kind, list):
-            yield from kind
-        else:
-            yield "any"
+def _kinds(schema: dict[str, Any]) -> list[str]:
+    """The JSON types that a schema without alternatives accepts; `any` if it names none."""
+    kind = schema.get("type")
+    return kind if isinstance(kind, list) else [kind if isinstance(kind, str) else "any"]
 
 
 def _branches(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:
@@ -177,17 +162,17 @@ def _property(schema: dict[str, Any], name: str) -> Any:
     return schema.get("additionalProperties")
 
 
-def _from_string(text: str, wanted: set[str]) -> Any:
+def _from_string(text: str, expected: set[str]) -> Any:
     stripped = text.strip()
-    if wanted & {"object", "array"} and stripped[:1] in ("{", "["):
+    if expected & {"object", "array"} and stripped[:1] in ("{", "["):
         try:
             parsed = json.loads(stripped)
         except (ValueError, RecursionError):
             return text
-        return parsed if ("object" if isinstance(parsed, dict) else "array") in wanted else text
-    if wanted & {"integer", "number"} and len(stripped) < 100:
+        return parsed if ("object" if isinstance(parsed, dict) else "array") in expected else text
+    if expected & {"integer", "number"} and len(stripped) < 100:
         if _INTEGER.fullmatch(stripped):
             return int(stripped)
-        if "number" in wanted and _NUMBER.fullmatch(stripped):
+        if "number" in expected and _NUMBER.fullmatch(stripped):
             return float(stripped)
     return text

@@ -1,4 +1,4 @@
-"""What discovery registers, and what it leaves alone."""
+"""Discovery: which functions of objects, classes and modules become tools."""
 
 import functools
 import types
@@ -119,7 +119,7 @@ def test_the_exclude_list_can_be_changed(registry):
     names = register_instance_methods(registry, DatabaseManager(), exclude=["save", "create_tables"])
     assert "save" not in names
     assert "get_session" in names
-    assert "create_tables" in names  # its mark wins
+    assert "create_tables" in names  # its mark takes precedence
 
 
 def test_class_methods_without_an_instance(registry):
@@ -178,7 +178,7 @@ def test_module_functions_filtered(registry):
     assert names == ["price", "order", "wrapped", "secret"]
 
 
-def test_auto_discovery_takes_everything(registry):
+def test_auto_discovery_accepts_targets_of_every_kind(registry):
     @agent_callable(description="查询顾客信息")
     def get_customer(name: str) -> dict:
         """根据名称查询顾客信息。"""
@@ -216,7 +216,7 @@ def test_auto_discovery_takes_everything(registry):
     assert registry.list_functions()[0]["description"] == "查询顾客信息"
 
 
-def test_auto_discovery_hands_exclude_on(registry):
+def test_auto_discovery_passes_exclude_on(registry):
     assert auto_discover_and_register(registry, [Base()], exclude=["inherited"]) == ["replaced", "dropped"]
 
 
@@ -231,7 +231,7 @@ def test_auto_discovery_hands_exclude_on(registry):
         (auto_discover_and_register, ["json"], "a function, module.* got 'json'.*without quotes"),
     ],
 )
-def test_targets_that_are_none(registry, register, target, words):
+def test_invalid_targets(registry, register, target, words):
     with pytest.raises(ConfigurationError, match=words):
         register(registry, target)
     assert len(registry) == 0

@@ -1,4 +1,4 @@
-"""Tools run: callables of every kind, their values and their errors."""
+"""The executor runs callables of every kind; their values and their errors."""
 
 import asyncio
 import datetime as dt
@@ -121,7 +121,7 @@ async def test_generators_are_exhausted():
     assert await executor.execute("async_numbers", {"n": 3}) == [0, 1, 2]
 
 
-async def test_instances_and_dates_arrive_as_such():
+async def test_instances_and_dates_arrive_converted():
     @dataclass
     class Point:
         x: int
@@ -133,7 +133,7 @@ async def test_instances_and_dates_arrive_as_such():
     assert await executor.execute("tool", {"point": {"x": 1}, "day": "2026-01-02"}) is True
 
 
-async def test_given_parameters_give_plain_values():
+async def test_with_given_parameters_the_function_gets_plain_values():
     parameters = {"type": "object", "properties": {"a": {"type": "object"}}, "required": ["a"]}
     executor = executor_of(lambda **arguments: arguments, parameters=parameters)
     assert await executor.execute("tool", {"a": {"x": 1}, "b": 2}) == {"a": {"x": 1}, "b": 2}
@@ -151,19 +151,19 @@ async def test_a_restricted_executor():
         await executor.only(["add"]).execute("failing")
 
 
-async def test_none_has_a_phrase():
+async def test_none_becomes_a_phrase():
     executor = executor_of(lambda: None)
     assert (await run(executor)).content == NO_VALUE
     assert await executor.execute("tool") is None
 
 
-async def test_long_results_are_cut_and_kept_whole_in_the_value():
+async def test_long_results_are_cut_for_the_model_but_not_in_the_value():
     outcome = await run(executor_of(lambda: "x" * 5000, max_result_chars=1000))
     assert len(outcome.content) <= 1000
     assert (outcome.truncated, outcome.result_chars, len(outcome.value)) == (True, 5000, 5000)
 
 
-async def test_a_value_that_cannot_be_shown_is_no_failure():
+async def test_a_value_that_cannot_be_shown_is_not_an_error():
     class Stubborn:
         def __str__(self):
             raise RuntimeError("no")
@@ -218,7 +218,7 @@ async def test_an_exception_becomes_an_error_result(function):
     ids=repr,
 )
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_odd_exceptions_end_the_tool_only(error, is_async):
+async def test_unusual_exceptions_end_only_the_tool(error, is_async):
     def tool():
         raise error
 
@@ -231,7 +231,7 @@ async def test_odd_exceptions_end_the_tool_only(error, is_async):
     assert outcome.content.startswith("Error: ")
 
 
-def test_the_users_keyboard_interrupt_goes_through():
+def test_the_users_keyboard_interrupt_propagates():
     async def tool():
         raise KeyboardInterrupt
 
@@ -240,7 +240,7 @@ def test_the_users_keyboard_interrupt_goes_through():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_in_a_thread_it_is_the_tools_own_and_an_error(error):
+def test_an_interrupt_raised_in_a_thread_is_the_tools_error(error):
     def tool():
         raise error
 
@@ -267,7 +267,7 @@ async def test_unknown_tools_and_wrong_arguments():
         await executor.execute("add", {"a": "x"})
 
 
-async def test_a_broken_schema_is_answered_too():
+async def test_a_broken_schema_becomes_an_error_result():
     outcome = await run(executor_of(lambda a: a, parameters={"properties": {"a": {"type": "strong"}}}), a=1)
     assert outcome.is_error
     assert "not a JSON Schema" in outcome.content

@@ -1,4 +1,4 @@
-"""What decides on a call besides its function: retries, the cache, approval, hooks."""
+"""What the executor does besides calling the function: call context, retries, cache, approval, hooks."""
 
 import asyncio
 import contextlib
@@ -92,8 +92,8 @@ async def test_the_cache(monkeypatch):
     assert calls == [1, 2, 1, "new"]
 
 
-async def test_a_cached_result_is_that_of_one_function():
-    """Two partials, or methods of two objects, have one source."""
+async def test_a_cached_result_belongs_to_one_function():
+    """Two partials, or methods of two objects, may have the same source."""
     registry = FunctionRegistry()
     executor = ToolExecutor(registry)
     for number in (1, 2):
@@ -183,13 +183,13 @@ async def async_policy(count):
         (async_policy, 1),
         (lambda key, count: count > 1, 1),
         (lambda key, **_: key != "all", 0),  # the default counts as given
-        (lambda count: count > 1, 1),  # names one of two
+        (lambda count: count > 1, 1),  # names one of two parameters
         (lambda: True, 2),
         (lambda other: False, 2),  # a policy that can't be called
         (lambda key, count: count / 0, 2),
     ],
 )
-async def test_a_policy_tells_from_the_arguments_whether_to_ask(policy, asked):
+async def test_an_approve_function_decides_from_the_arguments_whether_to_ask(policy, asked):
     questions = []
     executor = executor_of(delete, options={"approve": policy}, approver=lambda call, _: questions.append(call) or True)
     for number in (1, 2):
@@ -197,7 +197,7 @@ async def test_a_policy_tells_from_the_arguments_whether_to_ask(policy, asked):
     assert len(questions) == asked
 
 
-async def test_no_approver_means_no():
+async def test_without_an_approver_the_call_is_denied():
     executor = executor_of(delete, options={"approve": True})
     with pytest.raises(ToolDeniedError, match=r"nobody can be asked .*Agent\(approve=...\)"):
         await executor.execute("delete")
@@ -213,7 +213,7 @@ async def test_an_approver_may_say_why_it_denies():
     assert (outcome.content, outcome.denied, outcome.approval) == ("Error: Not on a Sunday.", True, "denied")
 
 
-async def test_the_log_tells_of_an_answer_that_is_neither_yes_nor_no(caplog):
+async def test_an_answer_that_is_neither_yes_nor_no_is_logged(caplog):
     executor = executor_of(delete, options={"approve": True}, approver=lambda *_: "yes")
     assert (await run(executor, "delete")).denied
     assert "the approver of delete returned str 'yes': denied" in caplog.text
@@ -223,7 +223,7 @@ async def test_the_log_tells_of_an_answer_that_is_neither_yes_nor_no(caplog):
     assert not caplog.text
 
 
-async def test_a_policy_asks_for_all():
+async def test_approve_all_asks_about_every_tool():
     executor = executor_of(delete)
     assert (await run(executor, "delete")).approval == "auto"
     executor.approve_all = True
@@ -235,7 +235,7 @@ async def test_invalid_arguments_are_never_asked_about():
     assert not (await run(executor, "delete", key=[])).args_valid
 
 
-async def test_a_sync_approver_may_block_and_hand_out_a_future():
+async def test_a_sync_approver_may_block_or_return_a_future():
     both = threading.Barrier(2)
     executor = executor_of(delete, options={"approve": True}, approver=lambda *_: both.wait(30) >= 0)
     outcomes = await asyncio.gather(run(executor, "delete"), run(executor, "delete"))

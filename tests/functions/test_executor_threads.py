@@ -29,7 +29,7 @@ def failing():
 VARIABLE = contextvars.ContextVar("variable", default="unset")
 
 
-async def test_contextvars_arrive_in_threads_and_do_not_come_back():
+async def test_threads_get_a_copy_of_the_context():
     def tool():
         seen = VARIABLE.get()
         VARIABLE.set("from the tool")
@@ -47,7 +47,7 @@ async def test_many_tools_run_at_once():
     assert [outcome.value for outcome in outcomes] == [True] * 40
 
 
-async def test_threads_are_used_again():
+async def test_threads_are_reused():
     executor = executor_of(lambda: threading.current_thread().name)
     names = {(await run(executor)).value for _ in range(50)}
     assert len(names) < 50
@@ -66,7 +66,7 @@ async def test_the_time_limit_of_a_sync_tool(where, caplog):
     with caplog.at_level(logging.WARNING, "nbagent"):
         task = asyncio.create_task(run(executor, "slow"))
         await asyncio.sleep(0)
-        assert started.wait(30)  # this loop stands still meanwhile, so that the limit is not over before the call
+        assert started.wait(30)  # blocks this loop, so that the call starts before the limit is over
         outcome = await task
     try:
         assert outcome.is_error
@@ -146,7 +146,7 @@ def on_which_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def test_main_thread_tools_run_where_the_caller_waits():
+def test_main_thread_tools_run_in_the_main_thread_that_waits():
     executor = executor_of(on_which_thread, options={"main_thread": True})
     assert run_sync(run(executor, "on_which_thread")).value is True
     assert run_sync(run(executor_of(on_which_thread), "on_which_thread")).value is False
@@ -157,12 +157,12 @@ async def test_main_thread_tools_run_on_a_loop_of_the_main_thread():
     assert (await run(executor, "on_which_thread")).value is True
 
 
-async def test_errors_on_the_main_thread_are_the_tools():
+async def test_errors_on_the_main_thread_belong_to_the_tool():
     executor = executor_of(failing, options={"main_thread": True})
     assert (await run(executor, "failing")).content.startswith("Error: ValueError: no such column")
 
 
-def test_nobody_serves_the_main_thread():
+def test_a_main_thread_tool_fails_if_nobody_serves_the_main_thread():
     executor = executor_of(on_which_thread, options={"main_thread": True})
     outcomes = []
     thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(run(executor, "on_which_thread"))))
@@ -172,7 +172,7 @@ def test_nobody_serves_the_main_thread():
     assert outcomes[0].content.startswith("Error: on_which_thread must run on the main thread: ")
 
 
-async def test_a_generator_without_an_end_is_stopped_with_its_call():
+async def test_an_endless_generator_is_stopped_with_its_call():
     stopped = threading.Event()
 
     def count():
@@ -203,7 +203,7 @@ async def test_a_generator_that_yields_too_much_is_stopped(monkeypatch, is_async
     assert "yielded more than 100 items" in outcome.content
 
 
-async def test_a_result_that_takes_long_to_show_does_not_hold_the_run_up():
+async def test_a_result_that_takes_long_to_show_does_not_delay_the_run():
     """A lazy query runs when it is shown."""
     shown = threading.Event()
 
@@ -212,7 +212,7 @@ async def test_a_result_that_takes_long_to_show_does_not_hold_the_run_up():
             shown.wait(30)
             return "rows"
 
-    async def query():  # in no thread, which might come late
+    async def query():  # not in a thread, which might start late
         return Lazy()
 
     try:

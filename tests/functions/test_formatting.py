@@ -1,4 +1,4 @@
-"""Results and errors as the model reads them."""
+"""How results and errors are written for the model."""
 
 import asyncio
 import base64
@@ -172,7 +172,7 @@ def test_a_dict_with_images_numbers_them():
     assert images == [*format_result(plot), *format_result(photo)]
 
 
-def test_what_only_displays_something():
+def test_display_objects_are_unwrapped():
     file = io.BytesIO()
     PIL.Image.new("RGB", (6, 2)).save(file, format="png")
     for image in (file.getvalue(), IPython.display.Image(file.getvalue())):
@@ -186,7 +186,8 @@ def test_what_only_displays_something():
 def test_message_parts_pass_through():
     parts = [{"type": "text", "text": "a"}, {"type": "image", "media_type": "image/gif", "data": "R0lGODlh"}]
     assert format_result(parts) == parts
-    with pytest.raises(ConfigurationError, match="no image that models take"):  # each later request would be refused
+    # a vendor would refuse each later request
+    with pytest.raises(ConfigurationError, match="no image that models take"):
         format_result([{"type": "image", "media_type": "image/png", "data": "eA=="}])
     assert format_result([{"type": "text", "text": "a", "more": 1}]) == '[{"type": "text", "text": "a", "more": 1}]'
 
@@ -213,7 +214,7 @@ def test_truncation_leaves_images_whole():
     assert truncate_result([image], 10) == ([image], 0, False)
 
 
-def test_an_error_names_the_users_own_lines():
+def test_an_error_shows_only_the_lines_of_user_code():
     def inner():
         return json.loads("{")
 
@@ -239,7 +240,7 @@ def test_an_error_without_a_traceback():
     assert format_error(KeyError("bad")) == "Error: KeyError: 'bad'"
 
 
-def test_an_error_without_a_text():
+def test_an_error_whose_str_fails():
     class BrokenError(Exception):
         def __str__(self):
             raise RuntimeError("no text")

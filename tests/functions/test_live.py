@@ -1,4 +1,4 @@
-"""Live tools: what a redefinition, a deletion or a new type in another cell changes, and what survives it."""
+"""Live tools: effects of redefining or deleting a function, or redefining a type, in another cell."""
 
 import functools
 import linecache
@@ -69,7 +69,7 @@ def test_options_survive_an_undecorated_redefinition(cell):
     assert (definition.approve, definition.timeout, definition.description) == (True, 3, "Mine.")
 
 
-def test_the_later_tool_wins(cell):
+def test_the_latest_tool_replaces_an_earlier_one(cell):
     cell("@tool(approve=True)\ndef f(): 'Old.'")
     cell("@tool\ndef f(): 'New.'\n@tool(name='f')\ndef g(): 'Other.'")
     assert live.names() == ["f"]
@@ -81,7 +81,7 @@ GONE = ["del f", "f = 5", "f = None", "import os; f = os.system", "import shutil
 
 
 @pytest.mark.parametrize("gone", GONE)
-def test_a_name_that_is_no_function_is_not_offered(cell, gone):
+def test_a_name_that_no_longer_holds_the_function_is_not_offered(cell, gone):
     cell("@tool(approve=True)\ndef f(): 'Old.'")
     assert live.names() == ["f"]
     cell(gone)
@@ -143,7 +143,7 @@ class Counter:
         return self.n
 
 
-async def test_functions_without_a_name_in_a_namespace_are_kept():
+async def test_functions_that_no_namespace_holds_stay_tools():
     counter = Counter()
     tool(_closure(5))
     tool(counter.up)
@@ -163,8 +163,8 @@ async def test_async_functions(cell):
     assert await call(live, "f", a=3) == 3
 
 
-def test_a_method_is_one_object_while_it_is_one_method(monkeypatch):
-    """Schemas are cached by their function, and Python makes a method anew each time that it is asked for."""
+def test_a_method_stays_one_object_while_it_is_the_same_method(monkeypatch):
+    """Schemas are cached by function, and Python creates a method object anew at each access."""
     monkeypatch.setitem(globals(), "counter", Counter())
     tool(globals()["counter"].up)
     first = live.get_function("up").func
@@ -191,7 +191,7 @@ def test_a_function_of_a_module(monkeypatch):
 
 
 @pytest.mark.parametrize("nameless", [lambda: 1, functools.partial(len, [])])
-def test_what_has_no_name_needs_one(nameless):
+def test_a_function_without_a_name_needs_one(nameless):
     with pytest.raises(ConfigurationError, match=r"Pass name=\.\.\."):
         tool(nameless)
 
@@ -238,7 +238,7 @@ def test_as_registry_keeps_the_options_of_a_tool(cell):
     assert registry.get_function("remove").description == "New."
 
 
-def test_as_registry_takes_marks_and_definitions():
+def test_as_registry_accepts_marked_functions_and_definitions():
     @agent_callable(name="marked", description="Marked.", timeout=3)
     def function():
         pass
@@ -256,12 +256,12 @@ def test_as_registry_takes_marks_and_definitions():
 
 
 @pytest.mark.parametrize("wrong", [["mean"], "mean", [5]])
-def test_as_registry_refuses_the_rest(wrong):
+def test_as_registry_refuses_other_values(wrong):
     with pytest.raises(ConfigurationError, match="expected functions, .* got"):
         as_registry(wrong)
 
 
-def test_a_method_is_no_tool_before_there_is_its_object():
+def test_a_method_without_its_object_is_refused():
     with pytest.raises(
         ConfigurationError,
         match=r"Shop.price is a method without an object .* tool\(my_object.price\)",

@@ -1,4 +1,4 @@
-"""The registry: what is offered, what is refused, and views of it."""
+"""The registry: what it offers, what it refuses, and views of it."""
 
 import math
 
@@ -92,13 +92,13 @@ def test_registering_again_replaces(registry):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 65, "<lambda>", None, 5])
-def test_names_that_vendors_do_not_take(name):
+def test_invalid_names(name):
     with pytest.raises(ConfigurationError, match=r"tool's name.*name="):
         FunctionRegistry().register(name, "", add)
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
-def test_names_that_vendors_take(name):
+def test_valid_names(name):
     registry = FunctionRegistry()
     registry.register(name, "", add)
     assert name in registry
@@ -117,7 +117,7 @@ def test_names_that_vendors_take(name):
         ((add,), {"timeout": math.nan}, "timeout: .* got nan"),
     ],
 )
-def test_refusals(arguments, options, message):
+def test_invalid_definitions(arguments, options, message):
     with pytest.raises(ConfigurationError, match=message):
         FunctionRegistry().register("f", "", *arguments, **options)
 
@@ -155,7 +155,7 @@ def test_what_is_registered_in_a_view_stays_there(registry):
     assert view.only(["more"]).names() == ["more"]
 
 
-def test_only_names_near_ones(registry):
+def test_only_suggests_similar_names(registry):
     with pytest.raises(ConfigurationError, match=r"no tool 'get_wether'\. Did you mean get_weather\?"):
         registry.only(["get_wether"])
     with pytest.raises(ConfigurationError, match="add, get_weather"):
@@ -164,7 +164,7 @@ def test_only_names_near_ones(registry):
         FunctionRegistry().only(["zzz"])
 
 
-def test_a_view_hands_hooks_on():
+def test_a_view_calls_the_hooks_of_its_registry():
     class Counting(FunctionRegistry):
         def __init__(self):
             super().__init__()

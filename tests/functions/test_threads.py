@@ -1,4 +1,4 @@
-"""The threads of sync tools: made as needed, used again, gone when idle."""
+"""The threads of sync tools: started as needed, reused, ended when idle."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ async def test_values_and_exceptions():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_what_ends_a_process_ends_the_waiting_one_not_the_thread(error):
+def test_exceptions_that_end_a_process_reach_the_caller_and_not_the_thread(error):
     pool = DaemonThreads("ending")
 
     def end():
@@ -44,7 +44,7 @@ def test_what_ends_a_process_ends_the_waiting_one_not_the_thread(error):
     assert "ending-1" in names("ending")
 
 
-async def test_idle_threads_end_and_new_ones_come(monkeypatch):
+async def test_idle_threads_end_and_new_ones_start(monkeypatch):
     monkeypatch.setattr(threads, "IDLE_S", 0.01)
     pool = DaemonThreads("idle")
     assert await pool.run(lambda: 1) == 1
@@ -103,7 +103,7 @@ def test_a_job_may_outlive_its_event_loop():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_forked_child_has_threads_of_its_own():
+def test_a_forked_child_starts_its_own_threads():
     code = (
         "import asyncio, os\n"
         "from nbagent.functions.threads import DaemonThreads\n"

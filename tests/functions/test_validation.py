@@ -85,7 +85,7 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize("parameters", [None, PARAMETERS], ids=["signature", "given"])
-def test_the_feedback_word_for_word(parameters):
+def test_the_exact_feedback(parameters):
     assert feedback(definition_of(file_search, parameters), {"limit": "many"}) == (
         "Tool call arguments are invalid.\n"
         "Tool: file_search\n"
@@ -212,7 +212,7 @@ def test_long_values_are_shortened_in_the_feedback():
     assert len(line) < 140
 
 
-def test_a_validator_of_the_user_speaks_for_itself():
+def test_a_users_validator_writes_its_own_message():
     def even(value: int) -> int:
         if value % 2:
             raise ValueError("odd numbers won't do")
@@ -233,21 +233,21 @@ def test_a_field_default_is_filled_in():
     assert validate_arguments(definition_of(function), {}) == ({"a": 20, "b": 3}, False)
 
 
-def test_star_kwargs_take_more():
+def test_star_kwargs_accept_unknown_fields():
     def function(a: int, **more):
         pass
 
     assert validate_arguments(definition_of(function), {"a": 1, "b": [2]}) == ({"a": 1, "b": [2]}, False)
 
 
-def test_python_objects_of_a_direct_caller_are_taken():
+def test_python_objects_of_a_direct_caller_are_accepted():
     day = dt.date(2026, 1, 2)
     assert validate_arguments(taking(dt.date), {"value": day}) == ({"value": day}, False)
     assert validate_arguments(taking(Point), {"value": Point(1)}) == ({"value": Point(1)}, False)
 
 
 @pytest.mark.parametrize("parameters", [None, {"type": "object", "properties": {"value": {}}}])
-def test_the_conversation_is_not_handed_to_the_function(parameters):
+def test_the_function_gets_a_copy_of_the_arguments(parameters):
     sent = {"value": [1, {"a": [2]}]}
     arguments, _ = validate_arguments(definition_of(lambda value: 0, parameters), sent)
     arguments["value"][1]["a"].append(3)
@@ -306,13 +306,13 @@ def test_given_parameters_refuse(schema, sent, line):
     assert errors(definition, {"value": sent}) == [line]
 
 
-def test_parameters_that_are_no_json_schema():
+def test_invalid_json_schemas():
     definition = definition_of(lambda value: 0, {"type": "object", "properties": {"value": {"type": "strong"}}})
     with pytest.raises(ConfigurationError, match=r"file_search.*not a JSON Schema.*strong"):
         validate_arguments(definition, {"value": 1})
 
 
-def test_a_schema_never_makes_the_process_fetch_another():
+def test_a_schema_never_causes_another_to_be_fetched():
     parameters = {"type": "object", "properties": {"value": {"$ref": "http://127.0.0.1:9/schema.json"}}}
     with pytest.raises(ConfigurationError, match=r"file_search.*Unresolvable.*http://127\.0\.0\.1:9/schema\.json"):
         validate_arguments(definition_of(lambda value: 0, parameters), {"value": 1})

@@ -1,4 +1,4 @@
-"""Tools that do all that tools do: answer, fail, last too long, wait for a yes, draw, stop the program."""
+"""Tools for property tests: they answer, fail, take too long, wait for approval, draw, or interrupt the program."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def fail() -> None:
 
 
 async def hang() -> None:
-    """Last too long."""
+    """Take too long."""
     await asyncio.sleep(60)
 
 
 def block() -> None:
-    """Last too long, in a thread."""
+    """Take too long, in a thread."""
     time.sleep(0.05)
 
 
@@ -48,12 +48,12 @@ def draw() -> list[dict[str, Any]]:
 
 
 def stop() -> None:
-    """What the stop button does while a tool runs on the main thread."""
+    """Raise what the stop button raises while a tool runs on the main thread."""
     raise KeyboardInterrupt
 
 
 def registry(forget: Callable[[], None]) -> FunctionRegistry:
-    """All of them; `forget` is a tool that changes the conversation it is called in."""
+    """A registry of all of them; the tool `clear` calls `forget`, which changes the conversation."""
 
     def clear() -> str:
         """Clear the conversation."""

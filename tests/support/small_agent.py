@@ -1,4 +1,4 @@
-"""A tool, and calls as a scripted model makes them: for tests of agents."""
+"""A tool, and calls of a scripted model, for tests of agents."""
 
 from nbagent import FunctionCall
 

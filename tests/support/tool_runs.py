@@ -1,4 +1,4 @@
-"""Builds executors over given functions and runs one call: shared by the tests of the executor."""
+"""Builds executors for given functions and runs single calls, for the tests of the executor."""
 
 from nbagent.core.messages import FunctionCall
 from nbagent.functions.executor import ToolExecutor

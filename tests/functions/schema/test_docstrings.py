@@ -1,4 +1,4 @@
-"""Descriptions of a tool and its parameters, in every style that people write."""
+"""Docstrings in all three styles, and in none."""
 
 import inspect
 

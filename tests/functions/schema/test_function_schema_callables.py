@@ -1,4 +1,4 @@
-"""Schemas of callables of every kind, of types found late, and the cache that stays right."""
+"""Schemas of callables of every kind, of types that are defined later, and the cache of schemas."""
 
 import functools
 import subprocess
@@ -101,7 +101,7 @@ def test_a_decorator_without_wraps_is_seen_through():
     assert list(schema_of(hidden).parameters["properties"]) == ["rate"]
 
 
-def test_a_function_that_speaks_for_itself_is_no_such_wrapper():
+def test_a_documented_function_is_not_taken_for_a_wrapper():
     assert name_of(_hiding(Shop.tax, doc="It has a docstring.")) == "wrapper"
     helper, other = Shop.tax, _wrapping
 
@@ -153,7 +153,7 @@ def test_a_type_that_the_closure_does_not_have_yet():
     assert schema_of(function).parameters["properties"]["value"]["properties"] == {"a": INTEGER}
 
 
-def test_one_bad_type_does_not_spoil_the_others():
+def test_an_unknown_type_does_not_affect_the_others():
     def function(a: "Nowhere", b: int):  # noqa: F821
         pass
 
@@ -195,7 +195,7 @@ def test_the_cache_keeps_no_function_alive():
     assert gone() is None
 
 
-def test_objects_that_take_no_weak_reference():
+def test_objects_without_weak_references():
     class Slotted:
         __slots__ = ()
 
@@ -205,7 +205,7 @@ def test_objects_that_take_no_weak_reference():
     assert schema_of(Slotted()).description == "Call."
 
 
-def test_the_layer_imports_lightly():
+def test_importing_the_layer_loads_no_heavy_package():
     heavy = "pydantic jsonschema pandas numpy IPython openai anthropic httpx"
     code = (
         "import sys, nbagent.functions.executor, nbagent.functions.live, nbagent.functions.discovery\n"

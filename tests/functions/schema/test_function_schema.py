@@ -1,4 +1,4 @@
-"""A function's signature, type hints and docstring -> JSON Schema."""
+"""JSON Schemas from signatures, type hints and docstrings."""
 
 import datetime as dt
 import decimal

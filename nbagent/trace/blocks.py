@@ -1,9 +1,8 @@
-"""The blocks of a message: text, thinking, calls, results and images, in the order in which they came.
+"""The blocks of a message as rows: text, thinking, calls, results and images, in the order in which they came.
 
-What a vendor wants back unread (`LLMResponse.raw_response`) is read here for what the neutral model leaves out: the
-order of the blocks, signatures, thinking that is redacted or was left out. A list under `blocks` is of the Messages
-API, under `items` of the Responses API, under `parts` of Gemini; an answer without any of them has its thinking first,
-then its text, then its calls.
+The neutral message model leaves out the order of the blocks, signatures, and thinking that is redacted or omitted.
+They are read from the vendor's own data, `LLMResponse.raw_response`: a list under `blocks` (Messages API), `items`
+(Responses API) or `parts` (Gemini). An answer without such a list has its thinking first, then text, then calls.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from typing import Any
 
 from nbagent.core.content.images import content_as_text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
-from nbagent.trace.rows import Row, as_json
+from nbagent.trace.table import Row, as_json
 
 Item = Mapping[str, Any]
 
-#: Where vendors put what goes back unread in a block's stead, or proves that it is theirs.
+#: Where vendors put data that replaces a block's content or proves that it is theirs.
 _SIGNATURES = ("signature", "encrypted_content", "thoughtSignature", "data")
-#: What `provider_data` leaves out, since other columns have it.
-_SAID = frozenset(
+#: Keys that `provider_data` leaves out, since other columns have their values.
+_IN_OTHER_COLUMNS = frozenset(
     {"text", "thinking", "input", "arguments", "summary", "content", "functionCall", "inlineData", "result", "refusal"}
 )
 _KINDS = {
@@ -31,48 +30,32 @@ _KINDS = {
     "redacted_thinking": "redacted", "tool_use": "tool_call", "function_call": "tool_call",
     "image_generation_call": "image",
 }  # fmt: skip
-#: Gemini's parts have no type: they are known by what they hold.
-_PARTS = {
+#: Gemini's parts have no type: their keys tell them apart.
+_GEMINI_KINDS = {
     "functionCall": "tool_call", "inlineData": "image", "executableCode": "tool_call",
     "codeExecutionResult": "tool_result", "text": "text",
 }  # fmt: skip
 
 
 def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought: str = "") -> list[Row]:
-    """The rows of `blocks` for one message; `response` is what it was made of, `thought` the thinking as it streamed.
+    """The rows of `blocks` for one message, made of `response`; `thought` is the thinking as it was streamed.
 
     >>> [block["type"] for block in blocks_of(LLMMessage("assistant", "Hello"), thought="Greet.")]
     ['thinking', 'text']
     """
     if message.role == "tool":
         result = _block("tool_result", content_as_text(message.content), name=message.name)
-        return [result] if isinstance(message.content, str) else [result, *_pictures(message.content)]
-    facts = (response.metadata if response else None) or {}
-    blocks = _vendors_blocks(response.raw_response, message) if response and response.raw_response else []
-    if not _is_whole(blocks, message):  # no list of blocks, or of another shape
+        return [result, *_image_blocks(message.content)]
+    metadata = (response.metadata if response else None) or {}
+    blocks = list(_vendor_blocks(response.raw_response, message)) if response else []
+    if not _is_complete(blocks, message):  # no list of blocks, or one of another shape
         blocks = [block for block in blocks if block["type"] in ("thinking", "redacted")]
-        blocks += _neutral_blocks(message.content, str(facts.get("refusal") or ""))
-        blocks += [_call(call) for call in message.tool_calls or ()]
-    thinking = facts.get("thinking") or thought
+        blocks += _neutral_blocks(message.content, str(metadata.get("refusal") or ""))
+        blocks += [_call_block(call) for call in message.tool_calls or ()]
+    thinking = metadata.get("thinking") or thought
     if thinking and not any(block["type"] == "thinking" and block["text"] for block in blocks):
-        blocks.insert(0, _block("thinking", str(thinking), _signed(response)))
+        blocks.insert(0, _block("thinking", str(thinking), _signed_detail(response)))
     return blocks
-
-
-def _vendors_blocks(native: Any, message: LLMMessage) -> list[Row]:
-    """The blocks in the vendor's own order; thinking alone where the calls are not those of the message."""
-    items = list(_items(native))
-    agrees = sum(map(_is_call, items)) == len(message.tool_calls or ())
-    return [block for block in _native_blocks(items, message) if agrees or block["type"] in ("thinking", "redacted")]
-
-
-def _is_whole(blocks: Sequence[Row], message: LLMMessage) -> bool:
-    """Whether the blocks say what the message says."""
-    if not blocks:
-        return False
-    said = "".join(block["text"] for block in blocks if block["type"] in ("text", "refusal"))
-    calls = any(block["type"] == "tool_call" for block in blocks)
-    return said == message.text and calls >= bool(message.tool_calls)
 
 
 def thinking_of(blocks: Sequence[Row]) -> list[Row]:
@@ -89,40 +72,28 @@ def thinking_of(blocks: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _signed(response: LLMResponse | None) -> Item | None:
-    """The first signed piece of OpenRouter's reasoning_details."""
-    native = response.raw_response if response else None
-    details = native.get("reasoning_details") or () if isinstance(native, dict) else ()
-    return next((item for item in details if any(item.get(key) for key in _SIGNATURES)), None)
-
-
-def _items(native: Any) -> Iterator[Item]:
-    """What a vendor sent, block by block, where it is kept so."""
-    return _flat(native.get("blocks") or native.get("items") or native.get("parts") if isinstance(native, dict) else ())
-
-
-def _is_call(item: Item) -> bool:
-    """Whether an item calls one of our tools, rather than one that the vendor runs itself."""
-    return item.get("type") in ("tool_use", "function_call") or "functionCall" in item
-
-
-def _native_blocks(items: Sequence[Item], message: LLMMessage) -> Iterator[Row]:
-    """The blocks in the vendor's own order; the calls and images in them are those of the message."""
-    calls, images = iter(message.tool_calls or ()), iter(_pictures(message.content))
+def _vendor_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
+    """The blocks in the vendor's order; only the thinking if the calls are not those of the message."""
+    lists = native if isinstance(native, dict) else {}
+    items = list(_flat(lists.get("blocks") or lists.get("items") or lists.get("parts")))
+    agrees = sum(map(_is_call, items)) == len(message.tool_calls or ())
+    calls, images = iter(message.tool_calls or ()), iter(_image_blocks(message.content))
     for item in items:
         kind = _kind(item)
+        if not agrees and (_is_call(item) or kind not in ("thinking", "redacted")):
+            continue
         if _is_call(item) and (call := next(calls, None)):
-            yield _call(call, item)
+            yield _call_block(call, item)
         elif kind == "image":
             yield from filter(None, [next(images, None)])
-        elif kind in ("tool_call", "tool_result"):  # of a tool of the vendor's own
+        elif kind in ("tool_call", "tool_result"):  # of a tool that the vendor runs
             yield _block(kind, as_json(item), item, name=item.get("name"))
         else:
             yield _block(kind, _text(item), item)
 
 
 def _flat(items: Any) -> Iterator[Item]:
-    """The items; in place of a message of the Responses API its parts."""
+    """The items; a message of the Responses API is replaced by its parts."""
     for item in items if isinstance(items, list) else ():
         if isinstance(item, dict) and item.get("type") == "message":
             yield from _flat(item.get("content"))
@@ -130,15 +101,31 @@ def _flat(items: Any) -> Iterator[Item]:
             yield item
 
 
+def _is_call(item: Item) -> bool:
+    """Whether an item calls one of our tools, not one that the vendor runs."""
+    return item.get("type") in ("tool_use", "function_call") or "functionCall" in item
+
+
+def _is_complete(blocks: Sequence[Row], message: LLMMessage) -> bool:
+    """Whether the blocks hold the text and the calls of the message."""
+    if not blocks:
+        return False
+    text = "".join(block["text"] for block in blocks if block["type"] in ("text", "refusal"))
+    calls = any(block["type"] == "tool_call" for block in blocks)
+    return text == message.text and calls >= bool(message.tool_calls)
+
+
 def _kind(item: Item) -> str:
     kind = item.get("type")
+    if kind is None and item.get("thought"):
+        return "thinking"
     if kind is None:
-        return "thinking" if item.get("thought") else next((_PARTS[key] for key in _PARTS if key in item), "text")
+        return next((_GEMINI_KINDS[key] for key in _GEMINI_KINDS if key in item), "text")
     return _KINDS.get(kind) or ("tool_result" if "result" in kind else "tool_call")
 
 
 def _text(item: Item) -> str:
-    """What a block of text or thinking says."""
+    """The text of a block of text or thinking."""
     if item.get("type") == "reasoning":
         parts = item.get("summary") or item.get("content") or ()
         return "\n\n".join(part.get("text") or "" for part in parts)
@@ -146,45 +133,50 @@ def _text(item: Item) -> str:
 
 
 def _neutral_blocks(content: Content, refusal: str) -> list[Row]:
-    """Text and images in order, what refuses apart."""
+    """Text and images in order; the refusal at the end of a text becomes a block of its own."""
     blocks = []
     for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
         if part.get("type") == "image":
-            blocks += _pictures([part])
+            blocks.append(_image_block(part))
         elif text := part.get("text"):
-            said = text.removesuffix(refusal)
-            blocks += [_block("text", said)] if said else []
-            blocks += [_block("refusal", refusal)] if said != text else []
+            rest = text.removesuffix(refusal)
+            blocks += [_block("text", rest)] if rest else []
+            blocks += [_block("refusal", refusal)] if rest != text else []
     return blocks
 
 
-def _pictures(content: Content) -> list[Row]:
-    images = [] if isinstance(content, str) else [part for part in content if part.get("type") == "image"]
-    return [_picture(image) for image in images]
+def _image_blocks(content: Content) -> list[Row]:
+    return [] if isinstance(content, str) else [_image_block(part) for part in content if part.get("type") == "image"]
 
 
-def _picture(part: Item) -> Row:
-    """An image by its kind and its hash, or by its address."""
+def _image_block(part: Item) -> Row:
+    """An image: its media type and the hash of its bytes, or its address."""
     data = part.get("data")
     try:
         digest = hashlib.sha256(base64.b64decode(data)).hexdigest() if isinstance(data, str) else None
     except binascii.Error:
         digest = None
-    return _block("image", None, {"url": part["url"]} if "url" in part else {}) | {
-        "media_type": part.get("media_type"),
-        "sha256": digest,
-    }
+    block = _block("image", None, {"url": part["url"]} if "url" in part else None)
+    return block | {"media_type": part.get("media_type"), "sha256": digest}
 
 
-def _call(call: FunctionCall, item: Item | None = None) -> Row:
+def _call_block(call: FunctionCall, item: Item | None = None) -> Row:
     text = as_json(call.arguments) if call.raw is None else call.raw
     return _block("tool_call", text, item, name=call.name)
 
 
+def _signed_detail(response: LLMResponse | None) -> Item | None:
+    """The first signed item of OpenRouter's reasoning_details."""
+    native = response.raw_response if response else None
+    details = native.get("reasoning_details") or () if isinstance(native, dict) else ()
+    return next((item for item in details if any(item.get(key) for key in _SIGNATURES)), None)
+
+
 def _block(kind: str, text: str | None, item: Item | None = None, name: str | None = None) -> Row:
+    """A row of `blocks`; `item` is what the vendor sent for it."""
     block = {"type": kind, "name": name, "text": text, "chars": None if text is None else len(text), "signature": False}
     if item:
-        kept = {key: value for key, value in item.items() if key not in _SAID}
-        block["signature"] = any(kept.get(key) for key in _SIGNATURES)
-        block["provider_data"] = as_json(kept) if kept.keys() - {"type"} else None
+        data = {key: value for key, value in item.items() if key not in _IN_OTHER_COLUMNS}
+        block["signature"] = any(data.get(key) for key in _SIGNATURES)
+        block["provider_data"] = as_json(data) if data.keys() - {"type"} else None
     return block

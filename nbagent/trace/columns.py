@@ -1,8 +1,8 @@
 """The tables of a trace as DataFrames. Their columns are declared here, and only here.
 
 dtypes are stable: text is the pandas string type, counts are `Int64`, seconds and dollars `Float64`, flags `boolean`,
-times `datetime64[us, UTC]`, and what can only be one of a few words is a category. What is unknown is NA, never 0. An
-empty table has all its columns.
+times `datetime64[us, UTC]`, and values from a short list are categories. An unknown value is NA, never 0. An empty
+table has all its columns.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pandas as pd
 from nbagent.core.messages import well_formed
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
-from nbagent.trace.rows import Columns, Row
-from nbagent.trace.table import by_column, count_of
+from nbagent.trace.recorder import USAGE
+from nbagent.trace.table import Columns, Row, Table, by_column, count_of
 
 try:
     import pyarrow as pa
@@ -34,14 +34,7 @@ _BLOCK = pd.CategoricalDtype(["text", "thinking", "redacted", "tool_call", "tool
 _APPROVAL = pd.CategoricalDtype(["auto", "approved", "edited", "denied"])
 _KIND = pd.CategoricalDtype(["visible", "omitted", "redacted"])
 
-_USAGE = {
-    "input_tokens": COUNT,
-    "cache_read_tokens": COUNT,
-    "cache_write_tokens": COUNT,
-    "output_tokens": COUNT,
-    "reasoning_tokens": COUNT,
-    "total_tokens": COUNT,
-}
+_USAGE: dict[str, Dtype] = dict.fromkeys(USAGE, COUNT)
 #: In every table, at its end.
 _SHARED: dict[str, Dtype] = {"run_id": TEXT, "session_id": TEXT, "cell_id": TEXT, "ts": TIME}
 
@@ -86,12 +79,12 @@ COLUMNS: dict[str, dict[str, Dtype]] = {
     "thinking": {
         "call_id": TEXT, "index": COUNT, "text": TEXT, "chars": COUNT, "kind": _KIND, "reasoning_tokens": COUNT,
     },
-    # one row per event that is not a piece of something
+    # one row per event, except the pieces of a stream
     "events": {
         "event_id": COUNT, "type": TEXT, "name": TEXT, "call_id": TEXT, "tool_call_id": TEXT, "content": TEXT,
         "data": TEXT,
     },
-    # one row per HTTP exchange, where `record_http` is on; headers are JSON objects, bodies the text as it was sent
+    # one row per HTTP exchange while `record_http` is on; headers are JSON objects, bodies the text that was sent
     "http": {
         "call_id": TEXT, "attempt": COUNT, "method": TEXT, "url": TEXT, "status": COUNT, "request_headers": TEXT,
         "request_body": TEXT, "response_headers": TEXT, "response_body": TEXT, "error_type": TEXT,
@@ -99,7 +92,7 @@ COLUMNS: dict[str, dict[str, Dtype]] = {
         "duration_s": REAL, "request_bytes": COUNT, "response_bytes": COUNT, "complete": FLAG, "truncated": FLAG,
         "secrets": TEXT,
     },
-    # sums of `calls` by run, vendor, model and day
+    # `calls` summed by run, vendor, model and day
     "usage": {
         "run_id": TEXT, "provider": TEXT, "model": TEXT, "day": TIME, "n_calls": COUNT, **_USAGE, "cost_usd": REAL,
     },
@@ -110,7 +103,7 @@ for _columns in COLUMNS.values():
 #: Rows of a display, and characters of one value in a text display.
 ROWS, TEXT_WIDTH = 20, 60
 
-#: What a table displays when it is shown whole: no ids and no times, which differ from run to run. They are there too.
+#: The columns that a whole table displays. Ids and times, which differ from run to run, are hidden but present.
 DISPLAYED: dict[str, list[str]] = {
     "runs": ["prompt", "output", "status", "n_calls", "n_tool_calls", "input_tokens", "output_tokens", "cost_usd"],
     "calls": ["step", "provider", "model", "finish_reason", "input_tokens", "output_tokens", "cost_usd"],
@@ -125,7 +118,7 @@ DISPLAYED: dict[str, list[str]] = {
 
 
 class TraceFrame(pd.DataFrame):
-    """A table of a trace: a DataFrame whose display shows the columns worth reading. What you select is plain."""
+    """A table of a trace: a DataFrame that displays the columns worth reading. A selection is a plain DataFrame."""
 
     _metadata: ClassVar[list[str]] = ["table"]
     table: str
@@ -135,7 +128,7 @@ class TraceFrame(pd.DataFrame):
         return pd.DataFrame
 
     def shown(self) -> pd.DataFrame:
-        """The part of the table that its display shows; of one whose columns were changed in place, all of it."""
+        """The columns that are displayed: all of them where a user removed one of those in `DISPLAYED`."""
         frame, names = pd.DataFrame(self), DISPLAYED[self.table]
         return frame[names] if frame.columns.isin(names).sum() == len(names) else frame
 
@@ -148,36 +141,43 @@ class TraceFrame(pd.DataFrame):
         return show_control_chars(html)
 
 
-def build(table: str, rows: Sequence[Row]) -> TraceFrame:
-    """Rows -> the table, with the declared dtypes."""
-    return from_columns(table, by_column(rows))
+def table_frame(name: str, table: Table) -> TraceFrame:
+    """The whole table. The DataFrame of its settled rows is kept in `table.frame`, and grows with them."""
+    made = build(name, []) if table.frame is None else table.frame
+    if len(made) < table.settled:
+        made = table.frame = _stacked([made, *(_from_columns(name, columns) for columns in table.parts(len(made)))])
+    return _stacked([made, build(name, table.rows)])
 
 
-def from_columns(table: str, columns: Columns) -> TraceFrame:
-    """Rows by column -> the table, with the declared dtypes. A column that is not there is NA."""
+def build(name: str, rows: Sequence[Row]) -> TraceFrame:
+    """A table of these rows, with the declared columns and dtypes."""
+    return _from_columns(name, by_column(rows))
+
+
+def _from_columns(name: str, columns: Columns) -> TraceFrame:
     count = count_of(columns)
-    made = {name: _array(columns.get(name), count, dtype) for name, dtype in COLUMNS[table].items()}
-    return named(pd.DataFrame(made, copy=False), table)
+    arrays = {column: _array(columns.get(column), count, dtype) for column, dtype in COLUMNS[name].items()}
+    return named(pd.DataFrame(arrays, copy=False), name)
 
 
-def joined(frames: Sequence[TraceFrame]) -> TraceFrame:
-    """One below the other, as a copy."""
+def _stacked(frames: Sequence[TraceFrame]) -> TraceFrame:
+    """A copy, one below the other."""
     return named(pd.concat(frames, ignore_index=True), frames[0].table)
 
 
-def named(frame: pd.DataFrame, table: str) -> TraceFrame:
-    """The frame with the display of a table."""
+def named(frame: pd.DataFrame, name: str) -> TraceFrame:
+    """The frame, displayed as the table `name`."""
     made = TraceFrame(frame)
-    made.table = table
+    made.table = name
     return made
 
 
-def usage(calls: pd.DataFrame) -> TraceFrame:
-    """Token counts and cost by run, vendor, model and day. An unknown cost makes its sum unknown."""
+def usage_frame(calls: pd.DataFrame) -> TraceFrame:
+    """Token counts and cost by run, vendor, model and day. One unknown cost makes the sum unknown."""
     frame = pd.DataFrame(calls).assign(day=calls["started"].dt.floor("D"), unknown=calls["cost_usd"].isna())
     keys = ["run_id", "session_id", "provider", "model", "day"]
     grouped = frame.groupby(keys, sort=False, dropna=False)
-    sums = grouped[[*_USAGE, "cost_usd"]].sum(min_count=1)
+    sums = grouped[[*USAGE, "cost_usd"]].sum(min_count=1)
     sums["cost_usd"] = sums["cost_usd"].mask(grouped["unknown"].any().to_numpy())
     sums["n_calls"] = grouped.size()
     sums["ts"] = grouped["ts"].min()
@@ -187,6 +187,7 @@ def usage(calls: pd.DataFrame) -> TraceFrame:
 
 
 def _array(values: list[Any] | None, count: int, dtype: Dtype) -> Any:
+    """The values with their dtype; NA where the column is missing."""
     if values is None or values.count(None) == count:
         return pd.Series(None, index=range(count), dtype=dtype).array
     if dtype == TIME:
@@ -195,7 +196,7 @@ def _array(values: list[Any] | None, count: int, dtype: Dtype) -> Any:
 
 
 def _times(values: list[Any]) -> pd.DatetimeIndex:
-    """Seconds -> times in whole microseconds: what was rounded once stays as it is."""
+    """Seconds as times in whole microseconds, so that a saved and loaded time is the same."""
     seconds = np.array(values, dtype="float64")
     whole = np.full(len(values), np.datetime64("NaT"), dtype="datetime64[us]")
     known = ~np.isnan(seconds)
@@ -204,7 +205,7 @@ def _times(values: list[Any]) -> pd.DatetimeIndex:
 
 
 def _texts(values: list[Any]) -> Any:
-    """Half a surrogate pair, from a file name or a model, could be neither stored nor saved."""
+    """Texts; half a surrogate pair, from a file name or a model, is replaced: it could not be encoded."""
     text: Any = values
     try:
         if pa is not None:

@@ -1,6 +1,6 @@
-"""The rows of one table: dicts while they may change, columns after that, in a file when they are very many.
+"""The rows of one table: dicts while they may change, then columns, then, when there are very many, a file.
 
-A dict is easily completed. A column is what a DataFrame is quickly made of, and takes a fraction of the memory.
+A dict is easy to complete. A column becomes part of a DataFrame quickly, and takes a fraction of the memory.
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from operator import itemgetter
+from typing import Any
 
-from nbagent.trace.rows import Columns, Row
+Row = dict[str, Any]
+#: Rows by column: the values of each, oldest first.
+Columns = dict[str, list[Any]]
+
+#: JSON text; a value that JSON does not know becomes its `str()`. `json.dumps` would make an encoder for each value.
+as_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 class SpillFile:
-    """A temporary file without a name, in the folder of `tempfile`: it is gone when its process is, however it ends."""
+    """A temporary file without a name, in the folder of `tempfile`. However its process ends, the file is gone."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  open as long as there is the trace
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the trace exists
         weakref.finalize(self, self._file.close)
 
     def write(self, columns: Columns) -> Callable[[], Columns]:
-        """Append the columns, a line each; what is returned reads them back. Raises OSError."""
+        """Append the columns, one a line. Returns a function that reads them back. Raises OSError."""
         start = self._file.seek(0, 2)
         for column in columns.items():
             self._file.write(json.dumps(column, default=str).encode() + b"\n")
@@ -47,39 +53,46 @@ class Table:
     """
 
     def __init__(self) -> None:
-        #: How many rows change no more: they are columns.
+        #: How many rows no longer change and are columns now.
         self.settled = 0
         #: The rows after those.
         self.rows: list[Row] = []
-        #: The settled rows in parts, each with its length: those in the file, then those in memory.
+        #: Some of the settled rows, from the first on, as a DataFrame; None until somebody looks at the table.
+        self.frame: Any = None
+        #: The settled rows in parts, each with its number of rows: first those in the file, then those in memory.
         self._spilled: list[tuple[int, Callable[[], Columns]]] = []
         self._kept: list[tuple[int, Columns]] = []
 
     def __len__(self) -> int:
         return self.settled + len(self.rows)
 
+    @property
+    def in_memory(self) -> int:
+        """How many rows are not in the file."""
+        return len(self) - sum(count for count, _ in self._spilled)
+
     def settle(self, count: int) -> None:
-        """The first `count` rows change no more. Each costs less the more of them there are."""
+        """Declare that the first `count` rows no longer change. Many at once cost less than one by one."""
         rows = self.rows[: count - self.settled]
         self.take(by_column(rows))
         del self.rows[: len(rows)]
 
     def take(self, columns: Columns) -> None:
-        """Settled rows, by column, behind those that are settled."""
+        """Append rows that no longer change, after the settled ones."""
         if count := count_of(columns):
             self._kept.append((count, columns))
             self.settled += count
 
     def spill(self, file: SpillFile) -> Columns:
-        """Move what is settled out of memory, and return it. Raises OSError, having changed nothing."""
+        """Move the settled rows from memory to the file, and return them. Raises OSError, having changed nothing."""
         columns = _joined(self._kept)
         if columns:
             self._spilled.append((sum(count for count, _ in self._kept), file.write(columns)))
-        self._kept = []
+        self._kept, self.frame = [], None
         return columns
 
     def parts(self, start: int = 0) -> Iterator[Columns]:
-        """The settled rows from this number on, by column, in parts of a row at least. No part has all columns."""
+        """The settled rows from number `start` on, in parts of at least one row. A part may lack columns."""
         first = 0
         for count, read in self._spilled:
             if start < first + count:
@@ -94,7 +107,7 @@ class Table:
             yield _joined(kept)
 
     def since(self, start: int) -> Iterator[Row]:
-        """The rows from this number on as dicts: settled ones anew."""
+        """The rows from number `start` on as dicts: new ones for settled rows, the rows themselves after that."""
         for columns in self.parts(start):
             for values in zip(*columns.values(), strict=True):
                 yield dict(zip(columns, values, strict=True))
@@ -102,25 +115,25 @@ class Table:
 
 
 def by_column(rows: Sequence[Row]) -> Columns:
-    """Rows by column; what a row has not is None.
+    """Rows by column; None where a row lacks one.
 
     >>> by_column([{"a": 1}, {"a": 2, "b": 3}])
     {'a': [1, 2], 'b': [None, 3]}
     """
     names = dict.fromkeys(chain.from_iterable(rows))
-    try:  # most often all rows have the same, which takes half the time
+    try:  # most often all rows have the same columns, which takes half the time
         return {name: list(map(itemgetter(name), rows)) for name in names}
     except KeyError:
         return {name: [row.get(name) for row in rows] for name in names}
 
 
 def count_of(columns: Columns) -> int:
-    """How many rows they are."""
+    """The number of rows."""
     return len(next(iter(columns.values()), ()))
 
 
 def _joined(parts: Sequence[tuple[int, Columns]]) -> Columns:
-    """Parts, each with its length, one below the other."""
+    """Parts, each with its number of rows, one below the other."""
     joined: Columns = {name: [] for _, columns in parts for name in columns}
     for count, columns in parts:
         for name, column in joined.items():

@@ -1,4 +1,4 @@
-"""`Trace`: what happened, as DataFrames. pandas is loaded when you look."""
+"""`Trace`: what happened in the runs of agents, as DataFrames. pandas is loaded when somebody looks at a table."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nbagent.checks import check_number, invalid
 from nbagent.core import events as kinds
 from nbagent.core.atomic_files import atomic_write
 from nbagent.core.events import Event
 from nbagent.core.http_exchange import collecting
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError, MissingDependencyError
-from nbagent.trace.export import http as http_log
+from nbagent.trace.export import http
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
-from nbagent.trace.rows import Columns, as_json
 from nbagent.trace.storage.journal import Journal
-from nbagent.trace.table import by_column, count_of
-from nbagent.trace.tables import TraceTables, no_run
-from nbagent.trace.views.summary import overview
+from nbagent.trace.table import Columns, Row, as_json, by_column, count_of
+from nbagent.trace.views.summary import summary_lines
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
     import os
 
     import pandas as pd
@@ -30,100 +29,242 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
+    from nbagent.trace.columns import TraceFrame
     from nbagent.trace.export.otel import Telemetry
     from nbagent.trace.views.transcript import TraceTranscript
 
 
-class Trace(TraceTables):
-    """What happened, as tables.
+class Trace:
+    """What happened in the runs of one or more agents, as tables.
 
-    They are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `thinking`, `usage`, `events` and `http`. All
-    have `run_id`, `session_id` and `ts`. Join them by `run_id`, `call_id`, `tool_call_id` and `message_id`, of which
-    `runs`, `calls`, `tool_calls` and `messages` have each once; `parent_run_id` and `parent_id` are `run_id` of the run
-    that asked and `message_id` of the message before. Tables exist with all their columns before anything happened.
-    Several agents may share one trace, in several threads too.
+    The tables are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `thinking`, `usage`, `events` and `http`. All
+    have `run_id`, `session_id` and `ts`. Join them by `run_id`, `call_id`, `tool_call_id` and `message_id`; these are
+    unique in `runs`, `calls`, `tool_calls` and `messages`. `parent_run_id` is the `run_id` of the run whose tool
+    started this one, `parent_id` the `message_id` of the message before. A table has all its columns even when it is
+    empty. Several agents, in several threads, may share one trace.
 
-    With `record_http=True` each HTTP request and response is kept too, secrets removed: in `http`, `curl()` and
-    `save_har()`. Switch it on or off at any time (`trace.record_http = True`); it holds for the runs that begin then.
+    With `record_http=True` the trace also keeps each HTTP request and response, secrets removed, for `http`, `curl()`
+    and `save_har()`. Switch it at any time (`trace.record_http = True`); it applies to runs that begin later.
 
-    What tools returned is kept for `results()`, unless `keep_results=False`.
+    The trace keeps the values that tools returned for `results()`, unless `keep_results=False`.
 
-    The rows take about `max_bytes` of memory. When they are more, the older ones move to a temporary file at the end of
-    a turn, and what their tools returned is let go; tables are whole nevertheless. The file has no name and goes with
-    the process; it lies where `tempfile` puts files (`TMPDIR` says where). None keeps everything in memory.
+    Rows take about `max_bytes` of memory. Beyond that, older rows move to a temporary file at the end of a turn, and
+    the values that their tools returned are dropped; tables stay complete. The file has no name and disappears with the
+    process; it lies in the folder of `tempfile` (set `TMPDIR` for another). None keeps everything in memory.
 
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]
     ['tool_call_id', 'wire_id', 'call_id']
     """
 
-    #: Makes the widget of `explore()`. The notebook's side of nbagent, on which nothing here depends, puts it here.
+    #: Makes the widget of `explore()`. The notebook's part of nbagent sets it; nothing here depends on that part.
     explorer: ClassVar[Callable[[Trace], Any] | None] = None
 
     def __init__(self, record_http: bool = False, keep_results: bool = True, max_bytes: int | None = MAX_BYTES) -> None:
-        super().__init__(keep_results, max_bytes)
         self.record_http = record_http
-        #: Called with this trace and each event of the runs that begin from now on, once it is recorded. They must
-        #: not raise.
-        self.observers: list[Callable[[Recorder, Event], None]] = []
+        self.recorder = Recorder(keep_results)
+        self.max_bytes = max_bytes
+        #: Takes one event of a run; agents call it for every event.
+        self.record: Callable[[Event], None] = self.recorder.record
+        #: Called with this trace and each event, once it is recorded, of runs that begin from now on. They must not
+        #: raise.
+        self.observers: list[Callable[[Trace, Event], None]] = []
+
+    @property
+    def session_id(self) -> str:
+        """The id that all rows recorded by this trace share."""
+        return self.recorder.session_id
+
+    @property
+    def keep_results(self) -> bool:
+        """Whether the values that tools return are kept for `results()`."""
+        return self.recorder.keep_results
+
+    @keep_results.setter
+    def keep_results(self, keep: bool) -> None:
+        self.recorder.keep_results = keep
+
+    @property
+    def max_bytes(self) -> int | None:
+        """About how much memory the rows may take; None for no limit."""
+        return self.recorder.max_bytes
+
+    @max_bytes.setter
+    def max_bytes(self, limit: int | None) -> None:
+        check_number("max_bytes", limit, whole=True, minimum=0, optional=True, fix="None keeps all rows in memory.")
+        self.recorder.max_bytes = limit
+
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    @property
+    def runs(self) -> TraceFrame:
+        """One row per question.
+
+        `branch` is the `run_id` of the run that began this line of the conversation. A run continues the branch of the
+        run before it. The first run of an agent begins a branch, and so does the first one after `fork`, `undo`, an
+        edit, `clear_history`, and a history that was replaced. `parent_id` of its first message says where it left
+        another branch.
+        """
+        return self._frame("runs")
+
+    @property
+    def calls(self) -> TraceFrame:
+        """One row per model request.
+
+        `span_id` and `parent_span_id` are the OpenTelemetry ids, in hex, of the spans `chat` and `invoke_agent`. They
+        are NA where no span was sampled: see `to_otel`.
+        """
+        return self._frame("calls")
+
+    @property
+    def messages(self) -> TraceFrame:
+        """One row per message that entered the conversation.
+
+        `parent_id` is the `message_id` of the message before it. After a fork that one is in the trace of the origin;
+        it is NA where no trace recorded it, as in a conversation that was loaded. `branch` is that of the run.
+        `trimmed` says whether the limits of the `ContextManager` have since removed the message from the history, so
+        that later requests leave it out.
+        """
+        return self._frame("messages")
+
+    @property
+    def blocks(self) -> TraceFrame:
+        """One row per block of a message: text, thinking, redacted, tool_call, tool_result, image, refusal.
+
+        `signature` says whether the vendor signed it; `provider_data` is what else came with it, as JSON. The text of a
+        `tool_call` is its arguments. Images have the hash of their bytes or, in `provider_data`, their address.
+        """
+        return self._frame("blocks")
+
+    @property
+    def tool_calls(self) -> TraceFrame:
+        """One row per tool call: arguments, result, validity, duration."""
+        return self._frame("tool_calls")
+
+    @property
+    def thinking(self) -> TraceFrame:
+        """One row per stretch of thinking."""
+        return self._frame("thinking")
+
+    @property
+    def usage(self) -> TraceFrame:
+        """Tokens and cost, summed by run and model."""
+        return self._frame("usage")
+
+    @property
+    def events(self) -> TraceFrame:
+        """One row per event, except pieces of text, thinking and arguments."""
+        return self._frame("events")
+
+    @property
+    def http(self) -> TraceFrame:
+        """One row per HTTP exchange while `record_http` is on, failed ones too. `attempt` counts them in each call.
+
+        Bodies are the text that was sent and received, up to 10 MB of each (`truncated`). In place of a secret stands
+        the name of a variable, such as `$OPENAI_API_KEY`. Times are in seconds.
+        """
+        return self._frame("http")
+
+    def run(self, run_id: str) -> dict[str, TraceFrame]:
+        """All tables of one run, by name. Raises ConfigurationError if the trace has no such run.
+
+        >>> trace.run(result.run_id)["tool_calls"]                          # doctest: +SKIP
+        """
+        from nbagent.trace import columns
+
+        with self.recorder.lock:
+            whole = {name: self._frame(name) for name in (*TABLES, "usage")}
+        if run_id not in whole["runs"]["run_id"].tolist():
+            raise _unknown_run(run_id)
+        return {
+            name: columns.named(frame[frame["run_id"] == run_id].reset_index(drop=True), name)
+            for name, frame in whole.items()
+        }
+
+    def rows(self, table: str) -> list[Row]:
+        """Copies of a table's rows as dicts, oldest first. Not for `usage`."""
+        with self.recorder.lock:
+            return [dict(row) for row in self.recorder.tables[table].since(0)]
+
+    def _rows_of(self, run_id: str | None) -> dict[str, list[Row]]:
+        """Copies of the rows of one run, or of all runs, by table."""
+        with self.recorder.lock:
+            rows = {name: self.rows(name) for name in TABLES}
+        if run_id is None:
+            return rows
+        if not any(row["run_id"] == run_id for row in rows["runs"]):
+            raise _unknown_run(run_id)
+        return {name: [row for row in table if row["run_id"] == run_id] for name, table in rows.items()}
+
+    def _frame(self, name: str) -> TraceFrame:
+        from nbagent.trace import columns
+
+        if name == "usage":
+            return columns.usage_frame(self._frame("calls"))
+        with self.recorder.lock:
+            frame = columns.table_frame(name, self.recorder.tables[name])
+            if name == "messages" and self.recorder.trimmed:
+                frame["trimmed"] |= frame["message_id"].isin(self.recorder.trimmed)
+            return frame
+
+    # -- views --------------------------------------------------------------------------------------------------------
 
     def args(self, tool: str) -> pd.DataFrame:
         """The arguments of each call of one tool, a column for each argument; the index is that of `tool_calls`.
 
         >>> trace.tool_calls.join(trace.args("mean_by").add_prefix("arg_"))     # doctest: +SKIP
         """
-        from nbagent.trace.views import tool_arguments as spread
+        from nbagent.trace.views.tool_arguments import tool_arguments
 
-        return spread.args(self.rows("tool_calls"), tool)
+        return tool_arguments(self.rows("tool_calls"), tool)
 
     def results(self, tool: str) -> Any:
-        """What one tool returned, as it was: a Series with the index of `tool_calls`, failed calls left out.
+        """The values that one tool returned: a Series with the index of `tool_calls`, without failed calls.
 
-        If all its results are DataFrames they are one DataFrame, whose index has that number as its first level
-        `call`. The values themselves are kept in memory alone: after `load` there is `tool_calls["result_text"]`.
+        If all of them are DataFrames, the result is one DataFrame, and the first level of its index, `call`, is the
+        index in `tool_calls`. Values are kept in memory only: after `load` there is `tool_calls["result_text"]`.
 
         >>> trace.results("load_sales").droplevel("call")                   # doctest: +SKIP
         """
-        from nbagent.trace.views import tool_arguments as spread
+        from nbagent.trace.views.tool_arguments import tool_results
 
-        with self._lock:
-            return spread.results(self.rows("tool_calls"), tool, self._values)
+        with self.recorder.lock:
+            return tool_results(self.rows("tool_calls"), tool, self.recorder.results)
 
     def diff(self, run_a: str, run_b: str) -> pd.DataFrame:
-        """What differed between two runs: messages, tool calls, models, tokens, cost, seconds, status.
+        """The differences between two runs: messages, tool calls, models, tokens, cost, seconds, status.
 
-        One row for each value that differs: its `table` and `column`, the `place` of its row in the run (from 0) and
-        the `name` of the tool or role, the values `a` and `b` (None where one run has no such row), and of numbers the
-        `change`. A call or message that only one run has stands for itself and shifts no others. Ids and moments are
-        left out. Runs of two traces are compared in `Trace.concat` of them. Raises ConfigurationError where there is
-        no such run.
+        One row for each value that differs: its `table` and `column`, the `place` of its row in the run (from 0), the
+        `name` of the tool or role, the values `a` and `b` (None if a run has no such row), and for numbers the
+        `change`. A call or message that only one run has does not shift the others. Ids and times are not compared. To
+        compare runs of two traces, use `Trace.concat` of both. Raises ConfigurationError for an unknown run.
 
         >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
-        from nbagent.trace.views.diff import diff, with_system
+        from nbagent.trace.views.diff import diff, with_system_message
 
-        if run_a is None or run_b is None:  # which elsewhere means all runs
-            raise no_run(None)
+        if run_a is None or run_b is None:  # `_rows_of` takes None for all runs
+            raise _unknown_run(None)
         runs = self._rows_of(run_a), self._rows_of(run_b)
-        told = [row for row in self.rows("messages") if row["role"] == "system"]
+        system = [row for row in self.rows("messages") if row["role"] == "system"]
         for rows in runs:
-            rows["messages"] = with_system(rows["messages"], told)
+            rows["messages"] = with_system_message(rows["messages"], system)
         return diff(*runs)
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw when each model call and tool ran and how long it took; tools that ran side by side overlap.
+        """Draw when each model call and tool ran and how long it took; tools that ran in parallel overlap.
 
-        Of one run, or of all, pauses between them left out. Needs matplotlib: `pip install 'nbagent[plot]'`.
+        For one run, or for all, without the pauses between them. Needs matplotlib: `pip install 'nbagent[plot]'`.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
         from nbagent.trace.views import timeline
 
-        of_run = {"calls": self.calls, "tool_calls": self.tool_calls} if run_id is None else self.run(run_id)
-        return timeline.draw(of_run["calls"], of_run["tool_calls"], ax)
+        tables = {"calls": self.calls, "tool_calls": self.tool_calls} if run_id is None else self.run(run_id)
+        return timeline.draw(tables["calls"], tables["tool_calls"], ax)
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
-        """Draw the tokens of each run, input and output, and above them the dollars, where they are known and not 0."""
+        """Draw the input and output tokens of each run, and above them the dollars, where known and not 0."""
         from nbagent.trace.views import plots
 
         return plots.plot_usage(self.usage, ax)
@@ -131,18 +272,18 @@ class Trace(TraceTables):
     def plot_tools(self, axes: Sequence[Axes] | None = None) -> list[Axes]:
         """Draw how often each tool was called and how often it failed, and beside that how long its calls took.
 
-        Two axes side by side; `axes` are two to draw on. Calls that never ran, of invalid arguments or denied, count as
-        failed and took no time.
+        Two axes side by side; pass two `axes` to draw on your own. Calls that never ran, because their arguments were
+        invalid or they were denied, count as failed and took no time.
         """
-        from nbagent.trace.views import plots
-        from nbagent.trace.views import tool_stats as stats
+        from nbagent.trace.views.plots import plot_tools
+        from nbagent.trace.views.tool_stats import seconds_by_tool, tool_stats
 
         calls = self.tool_calls
-        tools = stats.tool_stats(calls).sort_values("calls", ascending=False, kind="stable")
-        return plots.plot_tools(tools, stats.seconds_of(calls), axes)
+        stats = tool_stats(calls).sort_values("calls", ascending=False, kind="stable")
+        return plot_tools(stats, seconds_by_tool(calls), axes)
 
     def transcript(self, run_id: str | None = None) -> TraceTranscript:
-        """What was said in one run, or in all, message by message, with thinking, tool calls and what each cost.
+        """The conversation of one run, or of all, message by message, with thinking, tool calls and costs.
 
         A notebook displays it as cleaned HTML; `print` gives plain text.
 
@@ -155,57 +296,110 @@ class Trace(TraceTables):
     def to_text(self, view: str = "summary", run_id: str | None = None) -> str:
         """A view of one run, or of all, as plain text: summary, timeline, usage, tools or transcript.
 
-        Needs no matplotlib. Raises ConfigurationError for another view, and where there is no such run.
+        Needs no matplotlib. Raises ConfigurationError for another view or an unknown run.
 
         >>> print(agent.trace.to_text("timeline"))                          # doctest: +SKIP
         claude-sonnet-5  ····████████████                                             1.1 s
           mean_by()                      ████                                         304 ms
         """
-        from nbagent.trace.views.text import to_text
+        from nbagent.trace.views.text import text_view
 
-        return to_text(view, self._rows_of(run_id))
+        return text_view(view, self._rows_of(run_id))
 
     def explore(self) -> Any:
-        """A browser of runs, calls, tool calls, messages and blocks, with filters: a widget, for notebooks.
+        """A widget for notebooks that browses runs, calls, tool calls, messages and blocks, with filters.
 
-        The same as `nbagent.TraceExplorer(trace)`. Raises ConfigurationError outside of a notebook that has loaded
-        nbagent.
+        The same as `nbagent.TraceExplorer(trace)`. Raises ConfigurationError unless a notebook has loaded nbagent.
         """
         if Trace.explorer is None:
-            raise ConfigurationError("explore() is for notebooks: run %load_ext nbagent before it")
+            raise ConfigurationError("explore() needs a notebook. Run %load_ext nbagent first.")
         return Trace.explorer(self)
 
+    def __repr__(self) -> str:
+        names = ("runs", "calls", "tool_calls", "events")
+        counts = ", ".join(f"{len(self.recorder.tables[name])} {name}" for name in names)
+        return f"<Trace: {counts.replace('_', ' ')}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook displays: models, tools, tokens and cost, summed up."""
+        from nbagent.core.render.key_values import key_values_html
+
+        return key_values_html(summary_lines({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tables to a file that `Trace.load`, or any other tool, reads; what the name ends with says which.
+        """Write the tables to a file that `Trace.load`, or any other tool, reads. The suffix names the format:
 
         - `.sqlite`: one SQLite database
         - `.parquet`: a folder with one Parquet file for each table; needs `pip install 'nbagent[parquet]'`
         - `.jsonl`: one JSON object a line, `{"table": "runs", "n": 0, "row": {...}}`
 
-        The file is there whole or not at all. Values of tools are not part of it, nor `usage`, which sums up `calls`; a
-        run that still goes on is saved as far as it is.
+        The file is written completely or not at all. It holds neither the values that tools returned nor `usage`, which
+        is computed from `calls`. A run in progress is saved as far as it got.
         """
-        from nbagent.trace.storage import files as store
+        from nbagent.trace.storage import files
 
-        store.save({name: self._frame(name) for name in TABLES}, Path(path).expanduser())
+        files.save({name: self._frame(name) for name in TABLES}, Path(path).expanduser())
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
-        """Append to a `.jsonl` file from now on: what is there already, and what is new after each turn.
+        """Append to a `.jsonl` file from now on: first the rows so far, then new ones after each turn.
 
-        It can be read while it grows, and from the first moment, when it is an empty trace. A run that crashes is in it
-        up to its last turn. A file that holds something else is left alone, with a ConfigurationError. None ends it.
+        The file can be read while it grows; it is an empty trace from the start. After a crash it holds the run up to
+        its last turn. Raises ConfigurationError for a file with other content, and leaves that alone. None ends it.
 
         >>> agent.trace.stream_to("monday.jsonl")                           # doctest: +SKIP
         """
-        with self._lock:
-            self._journal = None
-            if path is None:
-                return
+        self.recorder.append_to(None)
+        if path is not None:
             if Path(path).suffix != ".jsonl":
-                raise ConfigurationError(f"{str(path)!r} can't be appended to: let its name end with .jsonl")
-            journal = Journal(Path(path).expanduser())
-            journal.write(self._tables, self._settled())
-            self._journal = journal
+                raise invalid(
+                    "path", Path(path).name, "a name that ends with .jsonl", "Other formats can't be appended to."
+                )
+            self.recorder.append_to(Journal(Path(path).expanduser()))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """The trace in a saved file, equal to what was saved; agents can continue recording into it.
+
+        >>> Trace.load("monday.sqlite").runs                                # doctest: +SKIP
+        """
+        from nbagent.trace.storage import files
+
+        return cls._from_tables(files.load(Path(path).expanduser()))
+
+    @classmethod
+    def concat(cls, traces: Iterable[Trace]) -> Trace:
+        """One trace made of several, in their order. A run in more than one of them is taken from the last.
+
+        >>> Trace.concat([Trace.load(path) for path in sorted(folder.glob("*.sqlite"))]).usage      # doctest: +SKIP
+        """
+        every = list(traces)
+        last = {row["run_id"]: number for number, trace in enumerate(every) for row in trace.rows("runs")}
+
+        def rows(name: str) -> list[Row]:
+            numbered = ((number, row) for number, trace in enumerate(every) for row in trace.rows(name))
+            return [row for number, row in numbered if last.get(row["run_id"], number) == number]
+
+        made = cls._from_tables({name: by_column(rows(name)) for name in TABLES})
+        for trace in every:
+            made.recorder.results.update(trace.recorder.results)
+        return made
+
+    @classmethod
+    def _from_tables(cls, tables: dict[str, Columns]) -> Trace:
+        trace = cls()
+        for name, column in (("events", "event_id"), ("messages", "index")):
+            tables[name][column] = list(range(count_of(tables[name])))
+        for name, columns in tables.items():
+            trace.recorder.tables[name].take(columns)
+        events = tables["events"]
+        for kind, data in zip(events.get("type", ()), events.get("data", ()), strict=True):
+            if kind == "context":
+                trace.recorder.trimmed.update(json.loads(data).get("trimmed", ()))
+        return trace
+
+    # -- other tools --------------------------------------------------------------------------------------------------
 
     def to_otel(
         self,
@@ -215,74 +409,36 @@ class Trace(TraceTables):
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> Telemetry:
-        """Send the runs that begin from now on to OpenTelemetry too: spans `invoke_agent`, `chat`, `execute_tool`,
-        metrics of tokens and seconds, named by the conventions for generative AI. Agents made by `fork` do the same.
+        """Send runs that begin from now on to OpenTelemetry too: spans `invoke_agent`, `chat` and `execute_tool`, and
+        metrics of tokens and seconds, named by the conventions for generative AI. Forks of the agent do the same.
 
         `endpoint` is the address of a collector that takes OTLP over HTTP: needs `pip install 'nbagent[otel]'`. Without
-        it, the providers given, else those that the process has set up, else what OTEL_EXPORTER_OTLP_ENDPOINT names.
-        What is said is left out, unless `capture_content`, or the environment variable
-        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. `stop()` of what is returned ends it.
+        it, spans go to the given providers, else to those that the process has set up, else to the collector in
+        OTEL_EXPORTER_OTLP_ENDPOINT. The texts of messages are left out unless `capture_content`, or the environment
+        variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. Call `stop()` on the result to end it.
 
         >>> agent.trace.to_otel("http://localhost:4318")                    # doctest: +SKIP
         """
         try:
-            from nbagent.trace.export import otel_setup as otel_export
+            from nbagent.trace.export.otel import start_telemetry
         except ImportError:
             raise MissingDependencyError("OpenTelemetry is not installed: pip install 'nbagent[otel]'") from None
-        return otel_export.begin(self.observers, endpoint, capture_content, tracer_provider, meter_provider)
+        return start_telemetry(self.observers, endpoint, capture_content, tracer_provider, meter_provider)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """The trace in a saved file, equal to what was saved; agents can go on recording into it.
+    @contextmanager
+    def recording_http(self) -> Iterator[Trace]:
+        """Record the HTTP exchanges of everything in this block, outside of runs too.
 
-        >>> Trace.load("monday.sqlite").runs                                # doctest: +SKIP
+        >>> with trace.recording_http():                                    # doctest: +SKIP
+        ...     await agent.provider.model_list()
         """
-        from nbagent.trace.storage import files as store
-
-        return cls._of(store.load(Path(path).expanduser()))
-
-    @classmethod
-    def concat(cls, traces: Iterable[Trace]) -> Trace:
-        """One trace of several, in their order. A run that is in more than one is taken from the last of them.
-
-        >>> Trace.concat([Trace.load(path) for path in sorted(folder.glob("*.sqlite"))]).usage      # doctest: +SKIP
-        """
-        every = list(traces)
-        last = {row["run_id"]: number for number, trace in enumerate(every) for row in trace.rows("runs")}
-        made = cls._of(
-            {
-                name: by_column(
-                    [
-                        row
-                        for number, trace in enumerate(every)
-                        for row in trace.rows(name)
-                        if last.get(row["run_id"], number) == number
-                    ]
-                )
-                for name in TABLES
-            }
-        )
-        for trace in every:
-            made._values.update(trace._values)
-        return made
-
-    @classmethod
-    def _of(cls, tables: dict[str, Columns]) -> Trace:
-        trace = cls()
-        for name, column in (("events", "event_id"), ("messages", "index")):
-            tables[name][column] = list(range(count_of(tables[name])))
-        for name, columns in tables.items():
-            trace._tables[name].take(columns)
-        events = tables["events"]
-        for kind, data in zip(events.get("type", ()), events.get("data", ()), strict=True):
-            if kind == "context":
-                trace._trimmed.update(json.loads(data).get("trimmed", ()))
-        return trace
+        with collecting(lambda each: self.record(kinds.Http(metadata={"run_id": None, **each.facts()}, exchange=each))):
+            yield self
 
     def curl(self, index: int = -1) -> str:
-        """An exchange, the last one if none is named, as a command for a shell; keys come from its environment.
+        """An HTTP exchange, by default the last one, as a shell command that takes keys from the environment.
 
-        Raises ConfigurationError where none is recorded, or its body was too long to be kept whole.
+        Raises ConfigurationError if none is recorded, or if its body was too long to be kept whole.
 
         >>> print(agent.trace.curl())                                       # doctest: +SKIP
         curl -sSN -X POST https://api.openai.com/v1/chat/completions \\
@@ -290,38 +446,21 @@ class Trace(TraceTables):
         """
         rows = self.rows("http")
         if not rows:
-            raise ConfigurationError("no HTTP exchange is recorded: set record_http=True before the run")
-        return http_log.curl(rows[index])
+            raise ConfigurationError("no HTTP exchange is recorded. Set record_http=True before the run.")
+        return http.curl(rows[index])
 
     def save_har(self, path: str | Path) -> None:
-        """Write the exchanges as an HTTP archive, which the network panel of a browser's developer tools opens.
+        """Write the HTTP exchanges as a HAR file, which the network panel of a browser's developer tools opens.
 
-        Raises ConfigurationError where it can't be written; then what was in the file before is still there.
+        Raises ConfigurationError if it can't be written; a file that was there before then stays.
         """
-        text = well_formed(as_json(http_log.har(self.rows("http"))))
+        text = well_formed(as_json(http.har(self.rows("http"))))
         try:
             with atomic_write(Path(path).expanduser()) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
 
-    @contextmanager
-    def recording_http(self) -> Iterator[Trace]:
-        """Keep the exchanges of whatever is asked in this block, outside of a run too.
 
-        >>> with trace.recording_http():                                    # doctest: +SKIP
-        ...     await agent.provider.model_list()
-        """
-        outside = {"run_id": None}
-        with collecting(lambda each: self.record(kinds.Http(metadata={**outside, **each.facts()}, exchange=each))):
-            yield self
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{len(self._tables[name])} {name}" for name in ("runs", "calls", "tool_calls", "events"))
-        return f"<Trace: {counts.replace('_', ' ')}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows of the trace itself: models, tools, tokens and cost, summed up."""
-        from nbagent.core.render.key_values import key_values_html
-
-        return key_values_html(overview({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))
+def _unknown_run(run_id: object) -> ConfigurationError:
+    return invalid("run_id", run_id, "a run of this trace", "trace.runs['run_id'] lists them.")

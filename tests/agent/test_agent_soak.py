@@ -65,4 +65,4 @@ async def test_many_runs_leave_a_valid_history_and_nothing_else(runs):
     assert agent.trace.tool_calls["is_error"].notna().all()
     assert len(asyncio.all_tasks()) == tasks
     assert threading.active_count() <= threads + 8  # another is made where the last one is not yet done with its job
-    assert not agent.trace._open
+    assert not agent.trace.recorder.open_runs

@@ -41,9 +41,7 @@ class Collected(Trace):
     def __init__(self):
         super().__init__()
         self.collected = []
-
-    def record(self, event):
-        self.collected.append(event)
+        self.record = self.collected.append
 
 
 async def ask(trace: Trace, runs: int) -> Trace:
@@ -91,7 +89,7 @@ def by_hand(columns: dict) -> pd.DataFrame:
 
 def looked_at(trace: Trace, table: str) -> pd.DataFrame:
     """A table that was not looked at before."""
-    trace._frames.clear()
+    trace.recorder.tables[table].frame = None
     return getattr(trace, table)
 
 
@@ -125,7 +123,7 @@ def memory(max_bytes: int | None, runs: int) -> tuple[float, float]:
     gc.collect()
     taken, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return taken / len(trace._tables["events"]), most
+    return taken / len(trace.recorder.tables["events"]), most
 
 
 def files(trace: Trace) -> None:

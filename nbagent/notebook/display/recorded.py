@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nbagent.core.messages import LLMMessage
-from nbagent.trace.recorder import Recorder
-from nbagent.trace.rows import Row
+from nbagent.trace.table import Row
+from nbagent.trace.trace import Trace
 
 
 class Recorded:
@@ -15,7 +15,7 @@ class Recorded:
     `timings`: whether to show how long things took.
     """
 
-    def __init__(self, trace: Recorder | None = None, *, timings: bool = True) -> None:
+    def __init__(self, trace: Trace | None = None, *, timings: bool = True) -> None:
         def rows(table: str) -> list[Row]:
             return trace.rows(table) if trace is not None else []
 

@@ -19,7 +19,7 @@ from nbagent.core.results import ToolOutcome
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import Throttle
-from nbagent.trace.rows import Row
+from nbagent.trace.table import Row
 
 log = logging.getLogger("nbagent")
 

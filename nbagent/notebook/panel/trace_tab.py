@@ -58,12 +58,10 @@ def _head(name: str, what: str) -> str:
 
 def timeline_html(trace: Any) -> str:
     """The picture that `trace.timeline()` draws, as bars of HTML: a row for each model call and each tool call."""
-    found = timeline.spans(trace.calls, trace.tool_calls)
+    found, _ = timeline.lay_out(trace.calls, trace.tool_calls)
     if not found:
         return NOTHING
-    if len({span.lane for span in found}) > timeline.MOST_STEPS:
-        found = timeline.packed(found)
-    end = max(span.start + span.seconds for span in found) or 1.0
+    end = max(span.end for span in found) or 1.0
     rows = [_lane(list(spans), end) for _, spans in groupby(sorted(found, key=attrgetter("lane")), attrgetter("lane"))]
     return f'<div class="nbagent-timeline">{"".join(rows)}</div>'
 

@@ -1,4 +1,4 @@
-"""Recorded HTTP exchanges, rows of the table `http`, as others read them: a `curl` command, an HTTP archive."""
+"""Recorded HTTP exchanges, rows of the table `http`, for other tools: a `curl` command, an HTTP archive (HAR)."""
 
 from __future__ import annotations
 
@@ -12,39 +12,36 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from nbagent.errors import ConfigurationError
+from nbagent.trace.table import Row
 
-Row = Mapping[str, Any]
-
-#: What `curl` says by itself about its connection and body, and an SDK about itself.
-_NOT_CURLS = re.compile(
-    r"(host|connection|content-length|accept-encoding|transfer-encoding|user-agent|x-stainless-.*)$"
-)
+#: Headers that `curl` sets itself, and those in which an SDK describes itself.
+_LEFT_OUT = re.compile(r"(host|connection|content-length|accept-encoding|transfer-encoding|user-agent|x-stainless-.*)$")
 #: `status in HTTPStatus` is an error before Python 3.12.
 _STATUSES = frozenset(map(int, HTTPStatus))
 
 
 def curl(row: Row) -> str:
-    """The request as a command for a POSIX shell; the variables in it are to hold the keys.
+    """The request as a command for a POSIX shell, with variables in place of the keys.
 
-    Raises ConfigurationError where the body was too long to be kept whole.
+    Raises ConfigurationError if the body was too long to be kept whole.
     """
     body = row["request_body"]
     if row["truncated"] and row["request_bytes"] > len(body.encode()):
-        raise ConfigurationError(f"this request's body had {row['request_bytes']:,} bytes and was not kept whole.")
+        raise ConfigurationError(f"the body of this request has {row['request_bytes']:,} bytes and was not kept whole.")
     headers, secrets = json.loads(row["request_headers"]).items(), json.loads(row["secrets"])
     parts = [f"curl -sSN -X {row['method']} {_quoted(row['url'], secrets)}"]
-    parts += [f"-H {_quoted(f'{name}: {text}', secrets)}" for name, text in headers if not _NOT_CURLS.match(name)]
+    parts += [f"-H {_quoted(f'{name}: {text}', secrets)}" for name, text in headers if not _LEFT_OUT.match(name)]
     if not body:
         return " \\\n  ".join(parts)
     end = "BODY"
     while end in body:
         end += "_"
-    # as standard input: an argument of a command may not be as long as a picture is
+    # as standard input: an image would be too long for an argument of a command
     return " \\\n  ".join([*parts, f"--data-binary @- <<'{end}'"]) + f"\n{body}\n{end}"
 
 
 def _quoted(text: str, secrets: Sequence[str]) -> str:
-    """One word for the shell, in which the names of secrets are variables and nothing else is."""
+    """One word for the shell. The names of secrets in it are variables; nothing else is expanded."""
     named = [name for name in secrets if f"${name}" in text]
     if not named:
         return shlex.quote(text)
@@ -53,7 +50,7 @@ def _quoted(text: str, secrets: Sequence[str]) -> str:
 
 
 def har(rows: Sequence[Row]) -> dict[str, Any]:
-    """The exchanges as an HTTP archive. Format: http://www.softwareishard.com/blog/har-12-spec/ (HAR 1.2)."""
+    """The exchanges as an HTTP archive: http://www.softwareishard.com/blog/har-12-spec/ (HAR 1.2)."""
     from importlib.metadata import version  # slow to load
 
     creator = {"name": "nbagent", "version": version("nbagent")}
@@ -84,17 +81,17 @@ def _request(row: Row) -> dict[str, Any]:
 
 
 def _response(row: Row) -> dict[str, Any]:
-    """Status 0 is the archive's way to say that no answer came."""
+    """Status 0 means that no response arrived."""
     headers = json.loads(row["response_headers"] or "{}")
     status, size = row["status"] or 0, row["response_bytes"] or 0
     phrase = HTTPStatus(status).phrase if status in _STATUSES else ""
     content = {"size": size, "mimeType": headers.get("content-type", ""), "text": row["response_body"] or ""}
-    answer = {"status": status, "statusText": phrase, "redirectURL": headers.get("location", ""), "content": content}
-    return {**answer, **_message(row, headers, size)}
+    response = {"status": status, "statusText": phrase, "redirectURL": headers.get("location", ""), "content": content}
+    return {**response, **_message(row, headers, size)}
 
 
 def _message(row: Row, headers: Mapping[str, str], size: int) -> dict[str, Any]:
-    """What requests and responses have in common. -1: not known."""
-    named = [{"name": name, "value": text} for name, text in headers.items()]
-    spoken = row["http_version"] or "HTTP/1.1"
-    return {"httpVersion": spoken, "headers": named, "cookies": [], "headersSize": -1, "bodySize": size}
+    """The fields that requests and responses share. -1 means unknown."""
+    pairs = [{"name": name, "value": text} for name, text in headers.items()]
+    version = row["http_version"] or "HTTP/1.1"
+    return {"httpVersion": version, "headers": pairs, "cookies": [], "headersSize": -1, "bodySize": size}

@@ -1,72 +1,152 @@
-"""OpenTelemetry: the runs of agents as spans and metrics. `Trace.to_otel` switches it on, `otel_mapping` has the names.
+"""OpenTelemetry: the runs of agents as spans and metrics, for `Trace.to_otel`. `otel_attributes` has the names.
 
-- `invoke_agent`: a run; below it, side by side,
-- `chat`: a request to the model, retries included, each as an event of the span
-- `execute_tool`: a tool's run. It is the current span of the tool's own code, so that what a tool does, and the runs
-  of agents that it asks, stand below it
+- `invoke_agent`: a run; its children are
+- `chat`: a request to the model; each retry is an event of the span
+- `execute_tool`: one call of a tool. It is the current span of the tool's own code, so that its children are what the
+  tool does and the runs of agents that it starts
 
-What was said, and the texts of errors, are left out unless they are asked for.
+The texts of messages and errors are left out unless the user asks for them.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from opentelemetry import context as contexts
-from opentelemetry import trace
+from opentelemetry import metrics
+from opentelemetry import trace as otel
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 
+from nbagent.checks import invalid
 from nbagent.core import events as kinds
 from nbagent.core.events import Event
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMResponse, Usage
 from nbagent.core.results import AgentResult
-from nbagent.trace.export.otel_mapping import (
-    MEASURED_BY,
-    OPTIONS,
-    PROVIDERS,
-    REQUEST,
-    RESPONSE,
-    RETRY,
-    RUN,
-    SECONDS,
-    TOKENS,
-    TOOL,
-    Attributes,
-    answer_form,
-    picked,
-    said_to,
-    used,
-)
+from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.trace.export import otel_attributes as names
+from nbagent.trace.export.otel_attributes import Attributes, attributes_from, usage_attributes
 from nbagent.trace.recorder import Recorder
 
-#: Called with the recorder and each event of each of its runs.
-Observer = Callable[[Recorder, Event], None]
+#: The environment variable that asks for the texts of messages, and its values that ask for them on spans.
+CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+CAPTURING = ("true", "span_only", "span_and_event")
+#: How long to wait for a collector that does not answer, unless OTEL_EXPORTER_OTLP_TIMEOUT says so; `stop` waits too.
+TIMEOUT_S = 2.0
+
+
+class TraceLike(Protocol):
+    """What telemetry needs of a `Trace`."""
+
+    recorder: Recorder
+
+
+#: Called with a trace and each event of its runs.
+Observer = Callable[[Any, Event], None]
+
+
+def start_telemetry(
+    observers: list[Observer],
+    endpoint: str | None,
+    capture_content: bool | None,
+    tracer_provider: TracerProvider | None,
+    meter_provider: MeterProvider | None,
+) -> Telemetry:
+    """See `Trace.to_otel`. Ends what these observers started before; telemetry inherited by a fork only ends here."""
+    if endpoint and (tracer_provider or meter_provider):
+        raise ConfigurationError("give either endpoint or providers: providers know where they send to")
+    if capture_content is None:
+        capture_content = os.environ.get(CAPTURE_VARIABLE, "").lower() in CAPTURING
+    own: list[Any] = []
+    if not (tracer_provider or meter_provider):
+        endpoint = endpoint or _endpoint_from_environment()
+        if endpoint:
+            tracer_provider, meter_provider = own[:] = _providers(endpoint)
+
+    def shutdown() -> None:
+        while own:
+            own.pop().shutdown()
+
+    for earlier in [each for each in observers if isinstance(each, Telemetry)]:
+        if earlier.observers is observers:
+            earlier.stop()
+        else:
+            observers.remove(earlier)
+    telemetry = Telemetry(
+        tracer_provider or otel.get_tracer_provider(),
+        meter_provider or metrics.get_meter_provider(),
+        capture_content,
+        observers,
+        shutdown,
+    )
+    observers.append(telemetry)
+    return telemetry
+
+
+def _endpoint_from_environment() -> str | None:
+    """The collector that the environment names; None if the process has set up OpenTelemetry itself."""
+    if not isinstance(otel.get_tracer_provider(), otel.ProxyTracerProvider):
+        return None
+    if endpoint := os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+        return endpoint
+    raise ConfigurationError(
+        "OpenTelemetry is not set up in this process. Name a collector, trace.to_otel('http://localhost:4318'), or "
+        "set a tracer provider first."
+    )
+
+
+def _providers(endpoint: str) -> tuple[Any, Any]:
+    """Providers that send to a collector over OTLP/HTTP, in batches, from a thread."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise MissingDependencyError("sending to a collector needs pip install 'nbagent[otel]'") from None
+    base = endpoint.rstrip("/").removesuffix("/v1/traces")
+    if not base.startswith(("http://", "https://")):
+        raise invalid("endpoint", endpoint, "the address of a collector", "An example: 'http://localhost:4318'.")
+    timeout = float(os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT", TIMEOUT_S))
+    resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "nbagent")})
+    tracers = SdkTracerProvider(resource=resource)
+    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{base}/v1/traces", timeout=timeout)))
+    readers = []
+    if os.environ.get("OTEL_METRICS_EXPORTER") != "none":
+        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(f"{base}/v1/metrics", timeout=timeout)))
+    return tracers, SdkMeterProvider(readers, resource=resource)
 
 
 @dataclass(slots=True)
 class _Chat:
-    """A request that goes on."""
+    """A model request in progress."""
 
     span: Span
     attributes: Attributes
-    began: float = field(default_factory=perf_counter)
-    #: When the attempt that counts was sent, and when its first piece came.
+    started: float = field(default_factory=perf_counter)
+    #: When the current attempt was sent, and when its first piece arrived.
     sent: float = field(default_factory=perf_counter)
     first: float | None = None
+
+    def metric_attributes(self) -> Attributes:
+        return {name: self.attributes[name] for name in names.METRIC_ATTRIBUTES if name in self.attributes}
 
 
 @dataclass(slots=True)
 class _OpenRun:
-    """A run that goes on, and what goes on in it."""
+    """A run in progress."""
 
     span: Span
-    #: The span that was the current one when the run began.
-    around: int
+    #: The id of the span that was current when the run began.
+    outer_span_id: int
     recorder: Recorder
     usage: Usage = field(default_factory=Usage)
     chat: _Chat | None = None
@@ -74,9 +154,9 @@ class _OpenRun:
 
 
 class Telemetry:
-    """Makes spans and metrics of events; an observer of traces. `Trace.to_otel` makes one. Safe under several agents.
+    """Turns events into spans and metrics. `Trace.to_otel` makes one, which observes the trace. Thread-safe.
 
-    `stop()` ends it, and sends what is still to be sent to a collector that was named by its address.
+    `stop()` ends it, and sends what is left to a collector that was named by its address.
     """
 
     def __init__(
@@ -88,188 +168,182 @@ class Telemetry:
         shutdown: Callable[[], None],
     ) -> None:
         self.capture_content = capture_content
-        #: Those of the trace that it was begun for. Forks of its agent have it among theirs, too.
+        #: The observers of the trace that started it. Those of forks hold it too.
         self.observers = observers
         self._tracer = tracer_provider.get_tracer("nbagent")
         meter = meter_provider.get_meter("nbagent")
         self._tokens, self._seconds = (
             meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=boundaries)
-            for name, unit, description, boundaries in (TOKENS, SECONDS)
+            for name, unit, description, boundaries in (names.TOKENS, names.SECONDS)
         )
         self._shutdown = shutdown
         self._stopped = False
-        self._open: dict[str, _OpenRun] = {}
+        self._open_runs: dict[str, _OpenRun] = {}
 
-    def __call__(self, recorder: Recorder, event: Event) -> None:
-        """Take one event of a run that `recorder` records."""
+    def __call__(self, trace: TraceLike, event: Event) -> None:
+        """Take one event of a run that `trace` records."""
         if isinstance(event, kinds.RunStarted):
             if not self._stopped:
-                self._run_started(recorder, event)
+                self._run_started(trace.recorder, event)
             return
-        run, handle = self._open.get(event.metadata["run_id"]), _HANDLERS.get(event.type)
-        if run is not None and handle is not None:
-            handle(self, run, event)
+        run, handler = self._open_runs.get(event.metadata["run_id"]), _HANDLERS.get(event.type)
+        if run is not None and handler is not None:
+            handler(self, run, event)
 
     def stop(self) -> None:
-        """No more: runs that begin from now on are not told of, those of forks neither."""
+        """Leave out runs that begin from now on, those of forks too."""
         self._stopped = True
         if self in self.observers:
             self.observers.remove(self)
         self._shutdown()
 
     def __repr__(self) -> str:
-        return f"<Telemetry to OpenTelemetry, {'with' if self.capture_content else 'without'} what is said>"
+        return f"<Telemetry to OpenTelemetry, {'with' if self.capture_content else 'without'} the texts of messages>"
 
     def _run_started(self, recorder: Recorder, event: kinds.RunStarted) -> None:
-        """A run that another asked for stands below the tool that asked, or else below that run."""
+        """The parent is the span of the tool that started the run, or else that of its run."""
         meta = event.metadata
-        current = trace.get_current_span()
-        around = current.get_span_context().span_id
-        asking = self._open.get(meta.get("parent_run_id") or "")
-        parent = asking.span if asking is not None and asking.around == around else current
-        attributes = {"gen_ai.conversation.id": recorder.session_id, **picked(RUN, meta)}
+        current = otel.get_current_span()
+        current_id = current.get_span_context().span_id
+        outer = self._open_runs.get(meta.get("parent_run_id") or "")
+        parent = outer.span if outer is not None and outer.outer_span_id == current_id else current
+        attributes = {"gen_ai.conversation.id": recorder.session_id, **attributes_from(names.RUN, meta)}
         if self.capture_content:
-            attributes |= said_to(event.messages)
+            attributes |= names.input_attributes(event.messages)
         span = self._start("invoke_agent", meta.get("agent"), SpanKind.INTERNAL, parent, attributes)
-        self._open[meta["run_id"]] = _OpenRun(span, around, recorder)
+        self._open_runs[meta["run_id"]] = _OpenRun(span, current_id, recorder)
 
     def _turn_started(self, run: _OpenRun, event: kinds.TurnStarted) -> None:
         meta = event.metadata
-        asked = {"gen_ai.provider.name": PROVIDERS.get(meta["provider"], meta["provider"]), **picked(REQUEST, meta)}
-        run.span.set_attributes({name: asked[name] for name in MEASURED_BY[1:3] if name in asked})
-        attributes = asked | picked(OPTIONS, meta.get("params") or {})
-        content = said_to(event.messages) if self.capture_content else {}
-        span = self._start("chat", meta.get("model"), SpanKind.CLIENT, run.span, attributes | content)
-        run.chat = _Chat(span, {"gen_ai.operation.name": "chat", **asked})
+        request = {"gen_ai.provider.name": names.PROVIDERS.get(meta["provider"], meta["provider"])}
+        request |= attributes_from(names.REQUEST, meta)
+        run.span.set_attributes({name: request[name] for name in names.METRIC_ATTRIBUTES[1:3] if name in request})
+        attributes = request | attributes_from(names.OPTIONS, meta.get("params") or {})
+        if self.capture_content:
+            attributes |= names.input_attributes(event.messages)
+        span = self._start("chat", meta.get("model"), SpanKind.CLIENT, run.span, attributes)
+        run.chat = _Chat(span, {"gen_ai.operation.name": "chat", **request})
         if (context := span.get_span_context()).trace_flags.sampled:
-            of_run = run.span.get_span_context()
-            ids = trace.format_span_id(context.span_id), trace.format_span_id(of_run.span_id)
-            run.recorder.exported(meta["run_id"], meta["call_id"], *ids)
+            spans = (context, run.span.get_span_context())
+            run.recorder.set_span_ids(
+                meta["run_id"], meta["call_id"], *(otel.format_span_id(each.span_id) for each in spans)
+            )
 
-    def _piece(self, run: _OpenRun, event: Event) -> None:
+    def _delta(self, run: _OpenRun, event: Event) -> None:
         if run.chat is not None and run.chat.first is None:
             run.chat.first = perf_counter()
 
-    def _retried(self, run: _OpenRun, event: Event) -> None:
-        """What the broken attempt said does not count."""
+    def _retry(self, run: _OpenRun, event: Event) -> None:
+        """The time to the first chunk is that of the last attempt."""
         if run.chat is not None:
-            run.chat.span.add_event("retry", picked(RETRY, event.metadata))
+            run.chat.span.add_event("retry", attributes_from(names.RETRY, event.metadata))
             run.chat.sent, run.chat.first = perf_counter() + (event.metadata.get("wait_s") or 0.0), None
 
     def _turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
         response, chat = event.response, run.chat
         if response is None or chat is None:
             return
-        answered = picked(RESPONSE, response.metadata or {})
+        attributes = attributes_from(names.RESPONSE, response.metadata or {})
         if response.finish_reason:
-            answered["gen_ai.response.finish_reasons"] = [response.finish_reason]
+            attributes["gen_ai.response.finish_reasons"] = [response.finish_reason]
         if chat.first is not None and chat.attributes.get("gen_ai.request.stream"):
-            answered["gen_ai.response.time_to_first_chunk"] = max(0.0, chat.first - chat.sent)
+            attributes["gen_ai.response.time_to_first_chunk"] = max(0.0, chat.first - chat.sent)
         if self.capture_content:
-            answered["gen_ai.output.messages"] = json_text(answer_form(response))
-        chat.attributes |= answered
+            attributes |= names.output_attributes(response)
+        chat.attributes |= attributes
         if response.is_counted:
-            answered |= used(response.usage)
+            attributes |= usage_attributes(response.usage)
             run.usage += response.usage
             for kind, count in (("input", response.usage.input_tokens), ("output", response.usage.output_tokens)):
-                self._tokens.record(count, {"gen_ai.token.type": kind, **_measured(chat)})
-        chat.span.set_attributes(answered)
-        self._chat_ended(run)
+                self._tokens.record(count, {"gen_ai.token.type": kind, **chat.metric_attributes()})
+        chat.span.set_attributes(attributes)
+        self._end_chat(run)
 
-    def _chat_ended(self, run: _OpenRun, error: str | None = None, text: str = "") -> None:
+    def _end_chat(self, run: _OpenRun, error: str | None = None, text: str = "") -> None:
         chat, run.chat = run.chat, None
         if chat is not None:
             chat.attributes |= {"error.type": error} if error else {}
-            self._seconds.record(perf_counter() - chat.began, _measured(chat))
+            self._seconds.record(perf_counter() - chat.started, chat.metric_attributes())
             self._end(chat.span, error, text)
 
     def _tool_started(self, run: _OpenRun, event: Event) -> None:
-        """The span is the current one from here on: in the tool's own context, in which the event comes."""
+        """The event arrives in the tool's own context, in which the span becomes the current one."""
         attributes = {"gen_ai.tool.name": event.tool_name or "", "gen_ai.tool.type": "function"}
-        attributes |= picked(TOOL, event.metadata)
+        attributes |= attributes_from(names.TOOL, event.metadata)
         if self.capture_content:
             attributes["gen_ai.tool.call.arguments"] = json_text(event.tool_arguments)
         span = self._start("execute_tool", event.tool_name, SpanKind.INTERNAL, run.span, attributes)
         run.tools[event.metadata["tool_call_id"]] = span
-        contexts.attach(trace.set_span_in_context(span))
+        contexts.attach(otel.set_span_in_context(span))
 
-    def _approved(self, run: _OpenRun, event: Event) -> None:
+    def _approval(self, run: _OpenRun, event: Event) -> None:
         if span := run.tools.get(event.metadata["tool_call_id"]):
             span.set_attribute("nbagent.tool.approval", event.content)
 
     def _tool_result(self, run: _OpenRun, event: kinds.ToolResult) -> None:
         span, outcome = run.tools.pop(event.metadata["tool_call_id"], None), event.outcome
-        if span is None or outcome is None:  # it was never started
+        if span is None or outcome is None:  # the tool never started
             return
         if self.capture_content and not outcome.is_error:
             span.set_attribute("gen_ai.tool.call.result", event.content)
         error = (type(outcome.error).__name__ if outcome.error else "_OTHER") if outcome.is_error else None
         self._end(span, error, event.content)
 
-    def _limited(self, run: _OpenRun, event: Event) -> None:
+    def _limit(self, run: _OpenRun, event: Event) -> None:
         run.span.set_attribute("nbagent.limit_reason", str(event.metadata.get("limit_reason")))
 
-    def _done(self, run: _OpenRun, event: kinds.Done) -> None:
-        self._run_ended(run, event, event.result or AgentResult())
-
-    def _failed(self, run: _OpenRun, event: kinds.Error) -> None:
-        error = event.exception
-        if isinstance(status := getattr(error, "status", None), int):
-            for span in (run.span, run.chat.span if run.chat else run.span):
-                span.set_attribute("http.response.status_code", status)
-        result = getattr(error, "partial", None) or AgentResult(status="error")
-        self._run_ended(run, event, result, type(error).__name__)
-
-    def _interrupted(self, run: _OpenRun, event: Event) -> None:
-        self._run_ended(run, event, AgentResult(event.content, status="interrupted"), "interrupted")
-
-    def _run_ended(self, run: _OpenRun, event: Event, result: AgentResult, error: str | None = None) -> None:
-        """End the run's span, after all in it that did not come to its own end."""
-        text = event.content if isinstance(event, kinds.Error) else ""
-        self._open.pop(event.metadata["run_id"], None)
-        self._chat_ended(run, error, text)
+    def _run_ended(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
+        """End the run's span, after the spans in it that have not ended."""
+        error, text = None, ""
+        if isinstance(event, kinds.Done):
+            result = event.result or AgentResult()
+        elif isinstance(event, kinds.Interrupted):
+            result, error = AgentResult(event.content, status="interrupted"), "interrupted"
+        else:
+            result = getattr(event.exception, "partial", None) or AgentResult(status="error")
+            error, text = type(event.exception).__name__, event.content
+            if isinstance(status := getattr(event.exception, "status", None), int):
+                for span in (run.span, run.chat.span if run.chat else run.span):
+                    span.set_attribute("http.response.status_code", status)
+        self._open_runs.pop(event.metadata["run_id"], None)
+        self._end_chat(run, error, text)
         for span in run.tools.values():
             self._end(span, error)
-        attributes: Attributes = {"nbagent.status": result.status, **used(run.usage)}
+        attributes: Attributes = {"nbagent.status": result.status, **usage_attributes(run.usage)}
         if result.cost is not None:
             attributes["nbagent.cost_usd"] = result.cost
         if result.finish_reason:
             attributes["gen_ai.response.finish_reasons"] = [result.finish_reason]
         if self.capture_content and result.content:
-            answer = LLMResponse(result.content, finish_reason=result.finish_reason)
-            attributes["gen_ai.output.messages"] = json_text(answer_form(answer))
+            attributes |= names.output_attributes(LLMResponse(result.content, finish_reason=result.finish_reason))
         run.span.set_attributes(attributes)
         self._end(run.span, error, text)
 
-    def _start(self, operation: str, of: str | None, kind: SpanKind, parent: Span, attributes: Attributes) -> Span:
-        named = {"gen_ai.operation.name": operation, **attributes}
-        where = trace.set_span_in_context(parent)
-        return self._tracer.start_span(f"{operation} {of}" if of else operation, where, kind, named)
+    def _start(self, operation: str, name: str | None, kind: SpanKind, parent: Span, attributes: Attributes) -> Span:
+        attributes = {"gen_ai.operation.name": operation, **attributes}
+        context = otel.set_span_in_context(parent)
+        return self._tracer.start_span(f"{operation} {name}" if name else operation, context, kind, attributes)
 
     def _end(self, span: Span, error: str | None = None, text: str = "") -> None:
-        """An error's own text may quote what was said."""
+        """End a span. The text of an error may quote messages, so it is left out like them."""
         if error:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR, text if self.capture_content and text else None))
         span.end()
 
 
-def _measured(chat: _Chat) -> Attributes:
-    return {name: chat.attributes[name] for name in MEASURED_BY if name in chat.attributes}
-
-
 _HANDLERS: dict[str, Callable[[Telemetry, _OpenRun, Any], None]] = {
     "turn_started": Telemetry._turn_started,
-    "thinking": Telemetry._piece,
-    "text": Telemetry._piece,
-    "tool_call_delta": Telemetry._piece,
-    "retry": Telemetry._retried,
+    "thinking": Telemetry._delta,
+    "text": Telemetry._delta,
+    "tool_call_delta": Telemetry._delta,
+    "retry": Telemetry._retry,
     "turn_done": Telemetry._turn_done,
     "tool_started": Telemetry._tool_started,
-    "approval": Telemetry._approved,
+    "approval": Telemetry._approval,
     "tool_result": Telemetry._tool_result,
-    "limit": Telemetry._limited,
-    "done": Telemetry._done,
-    "error": Telemetry._failed,
-    "interrupted": Telemetry._interrupted,
+    "limit": Telemetry._limit,
+    "done": Telemetry._run_ended,
+    "error": Telemetry._run_ended,
+    "interrupted": Telemetry._run_ended,
 }

@@ -1,1 +1,1 @@
-"""Traces in files."""
+"""Saving, loading and streaming traces."""

@@ -1,8 +1,9 @@
-"""A trace in a file of JSON lines that grows with it: `Trace.stream_to`.
+"""A trace as a growing file of JSON lines: `Trace.stream_to`. `Trace.load` reads it like any saved trace.
 
-Each line is `{"table": "calls", "n": 3, "row": {...}}`. A row that was written before it was complete is written again
-under the same table, session and number, and its last line counts. So nothing in the file is ever changed: it can be
-read at any time, and what crashed is there up to its last turn.
+The first line has the format and version. Every other line is a row: `{"table": "runs", "n": 0, "row": {...}}`. A row
+that was written before it was complete is written again, under the same table, session and number; the last line
+counts. Nothing in the file ever changes, so it can be read at any time, and after a crash it holds the run up to its
+last turn.
 """
 
 from __future__ import annotations
@@ -18,37 +19,37 @@ from typing import Any
 from nbagent.core.atomic_files import atomic_write
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError
-from nbagent.trace.rows import Row, as_json
-from nbagent.trace.table import Table
+from nbagent.trace.table import Row, Table, as_json
 
 FORMAT, VERSION = "nbagent trace", 1
-#: The columns that are times, which rows hold in Unix seconds.
+#: The columns with times, which rows hold in Unix seconds.
 TIMES = ("ts", "started", "ended")
 
 
 class Journal:
-    """Appends to a file what is new in the tables. Raises ConfigurationError where it can't, or is no such file."""
+    """Appends new rows of the tables to a file. Raises ConfigurationError if it can't, or if the file is no trace."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: How many rows of each table are written and change no more.
+        #: How many rows of each table are written and no longer change.
         self._settled: Mapping[str, int] = {}
-        #: What may still change, by table and place: its number, and the line as it was written.
+        #: Rows that may still change, by table and place: the number and the line of each as it was written.
         self._open: dict[tuple[str, int], tuple[int, str]] = {}
-        #: Rows are numbered in each session, so that a trace of several has the same numbers again.
+        #: Rows are numbered in each session: in a trace of several sessions each number comes several times.
         self._numbers: defaultdict[tuple[str, str], count[int]] = defaultdict(count)
         try:
             if not path.exists() or not path.stat().st_size:
-                _begin(path)
-            whole = _whole(path.read_bytes())
-            check(path, *head(whole))
+                _write_header(path)
+            content = path.read_bytes()
+            whole = content[: content.rfind(b"\n") + 1]  # a crash may have left half a line
+            check_header(path, *read_header(whole))
             with path.open("ab") as file:
                 file.truncate(len(whole))
         except OSError as error:
             raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
 
     def write(self, tables: Mapping[str, Table], settled: Mapping[str, int]) -> None:
-        """Append new rows, and those that changed since they were written; the first `settled` of a table never do."""
+        """Append new rows, and rows that changed since they were written; the first `settled` of a table never do."""
         lines, still_open = [], {}
         for name, table in tables.items():
             start = self._settled.get(name, 0)
@@ -66,36 +67,8 @@ class Journal:
             file.write("".join(lines).encode())
 
 
-def check(path: Path, form: Any, version: Any) -> None:
-    """Raise ConfigurationError for what is no trace, or of a newer schema."""
-    if form == "nbagent recording":
-        raise ConfigurationError(f"{str(path)!r} is no saved trace but a recording: nbagent.replay(path) plays it")
-    if form != FORMAT or not isinstance(version, int):
-        raise ConfigurationError(f"{str(path)!r} is no saved trace: trace.save(path) writes one")
-    if version > VERSION:
-        raise ConfigurationError(
-            f"{str(path)!r} has version {version} of the trace's schema, and this nbagent reads up to version "
-            f"{VERSION}: update nbagent"
-        )
-
-
-def _begin(path: Path) -> None:
-    """A new file has its first line from the first moment: one without it, however it came about, is no trace."""
-    first = as_json({"format": FORMAT, "version": VERSION}).encode() + b"\n"
-    if path.exists():  # an empty file, which somebody may have open
-        path.write_bytes(first)
-    else:
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(first)
-
-
-def _whole(content: bytes) -> bytes:
-    """All whole lines."""
-    return content[: content.rfind(b"\n") + 1]
-
-
-def head(content: bytes) -> tuple[Any, Any]:
-    """Format and version by the first line; None where it says none."""
+def read_header(content: bytes) -> tuple[Any, Any]:
+    """Format and version from the first line; None if it has none."""
     try:
         first = json.loads(content.partition(b"\n")[0])
         return first["format"], first["version"]
@@ -103,16 +76,39 @@ def head(content: bytes) -> tuple[Any, Any]:
         return None, None
 
 
+def check_header(path: Path, found: Any, version: Any) -> None:
+    """Raise ConfigurationError unless the format found is a trace's, of a version that this nbagent reads."""
+    if found == "nbagent recording":
+        raise ConfigurationError(f"{str(path)!r} is a recording, not a saved trace. Play it with nbagent.replay(path).")
+    if found != FORMAT or not isinstance(version, int):
+        raise ConfigurationError(f"{str(path)!r} is not a saved trace. trace.save(path) writes one.")
+    if version > VERSION:
+        raise ConfigurationError(
+            f"{str(path)!r} has version {version} of the trace format; this nbagent reads versions up to {VERSION}. "
+            "Update nbagent."
+        )
+
+
+def _write_header(path: Path) -> None:
+    """A new file has its first line from the start, so that it is never an empty file."""
+    header = as_json({"format": FORMAT, "version": VERSION}).encode() + b"\n"
+    if path.exists():  # an empty file, which another process may have open
+        path.write_bytes(header)
+    else:
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(header)
+
+
 def _line(table: str, number: int, row: Row) -> str:
     plain = {name: value for name, value in row.items() if value is not None}
-    times = {name: iso(plain[name]) for name in TIMES if name in plain}
+    times = {name: _iso(plain[name]) for name in TIMES if name in plain}
     return well_formed(as_json({"table": table, "n": number, "row": plain | times})) + "\n"
 
 
-def iso(seconds: float) -> str:
+def _iso(seconds: float) -> str:
     """Unix seconds as text in whole microseconds.
 
-    >>> iso(0.0000015)
+    >>> _iso(0.0000015)
     '1970-01-01T00:00:00.000002+00:00'
     """
     return datetime.fromtimestamp(round(seconds * 1e6) / 1e6, UTC).isoformat(timespec="microseconds")

@@ -1,1 +1,1 @@
-"""What people look at in a trace: pictures, texts, comparisons, searches."""
+"""Views of a trace: pictures, texts, comparisons, searches."""

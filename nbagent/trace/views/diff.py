@@ -1,4 +1,4 @@
-"""What differed between two runs: `Trace.diff`."""
+"""The differences between two runs: `Trace.diff`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from nbagent.trace.open_run import USAGE
-from nbagent.trace.rows import Row
+from nbagent.trace.recorder import USAGE
+from nbagent.trace.table import Row
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The columns that are compared, by table. Ids and moments differ always and say nothing.
+#: The columns that are compared, by table. Ids and times always differ.
 COMPARED: dict[str, tuple[str, ...]] = {
     "runs": (
         "prompt", "output", "status", "error_type", "error_message", "n_calls", "n_tool_calls", *USAGE, "cost_usd",
@@ -22,8 +22,8 @@ COMPARED: dict[str, tuple[str, ...]] = {
     "messages": ("role", "text"),
     "tool_calls": ("name", "args", "args_valid", "approval", "result_text", "is_error", "error_type"),
 }  # fmt: skip
-#: What makes two rows the same one; and where that finds none, what must agree at least.
-_SAME: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+#: By table, the columns by which rows are matched first, and those by which the rest are matched.
+_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "runs": ((), ()),
     "calls": (("step",), ("step",)),
     "messages": (("role", "text"), ("role",)),
@@ -35,7 +35,7 @@ Pair = tuple[Row | None, Row | None]
 
 
 def diff(a: Mapping[str, Sequence[Row]], b: Mapping[str, Sequence[Row]]) -> pd.DataFrame:
-    """See `Trace.diff`; takes the rows of the two runs, by table."""
+    """See `Trace.diff`. Takes the rows of the two runs, by table."""
     import pandas as pd
 
     from nbagent.trace.columns import COUNT, REAL, TEXT
@@ -47,44 +47,44 @@ def diff(a: Mapping[str, Sequence[Row]], b: Mapping[str, Sequence[Row]]) -> pd.D
     return frame.assign(change=pd.Series([_change(*row[-2:]) for row in found], dtype=REAL))
 
 
-def with_system(messages: Sequence[Row], told: Sequence[Row]) -> list[Row]:
-    """A run's messages, before them the system message if it has none of its own: `told` are all of the trace.
+def with_system_message(messages: Sequence[Row], system: Sequence[Row]) -> list[Row]:
+    """A run's messages, with the system message first; `system` are all system messages of the trace.
 
-    A trace tells of a system message when it is a new one; a run without has that of the run before.
+    A trace records a system message only when it is a new one; a run without one has that of the run before.
     """
     if not messages or any(row["role"] == "system" for row in messages):
         return list(messages)
     first = messages[0]
-    known = [row for row in told if row["session_id"] == first["session_id"] and row["index"] < first["index"]]
-    return [*known[-1:], *messages]
+    before = [row for row in system if row["session_id"] == first["session_id"] and row["index"] < first["index"]]
+    return [*before[-1:], *messages]
 
 
 def _of_table(table: str, a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
     """A row of the result for each column that differs, in the order of the runs."""
     places = {id(row): place for rows in (a, b) for place, row in enumerate(rows)}
-    for one, other in _pairs(a, b, *_SAME[table]):
-        named = one or other or {}
-        name = named.get("name") or named.get("role")
+    for left, right in _pairs(a, b, *_KEYS[table]):
+        row = left or right or {}
+        name = row.get("name") or row.get("role")
         for column in COMPARED[table]:
-            left, right = (None if row is None else row.get(column) for row in (one, other))
-            if left != right:
-                yield table, places[id(named)], name, column, left, right
+            old, new = (None if each is None else each.get(column) for each in (left, right))
+            if old != new:
+                yield table, places[id(row)], name, column, old, new
 
 
-def _pairs(a: Sequence[Row], b: Sequence[Row], same: Sequence[str], alike: Sequence[str]) -> Iterator[Pair]:
-    """Rows that stand for one another; None beside a row that only one of the runs has."""
-    ours, theirs = ([_key(row, same) for row in rows] for rows in (a, b))
-    for tag, begin, end, other_begin, other_end in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
-        left, right = a[begin:end], b[other_begin:other_end]
-        yield from zip(left, right, strict=True) if tag == "equal" else _alike(left, right, alike)
+def _pairs(a: Sequence[Row], b: Sequence[Row], first: Sequence[str], then: Sequence[str]) -> Iterator[Pair]:
+    """Rows that match, in order; None beside a row that only one of the runs has."""
+    keys_a, keys_b = ([_key(row, first) for row in rows] for rows in (a, b))
+    for tag, a_start, a_end, b_start, b_end in SequenceMatcher(None, keys_a, keys_b, autojunk=False).get_opcodes():
+        left, right = a[a_start:a_end], b[b_start:b_end]
+        yield from zip(left, right, strict=True) if tag == "equal" else _loose_pairs(left, right, then)
 
 
 def _key(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in names)
 
 
-def _alike(a: Sequence[Row], b: Sequence[Row], names: Sequence[str]) -> Iterator[Pair]:
-    """Of what is not the same, the first that is alike, in order; then what is left."""
+def _loose_pairs(a: Sequence[Row], b: Sequence[Row], names: Sequence[str]) -> Iterator[Pair]:
+    """Each row with the first that agrees in `names`; then the rows that are left."""
     waiting = list(b)
     for row in a:
         other = next((each for each in waiting if _key(each, names) == _key(row, names)), None)
@@ -96,6 +96,6 @@ def _alike(a: Sequence[Row], b: Sequence[Row], names: Sequence[str]) -> Iterator
 
 
 def _change(a: Any, b: Any) -> float | None:
-    """How much more, where both are numbers."""
+    """`b` - `a`, if both are numbers."""
     numbers = [value for value in (a, b) if isinstance(value, int | float) and not isinstance(value, bool)]
     return numbers[1] - numbers[0] if len(numbers) == 2 else None

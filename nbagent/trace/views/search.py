@@ -1,4 +1,4 @@
-"""Rows of a trace that a reader looks for: of a run, with a tool, with a kind of block, failed, with a text."""
+"""Searching a trace: the rows of a run, with a tool, with a kind of block, that failed, with a text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-#: By table: what it shares with the tool calls and with the blocks that belong to its rows, and its own texts.
+#: By table: the column that links it to tool calls, the one that links it to blocks, and its columns of text.
 _LINKS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "runs": ("run_id", "run_id", ("prompt", "output", "error_message")),
     "calls": ("call_id", "call_id", ("provider", "model", "error_message")),
@@ -22,7 +22,7 @@ TABLES = tuple(_LINKS)
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for; what is empty does not matter. `kind` is a type of block; upper and lower case are one.
+    """Criteria that rows must fit; empty ones fit all. `kind` is a type of block; case does not matter in `text`.
 
     >>> Search(tool="mean_by", errors=True).errors
     True
@@ -35,33 +35,33 @@ class Search:
     text: str = ""
 
     def rows(self, tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-        """Those rows of the table `name` that fit. A run, call or message has the tools and blocks that are in it."""
+        """The rows of the table `name` that fit. A run, call or message fits by the tools and blocks in it."""
         frame, calls, blocks = tables[name], tables["tool_calls"], tables["blocks"]
-        of_tools, of_blocks, texts = _LINKS[name]
+        tool_key, block_key, texts = _LINKS[name]
         fits = frame["run_id"].notna()
         if self.run_id:
             fits &= frame["run_id"] == self.run_id
         if self.tool:
-            fits &= _linked(frame, of_tools, calls[calls["name"] == self.tool])
+            fits &= _linked(frame, tool_key, calls[calls["name"] == self.tool])
         if self.kind:
-            fits &= _linked(frame, of_blocks, blocks[blocks["type"] == self.kind])
+            fits &= _linked(frame, block_key, blocks[blocks["type"] == self.kind])
         if self.errors:
-            fits &= _failed(frame, of_blocks, calls, blocks)
+            fits &= _failed(frame, block_key, calls, blocks)
         if self.text:
-            says = _linked(frame, of_blocks, blocks[_contains(blocks["text"], self.text)])
+            contains = _linked(frame, block_key, blocks[_contains(blocks["text"], self.text)])
             for column in texts:
-                says |= _contains(frame[column], self.text)
-            fits &= says
+                contains |= _contains(frame[column], self.text)
+            fits &= contains
         return frame[fits.astype(bool)]
 
 
 def _linked(frame: pd.DataFrame, column: str, others: pd.DataFrame) -> pd.Series[Any]:
-    """Which rows belong to one of the others."""
+    """Which rows share the value of a column with one of the others."""
     return frame[column].isin(others[column].dropna())
 
 
 def _failed(frame: pd.DataFrame, column: str, calls: pd.DataFrame, blocks: pd.DataFrame) -> pd.Series[Any]:
-    """Runs that did not end well, calls that failed; of messages and blocks those about a tool call that failed."""
+    """Runs and calls that failed; messages and blocks of tool calls that failed."""
     if "status" in frame:
         return ~frame["status"].isin(["ok", "running"])
     if "error_type" in frame:

@@ -1,26 +1,27 @@
-"""A trace in a few lines: how many runs, of which models and tools, with how many tokens. No ids, no times."""
+"""A trace in a few lines: its runs, models, tools and tokens. No ids, no times."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from nbagent.trace.rows import Row
+from nbagent.text import shortened
+from nbagent.trace.table import Row
 
-#: Models and tools that are named, the most used first, and characters of such a name.
-MOST_NAMES, NAME_CHARS = 8, 60
+#: How many models and tools are named, the most used first, and characters of each name.
+MAX_NAMES, NAME_CHARS = 8, 60
 
 
-def overview(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
-    """Lines of a label and a text each.
+def summary_lines(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
+    """Pairs of a label and a text.
 
-    >>> overview({"runs": [], "calls": [], "tool_calls": []})
+    >>> summary_lines({"runs": [], "calls": [], "tool_calls": []})
     [('runs', '0')]
     """
     runs, calls, tools = tables["runs"], tables["calls"], tables["tool_calls"]
     replayed = sum(bool(run.get("replayed")) for run in runs)
-    ends = Counter(run["status"] for run in runs)
-    notes = [f"{count} {status}" for status, count in ends.items() if status != "ok"]
+    statuses = Counter(run["status"] for run in runs)
+    notes = [f"{count} {status}" for status, count in statuses.items() if status != "ok"]
     notes += [f"{replayed} replayed"] if replayed else []
     lines = [("runs", f"{len(runs):,}{_in_brackets(notes)}")]
     if calls:
@@ -39,8 +40,8 @@ def overview(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
 
 
 def _counted(names: Iterable[object]) -> str:
-    counts = Counter(str(name)[:NAME_CHARS] for name in names)
-    most = counts.most_common(MOST_NAMES)
+    counts = Counter(shortened(str(name), NAME_CHARS) for name in names)
+    most = counts.most_common(MAX_NAMES)
     more = [f"{len(counts) - len(most)} more"] if len(counts) > len(most) else []
     return f"{counts.total():,}: " + ", ".join([f"{name} ×{count:,}" for name, count in most] + more)
 
@@ -49,8 +50,8 @@ def _tokens(calls: Sequence[Row]) -> str:
     kinds = ("input", "cache_read", "output", "reasoning")
     sums = {kind: sum(call.get(f"{kind}_tokens") or 0 for call in calls) for kind in kinds}
     cached = _in_brackets([f"{sums['cache_read']:,} from the cache"] * bool(sums["cache_read"]))
-    thought = _in_brackets([f"{sums['reasoning']:,} thinking"] * bool(sums["reasoning"]))
-    return f"{sums['input']:,} in{cached}, {sums['output']:,} out{thought}"
+    thinking = _in_brackets([f"{sums['reasoning']:,} thinking"] * bool(sums["reasoning"]))
+    return f"{sums['input']:,} in{cached}, {sums['output']:,} out{thinking}"
 
 
 def _in_brackets(notes: Sequence[str]) -> str:

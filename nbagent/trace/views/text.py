@@ -5,89 +5,86 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from nbagent.checks import check_choice
 from nbagent.core.render.key_values import key_values_text
 from nbagent.core.render.markdown import format_duration
-from nbagent.errors import ConfigurationError
-from nbagent.trace.rows import Row
+from nbagent.trace import columns
+from nbagent.trace.table import Row
 from nbagent.trace.views import timeline
-from nbagent.trace.views.plots import NOTHING, by_run, shortened
-from nbagent.trace.views.summary import overview
-from nbagent.trace.views.tool_stats import seconds_of, tool_stats
+from nbagent.trace.views.plots import NOTHING, label, usage_by_run
+from nbagent.trace.views.summary import summary_lines
+from nbagent.trace.views.tool_stats import seconds_by_tool, tool_stats
 from nbagent.trace.views.transcript import TraceTranscript
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Characters for the time of a timeline.
+#: Characters of a timeline's bars.
 WIDTH = 60
 _SIGNS = {"waiting": "·", "thinking": "░", "model": "█", "tool": "█", "approval": "?", "error": "×"}
 
 Rows = Mapping[str, list[Row]]
 
 
-def to_text(view: str, rows: Rows) -> str:
-    """See `Trace.to_text`; takes the rows of the tables."""
-    if view not in _VIEWS:
-        raise ConfigurationError(f"there is no view {view!r}: name one of {', '.join(_VIEWS)}")
+def text_view(view: str, rows: Rows) -> str:
+    """See `Trace.to_text`. Takes the rows of the tables."""
+    check_choice("view", view, _VIEWS)
     return _VIEWS[view](rows)
 
 
 def _summary(rows: Rows) -> str:
-    return key_values_text(overview(rows))
+    return key_values_text(summary_lines(rows))
 
 
 def _timeline(rows: Rows) -> str:
-    from nbagent.trace import columns as frames
-
-    found, apart = timeline.laid_out(*(frames.build(name, rows[name]) for name in ("calls", "tool_calls")))
+    found, separate = timeline.lay_out(*(columns.build(name, rows[name]) for name in ("calls", "tool_calls")))
     if not found:
         return NOTHING
-    lanes = timeline.taken(found)
-    end = max(until for _, until in lanes.values()) or 1.0
-    bars = {lane: [" "] * WIDTH for lane in lanes}
-    labels = {span.lane: span.label for span in found}
+    times = timeline.lane_times(found)
+    end = max(until for _, until in times.values()) or 1.0
+    bars = {lane: [" "] * WIDTH for lane in times}
     for span in found:
         begin = min(int(span.start / end * WIDTH), WIDTH - 1)
-        cells = max(1, round((span.start + span.seconds) / end * WIDTH) - begin)
+        cells = max(1, round(span.end / end * WIDTH) - begin)
         bars[span.lane][begin : begin + cells] = _SIGNS[span.kind] * cells
-    names = {lane: "  " * label.startswith(" ") + shortened(label) for lane, label in labels.items()}
+    labels = {span.lane: span.label for span in found}
+    names = {lane: "  " * text.startswith(" ") + label(text) for lane, text in labels.items()}
     width = max(map(len, names.values()))
-    took = {lane: f" {format_duration(until - start)}" if apart else "" for lane, (start, until) in lanes.items()}
-    lines = [f"{names[lane]:<{width}}  {''.join(bars[lane])[:WIDTH]}{took[lane]}" for lane in sorted(lanes)]
+    took = {lane: f" {format_duration(until - start)}" if separate else "" for lane, (start, until) in times.items()}
+    lines = [f"{names[lane]:<{width}}  {''.join(bars[lane])[:WIDTH]}{took[lane]}" for lane in sorted(times)]
     legend = f"0 to {format_duration(end)}; · until the first token, ░ thinking, ? waiting for approval, × failed"
     return "\n".join([line.rstrip() for line in lines] + [f"{'':<{width}}  {legend}"])
 
 
 def _usage(rows: Rows) -> str:
-    from nbagent.trace import columns as frames
-
-    sums = by_run(frames.usage(frames.build("calls", rows["calls"])))
-    columns = {
-        "run": map(str, range(1, len(sums) + 1)),
-        "input": _counts(sums["input_tokens"]),
-        "from the cache": _counts(sums["cache_read_tokens"]),
-        "output": _counts(sums["output_tokens"]),
-        "cost": ("-" if cost != cost else f"${cost:.4f}" if cost else "$0" for cost in sums["cost_usd"].astype(float)),
-    }
-    return _aligned(columns)
+    sums = usage_by_run(columns.usage_frame(columns.build("calls", rows["calls"])))
+    costs = sums["cost_usd"].astype(float)
+    return _aligned(
+        {
+            "run": map(str, range(1, len(sums) + 1)),
+            "input": _counts(sums["input_tokens"]),
+            "from the cache": _counts(sums["cache_read_tokens"]),
+            "output": _counts(sums["output_tokens"]),
+            "cost": ("-" if cost != cost else f"${cost:.4f}" if cost else "$0" for cost in costs),
+        }
+    )
 
 
 def _tools(rows: Rows) -> str:
     from statistics import median
 
-    from nbagent.trace import columns as frames
-
-    calls = frames.build("tool_calls", rows["tool_calls"])
+    calls = columns.build("tool_calls", rows["tool_calls"])
     stats = tool_stats(calls).sort_values("calls", ascending=False, kind="stable")
-    seconds = seconds_of(calls)
-    known = [seconds.get(name, []) for name in stats.index]
-    columns = {
-        "tool": map(shortened, stats.index),
-        **{name: _counts(stats[name]) for name in ("calls", "succeeded", "failed", "invalid", "denied")},
-        "median": (format_duration(median(values)) if values else "-" for values in known),
-        "longest": (format_duration(max(values)) if values else "-" for values in known),
-    }
-    return _aligned(columns)
+    seconds = seconds_by_tool(calls)
+    ran = [seconds.get(name, []) for name in stats.index]
+    return _aligned(
+        {
+            "tool": map(label, stats.index),
+            **{name: _counts(stats[name]) for name in ("calls", "succeeded", "failed", "invalid", "denied")},
+            "median": (format_duration(median(values)) if values else "-" for values in ran),
+            "longest": (format_duration(max(values)) if values else "-" for values in ran),
+        }
+    )
 
 
 def _transcript(rows: Rows) -> str:
@@ -98,9 +95,9 @@ def _counts(numbers: pd.Series[int]) -> Iterable[str]:
     return (f"{number:,.0f}" for number in numbers)
 
 
-def _aligned(columns: Mapping[str, Iterable[str]]) -> str:
-    """Columns of texts under their names: the first to the left, all others to the right."""
-    filled = [[name, *values] for name, values in columns.items()]
+def _aligned(table: Mapping[str, Iterable[str]]) -> str:
+    """Columns of text under their names, the first aligned to the left and the others to the right."""
+    filled = [[name, *values] for name, values in table.items()]
     if len(filled[0]) == 1:
         return NOTHING
     widths = [max(map(len, column)) for column in filled]

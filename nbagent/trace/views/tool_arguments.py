@@ -1,4 +1,4 @@
-"""One tool's calls spread out: a column for each argument, and what the tool returned."""
+"""The calls of one tool as a table: a column for each argument, and what the tool returned."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError
-from nbagent.trace.rows import Row
+from nbagent.trace.columns import COUNT, FLAG, REAL, TEXT
+from nbagent.trace.table import Row
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def args(tool_calls: Sequence[Row], tool: str) -> pd.DataFrame:
-    """See `Trace.args`. Numbers, flags and texts get the dtypes of the trace's tables; what is not there is NA."""
+def tool_arguments(tool_calls: Sequence[Row], tool: str) -> pd.DataFrame:
+    """See `Trace.args`. Numbers, flags and texts get the dtypes of the trace's tables; a missing argument is NA."""
     import pandas as pd
 
-    rows = {number: row for number, row in enumerate(tool_calls) if row["name"] == tool}
-    given = {number: json.loads(row["args"] or "{}") or {} for number, row in rows.items()}  # a model may send null
-    names = dict.fromkeys(name for arguments in given.values() for name in arguments)
-    index = pd.Index(list(given), dtype="int64")
-    columns = {name: _column([arguments.get(name) for arguments in given.values()], index) for name in names}
+    calls = {number: row for number, row in enumerate(tool_calls) if row["name"] == tool}
+    arguments = {number: json.loads(row["args"] or "{}") or {} for number, row in calls.items()}  # null is possible
+    names = dict.fromkeys(name for values in arguments.values() for name in values)
+    index = pd.Index(list(arguments), dtype="int64")
+    columns = {name: _column([values.get(name) for values in arguments.values()], index) for name in names}
     return pd.DataFrame(columns, index=index)
 
 
 def _column(values: list[Any], index: pd.Index[Any]) -> pd.Series[Any]:
     import pandas as pd
-
-    from nbagent.trace.columns import COUNT, FLAG, REAL, TEXT
 
     kinds = {type(value) for value in values if value is not None}
     for dtype, fitting in ((FLAG, {bool}), (COUNT, {int}), (REAL, {int, float}), (TEXT, {str})):
@@ -38,29 +37,31 @@ def _column(values: list[Any], index: pd.Index[Any]) -> pd.Series[Any]:
                 values = [value if value is None else well_formed(value) for value in values]
             try:
                 return pd.Series(values, index=index, dtype=dtype)
-            except OverflowError:  # an integer of more than 64 bits stays what it is
+            except OverflowError:  # an integer of more than 64 bits
                 break
     return pd.Series(values, index=index, dtype=object)
 
 
-def results(tool_calls: Sequence[Row], tool: str, values: Mapping[str, Any]) -> Any:
-    """See `Trace.results`. Raises ConfigurationError where calls succeeded whose values were not kept."""
+def tool_results(tool_calls: Sequence[Row], tool: str, results: Mapping[str, Any]) -> Any:
+    """See `Trace.results`. Raises ConfigurationError if the value of a successful call was not kept."""
     import pandas as pd
 
-    done = {
-        number: row for number, row in enumerate(tool_calls) if row["name"] == tool and row.get("is_error") is False
+    calls = {
+        number: row["tool_call_id"]
+        for number, row in enumerate(tool_calls)
+        if row["name"] == tool and row.get("is_error") is False
     }
-    lost = [number for number, row in done.items() if row["tool_call_id"] not in values]
+    lost = [tool_call_id for tool_call_id in calls.values() if tool_call_id not in results]
     if lost:
         raise ConfigurationError(
-            f"what {tool!r} returned was not kept for {len(lost)} of {len(done)} calls (files hold no values, "
-            f"keep_results=False keeps none, and those of rows beyond max_bytes are let go): "
-            f"trace.tool_calls['result_text'] is what the model read"
+            f"what {tool!r} returned was not kept for {len(lost)} of {len(calls)} calls: files hold no values, "
+            f"keep_results=False keeps none, and rows beyond max_bytes lose theirs. "
+            f"See trace.tool_calls['result_text'] for the text that the model read."
         )
-    kept = {number: values[row["tool_call_id"]] for number, row in done.items()}
-    if kept and all(isinstance(value, pd.DataFrame) for value in kept.values()):
-        return pd.concat(kept, names=["call"])
-    series = pd.Series([None] * len(kept), index=pd.Index(list(kept), dtype="int64"), dtype=object, name=tool)
-    for number, value in kept.items():
+    values = {number: results[tool_call_id] for number, tool_call_id in calls.items()}
+    if values and all(isinstance(value, pd.DataFrame) for value in values.values()):
+        return pd.concat(values, names=["call"])
+    series = pd.Series([None] * len(values), index=pd.Index(list(values), dtype="int64"), dtype=object, name=tool)
+    for number, value in values.items():
         series.at[number] = value
     return series

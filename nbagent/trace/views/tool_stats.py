@@ -1,4 +1,4 @@
-"""How tools did: the rows of `Trace.tool_calls` summed by tool."""
+"""Statistics of tools: the rows of `Trace.tool_calls` summed by tool."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFrame:
-    """One row for each tool, those in `names` that were never called included, indexed by name.
+    """One row for each tool, indexed by name; tools in `names` have one even if they were never called.
 
-    `calls` = `succeeded` + `failed` + `invalid` + `denied`, and those whose run was interrupted. `mean_s`, `longest_s`
-    and `total_s` are seconds of calls that ran; `result_chars` is the mean length of what the model read.
+    `calls` = `succeeded` + `failed` + `invalid` + `denied`, plus those whose run was interrupted. `mean_s`, `longest_s`
+    and `total_s` are the seconds of calls that ran; `result_chars` is the mean length of the results as text.
     """
     import pandas as pd
 
@@ -43,14 +43,14 @@ def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFr
     return stats.reindex(index).fillna({**dict.fromkeys(kinds, 0), "total_s": 0.0})
 
 
-def seconds_of(tool_calls: pd.DataFrame) -> dict[str, list[float]]:
-    """How long each call took that ran, by tool, in seconds."""
+def seconds_by_tool(tool_calls: pd.DataFrame) -> dict[str, list[float]]:
+    """The seconds of each call that ran, by tool."""
     ended = tool_calls[_ran(tool_calls) & tool_calls["duration_s"].notna()]
     return {str(name): seconds.astype(float).tolist() for name, seconds in ended.groupby("name")["duration_s"]}
 
 
 def _ran(calls: pd.DataFrame) -> pd.Series[Any]:
-    """Which calls were begun: those with valid arguments that nobody denied."""
+    """Which calls started: those with valid arguments that nobody denied."""
     return _valid(calls) & ~_denied(calls).fillna(False) & calls["started"].notna()
 
 

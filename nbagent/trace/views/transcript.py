@@ -1,6 +1,6 @@
-"""What was said in a trace, message by message: HTML for notebooks, text everywhere else.
+"""The conversation in a trace, message by message: HTML for notebooks, text everywhere else.
 
-Nothing of it is raw HTML: Markdown and all else go through `core.render`, as in a cell.
+No text of a message becomes raw HTML: everything goes through `core.render`, as in a cell.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from textwrap import indent
 
 from nbagent.core.messages import well_formed
 from nbagent.core.render import markdown as render
-from nbagent.trace.rows import Row
+from nbagent.trace.table import Row
 
-#: Characters of a tool's result in a text.
-RESULT = 200
+#: Characters of a tool's result in the plain text.
+RESULT_CHARS = 200
 
 
 class TraceTranscript:
@@ -41,33 +41,36 @@ class TraceTranscript:
     def _repr_html_(self) -> str:
         return render.output_html(self.html())
 
-    def _shown(self) -> Iterator[tuple[Row, list[Row]]]:
-        """Messages with their blocks; results of tools stand with their calls instead."""
-        called = {block.get("tool_call_id") for blocks in self._blocks.values() for block in _calls_in(blocks)}
-        for message in self._messages:
-            blocks = self._blocks.get(message["message_id"], [])
-            if message["role"] != "tool" or not any(block.get("tool_call_id") in called for block in blocks):
-                yield message, blocks
+    def _entries(self) -> Iterator[tuple[Row, list[Row], str]]:
+        """Messages with their blocks, and after the last of a run a note if it did not end well.
 
-    def _ends(self) -> Iterator[tuple[Row, list[Row], str]]:
-        """Messages with their blocks; and after the last of a run how it ended, if it did not end well."""
-        every = list(self._shown())
-        for number, (message, blocks) in enumerate(every):
-            run = self._runs.get(message["run_id"], {})
-            last = number + 1 == len(every) or every[number + 1][0]["run_id"] != message["run_id"]
-            bad = last and run.get("status") not in (None, "ok", "running")
+        The result of a tool is part of its call, so its message is left out.
+        """
+        called = {
+            each.get("tool_call_id") for own in self._blocks.values() for each in own if each["type"] == "tool_call"
+        }
+        entries = [(message, self._blocks.get(message["message_id"], [])) for message in self._messages]
+        entries = [
+            (message, blocks)
+            for message, blocks in entries
+            if message["role"] != "tool" or not any(block.get("tool_call_id") in called for block in blocks)
+        ]
+        last = {message["run_id"]: number for number, (message, _) in enumerate(entries)}
+        for number, (message, blocks) in enumerate(entries):
+            run = self._runs.get(message["run_id"], {}) if last[message["run_id"]] == number else {}
+            failed = run.get("status") not in (None, "ok", "running")
             error = f": {run['error_type']}: {run.get('error_message')}" if run.get("error_type") else ""
-            yield message, blocks, f"Ended: {run['status']}{error}" if bad else ""
+            yield message, blocks, f"Ended: {run['status']}{error}" if failed else ""
 
     # -- as HTML ------------------------------------------------------------------------------------------------------
 
     def _pieces(self) -> Iterator[str]:
-        for message, blocks, end in self._ends():
+        for message, blocks, end in self._entries():
             role = message["role"]
             yield f'<div class="nbagent-quiet" style="margin-top: 10px">{render.escape(role)}</div>'
             yield from (self._block_html(role, block) for block in blocks)
-            if facts := self._facts(message):
-                spans = "".join(f"<span>{render.escape(fact)}</span>" for fact in facts)
+            if footer := self._footer(message):
+                spans = "".join(f"<span>{render.escape(text)}</span>" for text in footer)
                 yield f'<div class="nbagent-foot">{spans}</div>'
             if end:
                 yield f'<div class="nbagent-bad {render.NO_TEX}">{render.escape(render.shortened_with_note(end))}</div>'
@@ -91,18 +94,18 @@ class TraceTranscript:
         body = render.labelled_html("arguments", tool.get("args") or block.get("text") or "")
         if not tool:
             return render.details_html(title, "", body)
-        bad = bool(tool.get("is_error"))
-        body += render.labelled_html("error" if bad else "result", tool.get("result_text") or "")
-        mark = "nbagent-bad" if bad else "nbagent-ok"
+        failed = bool(tool.get("is_error"))
+        body += render.labelled_html("error" if failed else "result", tool.get("result_text") or "")
+        mark = "nbagent-bad" if failed else "nbagent-ok"
         return render.details_html(title, f'<span class="{mark}">{render.escape(_outcome(tool))}</span>', body)
 
     # -- as text ------------------------------------------------------------------------------------------------------
 
     def _lines(self) -> Iterator[str]:
-        for message, blocks, end in self._ends():
+        for message, blocks, end in self._entries():
             yield from (self._block_text(message["role"], block) for block in blocks)
-            if facts := self._facts(message):
-                yield f"[{' · '.join(facts)}]"
+            if footer := self._footer(message):
+                yield f"[{' · '.join(footer)}]"
             if end:
                 yield end
 
@@ -113,31 +116,27 @@ class TraceTranscript:
         if kind == "thinking" and text:
             return f"{role} (thinking): {text}"
         if kind == "tool_result":
-            return indent(render.shortened_with_note(text, RESULT), "  ")
+            return indent(render.shortened_with_note(text, RESULT_CHARS), "  ")
         if kind != "tool_call":
             return f"[{_note(block)}]"
         tool = self._tools.get(block.get("tool_call_id") or "", {})
         head = f"▸ {_signature(block, tool)}  {_outcome(tool) if tool else ''}".rstrip()
         result = tool.get("result_text")
-        return f"{head}\n{indent(render.shortened_with_note(result, RESULT), '  ')}" if result else head
+        return f"{head}\n{indent(render.shortened_with_note(result, RESULT_CHARS), '  ')}" if result else head
 
     # -- both ---------------------------------------------------------------------------------------------------------
 
-    def _facts(self, message: Row) -> list[str]:
-        """What the request cost that this message came from."""
+    def _footer(self, message: Row) -> list[str]:
+        """The model, tokens, cost and time of the request that this message answers."""
         call = self._calls.get(message.get("call_id") or "")
         if message["role"] != "assistant" or call is None:
             return []
-        facts = [str(call.get("model") or "")]
+        texts = [str(call.get("model") or "")]
         if call.get("input_tokens") is not None:
-            facts += [f"{call['input_tokens']:,} in", f"{call['output_tokens']:,} out"]
-        facts += [f"${call['cost_usd']:.4f}"] if call.get("cost_usd") else []
-        facts += [render.format_duration(call["duration_s"])] if call.get("duration_s") is not None else []
-        return facts
-
-
-def _calls_in(blocks: Sequence[Row]) -> list[Row]:
-    return [block for block in blocks if block["type"] == "tool_call"]
+            texts += [f"{call['input_tokens']:,} in", f"{call['output_tokens']:,} out"]
+        texts += [f"${call['cost_usd']:.4f}"] if call.get("cost_usd") else []
+        texts += [render.format_duration(call["duration_s"])] if call.get("duration_s") is not None else []
+        return texts
 
 
 def _signature(block: Row, tool: Row) -> str:
@@ -156,7 +155,7 @@ def _outcome(tool: Row) -> str:
 
 
 def _note(block: Row) -> str:
-    """What stands for a block that has no text."""
+    """A note in place of a block without text."""
     if block["type"] == "image":
         return f"image, {block.get('media_type') or 'by its address'}"
     return "thinking, left out by the vendor" if block["type"] == "thinking" else f"{block['type']} by the vendor"

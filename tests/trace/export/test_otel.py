@@ -22,8 +22,8 @@ from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedPr
 from nbagent.core.content.images import Image
 from nbagent.errors import AuthenticationError, ConfigurationError, MissingDependencyError
 from nbagent.providers.http import retry
-from nbagent.trace.export.otel_mapping import OPTIONS, PROVIDERS
-from nbagent.trace.export.otel_setup import CAPTURE_VARIABLE
+from nbagent.trace.export.otel import CAPTURE_VARIABLE
+from nbagent.trace.export.otel_attributes import OPTIONS, PROVIDERS
 
 
 class Collected:
@@ -359,11 +359,11 @@ async def test_a_collector_over_http(monkeypatch):
 def test_wrong_settings_are_errors(monkeypatch):
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     trace = Agent("scripted").trace
-    with pytest.raises(ConfigurationError, match="no OpenTelemetry is set up"):
+    with pytest.raises(ConfigurationError, match="OpenTelemetry is not set up"):
         trace.to_otel()
-    with pytest.raises(ConfigurationError, match="not both"):
+    with pytest.raises(ConfigurationError, match="either endpoint or providers"):
         trace.to_otel("http://localhost:4318", tracer_provider=TracerProvider(shutdown_on_exit=False))
-    with pytest.raises(ConfigurationError, match="'localhost:4318' is no address"):
+    with pytest.raises(ConfigurationError, match="address of a collector, got 'localhost:4318'"):
         trace.to_otel("localhost:4318")
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(MissingDependencyError, match=r"nbagent\[otel\]"):

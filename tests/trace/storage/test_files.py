@@ -16,7 +16,6 @@ from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace.columns import COLUMNS
 from nbagent.trace.recorder import TABLES
 from nbagent.trace.storage import files as store
-from nbagent.trace.storage import journal
 
 FORMATS = ("t.sqlite", "t.parquet", "t.jsonl")
 
@@ -76,7 +75,7 @@ ROWS = st.fixed_dictionaries(
 @given(st.lists(ROWS, min_size=10, max_size=30))
 def test_any_values_survive(tmp_path_factory, rows):
     trace = Trace()
-    trace._tables["runs"].rows += rows
+    trace.recorder.tables["runs"].rows += rows
     folder = tmp_path_factory.mktemp("any")
     for name in FORMATS:
         trace.save(folder / name)
@@ -134,44 +133,44 @@ async def test_other_tools_read_the_files(trace, tmp_path):
 
 
 async def test_a_newer_schema_is_an_error_that_says_so(trace, tmp_path, monkeypatch):
-    monkeypatch.setattr(journal, "VERSION", 2)
+    monkeypatch.setattr(store, "VERSION", 2)
     for name in FORMATS:
         trace.save(tmp_path / name)
     monkeypatch.undo()
     for name in FORMATS:
-        with pytest.raises(ConfigurationError, match=r"has version 2 .* reads up to version 1: update nbagent"):
+        with pytest.raises(ConfigurationError, match=r"version 2 .* up to 1\. Update nbagent"):
             Trace.load(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t", "t.db"])
 def test_another_ending_names_the_three(tmp_path, name):
     for use in (Trace().save, Trace.load):
-        with pytest.raises(ConfigurationError, match=rf"{name}' says no format.*\.sqlite, \.parquet, \.jsonl"):
+        with pytest.raises(ConfigurationError, match=rf"\.sqlite, \.parquet, \.jsonl, got '{name}'"):
             use(tmp_path / name)
 
 
 def test_what_is_no_trace_is_an_error(tmp_path):
     for name in FORMATS:
-        with pytest.raises(ConfigurationError, match="there is no such file"):
+        with pytest.raises(ConfigurationError, match="does not exist"):
             Trace.load(tmp_path / name)
     for head in ("[1]", "null", '{"format": "nbagent trace", "version": 1}\n{"table": "runs", "row": [1]}'):
         (tmp_path / "t.jsonl").write_text(f"{head}\n")
-        with pytest.raises(ConfigurationError, match="is no saved trace"):
+        with pytest.raises(ConfigurationError, match="not a saved trace"):
             Trace.load(tmp_path / "t.jsonl")
     (tmp_path / "t.jsonl").write_text('{"format": "other"}\n')
     (tmp_path / "t.sqlite").write_text("not a database at all")
     (tmp_path / "t.parquet").mkdir()
     (tmp_path / "record.jsonl").write_text('{"format": "nbagent recording", "version": 1}\n')
-    with pytest.raises(ConfigurationError, match=r"is no saved trace but a recording: nbagent\.replay"):
+    with pytest.raises(ConfigurationError, match=r"is a recording.*nbagent\.replay"):
         Trace.load(tmp_path / "record.jsonl")
     Trace().save(tmp_path / "whole.parquet")
-    with pytest.raises(ConfigurationError, match=r"runs.parquet' is one file, and .* a folder"):
+    with pytest.raises(ConfigurationError, match=r"runs.parquet' is a single file; .* a folder"):
         Trace.load(tmp_path / "whole.parquet" / "runs.parquet")
     with sqlite3.connect(tmp_path / "mine.sqlite") as database:
         database.execute("CREATE TABLE runs (a)")
     database.close()
     for name in (*FORMATS, "mine.sqlite"):
-        with pytest.raises(ConfigurationError, match="is no saved trace"):
+        with pytest.raises(ConfigurationError, match="not a saved trace"):
             Trace.load(tmp_path / name)
     with pytest.raises(ConfigurationError, match="can't be saved"):
         Trace().save(tmp_path / "no folder" / "t.sqlite")
@@ -180,7 +179,7 @@ def test_what_is_no_trace_is_an_error(tmp_path):
 @pytest.mark.parametrize("name", ["t.sqlite", "t.jsonl"])
 def test_an_empty_file_is_an_error_that_says_so(tmp_path, name):
     (tmp_path / name).touch()
-    with pytest.raises(ConfigurationError, match=rf"{name}' is empty, which no saved trace is: trace\.save"):
+    with pytest.raises(ConfigurationError, match=rf"{name}' is empty.*trace\.save"):
         Trace.load(tmp_path / name)
 
 
@@ -188,7 +187,7 @@ def test_a_file_without_a_whole_first_line_is_no_trace(tmp_path):
     for text in ("hello", '{"format": "nbagent tr', '{"mine": 1}'):
         (tmp_path / "t.jsonl").write_text(text)
         for use in (Trace.load, Trace().stream_to):
-            with pytest.raises(ConfigurationError, match="is no saved trace"):
+            with pytest.raises(ConfigurationError, match="not a saved trace"):
                 use(tmp_path / "t.jsonl")
         assert (tmp_path / "t.jsonl").read_text() == text
 
@@ -202,7 +201,7 @@ async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_an_error(trace, 
     assert len(torn.http) + len(torn.events) == len(trace.events) - 1
     assert torn.runs.equals(trace.runs)
     path.write_bytes(whole.replace(b'{"table": "calls"', b'{"table": "cal', 1))
-    with pytest.raises(ConfigurationError, match="line 4 is no JSON"):
+    with pytest.raises(ConfigurationError, match="line 4 is not JSON"):
         Trace.load(path)
 
 
@@ -212,7 +211,7 @@ async def test_a_save_that_fails_leaves_what_was_there(trace, tmp_path, monkeypa
 
     for name in FORMATS:
         trace.save(tmp_path / name)
-    monkeypatch.setattr(store, "_plain", broken)
+    monkeypatch.setattr(store, "_plain_rows", broken)
     _, parquet = store._pyarrow()
     monkeypatch.setattr(parquet, "write_table", lambda table, path: broken(table))
     for name in FORMATS:

@@ -37,8 +37,7 @@ def assert_same(one: dict[str, pd.DataFrame], other: dict[str, pd.DataFrame]) ->
 
 
 def in_memory(trace: Trace, table: str) -> int:
-    kept = trace._tables[table]
-    return len(kept) - sum(count for count, _ in kept._spilled)
+    return trace.recorder.tables[table].in_memory
 
 
 async def test_tables_are_whole_after_rows_moved_to_the_file(tmp_path):
@@ -47,8 +46,8 @@ async def test_tables_are_whole_after_rows_moved_to_the_file(tmp_path):
     for number in range(3):
         await agent.chat(f"Twice 4? {number}")
         before = tables(trace)
-        trace.max_bytes, trace._bytes = 0, 1
-        trace._turn_over()
+        trace.max_bytes, trace.recorder.bytes = 0, 1
+        trace.recorder.end_turn()
         trace.max_bytes = None
         assert in_memory(trace, "events") == in_memory(trace, "runs") == 0
         assert_same(before, tables(trace))
@@ -172,7 +171,7 @@ turns = [FunctionCall("say", {"text": "x" * 3_000}, str(n)) for n in range(30)]
 def say(text: str) -> str:
     """Says it."""
     if len(trace.tool_calls) == 30:
-        print(sum(count for count, _ in trace._tables["tool_calls"]._spilled), flush=True)
+        print(30 - trace.recorder.tables["tool_calls"].in_memory, flush=True)
         time.sleep(600)
     return text
 

@@ -102,9 +102,9 @@ async def test_how_it_ended_and_who_answered():
 
 async def test_an_unknown_run_is_named():
     trace = await trace_of(["ok"])
-    with pytest.raises(ConfigurationError, match="no run 'run_x'"):
+    with pytest.raises(ConfigurationError, match="'run_x'"):
         trace.diff(trace.runs["run_id"][0], "run_x")
-    with pytest.raises(ConfigurationError, match="no run None"):
+    with pytest.raises(ConfigurationError, match="got None"):
         trace.diff(trace.runs["run_id"][0], None)
 
 

@@ -99,7 +99,7 @@ async def test_one_run_by_its_id(trace):
     assert tables["usage"]["n_calls"].tolist() == [1]
     assert tables["tool_calls"].empty
     assert {run for table in tables.values() for run in table["run_id"]} == {result.run_id}
-    with pytest.raises(ConfigurationError, match="no run 'run_x'"):
+    with pytest.raises(ConfigurationError, match="'run_x'.*trace.runs"):
         trace.run("run_x")
-    with pytest.raises(ConfigurationError, match=r"no run <AgentResult ok"):
+    with pytest.raises(ConfigurationError, match="<AgentResult ok"):
         trace.run(result)

@@ -77,7 +77,7 @@ async def test_one_run_of_several(trace):
     assert "And now?" not in str(trace.transcript(first))
     assert str(trace.transcript(second)).startswith("user: And now?")
     assert trace.to_text("transcript", second) == str(trace.transcript(second))
-    with pytest.raises(ConfigurationError, match="no run 'x'"):
+    with pytest.raises(ConfigurationError, match="'x'"):
         trace.transcript("x")
 
 

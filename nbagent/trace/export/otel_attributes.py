@@ -1,0 +1,114 @@
+"""The OpenTelemetry names of what happens in a run, as tables.
+
+The names are those of the semantic conventions for generative AI, https://opentelemetry.io/docs/specs/semconv/gen-ai/,
+version 1.41. Names that the conventions lack begin with `nbagent.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nbagent.core.content.images import content_as_text
+from nbagent.core.json_text import json_text
+from nbagent.core.messages import LLMMessage, LLMResponse, Usage
+
+#: Vendors that the conventions name differently.
+PROVIDERS = {"claude": "anthropic", "gemini": "gcp.gemini"}
+#: Attributes of a request -> keys in the metadata of `turn_started`.
+REQUEST = {
+    "gen_ai.request.model": "model",
+    "gen_ai.request.stream": "stream",
+    "server.address": "base_url_host",
+    "nbagent.call_id": "call_id",
+    "nbagent.thinking_level": "thinking_level",
+}
+#: Attributes of a request -> options in `params`.
+OPTIONS = {"gen_ai.request.stop_sequences": "stop"} | {
+    f"gen_ai.request.{name}": name
+    for name in ("temperature", "max_tokens", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
+}
+#: Attributes of an answer -> keys in the response's metadata.
+RESPONSE = {"gen_ai.response.id": "response_id", "gen_ai.response.model": "model"}
+#: Attributes of an answer or a run -> fields of `Usage`.
+USAGE = {
+    "gen_ai.usage.input_tokens": "input_tokens",
+    "gen_ai.usage.output_tokens": "output_tokens",
+    "gen_ai.usage.cache_read.input_tokens": "cache_read_tokens",
+    "gen_ai.usage.cache_creation.input_tokens": "cache_write_tokens",
+    "gen_ai.usage.reasoning.output_tokens": "reasoning_tokens",
+}
+#: Attributes of a tool call -> keys in the metadata of `tool_started`.
+TOOL = {"gen_ai.tool.call.id": "wire_id", "nbagent.tool_call_id": "tool_call_id"}
+#: Attributes of a run -> keys in the metadata of `run_started`.
+RUN = {
+    "gen_ai.agent.name": "agent",
+    "nbagent.run_id": "run_id",
+    "nbagent.source": "source",
+    "nbagent.cell_id": "cell_id",
+}
+#: Attributes of a retry -> keys in the metadata of `retry`.
+RETRY = {"error.type": "error", "nbagent.retry.attempt": "attempt", "nbagent.retry.wait_s": "wait_s"}
+#: The metrics: name, unit, description, bucket boundaries of the histogram.
+TOKENS = (
+    "gen_ai.client.token.usage",
+    "{token}",
+    "Number of input and output tokens used.",
+    [4.0**n for n in range(14)],
+)
+SECONDS = ("gen_ai.client.operation.duration", "s", "GenAI operation duration.", [0.01 * 2**n for n in range(14)])
+#: Attributes of a chat span that its metrics carry too.
+METRIC_ATTRIBUTES = (
+    "gen_ai.operation.name",
+    "gen_ai.provider.name",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "server.address",
+    "error.type",
+)
+Attributes = dict[str, Any]
+
+
+def attributes_from(names: Mapping[str, str], values: Mapping[str, Any]) -> Attributes:
+    """The attributes in `names`, one of the tables above, whose values are known and of a type that spans accept."""
+    found = {name: values.get(key) for name, key in names.items()}
+    return {name: value for name, value in found.items() if isinstance(value, (str, bool, int, float, list))}
+
+
+def usage_attributes(usage: Usage) -> Attributes:
+    """Token counts; zeros are left out, except for input and output."""
+    counts = attributes_from(USAGE, usage.to_dict())
+    return {name: count for name, count in counts.items() if count or name in list(USAGE)[:2]}
+
+
+def input_attributes(messages: Iterable[LLMMessage]) -> Attributes:
+    """The messages that a model or an agent was given."""
+    given = list(messages)
+    system = [{"type": "text", "content": message.text} for message in given if message.role == "system"]
+    found = {"gen_ai.input.messages": json_text([_message_data(each) for each in given if each.role != "system"])}
+    return {**found, "gen_ai.system_instructions": json_text(system)} if system else found
+
+
+def output_attributes(response: LLMResponse) -> Attributes:
+    """The answer of a model or an agent."""
+    message = LLMMessage("assistant", response.message_content, tool_calls=response.function_calls)
+    data = _message_data(message) | {"finish_reason": response.finish_reason or ""}
+    if thinking := (response.metadata or {}).get("thinking"):
+        data["parts"].insert(0, {"type": "reasoning", "content": thinking})
+    return {"gen_ai.output.messages": json_text([data])}
+
+
+def _message_data(message: LLMMessage) -> dict[str, Any]:
+    """A message in the form of `gen_ai.input.messages`. A note replaces an image."""
+    text = content_as_text(message.content)
+    if message.role == "tool":
+        return {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": message.tool_call_id, "response": text}],
+        }
+    parts: list[dict[str, Any]] = [{"type": "text", "content": text}] if text else []
+    parts += [
+        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in message.tool_calls or ()
+    ]
+    return {"role": message.role, "parts": parts}

@@ -13,7 +13,7 @@ from nbagent.agent import Agent
 from nbagent.errors import ConfigurationError
 from nbagent.functions.approval import set_default_approver
 from nbagent.functions.live import live
-from nbagent.notebook.display.approval import Approval
+from nbagent.notebook.display.approval import NotebookApprover
 from nbagent.notebook.host import is_watched, note_cell
 from nbagent.notebook.magics import completion
 from nbagent.notebook.magics.agent_magic import AgentMagics
@@ -38,7 +38,7 @@ def load(shell: Any) -> None:
     shell.user_ns.setdefault("agent", Agent(tools=live))
     with suppress(ConfigurationError):  # a broken .env is reported when a key is needed
         first_with_key()  # Colab answers on the main thread only; its answers are kept for the panel
-    set_default_approver(Approval(lambda: is_watched(shell)))
+    set_default_approver(NotebookApprover(lambda: is_watched(shell)))
     Trace.explorer = _explore
     note_cell(shell)
     magics.outputs.watch()

@@ -1,16 +1,16 @@
 """The displays below a cell, as a view sends them, without a kernel."""
 
-from nbagent.notebook.display.transcript import Bundle
+from nbagent.notebook.display.transcript import MimeBundle
 
 
 class Displays:
     """For `CellView(transcript, Displays())`: `sent` has each message, `shown` the last one of each display."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[int, Bundle]] = []
-        self.shown: list[Bundle] = []
+        self.sent: list[tuple[int, MimeBundle]] = []
+        self.shown: list[MimeBundle] = []
 
-    def __call__(self, index: int, bundle: Bundle) -> None:
+    def __call__(self, index: int, bundle: MimeBundle) -> None:
         assert index <= len(self.shown), "displays are made one after the other"
         assert set(bundle) == {"text/html", "text/plain"}
         self.sent.append((index, bundle))

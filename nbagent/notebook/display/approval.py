@@ -1,7 +1,7 @@
-"""Asks the person at the notebook before a tool runs: by buttons in the cell or the panel, or by a typed question.
+"""Asks the person at the notebook before a tool runs: with buttons in the cell or the panel, or with a typed question.
 
-Buttons need a front end that shows widgets and a kernel that takes clicks while the cell runs. Both are known when the
-front end tells, before any click, that it shows the buttons; where it does not, the question is typed.
+Buttons need a front end that shows widgets, and a kernel that takes clicks while the cell runs. Both are known once the
+front end reports, before any click, that it shows the buttons. If no report comes, the question is typed.
 """
 
 from __future__ import annotations
@@ -22,64 +22,60 @@ from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
 from nbagent.errors import ToolDeniedError
 
-#: How a question looks; the panel shares its colours.
-QUESTION_STYLE = render.STYLE + render.style_html(Path(__file__).with_name("question.css"))
-#: How long the front end may take to say that it shows the buttons.
+#: The style of the form; the panel uses the same colours.
+APPROVAL_STYLE = render.STYLE + render.style_html(Path(__file__).with_name("approval.css"))
+#: Seconds that the front end has to report that it shows the buttons.
 SHOWN_WITHIN_S = 2.0
-#: … and once it has shown some: then it is slow, and not without buttons.
+#: The same for a front end that has shown buttons before: it is slow, but it has them.
 SHOWN_AGAIN_WITHIN_S = 30.0
 
 #: True, the edited arguments, or False.
 Answer = bool | dict[str, Any]
 
-#: Who asks in the runs of this context, in place of the cell: the panel that they were started from.
-asker: ContextVar[Callable[[FunctionCall], Awaitable[Answer]] | None] = ContextVar("nbagent_asker", default=None)
+#: Asks instead of the cell in the runs of this context: the panel that they were started from.
+ask_instead: ContextVar[Callable[[FunctionCall], Awaitable[Answer]] | None] = ContextVar(
+    "nbagent_ask_instead", default=None
+)
 
-#: What surrounds a question in the runs of this context: the cell's view, which shows that the call waits.
-Asking = Callable[[FunctionCall], AbstractContextManager[None]]
-asking: ContextVar[Asking] = ContextVar("nbagent_asking", default=lambda call: nullcontext())
+#: A context for each question in the runs of this context: the cell's view shows meanwhile that the call waits.
+while_asking: ContextVar[Callable[[FunctionCall], AbstractContextManager[None]]] = ContextVar(
+    "nbagent_while_asking", default=lambda call: nullcontext()
+)
 
 
-class Approval:
-    """An approver for a notebook. `is_live()` says whether a person may be there: if not, the answer is no."""
+class NotebookApprover:
+    """An approver for a notebook. `is_watched()` tells whether a person may be there; if not, calls are denied."""
 
-    def __init__(self, is_live: Callable[[], bool]) -> None:
-        self._is_live = is_live
-        self._buttons = True  # until a front end did not show them
+    def __init__(self, is_watched: Callable[[], bool]) -> None:
+        self._is_watched = is_watched
+        self._has_buttons = True  # until a front end fails to show them
         self._were_shown = False
 
     async def __call__(self, call: FunctionCall, definition: Any) -> Answer:
-        """Ask about one call. Interrupting the cell while it waits runs nothing."""
-        if (ask := asker.get()) is not None:
+        """Ask about one call. If the cell is interrupted meanwhile, the tool does not run."""
+        if (ask := ask_instead.get()) is not None:
             return await ask(call)
-        if not self._is_live():
+        if not self._is_watched():
             text = (
                 "The call needs approval, and nobody is at this notebook to give it. Do not repeat it; tell the user."
             )
             raise ToolDeniedError(text, tool=call.name)
-        with asking.get()(call):
-            return await self._answer(call)
-
-    async def _answer(self, call: FunctionCall) -> Answer:
-        if self._buttons and threading.current_thread() is threading.main_thread():  # a typed cell: its loop is free
-            answer = await Question(call).ask(SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S)
-            if answer is not None:
-                self._were_shown = True
-                return answer
-            self._buttons = False
-        return await self._typed(call)
-
-    async def _typed(self, call: FunctionCall) -> bool:
-        """A question below the cell. It is asked on the main thread, where the stop button reaches it."""
-        arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
-        answer = await call_on_main(lambda: input(f"Run {call.name}({arguments})? [y/N] "))
-        return answer.strip().lower() in ("y", "yes")
+        with while_asking.get()(call):
+            if self._has_buttons and threading.current_thread() is threading.main_thread():  # clicks can be served
+                answer = await ApprovalForm(call).ask(SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S)
+                self._were_shown = self._has_buttons = answer is not None
+                if answer is not None:
+                    return answer
+            arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+            # on the main thread, where the stop button reaches the question
+            typed = await call_on_main(lambda: input(f"Run {call.name}({arguments})? [y/N] "))
+            return typed.strip().lower() in ("y", "yes")
 
 
-class Question:
-    """One question with its buttons: `box` is the widget, `answer()` waits. The arguments can be edited first.
+class ApprovalForm:
+    """A question about one call, with buttons: `box` is the widget. The user can edit the arguments first.
 
-    Make it on the event loop that waits for the answer; clicks may come on any thread.
+    Create it on the event loop that waits for the answer; clicks may come on any thread.
     """
 
     def __init__(self, call: FunctionCall) -> None:
@@ -89,101 +85,96 @@ class Question:
         self._loop = asyncio.get_running_loop()
         self._shown: asyncio.Future[None] = self._loop.create_future()
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
-        self._title = widgets.HTML(self._asks(_as_text(call.arguments)))
-        self._only = _only_text(call.arguments)
-        text = render.readable_json(call.arguments, indent=2) if self._only is None else call.arguments[self._only]
-        self._arguments = widgets.Textarea(
-            text,
-            rows=min(12, 2 + text.count("\n")),
-            layout=widgets.Layout(width="auto", display="none"),
-            description="Arguments, as JSON" if self._only is None else render.printable(self._only),
-        )
+        self._title = widgets.HTML(self._title_html(_arguments_html(call.arguments)))
+        self._text_argument = _only_text_argument(call.arguments)
+        if self._text_argument is None:
+            text, label = render.readable_json(call.arguments, indent=2), "Arguments, as JSON"
+        else:
+            text, label = call.arguments[self._text_argument], render.printable(self._text_argument)
+        layout = widgets.Layout(width="auto", display="none")
+        rows = min(12, 2 + text.count("\n"))
+        self._arguments = widgets.Textarea(text, rows=rows, layout=layout, description=label)
         self._problem = widgets.HTML()
         approve = widgets.Button(description="Approve", button_style="success", tooltip="Run it with these arguments")
         edit = widgets.Button(description="Edit", tooltip="Change the arguments first")
         deny = widgets.Button(description="Deny", tooltip="Don't run it; the model is told so")
         approve.on_click(lambda _: self._approve())
-        edit.on_click(lambda _: self._unfold(edit))
+        edit.on_click(lambda _: self._edit(edit))
         deny.on_click(lambda _: self._resolve(self._answer, False))
         buttons = widgets.HBox([approve, edit, deny])
         self.box = widgets.VBox([self._title, self._arguments, self._problem, buttons]).add_class("nbagent-ask")
-        self.box._view_count = 0  # asks the front end to count its views here
-        self.box.observe(self._viewed, "_view_count")
+        self.box._view_count = 0  # makes the front end count its views of the box
+        self.box.observe(self._on_views, "_view_count")
 
-    def _asks(self, arguments: str) -> str:
-        """Who asks what; it is read out where a screen reader listens."""
+    def _title_html(self, arguments: str) -> str:
+        """The question; `role="alert"` makes screen readers read it out."""
         title = f"<strong>{render.escape(self._call.name)}</strong> asks to run in your kernel"
-        return f'{QUESTION_STYLE}<div class="nbagent" role="alert">{title}{arguments}</div>'
+        return f'{APPROVAL_STYLE}<div class="nbagent" role="alert">{title}{arguments}</div>'
 
     async def ask(self, shown_within: float) -> Answer | None:
-        """Show it in the running cell. The answer; None where no front end shows it within so many seconds."""
+        """Show the form in the running cell and return the answer; None if no front end shows it in so many seconds."""
         handle = display(self.box, display_id=True)
         answer: Answer | None = None
-        said, arguments = "not answered", self._call.arguments
+        outcome, arguments = "not answered", self._call.arguments
         try:
             async with asyncio.timeout(shown_within):
                 await self._shown
             answer = await self._answer
             if isinstance(answer, dict):
-                said, arguments = "approved as edited", answer
+                outcome, arguments = "approved as edited", answer
             else:
-                said = "approved" if answer else "denied"
+                outcome = "approved" if answer else "denied"
         except TimeoutError:
-            said = ""
+            outcome = ""
         finally:
-            text = f"{said}: {render.format_call(self._call.name, arguments)}" if said else ""
-            page = render.output_html(render.note_html(text)) if said else ""
+            text = f"{outcome}: {render.format_call(self._call.name, arguments)}" if outcome else ""
+            page = render.output_html(render.note_html(text)) if outcome else ""
             handle.update({"text/plain": text, "text/html": page}, raw=True)
             self.close()
         return answer
 
     async def answer(self) -> Answer:
-        """What the person decides, where `box` is shown."""
+        """Wait for the answer, where the caller shows `box`."""
         return await self._answer
 
     def close(self) -> None:
-        """Take the widgets away."""
+        """Remove the widgets."""
         for widget in (*self.box.children[-1].children, *self.box.children, self.box):
             widget.close()
 
-    def _viewed(self, change: dict[str, Any]) -> None:
+    def _on_views(self, change: dict[str, Any]) -> None:
         if change["new"]:
             self._resolve(self._shown, None)
 
-    def _unfold(self, edit: Any) -> None:
-        self._arguments.layout.display, edit.layout.display = "", "none"
-        self._title.value = self._asks("")
+    def _edit(self, button: Any) -> None:
+        self._arguments.layout.display, button.layout.display = "", "none"
+        self._title.value = self._title_html("")
 
     def _approve(self) -> None:
-        """Take the arguments as they stand; what is no JSON object is said below them."""
-        text = self._arguments.value
+        """Approve with the arguments in the form, or say below them what is wrong."""
+        text, problem = self._arguments.value, ""
         try:
-            arguments = json.loads(text) if self._only is None else {self._only: text}
+            arguments = json.loads(text) if self._text_argument is None else {self._text_argument: text}
+            if not isinstance(arguments, dict):
+                problem = 'The arguments are a JSON object: {"name": value, …}'
         except ValueError as error:
-            self._complain(f"This is not JSON: {error}")
-            return
-        if not isinstance(arguments, dict):
-            self._complain('The arguments are a JSON object: {"name": value, …}')
+            problem = f"This is not JSON: {error}"
+        if problem:
+            said = f'<span class="nbagent-bad">{render.escape(problem)}</span>'
+            self._problem.value = f'<div class="nbagent" role="alert">{said}</div>'
             return
         self._resolve(self._answer, True if arguments == self._call.arguments else arguments)
 
-    def _complain(self, text: str) -> None:
-        self._problem.value = (
-            f'<div class="nbagent" role="alert"><span class="nbagent-bad">{render.escape(text)}</span></div>'
-        )
-
     def _resolve(self, future: asyncio.Future[Any], value: Any) -> None:
-        """Clicks arrive on whichever thread serves them."""
-
-        def settle() -> None:
+        def set_result() -> None:
             if not future.done():
                 future.set_result(value)
 
-        self._loop.call_soon_threadsafe(settle)
+        self._loop.call_soon_threadsafe(set_result)
 
 
-def _as_text(arguments: dict[str, Any]) -> str:
-    """The arguments as HTML; texts that JSON would spell with backslashes, such as code, as one would read them."""
+def _arguments_html(arguments: dict[str, Any]) -> str:
+    """The arguments as HTML. Text that JSON would write with backslashes, such as code, is shown as it is."""
     shown = [
         f"{name} = {render.readable_json(value)}" if _is_plain(value) else f"{name} =\n{value}"
         for name, value in arguments.items()
@@ -191,8 +182,8 @@ def _as_text(arguments: dict[str, Any]) -> str:
     return f"<pre>{render.escape(chr(10).join(shown))}</pre>" if shown else ""
 
 
-def _only_text(arguments: dict[str, Any]) -> str | None:
-    """The name of the only argument, if it is a text without hidden characters: it is edited as it is."""
+def _only_text_argument(arguments: dict[str, Any]) -> str | None:
+    """The name of the only argument if it is text without hidden characters: it can be edited as it is."""
     name, value = next(iter(arguments.items()), ("", None))
     return name if len(arguments) == 1 and isinstance(value, str) and render.printable(value) == value else None
 

@@ -1,4 +1,4 @@
-"""What a trace knows of turns that are over and the messages don't say: thinking, how calls went, tokens and times."""
+"""What the trace knows about past turns and the messages don't say: thinking, outcomes of calls, tokens and times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbagent.trace.trace import Trace
 
 
 class Recorded:
-    """A trace's rows, found by messages; there are none for messages that it did not record.
+    """Finds the trace's rows for messages; a row is empty if the trace did not record the message.
 
     `timings`: whether to show how long things took.
     """
@@ -20,27 +20,27 @@ class Recorded:
             return trace.rows(table) if trace is not None else []
 
         self.timings = timings
-        self._messages = {row["message_id"]: row["call_id"] for row in rows("messages")}
+        self._call_ids = {row["message_id"]: row["call_id"] for row in rows("messages")}
         self._runs = {row["run_id"]: row for row in rows("runs")}
         self._calls = {row["call_id"]: row for row in rows("calls")}
         self._tools = {(row["call_id"], row["wire_id"]): row for row in rows("tool_calls")}
-        self._thoughts: dict[str, list[str]] = {}
+        self._thinking: dict[str, list[str]] = {}
         for row in rows("thinking"):
-            self._thoughts.setdefault(row["call_id"], []).append(row["text"])
+            self._thinking.setdefault(row["call_id"], []).append(row["text"])
 
     def run(self, turn: Sequence[LLMMessage]) -> Row:
-        """The run that a turn is of."""
-        runs = [self.call(message).get("run_id") for message in turn if self.call(message)]
+        """The run that the turn belongs to."""
+        runs = [call["run_id"] for message in turn if (call := self.call(message))]
         return self._runs[runs[-1]] if runs else {}
 
     def call(self, message: LLMMessage) -> Row:
-        """The request that a message is the answer to."""
-        return self._calls.get(self._messages.get(message.message_id), {})
+        """The request that the message answers."""
+        return self._calls.get(self._call_ids.get(message.message_id), {})
 
-    def thought(self, message: LLMMessage) -> str:
-        """What the model thought before it said this, as far as that was shown."""
-        return "\n\n".join(filter(None, self._thoughts.get(self._messages.get(message.message_id, ""), ())))
+    def thinking(self, message: LLMMessage) -> str:
+        """What the model thought before this message, as far as the vendor shows it."""
+        return "\n\n".join(filter(None, self._thinking.get(self._call_ids.get(message.message_id, ""), ())))
 
     def tool(self, message: LLMMessage, wire_id: str) -> Row:
-        """How one of the calls went that a message made."""
-        return self._tools.get((self._messages.get(message.message_id), wire_id), {})
+        """One of the tool calls in the message."""
+        return self._tools.get((self._call_ids.get(message.message_id), wire_id), {})

@@ -24,8 +24,8 @@ from nbagent.core.render import markdown as render
 from nbagent.core.stream import AgentStream
 from nbagent.errors import NbagentError
 from nbagent.functions.live import live
-from nbagent.notebook.display.approval import asking
-from nbagent.notebook.display.figures import plots, shown
+from nbagent.notebook.display.approval import while_asking
+from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
 from nbagent.notebook.host import cell_id_of, is_watched
@@ -150,7 +150,7 @@ class AgentMagics(Magics):
         self._change(given, agent, question)
         executor = agent.tool_executor
         if executor.call_context is None:  # show plots in the cell, unless the agent handles them itself
-            executor.call_context, executor.runs_exclusively = shown, plots
+            executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
         return given, agent, self._stream(given, agent, message)
 
     @staticmethod
@@ -210,12 +210,12 @@ class AgentMagics(Magics):
             result = self.shell.user_ns["_agent"] = stream.result()
             value = convert_answer(given.form, result)
             if FORMS[given.form].is_data:
-                transcript.fold()
+                transcript.fold_answer()
         except Exception as error:  # noqa: BLE001  raised again, as one readable block
             self.shell.user_ns["_agent"] = getattr(error, "partial", None)
             raise readable(error) from error.__cause__
         except BaseException:
-            transcript.interrupted()
+            transcript.mark_interrupted()
             raise
         finally:
             view.close()
@@ -247,7 +247,7 @@ class AgentMagics(Magics):
                 handles.append(display(bundle, raw=True, display_id=True))
 
         view = CellView(transcript, show, live=is_watched(self.shell))
-        asking.set(view.asking)
+        while_asking.set(view.waiting_for_approval)
         return view
 
     def _last_question(self, agent: Agent) -> LLMMessage | None:

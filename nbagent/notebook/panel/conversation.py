@@ -24,8 +24,8 @@ from nbagent.core.background import background_loop
 from nbagent.core.content.images import image_part
 from nbagent.core.events import Event
 from nbagent.core.messages import Content, FunctionCall, LLMMessage
-from nbagent.notebook.display.approval import Answer, Approval, Question, asker
-from nbagent.notebook.display.figures import plots, show_figure, shown
+from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover, ask_instead
+from nbagent.notebook.display.figures import show_figure, showing_figures, uses_pyplot
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.host import is_watched
 from nbagent.notebook.panel.cell_watch import CellWatch
@@ -67,9 +67,9 @@ class Conversation:
         self._news: deque[Event] = deque()
         self._woken = False
         executor = agent.tool_executor
-        executor.approver = executor.approver or Approval(lambda: is_watched(get_ipython()))
+        executor.approver = executor.approver or NotebookApprover(lambda: is_watched(get_ipython()))
         if executor.call_context is None:
-            executor.call_context, executor.runs_exclusively = shown, plots
+            executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
         agent.observers.append(self._observe)
         self._cells = CellWatch(get_ipython(), self.refresh, self._change)
         self.call(self.refresh)
@@ -167,7 +167,7 @@ class Conversation:
                 ask.task.cancel()
 
     async def _run(self, ask: Ask) -> None:
-        asker.set(functools.partial(self._approve, ask))
+        ask_instead.set(functools.partial(self._approve, ask))
         show_figure.set(lambda figure: self.call(ask.entry.place, image_part(figure)))
         await self.agent.chat_stream(ask.entry.message.content, origin={"source": "panel"}).collect()
 
@@ -184,10 +184,10 @@ class Conversation:
         self._change()
 
     async def _approve(self, ask: Ask, call: FunctionCall) -> Answer:
-        question = Question(call)
+        question = ApprovalForm(call)
         ask.entry.below.append(question.box)
         try:
-            with ask.entry.transcript.asking(call):
+            with ask.entry.transcript.waiting_for_approval(call):
                 ask.entry.refresh()
                 return await question.answer()
         finally:

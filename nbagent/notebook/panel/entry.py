@@ -51,11 +51,11 @@ class Entry:
         """Take an event of the turn's run."""
         self.transcript.feed(event)
         if isinstance(event, events.Interrupted):
-            self.transcript.interrupted()
+            self.transcript.mark_interrupted()
         if isinstance(event, events.Error) and event.exception is not None:
             self.fail(event.exception)
         else:
-            self._throttle.touch()
+            self._throttle.request()
 
     def fail(self, error: BaseException) -> None:
         """Say what went wrong, below what is there."""
@@ -64,8 +64,8 @@ class Entry:
 
     def place(self, part: dict[str, Any]) -> None:
         """Show an image that a tool drew."""
-        self.transcript.place(part)
-        self._throttle.touch()
+        self.transcript.add_image(part)
+        self._throttle.request()
 
     def begin(self, caption: str = "") -> None:
         """Its run begins, or begins anew: nothing is there yet."""
@@ -188,7 +188,7 @@ def transcript_of(turn: Sequence[LLMMessage], recorded: Recorded = NOTHING) -> T
             calls += len(message.tool_calls or [])
             went |= {call.id: recorded.tool(message, call.id) for call in message.tool_calls or [] if call.id}
             if message.interrupted:
-                transcript.interrupted()
+                transcript.mark_interrupted()
         elif message.role == "tool":
             transcript.feed(_result(message, went.get(message.tool_call_id or "", {})))
     transcript.feed(events.Done(metadata={"duration_s": seconds}))
@@ -198,7 +198,7 @@ def transcript_of(turn: Sequence[LLMMessage], recorded: Recorded = NOTHING) -> T
 def _said(message: LLMMessage, index: int, recorded: Recorded) -> Iterator[Event]:
     request = recorded.call(message)
     yield events.TurnStarted(metadata=request)
-    if thought := recorded.thought(message):
+    if thought := recorded.thinking(message):
         yield events.Thinking(thought, metadata={"duration_s": request.get("thinking_s")})
     if isinstance(message.content, str):
         if message.content:

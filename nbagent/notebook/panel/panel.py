@@ -16,7 +16,7 @@ from IPython import get_ipython
 from nbagent.agent import Agent
 from nbagent.core.render import markdown as render
 from nbagent.errors import ConfigurationError
-from nbagent.notebook.display.approval import QUESTION_STYLE
+from nbagent.notebook.display.approval import APPROVAL_STYLE
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.host import is_watched
 from nbagent.notebook.panel.conversation import conversation_of, let_go
@@ -25,7 +25,7 @@ from nbagent.notebook.panel.script import PanelScript
 from nbagent.notebook.panel.setup import Setup
 from nbagent.notebook.panel.trace_tab import TraceTab
 
-PANEL_STYLE = QUESTION_STYLE + render.style_html(Path(__file__).with_name("panel.css"))
+PANEL_STYLE = APPROVAL_STYLE + render.style_html(Path(__file__).with_name("panel.css"))
 TABS = CHAT, TRACE, SETUP = ("Chat", "Trace", "Setup")
 #: Characters that may arrive at once with a typed Enter; more of them were pasted.
 TYPED = 20

@@ -6,7 +6,7 @@ import ipywidgets
 import pytest
 
 from nbagent import FunctionCall
-from nbagent.notebook.display.approval import Question
+from nbagent.notebook.display.approval import ApprovalForm
 
 CODE = 'if x:\n    y = "a"'
 
@@ -15,7 +15,7 @@ def edited(arguments, change):
     """The label of the box, and what was approved after `change(text)`."""
 
     async def ask():
-        question = Question(FunctionCall("run", arguments, "c"))
+        question = ApprovalForm(FunctionCall("run", arguments, "c"))
         (box,) = [child for child in question.box.children if isinstance(child, ipywidgets.Textarea)]
         (approve,) = [each for each in question.box.children[-1].children if each.description == "Approve"]
         box.value = change(box.value)

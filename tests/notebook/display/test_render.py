@@ -12,7 +12,7 @@ from support.hostile import LONG, MATH, PAYLOADS
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events
 from nbagent.core.render.markdown import format_call, markdown_to_html, shortened_with_note
-from nbagent.notebook.display.transcript import MOST_DISPLAYS, Transcript
+from nbagent.notebook.display.transcript import MAX_DISPLAYS, Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
 
 LIVE = {
@@ -247,7 +247,7 @@ def test_many_calls_share_the_last_display():
         return n
 
     transcript, displays = shown(ScriptedProvider([LLMResponse("", calls), "done"]), count)
-    assert len(displays.shown) == MOST_DISPLAYS
+    assert len(displays.shown) == MAX_DISPLAYS
     assert displays.html.count("<details ") == 60
     assert displays.text == transcript.plain()
 

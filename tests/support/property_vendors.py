@@ -19,6 +19,7 @@ from typing import Any
 from nbagent.core.history import summary
 from nbagent.core.messages import LLMMessage
 from nbagent.providers import LLMProvider
+from nbagent.providers.options.resolved import ResolvedOptions
 from support.conformance_case import Case, catalog_cases
 from support.dialects.anthropic_messages import MessagesDialect
 from support.dialects.base import Asked, Dialect, RefusedError
@@ -149,7 +150,7 @@ class Vendors:
     def refused_by(self, case: Case, provider: LLMProvider, messages: Sequence[LLMMessage], functions: Any) -> str:
         """Why this vendor would refuse the conversation; empty where it would not."""
         codec: Any = provider.codec  # type: ignore[attr-defined]
-        body = codec.encode_request(messages, functions, model=provider.model_name)
+        body = codec.encode_request(messages, ResolvedOptions(functions), provider.model_name)
         path = case.dialect.base_path + codec.path(provider.model_name, True)
         request = Request(path, {"content-type": "application/json", "anthropic-version": "2023-06-01"}, body)
         asked = case.dialect.read(request)

@@ -21,7 +21,6 @@ from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats.codec import (
     Codec,
     Decoder,
-    Wanted,
     dumps,
     fitting_id,
     fitting_name,
@@ -32,6 +31,7 @@ from nbagent.providers.formats.codec import (
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.strict_schema import strict_schema
+from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
 
 #: What a schema for a whole answer may not say.
@@ -230,19 +230,19 @@ class MessagesCodec(Codec):
                 head[name] = [*before, {**last, "cache_control": mark_of(places[name])}]
         return [_encode(group, places.get(group)) for group in groups]
 
-    def _head(self, wanted: Wanted) -> dict[str, Any]:
+    def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         vendor = self.vendor
         head: dict[str, Any] = {
-            "model": wanted.model,
-            "stream": wanted.stream,
+            "model": model,
+            "stream": options.stream,
             **vendor.body,
-            **self._temperature(wanted),
+            **self._temperature(options),
         }
-        if wanted.functions:
-            head |= {"tools": [_tool(item) for item in wanted.functions], **vendor.tools_body}
-        if wanted.system:
-            head["system"] = [{"type": "text", "text": wanted.system}]
-        return {**head, **wanted.extra}
+        if options.tools:
+            head |= {"tools": [_tool(item) for item in options.tools], **vendor.tools_body}
+        if system:
+            head["system"] = [{"type": "text", "text": system}]
+        return {**head, **options.extra}
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":

@@ -8,7 +8,6 @@ import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
@@ -16,9 +15,8 @@ from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.providers.formats.images import sendable
 from nbagent.providers.formats.refused import IMAGES, Changes, changed_head
+from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
-
-Functions = Sequence[dict[str, Any]]
 
 
 class Decoder(ABC):
@@ -66,19 +64,6 @@ class Decoder(ABC):
         return metadata | ({"thinking": thinking} if thinking else {})
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a request says besides the conversation. `extra` are body fields that win over the vendor's defaults."""
-
-    model: str
-    functions: Functions | None = None
-    stream: bool = True
-    temperature: float | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    #: The text of the system messages, for formats that keep it apart from the conversation.
-    system: str = ""
-
-
 class Codec(ABC):
     """One format with one vendor's facts. It does no I/O and keeps nothing of a conversation."""
 
@@ -123,8 +108,11 @@ class Codec(ABC):
         """One message in this format: messages, items, blocks or parts; none if it says nothing."""
 
     @abstractmethod
-    def _head(self, wanted: Wanted) -> dict[str, Any]:
-        """All of a body but the conversation."""
+    def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
+        """All of a body but the conversation. `system` is the text of the system messages.
+
+        Fields in `options.extra` win over the vendor's defaults.
+        """
 
     @abstractmethod
     def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
@@ -147,15 +135,7 @@ class Codec(ABC):
         return fragment
 
     def encode_request(
-        self,
-        messages: Sequence[LLMMessage],
-        functions: Functions | None = None,
-        *,
-        model: str,
-        stream: bool = True,
-        temperature: float | None = None,
-        extra: Mapping[str, Any] | None = None,
-        changes: Changes | None = None,
+        self, messages: Sequence[LLMMessage], options: ResolvedOptions, model: str, changes: Changes | None = None
     ) -> bytes:
         """A request's body. `changes` holds the fields that this model refuses. Only new messages cost anything.
 
@@ -164,17 +144,17 @@ class Codec(ABC):
         text_only = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
         messages = sendable(messages, self.vendor, text_only, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
-        head = self._head(Wanted(model, functions, stream, temperature, extra or {}, system))
+        head = self._head(model, options, system)
         fragments = self._fragments(messages, head)
         head = changed_head(head, changes or {})
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
 
-    def _temperature(self, wanted: Wanted) -> dict[str, float]:
+    def _temperature(self, options: ResolvedOptions) -> dict[str, float]:
         """The temperature as a field, if one is given: not below the lowest that the vendor takes."""
-        if wanted.temperature is None:
+        if options.temperature is None:
             return {}
-        return {"temperature": max(wanted.temperature, self.vendor.min_temperature)}
+        return {"temperature": max(options.temperature, self.vendor.min_temperature)}
 
 
 def dumps(value: Any) -> bytes:

@@ -16,12 +16,13 @@ from urllib.parse import quote
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
-from nbagent.providers.formats.codec import Codec, Decoder, Wanted, new_call_id, token_count
+from nbagent.providers.formats.codec import Codec, Decoder, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.gemini_schema import gemini_schema
 from nbagent.providers.formats.images import Pictures
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.sse import DONE
+from nbagent.providers.options.resolved import ResolvedOptions
 
 #: The fields of a body; every other option is a field of its `generationConfig`.
 _BODY_FIELDS = {
@@ -275,18 +276,18 @@ class GeminiCodec(Codec):
         """See `Codec`."""
         return {"responseMimeType": "application/json", "responseJsonSchema": schema}
 
-    def _head(self, wanted: Wanted) -> dict[str, Any]:
+    def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         """The vendor's own tools, given as `tools`, stand beside the functions."""
-        head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": wanted.system}]}} if wanted.system else {}
-        config = {**self.vendor.body, **self._temperature(wanted)}
-        for name, value in wanted.extra.items():
+        head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": system}]}} if system else {}
+        config = {**self.vendor.body, **self._temperature(options)}
+        for name, value in options.extra.items():
             (head if name in _BODY_FIELDS else config)[name] = value
         if "max_tokens" in config:
             config[self.vendor.max_tokens_name] = config.pop("max_tokens")
         if config := config | head.pop("generationConfig", {}):
             head["generationConfig"] = config
-        if wanted.functions:
-            declared = {"functionDeclarations": [_function(item) for item in wanted.functions]}
+        if options.tools:
+            declared = {"functionDeclarations": [_function(item) for item in options.tools]}
             head["tools"] = [declared, *head.get("tools", ())]
         if not head.get("tools"):
             head.pop("toolConfig", None)  # refused without tools

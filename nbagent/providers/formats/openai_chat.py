@@ -19,7 +19,6 @@ from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats.codec import (
     Codec,
     Decoder,
-    Wanted,
     dumps,
     fitting_id,
     fitting_name,
@@ -31,6 +30,7 @@ from nbagent.providers.formats.images import Pictures, address
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.formats.think_tags import ThinkTags, split_missing_open
+from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
 
 _IMAGES_NOTE = "Images returned by the tools above:"
@@ -357,16 +357,16 @@ class ChatCodec(Codec):
             return schema_format(name, schema)
         return {"response_format": {"type": "json_object"}} if self.vendor.json_output == "object" else {}
 
-    def _head(self, wanted: Wanted) -> dict[str, Any]:
+    def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         vendor = self.vendor
-        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, **vendor.body}
-        if wanted.stream and vendor.stream_usage:
+        head: dict[str, Any] = {"model": model, "stream": options.stream, **vendor.body}
+        if options.stream and vendor.stream_usage:
             head["stream_options"] = {"include_usage": True}
-        head |= self._temperature(wanted)
-        if wanted.functions:
-            head["tools"] = [{"type": "function", "function": _function(item)} for item in wanted.functions]
+        head |= self._temperature(options)
+        if options.tools:
+            head["tools"] = [{"type": "function", "function": _function(item)} for item in options.tools]
             head |= vendor.tools_body
-        head |= wanted.extra
+        head |= options.extra
         if "max_tokens" in head:
             head[vendor.max_tokens_name] = head.pop("max_tokens")
         return head

@@ -17,7 +17,6 @@ from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats.codec import (
     Codec,
     Decoder,
-    Wanted,
     dumps,
     fitting_id,
     fitting_name,
@@ -27,6 +26,7 @@ from nbagent.providers.formats.codec import (
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import Pictures, address
 from nbagent.providers.formats.openai_chat import schema_format, usage_of
+from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
 
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -274,15 +274,15 @@ class ResponsesCodec(Codec):
         """See `Codec`."""
         return schema_format(name, schema)
 
-    def _head(self, wanted: Wanted) -> dict[str, Any]:
+    def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         vendor = self.vendor
-        head: dict[str, Any] = {"model": wanted.model, "stream": wanted.stream, "store": False, **vendor.body}
+        head: dict[str, Any] = {"model": model, "stream": options.stream, "store": False, **vendor.body}
         if self.reasoning:
             head["include"] = [_ENCRYPTED]
-        head |= self._temperature(wanted)
-        if wanted.functions:
-            head |= {"tools": [_tool(item) for item in wanted.functions], **vendor.tools_body}
-        return head | _options(wanted.extra)
+        head |= self._temperature(options)
+        if options.tools:
+            head |= {"tools": [_tool(item) for item in options.tools], **vendor.tools_body}
+        return head | _fields(options.extra)
 
     def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
         return [items for message in _each_once(messages) if (items := self.encode_message(message))]
@@ -373,7 +373,7 @@ def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "function", **tool, "parameters": parameters, "strict": item.get("strict", False)}
 
 
-def _options(extra: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Body fields; those named as for chat completions get their place here, so that callers need not know the API."""
     options = dict(extra)
     for name in ("max_tokens", "max_completion_tokens"):

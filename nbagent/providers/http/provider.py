@@ -183,15 +183,7 @@ class HTTPProvider(StreamingProvider):
         """A resolved request's body; `changes` are the fields that the model refused."""
         options: ResolvedOptions = request.resolved
         try:
-            return self.codec.encode_request(
-                request.messages,
-                options.tools,
-                model=self.model_name,
-                stream=options.stream,
-                temperature=options.temperature,
-                extra=options.extra,
-                changes=changes,
-            )
+            return self.codec.encode_request(request.messages, options, self.model_name, changes)
         except (TypeError, ValueError):
             check_options(options.extra)
             raise

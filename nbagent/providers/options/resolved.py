@@ -7,7 +7,7 @@ each model takes is in its profile (see `providers.vendor`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nbagent.core.model_request import Functions, ModelRequest
@@ -20,11 +20,11 @@ from nbagent.providers.vendor import Vendor
 class ResolvedOptions:
     """The tools and options of one request as they are sent."""
 
-    tools: Functions | None
-    temperature: float | None
-    stream: bool
+    tools: Functions | None = None
+    temperature: float | None = None
+    stream: bool = True
     #: Further fields of the request body.
-    extra: Mapping[str, Any]
+    extra: Mapping[str, Any] = field(default_factory=dict)
     #: A level, `"on"`, `"off"`, or `"custom"` for the vendor's own form; None if the request does not set it.
     thinking_level: str | None = None
     #: The choice in our words, or `"custom"` for the vendor's own form; None if the request does not set it.

@@ -9,6 +9,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.options.resolved import ResolvedOptions
 
 PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
@@ -23,8 +24,8 @@ def messages(vendor="claude"):
     return MessagesCodec(CATALOG[vendor])
 
 
-def body(codec, conversation, functions=None, **options):
-    return json.loads(codec.encode_request(conversation, functions, **{"model": "m1", **options}))
+def body(codec, conversation, functions=None, model="m1", **options):
+    return json.loads(codec.encode_request(conversation, ResolvedOptions(functions, **options), model))
 
 
 def assistant(text="", calls=None, extras=None):
@@ -100,7 +101,7 @@ def test_at_most_four_breakpoints_however_long_the_conversation():
     codec, conversation = messages(), [LLMMessage("system", "Be brief.")]
     for n in range(20):
         conversation += [LLMMessage("user", f"question {n}"), assistant(f"answer {n}")]
-        raw = codec.encode_request(conversation, [ADD], model="m1")
+        raw = codec.encode_request(conversation, ResolvedOptions([ADD]), "m1")
         assert raw.count(b"cache_control") == min(n, 1) + 3
         assert b"cache_control" not in b"".join(codec.encode_message(message) for message in conversation)
 
@@ -168,9 +169,9 @@ def test_blocks_go_back_to_their_vendor_as_they_came():
 @pytest.mark.parametrize("change", [{"content": "edited"}, {"tool_calls": [FunctionCall("add", {"a": 9}, "c1")]}])
 def test_edited_messages_are_not_replaced_by_their_old_blocks(change):
     message = assistant("Ja – 東京", CALLS[:1], {"vendor": "claude", "blocks": BLOCKS})
-    raw = messages().encode_request([USER, message], model="m1")
+    raw = messages().encode_request([USER, message], ResolvedOptions(), "m1")
     assert b"c2ln" in raw
-    edited = messages().encode_request([USER, message.replace(**change)], model="m1")
+    edited = messages().encode_request([USER, message.replace(**change)], ResolvedOptions(), "m1")
     assert b"c2ln" not in edited
 
 
@@ -229,7 +230,7 @@ def test_codecs_keep_their_forms_apart():
 
 @pytest.mark.parametrize("codec", [chat(), messages()], ids=["chat", "messages"])
 def test_lone_surrogates_do_not_break_a_request(codec):
-    assert "a\ufffdb" in codec.encode_request([LLMMessage("user", "a\ud800b")], model="m1").decode()
+    assert "a\ufffdb" in codec.encode_request([LLMMessage("user", "a\ud800b")], ResolvedOptions(), "m1").decode()
 
 
 @pytest.mark.parametrize("call_id", ["functions.add:0", "chatcmpl-tool-0123456789abcdef0123456789abcdef", "ü"])

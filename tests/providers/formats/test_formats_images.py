@@ -17,6 +17,7 @@ from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.options.resolved import ResolvedOptions
 
 GIF = base64.b64encode(b"GIF89a" + bytes([3, 0, 2, 0])).decode()  # 3x2
 IMAGE = {"type": "image", "media_type": "image/gif", "data": GIF}
@@ -55,7 +56,7 @@ ADDRESSES = {
 def sent(name, messages, model="m1", changes=None):
     """The conversation in a request's body."""
     codec = CODECS[name]
-    return json.loads(codec.encode_request(messages, model=model, changes=changes))[codec.conversation]
+    return json.loads(codec.encode_request(messages, ResolvedOptions(), model, changes))[codec.conversation]
 
 
 def said(name, text):

@@ -20,6 +20,7 @@ from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.gemini_schema import gemini_schema
 from nbagent.providers.http.errors import status_error
+from nbagent.providers.options.resolved import ResolvedOptions
 
 CODEC = GeminiCodec(CATALOG["gemini"])
 USER = LLMMessage("user", "hi")
@@ -30,8 +31,8 @@ INLINE = {"inlineData": {"mimeType": "image/png", "data": "aWNvbg=="}}
 CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
 
 
-def body(conversation, functions=None, **options):
-    return json.loads(CODEC.encode_request(conversation, functions, **{"model": "m1", **options}))
+def body(conversation, functions=None, model="m1", **options):
+    return json.loads(CODEC.encode_request(conversation, ResolvedOptions(functions, **options), model))
 
 
 def contents(*conversation):

@@ -15,6 +15,7 @@ from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.options.resolved import ResolvedOptions
 
 CODEC, PLAIN = ResponsesCodec(CATALOG["openai"]), ResponsesCodec(CATALOG["openai"], reasoning=False)
 PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
@@ -23,8 +24,8 @@ CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
 USER = LLMMessage("user", "hi")
 
 
-def body(conversation, functions=None, codec=CODEC, **options):
-    return json.loads(codec.encode_request(conversation, functions, **{"model": "gpt-5.6-terra", **options}))
+def body(conversation, functions=None, codec=CODEC, model="gpt-5.6-terra", **options):
+    return json.loads(codec.encode_request(conversation, ResolvedOptions(functions, **options), model))
 
 
 def assistant(text="", calls=None, items=None):
@@ -211,11 +212,12 @@ async def test_a_decoded_answer_goes_back_as_its_items_were_done(sample):
 
 
 def test_other_vendors_and_the_chat_api_get_text_and_calls():
-    chat = json.loads(ChatCodec(CATALOG["openai"]).encode_request([USER, MESSAGE], model="gpt-4.1"))["messages"][1]
+    raw = ChatCodec(CATALOG["openai"]).encode_request([USER, MESSAGE], ResolvedOptions(), "gpt-4.1")
+    chat = json.loads(raw)["messages"][1]
     assert chat["content"] == "Ja – 東京"
     assert [call["id"] for call in chat["tool_calls"]] == ["c1"]
     assert set(chat) == {"role", "content", "tool_calls"}
-    claude = MessagesCodec(CATALOG["claude"]).encode_request([USER, MESSAGE], model="m1")
+    claude = MessagesCodec(CATALOG["claude"]).encode_request([USER, MESSAGE], ResolvedOptions(), "m1")
     assert b"b3BhcXVl" not in claude
     assert body([MESSAGE.replace(provider_extras={"vendor": "other", "items": ITEMS})])["input"] == REBUILT
 
@@ -235,8 +237,8 @@ def test_answers_from_elsewhere_are_rebuilt(extras):
 
 @pytest.mark.parametrize("change", [{"content": "edited"}, {"tool_calls": [FunctionCall("add", {"a": 9}, "c1")]}])
 def test_edited_messages_are_not_replaced_by_their_old_items(change):
-    assert b"b3BhcXVl" in CODEC.encode_request([MESSAGE], model="o3")
-    assert b"b3BhcXVl" not in CODEC.encode_request([MESSAGE.replace(**change)], model="o3")
+    assert b"b3BhcXVl" in CODEC.encode_request([MESSAGE], ResolvedOptions(), "o3")
+    assert b"b3BhcXVl" not in CODEC.encode_request([MESSAGE.replace(**change)], ResolvedOptions(), "o3")
 
 
 def test_reasoning_that_the_server_cannot_look_up_is_not_sent():

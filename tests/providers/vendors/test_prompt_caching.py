@@ -19,6 +19,7 @@ from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.options.resolved import ResolvedOptions
 
 SYSTEM = LLMMessage("system", "Be brief.")
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
@@ -50,7 +51,7 @@ def conversation(rounds):
 def sent_requests(codec, messages):
     """The body of each request of the conversation: one before each answer."""
     ends = [index for index, message in enumerate(messages) if message.role == "assistant"] + [len(messages)]
-    return [codec.encode_request(messages[:end], [ADD], model="m1") for end in ends]
+    return [codec.encode_request(messages[:end], ResolvedOptions([ADD]), "m1") for end in ends]
 
 
 def without_marks(raw):
@@ -72,7 +73,7 @@ def test_the_prefix_does_not_depend_on_what_was_encoded_before(name):
     """A conversation that was loaded anew sends the same bytes as the one that grew."""
     grown = sent_requests(CODECS[name], conversation(5))[-1]
     data = [message.to_dict() for message in conversation(5)]
-    fresh = CODECS[name].encode_request([LLMMessage.from_dict(item) for item in data], [ADD], model="m1")
+    fresh = CODECS[name].encode_request([LLMMessage.from_dict(item) for item in data], ResolvedOptions([ADD]), "m1")
     assert fresh == grown
 
 
@@ -105,11 +106,11 @@ def part(text, ttl=None):
 
 
 def test_where_ours_stand():
-    raw = CODECS["marked messages"].encode_request(conversation(3), [ADD], model="m1")
+    raw = CODECS["marked messages"].encode_request(conversation(3), ResolvedOptions([ADD]), "m1")
     assert marks_of(raw) == [("5m", "add"), ("5m", "text"), ("5m", "tool_result"), ("5m", "text")]
-    raw = MessagesCodec(CATALOG["claude"], "1h").encode_request(conversation(3), [ADD], model="m1")
+    raw = MessagesCodec(CATALOG["claude"], "1h").encode_request(conversation(3), ResolvedOptions([ADD]), "m1")
     assert [ttl for ttl, _ in marks_of(raw)] == ["1h"] * 4
-    raw = CODECS["messages"].encode_request(conversation(3), [ADD], model="m1")
+    raw = CODECS["messages"].encode_request(conversation(3), ResolvedOptions([ADD]), "m1")
     assert marks_of(raw) == []
 
 
@@ -141,7 +142,7 @@ def test_at_most_four_and_never_longer_than_before(own_parts, ttl, own_ttl, at, 
     messages = conversation(4)
     if own_parts:
         messages[at] = messages[at].replace(content=[part(f"text {n}", own_ttl) for n in range(own_parts)])
-    raw = MessagesCodec(CATALOG["claude"], ttl).encode_request(messages, [ADD], model="m1", extra=extra)
+    raw = MessagesCodec(CATALOG["claude"], ttl).encode_request(messages, ResolvedOptions([ADD], extra=extra), "m1")
     marks = [kept for kept, _ in marks_of(raw)]
     theirs = [*before, *[own_ttl] * own_parts, *after]
     assert len(marks) <= max(4, len(theirs))
@@ -155,7 +156,7 @@ def test_at_most_four_and_never_longer_than_before(own_parts, ttl, own_ttl, at, 
 def test_breakpoints_of_ones_own_are_not_doubled():
     """A block with two of them would be a key twice."""
     messages = [SYSTEM, LLMMessage("user", [part("long", "1h")])]
-    raw = CODECS["marked messages"].encode_request(messages, [ADD], model="m1")
+    raw = CODECS["marked messages"].encode_request(messages, ResolvedOptions([ADD]), "m1")
     assert raw.count(b'"cache_control"') == 1 == len(marks_of(raw))
 
 

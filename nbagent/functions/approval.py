@@ -10,11 +10,11 @@ from typing import Any
 
 from nbagent.checks import invalid
 from nbagent.core.messages import FunctionCall
+from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.formatting import safe_repr
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import is_async, signature_of
-from nbagent.functions.threads import run_in_thread
 from nbagent.text import shortened
 
 logger = logging.getLogger("nbagent")

@@ -24,6 +24,7 @@ from typing import Any
 from nbagent.core.background import call_on_main
 from nbagent.core.messages import Content, FunctionCall
 from nbagent.core.results import ToolOutcome
+from nbagent.core.threads import run_in_thread
 from nbagent.errors import (
     ToolArgumentsError,
     ToolDeniedError,
@@ -38,7 +39,6 @@ from nbagent.functions.formatting import error_summary, format_error, format_res
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.introspection import is_async
 from nbagent.functions.source import cell_of, function_version
-from nbagent.functions.threads import run_in_thread
 from nbagent.functions.validation import malformed_arguments, unknown_tool, validate_arguments
 
 logger = logging.getLogger("nbagent")

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from nbagent.text import shortened
 
 #: The environment variable that overrides the cache directory.
 CACHE_VARIABLE = "NBAGENT_CACHE"
-#: Seconds between two looks at a lock, a process, or whether the pull was cancelled.
+#: Seconds between two looks at whether pip is done, and whether the pull was cancelled.
 POLL_S = 0.1
 #: Errors that mean that a file can't grow: the disk is full, the quota is used up, the file is too large.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
@@ -124,7 +125,7 @@ def pull(
         if verified(model, cache_dir):
             return path
         directory.mkdir(parents=True, exist_ok=True)
-        with _lock(directory / f"{model.file}.lock", cancelled):
+        with _lock(directory / f"{model.file}.lock"):
             if verified(model, cache_dir):  # another process pulled it meanwhile
                 return path
             for leftover in directory.glob(".pull-*"):
@@ -163,24 +164,13 @@ def _check_hash(path: Path, expected: str) -> None:
         )
 
 
-@contextlib.contextmanager
-def _lock(path: Path, cancelled: threading.Event | None) -> Iterator[None]:
+def _lock(path: Path) -> AbstractContextManager[object]:
     """Lets one process (and one thread) in at a time; the operating system frees the lock when its holder dies."""
     try:
-        from filelock import FileLock, Timeout
+        from filelock import FileLock
     except ImportError:
         raise MissingDependencyError("The embedded model needs filelock: pip install 'nbagent[local]'") from None
-    lock = FileLock(path)
-    while True:
-        try:
-            lock.acquire(timeout=POLL_S)
-            break
-        except Timeout:
-            _raise_if(cancelled)
-    try:
-        yield
-    finally:
-        lock.release()
+    return FileLock(path)
 
 
 def _raise_if(cancelled: threading.Event | None) -> None:

@@ -11,16 +11,18 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import httpx
 
+from nbagent.checks import check_number
 from nbagent.core.events import Event, Http
 from nbagent.core.messages import LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest
+from nbagent.core.threads import DaemonThreads
 from nbagent.errors import (
     ConfigurationError,
     IncompleteStreamError,
@@ -42,7 +44,8 @@ PULLING = "fetching the model"
 EXIT_DELAY_S = 0.2
 #: What the default model's card recommends: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct
 TEMPERATURE = 0.2
-T = TypeVar("T")
+#: Loading blocks for seconds, and must not keep the process from ending.
+_threads = DaemonThreads("nbagent-local-model")
 
 
 class LocalProvider(OpenSourceProvider):
@@ -80,6 +83,8 @@ class LocalProvider(OpenSourceProvider):
         if path is None:
             options.setdefault("temperature", TEMPERATURE)
         super().__init__(model=path.stem if path else SMOLLM2.name, timeout=timeout, **options)
+        check_number("n_ctx", n_ctx, whole=True, above=0)
+        check_number("threads", threads, whole=True, above=0, optional=True)
         self.n_ctx = n_ctx
         self.threads = threads or available_processors()
         self._path = path
@@ -99,7 +104,7 @@ class LocalProvider(OpenSourceProvider):
                 self._server.raise_if_broken()
             cancelled = threading.Event()
             try:
-                self._server = await in_daemon_thread(lambda: self._load(cancelled))
+                self._server = await _threads.run(self._load, cancelled)
             finally:
                 cancelled.set()
         self._server.users.add(self)
@@ -181,29 +186,3 @@ class _LoopbackTransport(HttpxTransport):
         connections = Connections(httpx, most_kept=0)
         timeout = httpx.Timeout(target.timeout, connect=CONNECT_TIMEOUT_S)
         return connections.plain_client(timeout), connections
-
-
-async def in_daemon_thread(func: Callable[[], T]) -> T:
-    """Run `func` beside the event loop, in a thread that never keeps the process from ending."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def deliver(result: T | None, error: BaseException | None) -> None:
-        if future.done():  # the awaiting task was cancelled
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(cast("T", result))
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = func()
-        except BaseException as exc:  # noqa: BLE001 - raised again in the awaiting task
-            error = exc
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(deliver, result, error)
-
-    threading.Thread(target=run, name="nbagent local model", daemon=True).start()
-    return await future

@@ -89,7 +89,8 @@ class Recording:
         self.replay_only = False
         self.vendors: frozenset[str] = frozenset()
         self._lock = threading.Lock()
-        self._exchanges: list[RecordedExchange] = []
+        #: What the file holds, in its order.
+        self.exchanges: list[RecordedExchange] = []
         #: The exchanges by the hash of their request.
         self._by_request: dict[str, list[RecordedExchange]] = {}
         #: How often a request was answered, counted by model if that model has answers of its own.
@@ -98,7 +99,7 @@ class Recording:
         self._secrets: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"<Recording {str(self.path)!r}, mode {self.mode!r}, {len(self._exchanges)} exchanges>"
+        return f"<Recording {str(self.path)!r}, mode {self.mode!r}, {len(self.exchanges)} exchanges>"
 
     def start(self) -> Recording:
         """Begin, with the first answers of the file. Stops any other active recording of the same file."""
@@ -123,11 +124,11 @@ class Recording:
         """Read the file if the mode replays it. Raises `ConfigurationError` if it can't be read or written."""
         exists = self.path.exists()
         reads = self.mode == "none" or (exists and self.mode != "all")
-        self._exchanges, length = file.read(self.path) if reads else ([], 0)
+        self.exchanges, length = file.read(self.path) if reads else ([], 0)
         self._by_request, self._answered = {}, {}
-        for exchange in self._exchanges:
+        for exchange in self.exchanges:
             self._by_request.setdefault(fingerprint_hash(exchange.request), []).append(exchange)
-        self.vendors = frozenset(exchange.vendor for exchange in self._exchanges)
+        self.vendors = frozenset(exchange.vendor for exchange in self.exchanges)
         self.replay_only = self.mode == "none" or (exists and self.mode == "once")
         if not self.replay_only and not self.path.absolute().parent.is_dir():
             raise ConfigurationError(f"can't record to {str(self.path)!r}: its folder does not exist. Create it first.")
@@ -135,16 +136,12 @@ class Recording:
             raise ConfigurationError(f"can't record to {str(self.path)!r}: it is a folder. Name a file in it.")
         self._writer = None if self.replay_only else Writer(self.path, length, self._without_secrets)
 
-    def first(self) -> RecordedExchange | None:
-        """The first exchange in the file."""
-        return self._exchanges[0] if self._exchanges else None
-
     def wrap(self, provider: Any, tools: Tools) -> tuple[Any, Tools]:
         """A provider that records or replays, and the tools, whose results are replayed with `run_tools=False`."""
         wrapped = RecordingProvider(provider, self)
         if self.run_tools:
             return wrapped, tools
-        return wrapped, ReplayedTools(tools, lambda: wrapped.last_exchange, self._exchanges)
+        return wrapped, ReplayedTools(tools, lambda: wrapped.last_exchange, self.exchanges)
 
     def fingerprint(self, request: ModelRequest) -> Fingerprint:
         """The request as it stands in the file, without secrets."""
@@ -226,9 +223,9 @@ class Recording:
     def _missing(self, request: Fingerprint) -> ReplayError:
         problem = f"the recording {str(self.path)!r} has no answer to this request"
         fix = "record it with nbagent.replay(path, mode='new'), or record everything anew with nbagent.record(path)"
-        if not self._exchanges:
+        if not self.exchanges:
             return ReplayError(f"{problem}: it is empty. To get one, {fix}.")
-        diff = difference(request, [exchange.request for exchange in self._exchanges])
+        diff = difference(request, [exchange.request for exchange in self.exchanges])
         return ReplayError(
             f"{problem}. It differs from the most similar one in\n{diff}\nTo get an answer, {fix}.", difference=diff
         )
@@ -299,10 +296,9 @@ class ReplayProvider(StreamingProvider):
             raise ConfigurationError("Name the recording: 'replay:run.jsonl', or ReplayProvider('run.jsonl').")
         self._tape = Recording(source, "none", speed=speed)
         self._tape.open()
-        first = self._tape.first()
         self._model = Path(source).name
-        if first is not None:
-            self.vendor, self._model = first.vendor, first.model
+        if self._tape.exchanges:
+            self.vendor, self._model = self._tape.exchanges[0].vendor, self._tape.exchanges[0].model
 
     def __repr__(self) -> str:
         return f"ReplayProvider({str(self._tape.path)!r})"

@@ -61,27 +61,22 @@ class ReplayedTools:
 def _results_of(exchange: RecordedExchange, recorded: Sequence[RecordedExchange]) -> list[tuple[str, dict[str, Any]]]:
     """The results of an answer's calls, each with its call, from the next request of the same conversation.
 
-    Several models may have received the same request, and their tools may have returned different results, so the next
-    request of the same model comes first.
+    Several models may have received the same request, and their tools may have returned different results. So requests
+    of the same model are searched first, and among them the later ones.
     """
     asked = exchange.request["messages"]
     calls = [_call_text(call) for call in (exchange.response or {}).get("function_calls", ())]
-    for later in _by_nearness(exchange, recorded):
-        messages = later.request["messages"]
+    model = (exchange.vendor, exchange.model)
+    position = next((number for number, other in enumerate(recorded) if other is exchange), -1)
+    later_first = [*recorded[position + 1 :], *recorded[: position + 1]]
+    for other in sorted(later_first, key=lambda each: (each.vendor, each.model) != model):
+        messages = other.request["messages"]
         answer = messages[len(asked)] if len(messages) > len(asked) and messages[: len(asked)] == asked else {}
         made = answer.get("tool_calls") or ()
         if made and [_call_text(call) for call in made] == calls:
             results = {each.get("tool_call_id"): each for each in messages[len(asked) + 1 :] if each["role"] == "tool"}
             return [(_call_text(call), results[call["id"]]) for call in made if call["id"] in results]
     return []
-
-
-def _by_nearness(exchange: RecordedExchange, recorded: Sequence[RecordedExchange]) -> list[RecordedExchange]:
-    """All exchanges: first those of the same model; among them, first those that came later."""
-    index = next((number for number, other in enumerate(recorded) if other is exchange), -1)
-    later_first = [*recorded[index + 1 :], *recorded[: index + 1]]
-    model = (exchange.vendor, exchange.model)
-    return sorted(later_first, key=lambda other: (other.vendor, other.model) != model)
 
 
 def _call_text(call: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from nbagent.providers import create_provider
 from nbagent.providers.local import server, server_process
 from nbagent.providers.local.download import cached
 from nbagent.providers.local.gguf import chat_template
-from nbagent.providers.local.provider import LOADING, PULLING, LocalProvider, in_daemon_thread
+from nbagent.providers.local.provider import LOADING, PULLING, LocalProvider
 from nbagent.providers.local.server import end_unused
 
 pytestmark = pytest.mark.local_model
@@ -266,12 +266,11 @@ async def test_a_missing_package_is_named(embedded_server, monkeypatch):
         await LocalProvider(n_ctx=700).chat(HELLO)
 
 
-async def test_an_error_in_the_thread_is_raised_where_it_is_awaited():
-    def fail():
-        raise LocalModelError("no")
-
-    with pytest.raises(LocalModelError, match="no"):
-        await in_daemon_thread(fail)
+def test_wrong_sizes_are_errors():
+    with pytest.raises(ConfigurationError, match="n_ctx: expected a whole number above 0, got '4k'"):
+        LocalProvider(n_ctx="4k")
+    with pytest.raises(ConfigurationError, match="threads: expected a whole number above 0, or None, got 0"):
+        LocalProvider(threads=0)
 
 
 LOADED = """

@@ -1,4 +1,4 @@
-"""Runs sync tools in daemon threads, in a copy of the caller's context."""
+"""Runs blocking functions, such as sync tools, in daemon threads, in a copy of the caller's context."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from nbagent.functions import threads
-from nbagent.functions.threads import DaemonThreads
+from nbagent.core import threads
+from nbagent.core.threads import DaemonThreads
 
 
 def names(prefix):
@@ -106,7 +106,7 @@ def test_a_job_may_outlive_its_event_loop():
 def test_a_forked_child_starts_its_own_threads():
     code = (
         "import asyncio, os\n"
-        "from nbagent.functions.threads import DaemonThreads\n"
+        "from nbagent.core.threads import DaemonThreads\n"
         "pool = DaemonThreads('forked')\n"
         "assert asyncio.run(pool.run(lambda: 1)) == 1\n"
         "if os.fork() == 0:\n"

@@ -45,7 +45,7 @@ def agent_callable(
 ) -> Any:
     """Mark a function for discovery, optionally with settings. Registers nothing and returns the function unchanged.
 
-    `options` are those of `FunctionDefinition`; an unknown one raises ConfigurationError.
+    `options` are those of `nbagent.tool`; an unknown one raises ConfigurationError.
 
     >>> @agent_callable(description="Look a customer up.")
     ... def get_customer(name: str) -> dict: ...

@@ -80,9 +80,9 @@ class ToolExecutor:
 
     `timeout`, in seconds, is for tools that set none (None: no limit). Results for the model are cut at
     `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's thread, right
-    around the function call. A tool for which `runs_exclusively(definition)` is true runs beside no other. `approver`
-    is asked about tools with `approve=True`, and about all while `approve_all` is set. A sync approver runs in a
-    thread, so it may block.
+    around the function call. If `runs_exclusively(definition)` is true, the tool never runs at the same time as others.
+    `approver` is asked about tools with `approve=True`, and about all while `approve_all` is set. A sync approver runs
+    in a thread, so it may block.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class ToolExecutor:
         return self.registry.list_functions()
 
     def is_parallel(self, name: str) -> bool:
-        """Whether the tool may run beside the other calls of its turn."""
+        """Whether the tool may run at the same time as the other calls of its turn."""
         definition = self.registry.get_function(name)
         if definition is None:
             return True
@@ -153,7 +153,7 @@ class ToolExecutor:
         raise _execution_error(function_name, outcome.error) from outcome.error
 
     def format_result(self, result: Any) -> Content:
-        """A function's value as the model reads it: see `nbagent.functions.formatting`. Override it to write others."""
+        """A function's value as the model reads it; see `nbagent.functions.formatting`. Override it to change that."""
         return format_result(result)
 
     # -- one call, step by step ---------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class ToolExecutor:
         try:
             definition = self._validate(state)
             await self._ask_approval(state, definition)
-            value = await _resolved(self.registry.before_call(definition, state.arguments))
+            value = await _await_if_needed(self.registry.before_call(definition, state.arguments))
             if value is None:
                 value = await self._call(state, definition)
             outcome = await self._format_value(state, definition, value)
@@ -180,7 +180,7 @@ class ToolExecutor:
             outcome = self._format_failure(state, error)
         if state.definition is not None:
             try:
-                await _resolved(self.registry.after_call(state.definition, state.arguments, outcome))
+                await _await_if_needed(self.registry.after_call(state.definition, state.arguments, outcome))
             except Exception:
                 logger.warning("after_call of %r failed for %s", self.registry, call.name, exc_info=True)
         return outcome
@@ -346,7 +346,7 @@ async def _on_main_thread(function: Callable[[], Any], definition: FunctionDefin
         raise ToolError(f"{definition.name} must run on the main thread: {error}", tool=definition.name) from error
 
 
-async def _resolved(value: Any) -> Any:
+async def _await_if_needed(value: Any) -> Any:
     return await value if isinstance(value, Awaitable) else value
 
 

@@ -89,11 +89,20 @@ def tool(
 ) -> Any:
     """Offer a function to the agents of this process; returns the function unchanged.
 
-    `name` and `description` default to the function's name and docstring. `approve`: True asks before each call; a
-    function of some of the arguments decides whether to ask (`approve=lambda path: path.startswith("/")`).
-    `parallel=False`: never beside other calls. `main_thread`: call it on the main thread. `timeout`: seconds.
-    `retries`: how often to try again after it raised. `cache_ttl`: seconds for which a result is reused.
+    - `name`, `description`: by default the function's name and docstring.
+    - `approve`: True asks a person before each call; a function of some of the arguments decides whether to ask.
+    - `parallel`: False never runs the call at the same time as another call of its turn.
+    - `main_thread`: True calls a sync function on the main thread.
+    - `timeout`: seconds for one call; None means the executor's, `math.inf` no limit.
+    - `retries`: how often to call again after the function raised.
+    - `cache_ttl`: seconds for which a result is reused.
+
     Raises ConfigurationError for an invalid name, such as a lambda's, and for a method without its object.
+
+    >>> @tool(approve=lambda path: path.startswith("/"), timeout=60)
+    ... def read(path: str) -> str:
+    ...     "Read a file."
+    ...     return open(path).read()
     """
     options: ToolOptions = {
         "approve": approve,

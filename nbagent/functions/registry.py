@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class ToolOptions(TypedDict, total=False):
-    """The options of a tool; `FunctionDefinition` says what each one does."""
+    """The options of a tool; `nbagent.tool` describes them."""
 
     approve: bool | Callable[..., Any]
     parallel: bool
@@ -50,16 +50,8 @@ class FunctionDefinition:
     """One tool: what the model is told about it, the function, and how to call it.
 
     `parameters` is a JSON Schema of type object; None takes it from the function's signature. An empty `description`
-    means the docstring's. Options:
-
-    - `approve`: True waits for a person's yes before each call; a function of some of the arguments decides whether to.
-    - `parallel`: False runs the call beside no other call of its turn.
-    - `main_thread`: True calls a sync function on the main thread.
-    - `timeout`: seconds; None means the executor's, `math.inf` no limit.
-    - `retries`: how often to try again after the function raised.
-    - `cache_ttl`: seconds for which a result is reused.
-
-    The registry sets `schema` if the parameters come from the signature.
+    means the docstring's. The fields from `approve` to `cache_ttl` are the options of `nbagent.tool`, which describes
+    them. The registry sets `schema` if the parameters come from the signature.
     """
 
     name: str
@@ -134,7 +126,7 @@ class FunctionRegistry:
     ) -> None:
         """Add a function, or replace the one of that name.
 
-        `options` are those of `FunctionDefinition`. Raises ConfigurationError for a name that vendors don't accept,
+        `options` are those of `nbagent.tool`. Raises ConfigurationError for a name that vendors don't accept,
         for something not callable, and for an unknown option.
         """
         check_options(f"tool {name!r}", options)

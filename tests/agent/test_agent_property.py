@@ -20,7 +20,7 @@ from nbagent import Agent, FunctionCall, LLMMessage
 from nbagent.core.history.repair import repair
 from nbagent.errors import NbagentError, ProviderError
 
-TOOLS = str.split("add wait fail draw ask_first alone hang block")
+TOOLS = str.split("add wait fail draw ask_first exclusive hang block")
 ARGUMENTS = [
     '{"a": 1}',
     '{"a": 1, "b": 2}',

@@ -1,11 +1,14 @@
 """The registry: what it offers, what it refuses, and views of it."""
 
+import dataclasses
+import inspect
 import math
 
 import pytest
 
 from nbagent.errors import ConfigurationError
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.live import tool
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 
 
 def add(a: int, b: int = 0) -> int:
@@ -127,6 +130,13 @@ def test_a_definition_is_a_plain_dataclass():
     assert definition.parameters == {"type": "object", "properties": {}}
     assert (definition.approve, definition.parallel, definition.main_thread) == (False, True, False)
     assert (definition.timeout, definition.retries, definition.cache_ttl) == (None, 0, None)
+
+
+def test_tools_and_definitions_have_the_same_options():
+    options = list(ToolOptions.__annotations__)
+    assert [name for name in inspect.signature(tool).parameters if name not in ("fn", "name", "description")] == options
+    names = [field.name for field in dataclasses.fields(FunctionDefinition)]
+    assert names == ["name", "description", "parameters", "func", *options, "schema"]
 
 
 def test_only_is_a_live_view(registry):

@@ -64,7 +64,7 @@ def registry(forget: Callable[[], None]) -> FunctionRegistry:
     for function in (add, wait, fail, draw):
         tools.register(function.__name__, "", function)
     tools.register("ask_first", "Add two numbers, if allowed.", add, approve=True)
-    tools.register("alone", "Add two numbers, beside no other.", add, parallel=False)
+    tools.register("exclusive", "Add two numbers, while no other tool runs.", add, parallel=False)
     tools.register("hang", "", hang, timeout=0.002)
     tools.register("block", "", block, timeout=0.002)
     tools.register("stop", "", stop, main_thread=True)

@@ -6,10 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from nbagent.core.messages import Usage
-
-#: The price list's names for vendors, where they differ from ours.
-_PROVIDER_IDS = {"claude": "anthropic", "gemini": "google", "zhipu": "zai"}
-_FREE = {"local", "scripted"}
+from nbagent.providers.catalog import CATALOG
 
 
 def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | None:
@@ -22,9 +19,9 @@ def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | Non
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
     2.0
     """
-    if vendor in _FREE:
+    if vendor in CATALOG and CATALOG[vendor].free:
         return 0.0
-    listed_at = _PROVIDER_IDS.get(vendor, vendor)
+    listed_at = _listed_at(vendor)
     if not _is_listed(model, listed_at):
         return None
     from genai_prices import Usage as Tokens
@@ -38,6 +35,11 @@ def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | Non
         **_one_hour_cache_writes(raw),
     )
     return float(calc_price(tokens, model, provider_id=listed_at).total_price)
+
+
+def _listed_at(vendor: str) -> str:
+    """The price list's name for a vendor."""
+    return (CATALOG[vendor].price_name if vendor in CATALOG else "") or vendor
 
 
 @lru_cache(maxsize=256)
@@ -61,7 +63,7 @@ def priced_models(vendor: str) -> list[str]:
     """
     from genai_prices.data_snapshot import get_snapshot
 
-    listed = [each for each in get_snapshot().providers if each.id == _PROVIDER_IDS.get(vendor, vendor)]
+    listed = [each for each in get_snapshot().providers if each.id == _listed_at(vendor)]
     models = [model for each in listed for model in each.models if not model.deprecated]
     return [model.id for model in models if model.id[-1].isalnum()]  # an id that ends in "-" or "." is a prefix
 

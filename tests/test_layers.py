@@ -16,7 +16,7 @@ BELOW_AGENT = {"ground", "core", "providers", "functions", "trace", "pricing"}
 BELOW = {
     "ground": set(),
     "core": {"ground"},
-    "pricing": {"ground", "core"},
+    "pricing": {"ground", "core", "providers"},
     "providers": {"ground", "core"},
     "functions": {"ground", "core"},
     "trace": {"ground", "core"},

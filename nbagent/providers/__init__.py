@@ -97,8 +97,7 @@ def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
     if isinstance(spec, str):
         return create_provider(spec)
     if spec is None:
-        row = first_with_key()
-        return create_provider(os.environ.get("NBAGENT_MODEL") or (row.name if row else "local"))
+        return create_provider(os.environ.get("NBAGENT_MODEL") or first_with_key() or "local")
     return _from_config(spec)
 
 

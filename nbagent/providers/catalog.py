@@ -44,9 +44,9 @@ class _Catalog(Mapping[str, Vendor]):
 CATALOG: Mapping[str, Vendor] = _Catalog()
 
 
-def first_with_key() -> Vendor | None:
-    """The first vendor whose key is found, in the order of `NAMES`."""
-    return next((vendor for vendor in CATALOG.values() if not vendor.keyless and vendor.api_key()), None)
+def first_with_key() -> str | None:
+    """The name of the first vendor whose key is found, in the order of `NAMES`."""
+    return next((name for name, vendor in CATALOG.items() if not vendor.keyless and vendor.api_key()), None)
 
 
 def with_keys() -> dict[str, Vendor]:

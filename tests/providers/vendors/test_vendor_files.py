@@ -1,0 +1,105 @@
+"""A vendor is one file and its name in the catalog: nothing else has to know of it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.decoding import SAMPLES
+from support.loopback import Answer
+from support.requests import streamed
+
+from nbagent import pricing
+from nbagent.core.messages import LLMMessage, LLMResponse, Usage
+from nbagent.errors import ConfigurationError
+from nbagent.providers import catalog, create_provider, provider_names, resolve, vendors
+
+NEW_VENDOR = '''
+"""Acme, a vendor that does not exist."""
+
+from dataclasses import replace
+
+from nbagent.providers.vendor import NOT_THINKING, ModelProfile, Vendor, same_words
+
+PROFILES = (
+    replace(NOT_THINKING, models=r"anvil"),
+    ModelProfile(
+        thinking_off={"reasoning_effort": "none"},
+        level_field="reasoning_effort",
+        levels=same_words("low", "high"),
+        temperature="unthinking",
+    ),
+)
+
+VENDOR = Vendor(
+    "acme",
+    model="rocket-2",
+    base_url="https://api.acme.example/v1",
+    key_vars=("ACME_API_KEY",),
+    base_url_vars=("ACME_BASE_URL",),
+    profiles=PROFILES,
+    price_name="openai",
+    max_tokens_name="max_completion_tokens",
+    no_images="anvil",
+)
+'''
+
+
+@pytest.fixture
+def acme(tmp_path, monkeypatch):
+    """The catalog with one more vendor."""
+    (tmp_path / "acme.py").write_text(NEW_VENDOR)
+    monkeypatch.setattr(vendors, "__path__", [*vendors.__path__, str(tmp_path)])
+    monkeypatch.setattr(catalog, "NAMES", (*catalog.NAMES, "acme"))
+    yield
+    sys.modules.pop("nbagent.providers.vendors.acme", None)
+
+
+async def test_one_file_makes_a_vendor(acme, loopback, monkeypatch):
+    monkeypatch.setenv("ACME_API_KEY", "acme-key")
+    monkeypatch.setenv("ACME_BASE_URL", f"{loopback.url}/v1")
+    loopback.answers = [Answer((SAMPLES / "chat_openai.sse").read_bytes())]
+    provider = create_provider("acme", thinking="medium", max_tokens=100)
+    *events, response = [item async for item in streamed(provider, [LLMMessage("user", "hi")], temperature=0.5)]
+    await provider.aclose()
+    assert isinstance(response, LLMResponse)
+    assert response.content
+    assert any("temperature" in event.content for event in events), "what is left out is told"
+    (request,) = loopback.requests
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer acme-key"
+    assert {key: request.json[key] for key in ("model", "reasoning_effort", "max_completion_tokens")} == {
+        "model": "rocket-2",
+        "reasoning_effort": "high",
+        "max_completion_tokens": 100,
+    }
+    assert "temperature" not in request.json
+
+
+def test_everybody_knows_the_new_vendor(acme, monkeypatch):
+    for vendor in catalog.with_keys().values():
+        for name in vendor.key_vars:
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("NBAGENT_MODEL", raising=False)
+    monkeypatch.setenv("ACME_API_KEY", "acme-key")
+    assert "acme" in provider_names()
+    assert resolve(None).vendor == "acme"
+    assert pricing.price(Usage(1000, 10), "gpt-4.1", "acme") == pricing.price(Usage(1000, 10), "gpt-4.1", "openai")
+    with pytest.raises(ConfigurationError, match="anvil-1"):
+        create_provider("acme:anvil-1", thinking="high")
+
+
+def test_every_file_in_the_folder_is_in_the_catalog():
+    (folder,) = vendors.__path__
+    files = {path.stem for path in Path(folder).glob("*.py")} - {"__init__"}
+    assert files == set(catalog.NAMES) == {vendor.name for vendor in catalog.CATALOG.values()}
+
+
+def test_keys_are_looked_for_in_the_documented_order():
+    order = ["openai", "claude", "minimax", "qwen", "zhipu", "deepseek", "openrouter", "gemini"]
+    assert [name for name, vendor in catalog.CATALOG.items() if not vendor.keyless] == order
+
+
+@pytest.mark.parametrize("name", catalog.NAMES)
+def test_the_last_profile_fits_every_name(name):
+    profiles = catalog.CATALOG[name].profiles
+    assert not profiles or profiles[-1].models == ""

@@ -1,6 +1,6 @@
 """How well the embedded model calls tools: `python tests/benchmarks/local_model.py`. Exit code 1 below the targets.
 
-Counted apart: requests that a tool fits (right tool, exact arguments), and requests that none fits (no tool called).
+Requests that a tool fits (right tool, exact arguments) and those that no tool fits (no tool called) are counted apart.
 A call whose arguments do not fit the tool's schema is invalid; there must be none.
 """
 
@@ -50,7 +50,7 @@ class Score:
 
 
 def described(functions: Sequence[Callable[..., Any]]) -> list[dict[str, Any]]:
-    """Functions as a provider gets them."""
+    """The functions as a provider receives them."""
     schemas = [(function.__name__, schema_of(function)) for function in functions]
     return [{"name": name, "description": s.description, "parameters": s.parameters} for name, s in schemas]
 
@@ -58,7 +58,7 @@ def described(functions: Sequence[Callable[..., Any]]) -> list[dict[str, Any]]:
 async def measure(
     provider: PromptedProvider, functions: Sequence[Callable[..., Any]], requests: list[Request]
 ) -> Score:
-    """Ask each request alone."""
+    """Send each request in a conversation of its own."""
     tools, score = described(functions), Score()
     by_name = {tool["name"]: tool for tool in tools}
     for request, name, arguments in requests:
@@ -83,7 +83,7 @@ async def measure(
 
 
 async def main() -> int:
-    """All sets, and whether the targets are reached."""
+    """Measure all sets -> 0 if all targets are reached, else 1."""
     inner = LocalProvider()
     provider, good = PromptedProvider(inner), True
     await inner.prepare()

@@ -1,4 +1,4 @@
-"""Tools, a call and its result, and an inner provider that remembers what it was asked: for tests of prompting."""
+"""For tests of prompting: tools, a call and its result, and an inner provider that remembers its requests."""
 
 import json
 
@@ -44,8 +44,8 @@ CALL = FunctionCall("mean_by", {"column": "body_mass_g", "group": "species"}, "c
 MEANS = json.dumps({"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0})
 
 
-class Recorder(LLMProvider):
-    """An inner provider that completes as told and remembers what it was asked. For what can't be had of a model."""
+class FakeCompleter(LLMProvider):
+    """An inner provider with a fixed completion that remembers its requests, for replies that no real model gives."""
 
     model_name = "recorder"
     n_ctx = 1000

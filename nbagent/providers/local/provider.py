@@ -56,8 +56,8 @@ class LocalProvider(OpenSourceProvider):
     - `threads`: None for the number of processors of this machine or container, less one
     - `cache_dir`: where the default model is kept, instead of $NBAGENT_CACHE or the user's cache directory
 
-    >>> agent = Agent("local")
-    >>> agent = Agent(create_provider("local", model="qwen3-4b.gguf", n_ctx=8192))
+    >>> agent = Agent("local")                                              # doctest: +SKIP
+    >>> agent = Agent(create_provider("local", model="qwen3-4b.gguf"))      # doctest: +SKIP
     """
 
     vendor = "local"

@@ -59,8 +59,8 @@ _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 def stem(word: str) -> str:
     """A word without its plural, -ed or -ing ending. Everyday synonyms become the same word.
 
-    >>> stem("Averages"), stem("means")
-    ('mean', 'mean')
+    >>> stem("average"), stem("sales")
+    ('mean', 'sell')
     """
     word = word.lower()
     if word in _SYNONYMS:

@@ -1,4 +1,4 @@
-"""The embedded model, as it is: loading, streaming, decoding under a schema, stopping, sharing, ending."""
+"""The real embedded model: loading, streaming, decoding under a schema, stopping, sharing, ending."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def wait_until(condition, seconds=120):
 
 
 async def tokens_so_far(provider):
-    """How many tokens it has generated, where it generates; None at rest."""
+    """How many tokens the model has generated for the current request; None if there is none."""
     headers = {"Authorization": f"Bearer {provider._server.secret.get_secret_value()}"}
     async with httpx.AsyncClient(trust_env=False) as client:
         [slot] = (await client.get(f"{provider._server.address}/slots", headers=headers)).json()
@@ -47,7 +47,7 @@ async def is_generating(provider):
     return await tokens_so_far(provider) is not None
 
 
-async def test_an_answer_streams_with_the_server_s_own_counts(embedded):
+async def test_an_answer_streams_and_has_the_server_s_token_counts(embedded):
     items = [item async for item in streamed(embedded, HELLO, max_tokens=20)]
     response = items[-1]
     assert isinstance(response, LLMResponse)
@@ -57,15 +57,15 @@ async def test_an_answer_streams_with_the_server_s_own_counts(embedded):
     assert 0 < response.usage.output_tokens <= 20
 
 
-def test_it_is_what_create_provider_makes():
+def test_create_provider_makes_it():
     provider = create_provider("local")
     assert type(provider) is LocalProvider
     assert (provider.vendor, provider.model_name) == ("local", "SmolLM2-135M-Instruct")
     assert not provider.supports_function_calling()
 
 
-async def test_the_first_request_says_that_it_loads_and_the_loop_goes_on(embedded_server):
-    provider = LocalProvider(n_ctx=512)  # another window, so another process
+async def test_the_first_request_announces_loading_and_does_not_block_the_loop(embedded_server):
+    provider = LocalProvider(n_ctx=512)  # another context window, so another process
     assert provider.waiting() == LOADING
     ticks = 0
 
@@ -92,7 +92,7 @@ async def test_the_first_request_says_that_it_loads_and_the_loop_goes_on(embedde
     assert embedded_server.alive
 
 
-def test_a_model_that_is_not_there_yet_is_announced(tmp_path, monkeypatch):
+def test_a_download_is_announced(tmp_path, monkeypatch):
     assert LocalProvider(cache_dir=tmp_path).waiting() == PULLING
 
 
@@ -114,12 +114,12 @@ async def test_decoding_under_a_schema(embedded):
 
 
 async def test_requests_in_a_row_each_get_an_answer(embedded):
-    """The server closes connections between requests without a word: none may be used twice."""
+    """The server closes connections between requests without notice, so none may be used twice."""
     for number in range(30):
         assert (await embedded.complete(f"{number}, ", max_tokens=2)).text
 
 
-async def test_a_prompt_beyond_the_window_is_a_readable_error(embedded):
+async def test_a_prompt_longer_than_the_window_is_a_readable_error(embedded):
     with pytest.raises(BadRequestError, match="context"):
         await embedded.complete("word " * 6000)
 
@@ -149,11 +149,11 @@ async def test_cancelling_stops_the_generation(embedded, way):
         return made[-1] is None
 
     assert await wait_until(idle)
-    assert made[-2] < 3500 / 2, "left alone it would go on to the end"
+    assert made[-2] < 3500 / 2, "without the cancellation it would go on to the end"
     assert (await embedded.chat(HELLO, max_tokens=3)).content
 
 
-async def test_strangers_on_this_machine_get_nothing(embedded):
+async def test_requests_without_the_key_are_refused(embedded):
     await embedded.prepare()
     async with httpx.AsyncClient(trust_env=False) as client:
         reply = await client.post(f"{embedded._server.address}/completion", json={"prompt": "x", "n_predict": 1})
@@ -161,7 +161,7 @@ async def test_strangers_on_this_machine_get_nothing(embedded):
     assert embedded._server.secret.get_secret_value() not in repr(embedded)
 
 
-async def test_the_environment_s_proxy_is_not_asked(embedded, monkeypatch):
+async def test_the_environment_s_proxy_is_not_used(embedded, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     assert (await embedded.chat(HELLO, max_tokens=3)).content
@@ -177,7 +177,7 @@ async def test_a_process_that_died_is_started_again():
     await provider.aclose()
 
 
-async def test_a_model_by_path_and_what_it_can(tmp_path, embedded_server):
+async def test_a_model_by_path(tmp_path, embedded_server):
     path = tmp_path / "mine.gguf"
     os.link(cached(), path) if os.stat(cached()).st_dev == os.stat(tmp_path).st_dev else path.symlink_to(cached())
     provider = create_provider("local", model=str(path), n_ctx=512)
@@ -188,20 +188,20 @@ async def test_a_model_by_path_and_what_it_can(tmp_path, embedded_server):
     await provider.aclose()
 
 
-def test_a_file_that_is_no_model_has_no_template(tmp_path):
+def test_a_file_that_is_not_a_model_has_no_template(tmp_path):
     for content in (b"", b"GGUF", b"GGUF" + bytes(30), b"no model at all"):
         (tmp_path / "broken.gguf").write_bytes(content)
         assert chat_template(tmp_path / "broken.gguf") == ""
 
 
-async def test_a_broken_file_is_a_clear_error(tmp_path):
+async def test_a_broken_file_is_a_readable_error(tmp_path):
     path = tmp_path / "broken.gguf"
     path.write_bytes(b"no model at all" * 100)
     with pytest.raises(LocalModelError, match=r"can't load broken\.gguf: .*magic"):
         await LocalProvider(path).chat(HELLO)
 
 
-#: It can be imported, and then loading a model ends the process.
+#: A package that can be imported, but loading a model ends the process.
 WITH_A_SERVER = """
 import os, signal
 class Params:
@@ -223,7 +223,7 @@ def Server(params):
         (WITH_A_SERVER, "its process was ended by SIGILL"),
     ],
 )
-async def test_an_engine_that_does_not_run_here_is_named(tmp_path, monkeypatch, embedded_server, engine, reason):
+async def test_the_error_names_an_engine_that_does_not_run_here(tmp_path, monkeypatch, embedded_server, engine, reason):
     (tmp_path / "xllamacpp.py").write_text(engine)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(LocalModelError, match=r"xllamacpp\) does not run on this machine") as caught:
@@ -237,7 +237,7 @@ async def test_an_engine_that_does_not_run_here_is_named(tmp_path, monkeypatch, 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such signals")
 @pytest.mark.parametrize("way", ["stream", "complete"])
-async def test_an_engine_that_ends_by_an_unknown_instruction_is_not_started_again(embedded_server, way):
+async def test_an_engine_that_met_an_illegal_instruction_is_not_started_again(embedded_server, way):
     provider = LocalProvider(n_ctx=960)
     await provider.prepare()
     answer = {
@@ -254,12 +254,12 @@ async def test_an_engine_that_ends_by_an_unknown_instruction_is_not_started_agai
     await provider.aclose()
 
 
-def test_a_missing_file_is_named():
+def test_the_error_names_a_missing_file():
     with pytest.raises(ConfigurationError, match="'/nowhere/x.gguf', which does not exist"):
         LocalProvider("/nowhere/x.gguf")
 
 
-async def test_a_missing_package_is_named(embedded_server, monkeypatch):
+async def test_the_error_names_a_missing_package(embedded_server, monkeypatch):
     found = server.importlib.util.find_spec
     monkeypatch.setattr(server.importlib.util, "find_spec", lambda name: None if name == "xllamacpp" else found(name))
     with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[local\]'"):
@@ -326,7 +326,7 @@ async def test_unused_processes_are_ended(embedded_server):
     assert embedded_server.alive
 
 
-def test_the_process_ends_where_the_kernel_ended_while_it_was_loading():
+def test_the_process_ends_if_the_kernel_ended_while_it_was_loading():
     settings = {"path": str(cached()), "name": "m", "n_ctx": 512, "threads": 1, "key": "k"}
     command = [sys.executable, "-P", server_process.__file__]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -335,8 +335,8 @@ def test_the_process_ends_where_the_kernel_ended_while_it_was_loading():
         process.stdin.flush()
         assert json.loads(process.stdout.readline()) == {"imported": True}
         process.stdin.close()
-        process.stdout.close()  # now the address can't be told
-        assert process.wait(timeout=300) == 0, "it must leave by its own way out"
+        process.stdout.close()  # now it can't report the address
+        assert process.wait(timeout=300) == 0, "it must end by its own exit"
     finally:
         process.kill()
         process.wait()

@@ -5,7 +5,7 @@ from support.small_tools import MEAN_BY, MEDIAN, TIMER, TOOLS, WEATHER
 from nbagent.providers.prompting.narrowing import choose_tool, narrow, number_lists, quotations, spans, words
 
 
-def test_no_tool_without_something_to_fill_it_with():
+def test_a_tool_needs_values_for_its_required_arguments():
     assert choose_tool("What does median mean?", TOOLS) is None
     assert choose_tool("median of 3 and 4", TOOLS) is MEDIAN
     assert choose_tool("weather?", TOOLS) is None
@@ -13,7 +13,7 @@ def test_no_tool_without_something_to_fill_it_with():
     assert choose_tool("median of 3 and 4", []) is None
 
 
-def test_narrowing_keeps_what_the_request_says():
+def test_narrowing_keeps_the_values_that_the_request_names():
     schema = narrow("mean body mass per island", MEAN_BY)
     assert schema["properties"] == {"column": {"enum": ["body_mass_g"]}, "group": {"enum": ["island"]}}
     assert narrow("timer of 5 minutes", TIMER)["properties"] == {"minutes": {"enum": [5]}}

@@ -2,7 +2,7 @@
 
 import pytest
 from support.requests import streamed
-from support.small_tools import CALL, MEAN_BY, MEANS, TIMER, TOOLS, Recorder, after, user
+from support.small_tools import CALL, MEAN_BY, MEANS, TIMER, TOOLS, FakeCompleter, after, user
 
 from nbagent.core.events import Text
 from nbagent.core.messages import FunctionCall, LLMMessage
@@ -42,13 +42,13 @@ def test_a_follow_up_names_only_another_argument(request_text, changed):
     assert named == changed
 
 
-def test_without_an_earlier_call_nothing_is_a_follow_up():
+def test_a_follow_up_needs_an_earlier_call():
     assert follow_up([user("And by island?")], TOOLS) is None
     assert follow_up([*quoted_turn(), user("And by island?")], [TIMER]) is None
 
 
 async def test_a_follow_up_keeps_the_other_arguments():
-    inner = Recorder('{"minutes": 5}')
+    inner = FakeCompleter('{"minutes": 5}')
     call = FunctionCall("set_timer", {"minutes": 3, "label": "tea"}, "call_1")
     said = [*quoted_turn(call, "Set a 3 minute timer called 'tea'"), user("and 5 minutes?")]
     assert choose_tool(said[-1].text, [TIMER, MEAN_BY]) is None
@@ -56,15 +56,15 @@ async def test_a_follow_up_keeps_the_other_arguments():
     assert response.function_calls[0].arguments == {"minutes": 5, "label": "tea"}
 
 
-async def test_a_follow_up_that_does_not_fit_the_tool_is_no_call():
-    inner = Recorder('{"group": "continent"}')
+async def test_a_follow_up_that_does_not_fit_the_tool_leads_to_no_call():
+    inner = FakeCompleter('{"group": "continent"}')
     response = await PromptedProvider(inner).chat([*quoted_turn(), user("And by island?")], TOOLS)
     assert len(inner.prompts) == 1
     assert not response.function_calls
 
 
-async def test_turns_that_tools_answered_are_not_in_the_prompt_of_a_plain_answer():
-    inner = Recorder()
+async def test_turns_that_used_tools_are_not_in_the_prompt_of_a_plain_answer():
+    inner = FakeCompleter()
     plain_turn = [user("Hello!"), LLMMessage("assistant", "Hi.")]
     said = [LLMMessage("system", "Be brief."), *plain_turn, *quoted_turn(), user("Thank you!")]
     await PromptedProvider(inner).chat(said, TOOLS)
@@ -102,7 +102,7 @@ async def test_a_conversation_after_a_tool_s_answer_stays_sane(embedded):
 async def test_an_answer_that_repeats_itself_is_ended():
     closed = False
 
-    class Endless(Recorder):
+    class Endless(FakeCompleter):
         async def stream(self, request):
             nonlocal closed
             try:

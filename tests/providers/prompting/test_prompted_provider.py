@@ -1,9 +1,9 @@
-"""Tools for a model that can't call them: the real small model, and a server model without tool calling."""
+"""Tool calls by prompting: with the real small model, and with a server model without tool calling."""
 
 import pytest
 from support.loopback import Answer, said, sse
 from support.requests import streamed
-from support.small_tools import CALL, MEANS, TOOLS, Recorder, after, user
+from support.small_tools import CALL, MEANS, TOOLS, FakeCompleter, after, user
 
 from nbagent.core.events import Http, Text
 from nbagent.core.messages import FunctionCall, LLMMessage, Usage
@@ -41,7 +41,7 @@ async def test_the_small_model_calls_the_right_tool(embedded, request_text, name
 
 @pytest.mark.local_model
 @pytest.mark.parametrize("request_text", ["Hello!", "What is the capital of France?", "What is a median?"])
-async def test_where_no_tool_fits_it_just_answers(embedded, request_text):
+async def test_if_no_tool_fits_it_just_answers(embedded, request_text):
     items = [item async for item in streamed(PromptedProvider(embedded), [user(request_text)], TOOLS, max_tokens=12)]
     response = items[-1]
     assert not response.function_calls
@@ -49,7 +49,7 @@ async def test_where_no_tool_fits_it_just_answers(embedded, request_text):
 
 
 @pytest.mark.local_model
-async def test_a_single_number_may_be_worded_but_is_always_there(embedded):
+async def test_a_sentence_about_a_number_holds_the_number(embedded):
     call = FunctionCall("count_rows", {}, "call_1")
     response = await PromptedProvider(embedded).chat(after(call, "344", request="How many rows are there?"), TOOLS)
     assert "344" in response.content
@@ -81,24 +81,24 @@ async def test_loading_is_announced(embedded_server):
         ("[1]", False),
     ],
 )
-async def test_arguments_that_do_not_fit_are_no_call(text, cut_off):
-    inner = Recorder(text, cut_off)
+async def test_arguments_that_do_not_fit_lead_to_no_call(text, cut_off):
+    inner = FakeCompleter(text, cut_off)
     response = await PromptedProvider(inner).chat([user("mean body_mass_g by species")], TOOLS)
     assert len(inner.prompts) == 1
     assert not response.function_calls
     assert response.content == "Plain answer."
-    assert response.usage == Usage(8, 4)  # both requests are counted
+    assert response.usage == Usage(8, 4)  # of both requests
 
 
-async def test_a_request_longer_than_the_window_is_no_call():
-    inner = Recorder()
+async def test_a_request_longer_than_the_window_leads_to_no_call():
+    inner = FakeCompleter()
     response = await PromptedProvider(inner).chat([user("mean body_mass_g by species " + "and so on " * 500)], TOOLS)
     assert inner.prompts == []
     assert response.content == "Plain answer."
 
 
-async def test_it_is_its_inner_provider_with_tools():
-    inner = Recorder()
+async def test_without_tools_it_answers_as_its_inner_provider():
+    inner = FakeCompleter()
     provider = PromptedProvider(inner)
     assert (provider.model_name, provider.vendor) == (inner.model_name, inner.vendor)
     assert provider.supports_function_calling()
@@ -110,7 +110,7 @@ async def test_it_is_its_inner_provider_with_tools():
 
 
 async def test_a_table_of_values_is_quoted():
-    inner = Recorder()
+    inner = FakeCompleter()
     items = [item async for item in streamed(PromptedProvider(inner), after(CALL, MEANS), TOOLS)]
     answer = (
         '`mean_by(column="body_mass_g", group="species")` gives **Adelie** 3700.7, **Chinstrap** 3733.1 and '
@@ -130,7 +130,7 @@ async def test_all_results_of_a_turn_are_answered():
         LLMMessage("tool", MEANS, name="mean_by", tool_call_id="call_1"),
         LLMMessage("tool", "no such city", name="get_weather", tool_call_id="call_2", is_error=True),
     ]
-    answer = (await PromptedProvider(Recorder()).chat(messages, TOOLS)).content
+    answer = (await PromptedProvider(FakeCompleter()).chat(messages, TOOLS)).content
     assert "3733.1" in answer
     assert '`get_weather(city="Rome")` failed: no such city' in answer
 
@@ -147,7 +147,7 @@ async def test_all_results_of_a_turn_are_answered():
 )
 async def test_a_draft_is_kept_only_if_it_is_faithful(draft, kept):
     call = FunctionCall("count_rows", {}, "call_1")
-    response = await PromptedProvider(Recorder(draft)).chat(after(call, "344", request="How many rows?"), TOOLS)
+    response = await PromptedProvider(FakeCompleter(draft)).chat(after(call, "344", request="How many rows?"), TOOLS)
     assert response.metadata["quoted"] is not kept
     assert response.content == (draft if kept else "`count_rows()` gives 344.")
 
@@ -155,7 +155,7 @@ async def test_a_draft_is_kept_only_if_it_is_faithful(draft, kept):
 # ---------------------------------------------------------------- conversations
 
 
-def test_tool_calls_leave_no_trace_that_a_model_would_copy():
+def test_tool_calls_are_removed_because_a_model_would_copy_them():
     asked = [LLMMessage("system", "Be brief."), *after(CALL, MEANS)]
     unanswered = plain([*asked, user("And now?")])
     assert [message.role for message in unanswered] == ["system", "user", "user", "user"]
@@ -166,7 +166,7 @@ def test_tool_calls_leave_no_trace_that_a_model_would_copy():
     assert not any(message.tool_calls or message.tool_call_id for message in [*unanswered, *answered])
 
 
-def test_old_turns_give_way_whole():
+def test_old_turns_are_dropped_whole():
     turns = [message for i in range(9) for message in (user(f"{i} " + "x" * 300), LLMMessage("assistant", "y" * 300))]
     kept = fit([LLMMessage("system", "s"), *turns, user("last")], 600)
     assert kept[0].role == "system"
@@ -203,7 +203,7 @@ async def test_a_server_model_is_asked_for_json(loopback, connect):
     assert [form["properties"]["name"] for form in forms] == [*({"const": t["name"]} for t in TOOLS), {"type": "null"}]
 
 
-async def test_a_server_that_takes_no_schema_is_asked_without(loopback, connect):
+async def test_a_server_that_refuses_the_schema_is_asked_without_it(loopback, connect):
     refused = Answer(b'{"error": {"message": "response_format is not supported"}}', status=400)
     loopback.answers = [refused, Answer(sse(said('{"name": "get_weather", "arguments": {"city": "Rome"}}')))]
     response = await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)
@@ -212,14 +212,14 @@ async def test_a_server_that_takes_no_schema_is_asked_without(loopback, connect)
 
 
 @pytest.mark.parametrize("reply", ['{"name": null}', '{"name": "get_weather", "arguments": {"town": 1}}', "Sure!"])
-async def test_a_server_model_that_wants_no_tool_answers(loopback, connect, reply):
+async def test_a_server_model_that_needs_no_tool_answers(loopback, connect, reply):
     loopback.answers = [Answer(sse(said(reply))), Answer(sse(said("It is warm.")))]
     response = await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)
     assert not response.function_calls
     assert response.content == "It is warm."
 
 
-async def test_its_failure_is_a_provider_error(loopback, connect):
+async def test_a_failure_is_a_provider_error(loopback, connect):
     loopback.answers = [Answer(b'{"error": {"message": "no"}}', status=400)]
     with pytest.raises(ProviderError):
         await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)

@@ -1,4 +1,4 @@
-"""The file of a recording: no secrets in it, and whole up to its last line whatever happened."""
+"""The file of a recording: it holds no secrets, and every line but the last is complete whatever happens."""
 
 import pytest
 from support.killed import killed
@@ -29,7 +29,7 @@ async def test_secrets_are_never_written(path, connect, loopback, monkeypatch):
     own, header = "marker-own-key-123", "marker-header-9876"
 
     def leak() -> dict:
-        """What should not be told."""
+        """Returns secrets."""
         return {**MARKERS, "own": own, "header": header}
 
     call = {"index": 0, "id": "c1", "function": {"name": "leak", "arguments": "{}"}}
@@ -53,7 +53,7 @@ async def test_secrets_are_never_written(path, connect, loopback, monkeypatch):
     assert "$ANTHROPIC_API_KEY" in result.content
 
 
-async def test_a_torn_last_line_is_left_out_and_written_over(path):
+async def test_an_incomplete_last_line_is_left_out_and_overwritten(path):
     with nbagent.record(path):
         for number in "12":
             await Agent(ScriptedProvider([number])).chat(number)
@@ -80,7 +80,7 @@ with nbagent.record(sys.argv[1]):
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.full)])
-def test_a_recording_that_is_killed_has_every_whole_exchange(path, kills):
+def test_a_killed_recording_has_every_complete_exchange(path, kills):
     for done in killed(KILLED, path, kills):
         found, _ = file.read(path)
         assert len(found) >= done

@@ -1,4 +1,4 @@
-"""Recording what models answer and playing it again, exactly; the modes; what differs on a miss."""
+"""Recording what models answer and replaying it exactly; the modes; the difference shown if no answer is recorded."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ def turns():
 
 
 class Silent(LLMProvider):
-    """A provider that must not be asked."""
+    """Fails when it is asked."""
 
     vendor, model_name = "silent", "no-model"
 
@@ -64,7 +64,7 @@ class Silent(LLMProvider):
         return True
 
     async def chat(self, messages, functions=None, temperature=None, **kwargs):
-        raise AssertionError("asked for real")
+        raise AssertionError("the model itself was asked")
 
 
 async def events_of(agent, message="Twice 4?"):
@@ -107,7 +107,7 @@ async def test_times_are_those_of_the_recording(path):
     assert 0.03 <= call["ttft_s"] < took
 
 
-async def test_a_replay_keeps_its_pace_if_told(path):
+async def test_a_replay_can_keep_the_recorded_pace(path):
     with nbagent.record(path):
         await events_of(Agent(ScriptedProvider(["one two three"], delay=0.05)), "x")
     agent = Agent(ReplayProvider(path, speed=0.5))
@@ -116,7 +116,7 @@ async def test_a_replay_keeps_its_pace_if_told(path):
     assert (run["ended"] - run["started"]).total_seconds() >= 2 * lines(path)[1]["duration_s"] * 0.95
 
 
-async def test_a_provider_of_its_own_plays_without_a_block(path):
+async def test_a_replay_provider_needs_no_block(path):
     with nbagent.record(path):
         recorded = await events_of(Agent(ScriptedProvider(turns()), tools=[double]))
     for agent in (Agent(f"replay:{path}", tools=[double]), Agent(ReplayProvider(path), tools=[double])):
@@ -138,7 +138,7 @@ def test_blocking_calls_and_plain_loops_are_recorded_too(path):
         assert str(Agent(Silent()).chat_sync("1")) == "a"
 
 
-def test_start_and_stop_reach_over_cells(path):
+def test_start_and_stop_work_across_cells(path):
     tape = nbagent.record(path).start()
     tape = nbagent.record(path).start()  # the cell runs again
     Agent(ScriptedProvider(["a"])).chat_sync("1")
@@ -147,7 +147,7 @@ def test_start_and_stop_reach_over_cells(path):
     assert len(lines(path)) == 2
 
 
-async def test_what_differs_is_told(path):
+async def test_the_error_shows_what_differs(path):
     with nbagent.record(path):
         await events_of(Agent(ScriptedProvider(["x"]), system_prompt="Be brief."), "An unrelated question")
         await events_of(Agent(ScriptedProvider(turns()), tools=[double], system_prompt="Be brief."))
@@ -162,7 +162,7 @@ async def test_what_differs_is_told(path):
     assert "+option temperature: 0.5" in caught.value.difference
 
 
-async def test_a_tool_that_returns_something_else_is_told(path):
+async def test_the_error_shows_that_a_tool_returned_something_else(path):
     with nbagent.record(path):
         await events_of(Agent(ScriptedProvider(turns()), tools=[double]))
 
@@ -187,7 +187,7 @@ async def test_the_same_request_gets_its_answers_in_order(path):
         assert str(await Agent(Silent()).chat("again")) == "first"
 
 
-async def test_mode_once_records_where_there_is_no_file(path):
+async def test_mode_once_records_if_there_is_no_file(path):
     with nbagent.replay(path) as tape:
         assert not tape.replay_only
         assert str(await Agent(ScriptedProvider(["real"])).chat("1")) == "real"
@@ -204,7 +204,7 @@ async def test_mode_none_needs_the_file(path):
         await Agent(Silent()).chat("1")
 
 
-async def test_mode_new_records_what_is_not_there(path):
+async def test_mode_new_records_what_the_file_does_not_hold(path):
     with nbagent.record(path):
         await Agent(ScriptedProvider(["old"])).chat("1")
     mixed = Agent(ScriptedProvider(["new"]))
@@ -239,7 +239,7 @@ def test_the_example_of_the_readme(path, monkeypatch):
     assert agent.trace.runs["output"].tolist() == ["Gentoos are heavier."] * 2
 
 
-def test_wrong_settings_are_errors(path):
+def test_wrong_arguments_are_errors(path):
     with pytest.raises(ConfigurationError, match="mode: expected 'once', 'none', 'new' or 'all', got 'some'"):
         nbagent.replay(path, mode="some")
     with pytest.raises(ConfigurationError, match="speed: expected a number above 0, or None, got 0"):
@@ -277,7 +277,7 @@ async def test_failures_are_replayed(path, error):
     assert agent.trace.runs[["status", "replayed"]].values.tolist() == [["error", True]]
 
 
-async def test_failures_of_other_kinds_name_themselves(path):
+async def test_errors_of_other_packages_are_named(path):
     with nbagent.record(path), pytest.raises(ValueError, match="odd"):
         await Agent(ScriptedProvider([ValueError("odd")])).chat("1")
     with nbagent.replay(path), pytest.raises(ProviderError, match="ValueError: odd"):
@@ -309,7 +309,7 @@ async def test_a_replay_needs_no_key(path, connect, loopback, monkeypatch):
         agent.provider = "claude"
 
 
-async def test_retries_and_wire_facts_are_replayed(path, connect, loopback):
+async def test_retries_are_replayed(path, connect, loopback):
     loopback.answers = [Answer(b"{}", 503, {"retry-after": "0"}), Answer(sse(said("Hel", None), said("lo")))]
     provider = connect()
     with nbagent.record(path):
@@ -329,12 +329,12 @@ CODECS = {
 }
 
 
-async def test_answers_of_every_vendor_come_back_whole(tmp_path):
+async def test_answers_of_every_vendor_come_back_complete(tmp_path):
     checked = 0
     for sample in sorted(SAMPLES.glob("*.sse")):
         try:
             response, pieces = await decode(CODECS[sample.stem.split("_")[0]], [sample.read_bytes()])
-        except ProviderError:  # this one holds no whole answer
+        except ProviderError:  # this sample holds no complete answer
             continue
         path = tmp_path / f"{sample.stem}.jsonl"
         items = [file.event_to_json(event, 0.0) for event in pieces]
@@ -350,7 +350,7 @@ async def test_answers_of_every_vendor_come_back_whole(tmp_path):
     assert checked > 30
 
 
-async def test_images_are_known_by_their_hash(path):
+async def test_images_are_identified_by_their_hash(path):
     with nbagent.record(path):
         await Agent(ScriptedProvider(["a cat"])).chat(["What?", Image(PNG, "image/png")])
     assert "iVBOR" not in path.read_text("utf-8")

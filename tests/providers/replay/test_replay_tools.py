@@ -1,4 +1,4 @@
-"""A replay that plays the results of tools too, and who gets which answer where several models were asked the same."""
+"""Replaying the results of tools too, and which model gets which answer if several received the same request."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def path(tmp_path):
 
 
 class Tools:
-    """Tools that count, so that no two results are the same."""
+    """Tools whose results differ in each call."""
 
     def __init__(self):
         self.ran = 0
@@ -40,7 +40,7 @@ class Tools:
         return Agent(ScriptedProvider(turns), tools=[self.draw, self.fail, self.picture])
 
 
-async def test_results_are_played_and_nothing_runs(path):
+async def test_results_are_replayed_and_no_tool_runs(path):
     first = Tools()
     recorded = first.agent([ASKED, FunctionCall("draw", {"n": 1}), "Three."])
     with nbagent.record(path):
@@ -78,7 +78,7 @@ async def test_each_model_gets_the_results_of_its_own_calls(path):
     assert [result.content for result in results] == ["one is done", "two is done"]
 
 
-async def test_tools_run_where_the_model_is_asked_for_real(path):
+async def test_tools_run_if_the_model_itself_is_asked(path):
     tools = Tools()
     with nbagent.record(path):
         await tools.agent([FunctionCall("draw", {"n": 1}), "old"]).chat("Draw")
@@ -100,14 +100,14 @@ async def test_a_result_that_is_not_recorded_is_an_error(path):
     assert tools.ran == 1
 
 
-async def test_images_are_not_in_a_recording(path):
+async def test_recorded_images_can_not_be_replayed(path):
     with nbagent.record(path):
         await Tools().agent([FunctionCall("picture", {}), "nice"]).chat("Show")
     with nbagent.replay(path, run_tools=False), pytest.raises(ReplayError, match="picture returned an image"):
         await Tools().agent([]).chat("Show")
 
 
-async def test_each_model_is_played_its_own_answer(path):
+async def test_each_model_gets_its_own_answer(path):
     models = ("one", "other", "third")
     with nbagent.record(path):
         for model in models:

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
-from nbagent.core.background import RunQueue, run_sync
+from nbagent.core.background import run_sync
 from nbagent.core.events import Event
 from nbagent.core.history import saved, summary
 from nbagent.core.history.context import ContextManager
-from nbagent.core.history.preview import Preview, preview
 from nbagent.core.limits import Limits
-from nbagent.core.loop import run_loop
 from nbagent.core.messages import LLMMessage
+from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.results import AgentResult
-from nbagent.core.run import Provider, Run, Ticket, Tools
+from nbagent.core.run import Provider, Run, Tools
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
@@ -187,16 +186,16 @@ class Agent:
         if "handler" in request_options:
             raise ConfigurationError("chat_stream() takes no handler: iterate its events, or use chat(handler=...).")
 
-        def run(ticket: Ticket, context: ContextManager) -> Run:
+        def new_run(entry: QueueEntry, is_preview: bool) -> Run:
             provider, executor = self._recorded(
                 self._provider_with_tools(), self._executor(use_tools, tools, approve_all)
             )
             sampling = self.temperature if temperature is None else temperature
             return Run(
-                ticket=ticket,
+                entry=entry,
                 provider=provider,
                 tools=executor,
-                context=context,
+                context=self.context.copy() if is_preview else self.context,
                 limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
                 price=price,
                 summarise=self._summarise,
@@ -207,13 +206,7 @@ class Agent:
                 record_http=self.trace.record_http,
             )
 
-        def start(ticket: Ticket) -> AsyncGenerator[Event]:
-            return run_loop(run(ticket, self.context), message)
-
-        def foresee(ticket: Ticket) -> Preview:
-            return preview(run(ticket, self.context.copy()), message)
-
-        return AgentStream(start, foresee, self._queue)
+        return AgentStream(new_run, message, self._queue)
 
     def _tell(self, event: Event) -> None:
         for observe in tuple(self.observers):
@@ -295,7 +288,7 @@ class Agent:
 
         Returns the number of runs. Whoever awaits them gets `asyncio.CancelledError`.
         """
-        streams = [reference() for reference in self._queue.members.valuerefs()]
+        streams = [reference() for reference in self._queue.streams.valuerefs()]
         return sum(stream.stop() for stream in streams if stream is not None)
 
     def clear_history(self) -> None:

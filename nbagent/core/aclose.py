@@ -1,4 +1,4 @@
-"""Closing whatever iterator a provider gave, so that no connection stays open behind one that nobody reads any more."""
+"""Closing async iterators of any kind, so that no connection stays open when nobody reads them any more."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def closing(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[AsyncIterator[T]]:
-    """A context manager that gives the stream and closes it at the end, if it is of a kind that can be closed.
+def aclose_if_possible(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[AsyncIterator[T]]:
+    """A context manager that returns the stream and closes it at the end, if it has `aclose()`.
 
-    >>> async with closing(provider.stream(messages)) as items:                # doctest: +SKIP
+    >>> async with aclose_if_possible(provider.stream(request)) as items:      # doctest: +SKIP
     ...     async for item in items: ...
     """
     closable: Any = stream

@@ -1,8 +1,8 @@
-"""The one background event loop, and the ways between it and the threads that wait for it.
+"""The background event loop, and the ways between it and the threads that wait for it.
 
-`run_sync` is how blocking code (a script, a plain `for`, a magic under `%%time`) runs a coroutine, also where another
-loop is already running in the same thread. While a thread waits it serves the calls of tools that asked for the main
-thread (`call_on_main`). `RunQueue` lets runs of one agent follow each other, whatever loop or thread they come from.
+Blocking code (a script, a plain `for`, a magic under `%%time`) runs a coroutine with `run_sync`, even if another event
+loop is running in the same thread. While the main thread waits there, it runs the tools that need the main thread
+(`call_on_main`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import atexit
 import signal
 import sys
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
@@ -20,30 +19,31 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
-#: Seconds between two looks at the clock while a thread waits, so that Ctrl-C arrives on every platform.
-SLICE = 0.1
-#: How long a cancelled coroutine may take to clean up before the waiting thread goes on without it.
-GRACE = 2.0
+#: Seconds after which a waiting thread wakes up briefly, so that Ctrl-C arrives on every platform.
+POLL_S = 0.1
+#: Seconds that a cancelled coroutine may take to clean up before the waiting thread goes on without it.
+CLEANUP_S = 2.0
 
 _lock = threading.Lock()
 #: The one background loop of the process and its thread, once there is one.
 _running: list[tuple[asyncio.AbstractEventLoop, threading.Thread]] = []
 
-#: What the main thread is to run while it waits; None only wakes it up.
+#: What the main thread runs while it waits; None only wakes it up.
 _main_calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
-#: Whether the current run is driven by a main thread that waits for it, now and then or all the time.
+#: Whether a main thread waits for the current run, all the time or from one event to the next.
 _main_waits: ContextVar[bool] = ContextVar("nbagent_main_waits", default=False)
 
-#: Event loops whose threads wait in `run_sync` for what is running here: nothing else happens on them meanwhile.
-held_up: ContextVar[frozenset[asyncio.AbstractEventLoop]] = ContextVar("nbagent_held_up", default=frozenset())
+#: The event loops that are blocked because their threads wait in `run_sync` for the current code.
+blocked_loops: ContextVar[frozenset[asyncio.AbstractEventLoop]] = ContextVar(
+    "nbagent_blocked_loops", default=frozenset()
+)
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The running background loop, started at first use (and anew in a forked child) in a daemon thread."""
+    """The background loop. It starts at first use, in a daemon thread; a forked child starts its own."""
     with _lock:
         if not _running or not _running[0][1].is_alive():
             loop = asyncio.new_event_loop()
@@ -55,7 +55,7 @@ def background_loop() -> asyncio.AbstractEventLoop:
 
 
 def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    """At the interpreter's end: cancel what still runs and close what was opened on the loop, as `asyncio.run` does."""
+    """Cancel and close everything on the loop when the interpreter exits, as `asyncio.run` does."""
     if not thread.is_alive():  # in a forked child
         return
 
@@ -68,7 +68,7 @@ def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         loop.stop()
 
     asyncio.run_coroutine_threadsafe(finish(), loop)
-    thread.join(GRACE)
+    thread.join(CLEANUP_S)
     if not thread.is_alive():
         loop.close()
 
@@ -78,10 +78,10 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     loop, here = background_loop(), _running_loop()
     if here is loop:
         coroutine.close()
-        raise RuntimeError("a blocking call from inside the background loop would wait for itself: use `await` here")
+        raise RuntimeError("a blocking call on the background loop would wait for itself: use `await` here")
     context = copy_context()
     if here is not None:
-        context.run(held_up.set, held_up.get() | {here})
+        context.run(blocked_loops.set, blocked_loops.get() | {here})
     on_main = threading.current_thread() is threading.main_thread()
     if on_main:
         context.run(_main_waits.set, True)
@@ -89,10 +89,11 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     tasks: list[asyncio.Task[None]] = []
     try:
         loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(_report(coroutine, done), context=context)))
-        (_serve if on_main else _wait_in_slices)(done)
+        (_serve if on_main else _poll)(done)
     except BaseException:
         loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-        _wait(done)
+        with suppress(FutureCancelled, TimeoutError):
+            done.exception(timeout=CLEANUP_S)
         raise
     try:
         return done.result()
@@ -101,7 +102,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:
-    """Run it and tell the waiting thread how it ended. Nothing leaves the task: SystemExit would end the loop."""
+    """Run the coroutine and hand its result or error to the waiting thread. SystemExit in a task would end the loop."""
     try:
         result = await coroutine
     except asyncio.CancelledError:
@@ -115,17 +116,17 @@ async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:
         _main_calls.put(None)
 
 
-def _wait_in_slices(done: Future[Any]) -> None:
+def _poll(done: Future[Any]) -> None:
     while not done.done():
         with suppress(TimeoutError, FutureCancelled):
-            done.exception(timeout=SLICE)
+            done.exception(timeout=POLL_S)
 
 
 def _serve(done: Future[Any]) -> None:
-    """Wait until `done` on the main thread, running what comes in for it."""
+    """Wait until `done`, and meanwhile run what others need run on the main thread."""
     while not done.done():
         try:
-            item = _main_calls.get(timeout=SLICE)
+            item = _main_calls.get(timeout=POLL_S)
         except Empty:
             continue
         if item is None:
@@ -142,15 +143,10 @@ def _serve(done: Future[Any]) -> None:
             answer.set_exception(error)
 
 
-def _wait(done: Future[Any]) -> None:
-    with suppress(FutureCancelled, TimeoutError):
-        done.exception(timeout=GRACE)
-
-
 async def call_on_main(func: Callable[[], T]) -> T:
-    """Run `func` on the main thread: of the caller that waits in `run_sync`, or here, if this loop runs on it.
+    """Run `func` on the main thread: right here if this loop runs there, else where it waits in `run_sync`.
 
-    Raises RuntimeError where nobody serves the main thread. Ctrl-C inside `func` cancels the run.
+    Raises `RuntimeError` if the main thread does not wait for this run. Ctrl-C inside `func` cancels the run.
     """
     if threading.current_thread() is not threading.main_thread():
         if _main_waits.get():
@@ -158,7 +154,7 @@ async def call_on_main(func: Callable[[], T]) -> T:
             answer: Future[T] = Future()
             _main_calls.put((lambda: context.run(func), answer))
             return await asyncio.wrap_future(answer)
-        raise RuntimeError("nobody serves the main thread: ask from a cell, or with chat_sync() on the main thread")
+        raise RuntimeError("the main thread does not wait for this run: ask from a cell, or call chat_sync() there")
     with _interruptible():
         try:
             return func()
@@ -168,7 +164,7 @@ async def call_on_main(func: Callable[[], T]) -> T:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """While it lasts, SIGINT raises KeyboardInterrupt at once, whoever handles it otherwise."""
+    """SIGINT raises KeyboardInterrupt at once inside this block, whatever handler is installed."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -177,10 +173,10 @@ def _interruptible() -> Iterator[None]:
 
 
 def heartbeat() -> AbstractAsyncContextManager[None]:
-    """While it lasts, a kernel's event loop wakes up now and then, to see what a signal's handler asked for.
+    """Wakes a kernel's event loop up regularly inside this block.
 
-    ipykernel's handler cancels the task of a cell, but does not wake the loop (ipython/ipykernel#881): without this the
-    stop button would not end a cell that awaits a silent model. On other threads there are no signals.
+    ipykernel's signal handler cancels the task of a cell, but does not wake the loop (ipython/ipykernel#881). Without
+    this the stop button would not end a cell that awaits a silent model. Other threads receive no signals.
     """
     in_kernel = "ipykernel" in sys.modules and threading.current_thread() is threading.main_thread()
     return _beating(asyncio.get_running_loop()) if in_kernel else nullcontext()
@@ -192,7 +188,7 @@ async def _beating(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
 
     def beat() -> None:
         nonlocal timer
-        timer = loop.call_later(SLICE, beat)
+        timer = loop.call_later(POLL_S, beat)
 
     beat()
     try:
@@ -206,50 +202,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-class RunQueue:
-    """First in, first out, across event loops and threads. `await queue.enter(who)`, later `queue.leave()`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        #: Who may be in it, weakly, by id; for whoever uses the queue.
-        self.members: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._busy = False
-        self._holder: Any = None
-        self._waiting: deque[tuple[Future[None], Any]] = deque()
-
-    @property
-    def ahead(self) -> list[Any]:
-        """Whose turn it is, and who waits for it, in order."""
-        with self._lock:
-            return [who for who in (self._holder, *(who for _, who in self._waiting)) if who is not None]
-
-    async def enter(self, who: Any = None) -> None:
-        """Wait for the turn. A cancelled waiter loses its place and hands on what it may have got."""
-        with self._lock:
-            if not self._busy:
-                self._busy, self._holder = True, who
-                return
-            mine: tuple[Future[None], Any] = Future(), who
-            self._waiting.append(mine)
-        try:
-            await asyncio.wrap_future(mine[0])
-        except asyncio.CancelledError:
-            with self._lock:
-                waiting = mine in self._waiting
-                if waiting:
-                    self._waiting.remove(mine)
-            if not waiting and not mine[0].cancelled():  # the turn had just come
-                self.leave()
-            raise
-
-    def leave(self) -> None:
-        """Let the next one in."""
-        with self._lock:
-            while self._waiting:
-                following, self._holder = self._waiting.popleft()
-                if following.set_running_or_notify_cancel():
-                    following.set_result(None)
-                    return
-            self._busy, self._holder = False, None

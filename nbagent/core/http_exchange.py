@@ -1,8 +1,8 @@
-"""The transparent HTTP log: who wants to know what goes over the wire, and the form in which they are told.
+"""HTTP exchanges as the trace records them, and the collector that receives them.
 
-Providers are shared by agents and by runs at the same time, so that they can't hold a switch. Whoever wants the
-exchanges says so in the current context; a transport looks there before each request, and does nothing more where
-nobody asks.
+Providers are shared by agents and by concurrent runs, so that a provider can't have a switch for recording. Instead,
+the collector is set in the current context. The HTTP client looks there before each request, and does nothing more if
+none is set.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from nbagent.core.aclose import closing
+from nbagent.core.aclose import aclose_if_possible
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One HTTP request and what came back, secrets removed: in their place stands `$NAME_OF_THE_SECRET`.
+    """One HTTP request and its response. Each secret is replaced by `$NAME_OF_THE_SECRET`.
 
-    Bodies are the text that was sent and received, a stream's raw events included. What never came is None.
+    Bodies are the text as it was sent and received, including the raw events of a stream. What never arrived is None.
     """
 
     method: str
@@ -32,7 +32,7 @@ class Exchange:
     request_bytes: int
     #: Unix time in seconds.
     started: float
-    #: Until the last byte came, or the failure.
+    #: Until the last byte arrived, or until the failure.
     duration_s: float
     status: int | None = None
     http_version: str | None = None
@@ -41,57 +41,54 @@ class Exchange:
     response_bytes: int | None = None
     #: The vendor's id of the request.
     request_id: str | None = None
-    #: Seconds until the answer's head was there (of an error that an SDK reads itself: until all of it was).
+    #: Seconds until the response's headers arrived (if an SDK read an error response itself: until all of it arrived).
     ttfb_s: float | None = None
-    #: The answer was read to its end; False where it broke, or was left at its logical end or by an interrupt.
+    #: The response was read to its end. False if it broke off, was interrupted, or was left after its last event.
     complete: bool = False
-    #: The names that stand for secrets, without the dollar sign.
+    #: The names that replace secrets, without the dollar sign.
     secrets: Sequence[str] = ()
-    #: A body was longer than what is kept of one.
+    #: A body was longer than the part that is kept.
     truncated: bool = False
-    #: What broke the connection. An answer with an error status is an answer.
+    #: The error that broke the connection. A response with an error status is not one.
     error_type: str | None = None
     error_message: str | None = None
 
-    def facts(self) -> dict[str, Any]:
-        """The exchange in short, for an event's metadata."""
+    def summary(self) -> dict[str, Any]:
+        """The main fields, for an event's metadata."""
         names = ("method", "url", "status", "duration_s", "request_bytes", "response_bytes", "error_type")
         return {name: getattr(self, name) for name in names}
 
 
+#: Called with each exchange when it is over.
 Collector = Callable[[Exchange], None]
-_collector: ContextVar[Collector | None] = ContextVar("nbagent_http_collector", default=None)
-
-
-def current_collector() -> Collector | None:
-    """Who is to be told of an exchange that begins now; None where nobody asked."""
-    return _collector.get()
+#: The collector of exchanges that begin in the current context.
+current_collector: ContextVar[Collector | None] = ContextVar("nbagent_http_collector", default=None)
 
 
 @contextmanager
-def collecting(collector: Collector) -> Iterator[None]:
-    """In this block, and in the tasks it starts, `collector` is told of each exchange when it has ended.
+def collect_exchanges(collector: Collector) -> Iterator[None]:
+    """Pass each exchange in this block, and in the tasks that it starts, to `collector`.
 
     >>> exchanges = []
-    >>> with collecting(exchanges.append):                                     # doctest: +SKIP
+    >>> with collect_exchanges(exchanges.append):                              # doctest: +SKIP
     ...     await provider.chat(messages)
     """
-    before = _collector.get()
-    _collector.set(collector)
+    before = current_collector.get()
+    current_collector.set(collector)
     try:
         yield
     finally:
-        _collector.set(before)  # no token: an abandoned run may be closed in another context
+        current_collector.set(before)  # not by a token: an abandoned run may be closed in another context
 
 
-async def collected(stream: AsyncIterator[T], collector: Collector) -> AsyncGenerator[T]:
-    """The items of `stream`; `collector` is told of the exchanges behind them.
+async def stream_collecting(stream: AsyncIterator[T], collector: Collector) -> AsyncGenerator[T]:
+    """The items of `stream`; the exchanges behind them go to `collector`.
 
-    A generator runs in the context of whoever asks for the next item, so that it is set for each item anew.
+    A generator runs in the context of the code that asks for the next item, so the collector is set for each item.
     """
-    async with closing(stream) as items:
+    async with aclose_if_possible(stream) as items:
         while True:
-            with collecting(collector):
+            with collect_exchanges(collector):
                 item = await anext(items, None)
             if item is None:
                 return

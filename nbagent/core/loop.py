@@ -1,7 +1,7 @@
-"""The agent loop: ask the model, run the tools it called, until it answers or a limit ends the run.
+"""The agent loop: ask the model and run the tools that it calls, until it answers or a limit ends the run.
 
-It is written once, as an async generator of events. The cell magic, the panel, the HTTP API, plain Python and the
-blocking calls all consume these events; none has a loop of its own.
+There is one loop, an async generator of events. The cell magic, the panel, plain Python and the blocking calls all
+consume its events.
 """
 
 from __future__ import annotations
@@ -15,74 +15,56 @@ from typing import Any
 from nbagent.core import events
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage
-from nbagent.core.run import Run, Ticket, inside
+from nbagent.core.run import Run
 from nbagent.core.turn import Turn
-from nbagent.errors import AgentBusyError
 
 
 async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
-    """One run, from the message to the last event: `done`, or `error` where the vendor failed.
+    """One run, from the message to the last event: `done`, or `error` if the vendor failed.
 
-    Runs of one agent follow each other. A run that is cancelled, or whose events nobody reads any more, leaves a valid
-    history and a trace that says `interrupted`.
+    Runs of one agent follow each other. A run that is cancelled, or whose reader stops reading, leaves a valid history
+    and a trace with the status `interrupted`.
     """
-    await _take_place(run.ticket)
-    run.spent.started = monotonic()  # its time does not run while another run has the turn
+    await run.entry.enter()
+    run.spent.started = monotonic()  # waiting for other runs does not count
     try:
-        yield run.emit(_started(run, run.context.add_input(message)))
-        while (over := run.spent.over()) is None:
+        yield run.emit(_run_started(run, run.context.add_input(message)))
+        while (limit := run.spent.reached_limit()) is None:
             with Turn(run) as turn:
-                for step in (turn.ask, turn.act):
-                    async with aclosing(run.in_time(step())) as turn_events:
+                for step in (turn.ask_model, turn.run_tools):
+                    async with aclosing(run.until_time_is_up(step())) as turn_events:
                         async for event in turn_events:
-                            while run.unread:
-                                yield run.unread.pop(0)
+                            while run.pending_events:
+                                yield run.pending_events.pop(0)
                             yield event
             if turn.response is not None and not turn.calls:
                 break
-        if over:
-            run.result.status, run.result.limit_reason = "limit", over[0]
-            yield run.emit(events.Limit(over[1], metadata={"limit_reason": over[0]}))
-        last = run.emit(events.Done(run.result.content, result=run.result, messages=run.closing), _settle(run))
+        if limit:
+            run.result.status, run.result.limit_reason = "limit", limit.reason
+            yield run.emit(events.Limit(limit.text, metadata={"limit_reason": limit.reason}))
+        done = events.Done(run.result.content, result=run.result, messages=run.closing_messages)
+        last = run.emit(done, _complete_result(run))
     except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
         run.result.status = "interrupted"
-        run.emit(events.Interrupted(run.result.content, messages=run.closing), _settle(run))
+        run.emit(events.Interrupted(run.result.content, messages=run.closing_messages), _complete_result(run))
         raise
     except Exception as error:  # noqa: BLE001  nothing is lost: the last event has it, `chat` raises it
         run.result.status = "error"
         error.__dict__["partial"] = run.result  # also on exceptions that are not our own
-        last = run.emit(events.Error(str(error), exception=error, messages=run.closing), _settle(run))
+        failed = events.Error(str(error), exception=error, messages=run.closing_messages)
+        last = run.emit(failed, _complete_result(run))
     finally:
-        run.ticket.alive = False
-        run.ticket.queue.leave()
-    for event in (*run.unread, last):
+        run.entry.leave()
+    for event in (*run.pending_events, last):
         yield event
 
 
-async def _take_place(ticket: Ticket) -> None:
-    """Wait until the agent's earlier runs are over, unless they wait for this one."""
-    queue = ticket.queue
-    ahead: list[Ticket] = queue.ahead
-    if any(outer.alive and outer.queue is queue for outer in inside.get()) or any(run.is_read_here for run in ahead):
-        raise AgentBusyError(
-            "this agent is in the middle of a run that waits for this call, which would wait for that run. Finish or "
-            "close its stream first; inside a tool or a handler, ask another agent (agent.fork() makes one)"
-        )
-    if any(run.is_held_up for run in ahead):
-        raise AgentBusyError(
-            "an earlier question to this agent can't go on, since this blocking call holds up the event loop that it "
-            "was asked on. Use `await agent.chat(...)` here, or await the earlier question first"
-        )
-    await queue.enter(ticket)
-    ticket.alive = True
-
-
-def _started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
-    history, context = run.context.messages, run.context
+def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
+    context, history = run.context, run.context.messages
     system = [message for message in history[:1] if message.role == "system"]
     before = history[len(system) : len(history) - len(prompt)]
     context.branch = context.branch or run.run_id
-    facts = {
+    metadata = {
         **run.origin,
         "run_id": run.run_id,
         "parent_run_id": run.parent.run_id if run.parent else None,
@@ -90,14 +72,14 @@ def _started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
     }
     return events.RunStarted(
         prompt[-1].text if prompt else "",
-        metadata=facts,
+        metadata=metadata,
         messages=[*system, *prompt],
         after=before[-1] if before else None,
     )
 
 
-def _settle(run: Run) -> dict[str, Any]:
-    """Complete the run's result. Returns the metadata of its last event: every display and the trace show one time."""
+def _complete_result(run: Run) -> dict[str, Any]:
+    """Set the totals of the result. Returns the last event's metadata: displays and the trace show the same time."""
     run.result.iterations = run.spent.iterations
     run.result.usage = run.spent.usage
     run.result.cost = run.spent.cost

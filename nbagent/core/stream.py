@@ -1,4 +1,4 @@
-"""The events of one run as an iterator, for `async for` and for plain `for`; callbacks for those who prefer them."""
+"""The events of one run as an iterator, for `async for` and for plain `for`, or as callbacks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
+from nbagent.checks import check_type
 from nbagent.core import events
-from nbagent.core.background import RunQueue, heartbeat, run_sync
+from nbagent.core.background import heartbeat, run_sync
 from nbagent.core.events import Event
-from nbagent.core.history.preview import Preview
+from nbagent.core.history.preview import Preview, preview
+from nbagent.core.loop import run_loop
 from nbagent.core.messages import FunctionCall
+from nbagent.core.queue import QueueEntry, RunQueue, enclosing_runs
 from nbagent.core.results import AgentResult
-from nbagent.core.run import Ticket, inside
-from nbagent.errors import ConfigurationError
+from nbagent.core.run import Run
 
 
 class StreamingHandler:
-    """Callbacks of a run; each may be sync or async. Override what you need.
+    """Callbacks of a run, sync or async. Override the ones you need.
 
-    `on_complete` comes once a run, `on_retry` when the text of the current turn starts anew.
+    `on_complete` is called once per run, `on_retry` when the text of the current turn starts again.
     """
 
     def on_token(self, token: str) -> Any:
@@ -35,10 +37,10 @@ class StreamingHandler:
         """The model called a tool."""
 
     def on_tool_result(self, call: FunctionCall, result: str) -> Any:
-        """A tool returned; `result` is what the model will read."""
+        """A tool returned; `result` is the text that the model will read."""
 
     def on_retry(self) -> Any:
-        """The request is sent again: drop this turn's text so far."""
+        """The request is sent again: discard this turn's text so far."""
 
     def on_complete(self, content: str) -> Any:
         """The run is over; `content` is the final answer."""
@@ -47,71 +49,36 @@ class StreamingHandler:
         """The run failed."""
 
 
-async def notify(handler: StreamingHandler, event: Event) -> None:
-    """Call what the handler has for this event."""
-    answer: Any = None
-    match event:
-        case events.Text():
-            answer = handler.on_token(event.content)
-        case events.Thinking():
-            answer = handler.on_thinking(event.content)
-        case events.ToolCall():
-            answer = handler.on_tool_call(_call(event))
-        case events.ToolResult():
-            answer = handler.on_tool_result(_call(event), event.content)
-        case events.Retry():
-            answer = handler.on_retry()
-        case events.Done():
-            answer = handler.on_complete(event.content)
-        case events.Error(exception=BaseException() as exception):
-            answer = handler.on_error(exception)
-    if inspect.isawaitable(answer):
-        await answer
-
-
-def _call(event: Event) -> FunctionCall:
-    return FunctionCall(event.tool_name or "", event.tool_arguments or {}, event.metadata.get("wire_id"))
-
-
-async def _next(running: AsyncGenerator[Event]) -> Event | None:
-    return await anext(running, None)
-
-
 class AgentStream:
-    """The events of one run, which starts with the first step of the iteration and stops with a `break`.
+    """The events of one run. The run starts with the first step of the iteration and stops at a `break`.
 
-    Use it with `async for` on any event loop, or with a plain `for` in a script and in a notebook cell alike; as a
-    context manager it is closed at the end of the block. `result()` gives the `AgentResult` afterwards, and raises
-    what the run raised.
+    Iterate it with `async for` on any event loop, or with a plain `for` in a script or a notebook cell. As a context
+    manager it is closed at the end of the block. Afterwards `result()` returns the `AgentResult`, or raises the error
+    of the run.
     """
 
-    def __init__(
-        self,
-        start: Callable[[Ticket], AsyncGenerator[Event]],
-        foresee: Callable[[Ticket], Preview],
-        queue: RunQueue,
-    ) -> None:
-        self._start = start
-        self._foresee = foresee
-        self._ticket = Ticket(queue)
+    def __init__(self, new_run: Callable[[QueueEntry, bool], Run], message: Any, queue: RunQueue) -> None:
+        #: Called with the entry, and with True if the run must not change the history.
+        self._new_run, self._message = new_run, message
+        self._entry = QueueEntry(queue)
         self._events: AsyncGenerator[Event] | None = None
         self._result: AgentResult | None = None
         self._error: BaseException | None = None
         self._over = False
-        #: Set when the run is closed; None before anybody closes it.
+        #: Set when `aclose` has closed the run; None until `aclose` is called.
         self._closed: asyncio.Event | None = None
-        queue.members[id(self)] = self
+        queue.streams[id(self)] = self
 
     def __aiter__(self) -> AsyncGenerator[Event]:
         iterator = self._iterate()
-        self._ticket.iterator = weakref.ref(iterator)
+        self._entry.iterator = weakref.ref(iterator)
         return iterator
 
     async def _iterate(self) -> AsyncGenerator[Event]:
         if self._events is not None:
-            raise RuntimeError("this stream was used already: chat_stream() makes a new one")
-        self._events = self._start(self._ticket)
-        self._ticket.read_here()
+            raise RuntimeError("this stream was already iterated: chat_stream() makes a new one")
+        self._events = run_loop(self._new_run(self._entry, False), self._message)
+        self._entry.set_reader()
         try:
             async with heartbeat(), aclosing(self._events):
                 async for event in self._events:
@@ -120,7 +87,7 @@ class AgentStream:
                     elif isinstance(event, events.Error):
                         self._error = event.exception
                     yield event
-                    self._ticket.read_here()
+                    self._entry.set_reader()
                     if self._closed is not None:
                         await self._closed.wait()
                         break
@@ -129,25 +96,29 @@ class AgentStream:
 
     def __iter__(self) -> Iterator[Event]:
         running = self.__aiter__()
-        before = inside.get()
+
+        async def next_event() -> Event | None:
+            return await anext(running, None)
+
+        before = enclosing_runs.get()
         try:
-            while (event := run_sync(_next(running))) is not None:
-                inside.set(before | {self._ticket})  # what the body of the `for` calls is inside of this run
+            while (event := run_sync(next_event())) is not None:
+                enclosing_runs.set(before | {self._entry})  # the body of the `for` is inside of this run
                 yield event
-                inside.set(before)
+                enclosing_runs.set(before)
         finally:
-            inside.set(before)
+            enclosing_runs.set(before)
             run_sync(running.aclose())
 
     async def aclose(self) -> None:
-        """Stop the run, if it still goes on. Another task that reads it sees `CancelledError`."""
+        """Stop the run if it is not over. If another task reads its events, that task gets a `CancelledError`."""
         if self._events is None:
             return
-        reader = self._ticket.reader
+        reader = self._entry.reader
         elsewhere = None if reader is asyncio.current_task() or (reader and reader.done()) else reader
-        running = getattr(self._events, "ag_running", False)  # not in the type of generators
+        running = getattr(self._events, "ag_running", False)  # AsyncGenerator does not declare it
         if running and elsewhere is not None:
-            elsewhere.cancel()  # it is waiting for the next event
+            elsewhere.cancel()  # that task is waiting for the next event
         else:
             closed = self._closed = asyncio.Event()
             try:
@@ -155,24 +126,25 @@ class AgentStream:
             finally:
                 closed.set()
         if elsewhere is not None:
-            self._stopped_by_another()
+            self._set_stopped()
 
     def stop(self) -> bool:
-        """End the run from any thread, as an interrupt does; also while it waits for its turn. Returns at once.
+        """Interrupt the run from any thread, even while it waits for earlier runs. Returns immediately.
 
-        Whether there was anything to stop. Who reads the events sees `CancelledError`.
+        The reader of the events gets a `CancelledError`. Returns False if there was nothing to stop.
         """
-        loop = self._ticket.loop
+        loop = self._entry.loop
         if self._over or loop is None or loop.is_closed():
             return False
-        asyncio.run_coroutine_threadsafe(self._stopped(), loop)
+
+        async def close() -> None:
+            await self.aclose()
+            self._set_stopped()
+
+        asyncio.run_coroutine_threadsafe(close(), loop)
         return True
 
-    async def _stopped(self) -> None:
-        await self.aclose()
-        self._stopped_by_another()
-
-    def _stopped_by_another(self) -> None:
+    def _set_stopped(self) -> None:
         if self._result is None and self._error is None:
             self._error = asyncio.CancelledError("the run was stopped")
 
@@ -189,30 +161,55 @@ class AgentStream:
         run_sync(self.aclose())
 
     async def collect(self, handler: StreamingHandler | None = None) -> AgentResult:
-        """Go to the end and give the result; with a handler, tell it of each event."""
-        if handler is not None and not isinstance(handler, StreamingHandler):
-            raise ConfigurationError(
-                f"{handler!r} is no StreamingHandler: make one of a subclass with on_token(self, token) and the like"
-            )
+        """Read the run to its end and return the result. A handler's callbacks are called with the events."""
+        check_type(
+            "handler", handler, StreamingHandler, optional=True, fix="Make a subclass of it, and pass an instance."
+        )
         async with aclosing(self.__aiter__()) as running:
             async for event in running:
                 if handler is not None:
-                    await notify(handler, event)
+                    await _call_back(handler, event)
         return self.result()
 
     def preview(self) -> Preview:
-        """What this stream would send first if it were started now. Nothing is sent, and nothing changes.
+        """The first request of this run, if it started now. Nothing is sent, and nothing changes.
 
-        Raises ConfigurationError for what can be told to be wrong before a request: a tool's name, a limit, an option.
+        Raises `ConfigurationError` if a tool's name, a limit or an option is wrong.
 
         >>> agent.chat_stream("How warm is it in Berlin?").preview().messages       # doctest: +SKIP
         """
-        return self._foresee(self._ticket)
+        return preview(self._new_run(self._entry, True), self._message)
 
     def result(self) -> AgentResult:
-        """The result of a finished run. Raises the run's own error, or RuntimeError before the end of the stream."""
+        """The result of the finished run. Raises the error that ended it, or `RuntimeError` if it is not over."""
         if self._error is not None:
             raise self._error
         if self._result is None:
-            raise RuntimeError("the stream is not finished: iterate it to its end first")
+            raise RuntimeError("the run is not over: iterate the stream to its end first")
         return self._result
+
+
+async def _call_back(handler: StreamingHandler, event: Event) -> None:
+    """Call the callback for this event, if there is one."""
+    answer: Any = None
+    match event:
+        case events.Text():
+            answer = handler.on_token(event.content)
+        case events.Thinking():
+            answer = handler.on_thinking(event.content)
+        case events.ToolCall():
+            answer = handler.on_tool_call(_function_call(event))
+        case events.ToolResult():
+            answer = handler.on_tool_result(_function_call(event), event.content)
+        case events.Retry():
+            answer = handler.on_retry()
+        case events.Done():
+            answer = handler.on_complete(event.content)
+        case events.Error(exception=BaseException() as exception):
+            answer = handler.on_error(exception)
+    if inspect.isawaitable(answer):
+        await answer
+
+
+def _function_call(event: Event) -> FunctionCall:
+    return FunctionCall(event.tool_name or "", event.tool_arguments or {}, event.metadata.get("wire_id"))

@@ -12,7 +12,7 @@ from nbagent.checks import check_number, invalid
 from nbagent.core import events as kinds
 from nbagent.core.atomic_files import atomic_write
 from nbagent.core.events import Event
-from nbagent.core.http_exchange import collecting
+from nbagent.core.http_exchange import collect_exchanges
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace.export import http
@@ -432,7 +432,9 @@ class Trace:
         >>> with trace.recording_http():                                    # doctest: +SKIP
         ...     await agent.provider.model_list()
         """
-        with collecting(lambda each: self.record(kinds.Http(metadata={"run_id": None, **each.facts()}, exchange=each))):
+        with collect_exchanges(
+            lambda each: self.record(kinds.Http(metadata={"run_id": None, **each.summary()}, exchange=each))
+        ):
             yield self
 
     def curl(self, index: int = -1) -> str:

@@ -97,7 +97,7 @@ async def test_a_blocking_call_that_holds_up_the_run_it_waits_for_is_an_error(le
         with pytest.raises(AgentBusyError):  # the stream is closed as soon as the event loop runs
             agent.chat_sync("y")
         async with asyncio.timeout(60):
-            while agent._queue.ahead:
+            while agent._queue.entries:
                 await asyncio.sleep(0)
     assert agent.chat_sync("z").content == "fine"
 
@@ -118,7 +118,7 @@ async def test_a_blocking_call_behind_a_run_that_it_holds_up_is_an_error(handed_
         while agent.conversation_history[-1].text != "first":
             time.sleep(0.001)  # this loop stands still, so that nobody takes the turn
         time.sleep(0.05)
-    with pytest.raises(AgentBusyError, match="blocking call holds up the event loop"):
+    with pytest.raises(AgentBusyError, match="this call blocks the event loop"):
         agent.chat_sync("blocking")
     with pytest.raises(AgentBusyError):
         next(iter(agent.chat_stream("a plain for")))

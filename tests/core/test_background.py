@@ -1,4 +1,4 @@
-"""Blocking calls on the background loop, calls back to the main thread, and the queue of runs."""
+"""Blocking calls on the background loop, and calls back to the main thread."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from nbagent.core.background import RunQueue, background_loop, call_on_main, run_sync
+from nbagent.core.background import background_loop, call_on_main, run_sync
 
 
 async def double(x):
@@ -62,7 +62,7 @@ async def test_on_a_loop_of_the_main_thread_the_call_runs_right_there():
 
 def test_without_anybody_waiting_it_says_so():
     future = asyncio.run_coroutine_threadsafe(call_on_main(lambda: 1), background_loop())
-    with pytest.raises(RuntimeError, match="nobody serves the main thread"):
+    with pytest.raises(RuntimeError, match="main thread does not wait"):
         future.result(60)
 
 
@@ -89,28 +89,3 @@ def test_ctrl_c_cancels_and_lets_the_coroutine_clean_up():
         run_sync(wait())
     assert cleaned == [True]
     assert run_sync(double(1)) == 2
-
-
-async def test_the_queue_is_first_in_first_out():
-    queue, order = RunQueue(), []
-
-    async def run(number):
-        await queue.enter()
-        order.append(number)
-        await asyncio.sleep(0)
-        queue.leave()
-
-    await asyncio.gather(*(run(number) for number in range(5)))
-    assert order == list(range(5))
-
-
-async def test_a_cancelled_waiter_does_not_block_the_queue():
-    queue = RunQueue()
-    await queue.enter()
-    waiting = asyncio.create_task(queue.enter())
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    queue.leave()
-    await asyncio.wait_for(queue.enter(), 60)

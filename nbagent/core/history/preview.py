@@ -40,7 +40,7 @@ def preview(run: Run, message: Any) -> Preview:
         context.drop(oldest)
     counted = context.has_vendor_count
     notes.append(context.prepare())
-    request = run.request()
+    request = run.next_request()
     tokens = context.get_tokens() + len(run.instructions) // CHARS_PER_TOKEN
     if not counted:
         tokens += sum(map(estimate_function_tokens, request.tools or ()))

@@ -24,7 +24,7 @@ async def recorded(send: Callable[[Target, bytes | None], Awaitable[Any]], targe
 
     The exchange is reported when the response is closed, or when there is none.
     """
-    collector = current_collector()
+    collector = current_collector.get()
     if collector is None:
         return await send(target, body)
     recording = _Recording(collector, target, body)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from nbagent.core.aclose import closing
+from nbagent.core.aclose import aclose_if_possible
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.providers.http.environment import proxy_for, tls_context, without_password
 from nbagent.providers.http.network import HTTPConnection, connect
@@ -270,7 +270,7 @@ def _lent_stream(http: ModuleType) -> Any:
                 return
             self._closed = True
             try:
-                async with closing(self._parts):
+                async with aclose_if_possible(self._parts):
                     await self._stream.aclose()
             except (Exception, asyncio.CancelledError):
                 await self._put_back(False)

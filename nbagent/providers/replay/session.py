@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Literal, get_args
 
 from nbagent.checks import check_choice, check_number, check_type
-from nbagent.core.aclose import closing
+from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.events import Event
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMResponse
@@ -203,7 +203,7 @@ class Recording:
                 self._writer.write(RecordedExchange(request, *model, round(started, 3), items, duration_s, **outcome))
 
         try:
-            async with closing(stream):
+            async with aclose_if_possible(stream):
                 async for item in stream:
                     if isinstance(item, LLMResponse):
                         write(response=file.response_to_json(item))

@@ -72,7 +72,7 @@ def exchange(**changes):
 def trace_of(*exchanges):
     trace = Trace()
     for each in exchanges:
-        trace.record(Http(metadata={"run_id": None, **each.facts()}, exchange=each))
+        trace.record(Http(metadata={"run_id": None, **each.summary()}, exchange=each))
     return trace
 
 

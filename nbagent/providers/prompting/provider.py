@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from nbagent.checks import invalid
-from nbagent.core.aclose import closing
+from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.content.images import has_image
 from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage
@@ -221,7 +221,7 @@ class PromptedProvider(ProviderAround):
     async def _plain_answer(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The inner model's answer. A small model's is ended when it repeats itself again and again."""
         pieces: list[str] = []
-        async with closing(self.inner.stream(request)) as items:
+        async with aclose_if_possible(self.inner.stream(request)) as items:
             async for item in items:
                 yield item
                 if isinstance(item, Retry):

@@ -1,4 +1,4 @@
-"""One kernel for the tests of a file; its string HELPERS, if there is one, has run there."""
+"""One kernel for all tests of a file. It first runs the file's string HELPERS, if there is one."""
 
 import pytest
 from support.kernels import Kernel

@@ -1,4 +1,4 @@
-"""Hosts without a person: nbclient, papermill, nbconvert. Each answer is saved once, approval is denied."""
+"""Hosts without a user: nbclient, papermill, nbconvert. Each answer is saved once, and calls are not approved."""
 
 import json
 

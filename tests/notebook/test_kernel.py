@@ -10,7 +10,7 @@ pytestmark = pytest.mark.kernel
 
 @pytest.fixture
 def kernel(shared):
-    """The module's kernel, with a fresh agent and no tools of other tests."""
+    """The kernel of this file, with a new agent and without the tools of other tests."""
     shared.run(
         "for name in list(nbagent.live.names()): nbagent.live.unregister(name)\nagent = Agent(tools=nbagent.live)"
     )
@@ -58,7 +58,7 @@ def test_interrupt(kernel, tmp_path, doing, prefix):
     kernel.wait(cell)
     assert (cell.status, cell.error) == ("error", "KeyboardInterrupt")
     assert "Interrupted." in cell.text
-    assert "File " not in cell.traceback, "our internals are not the user's business"
+    assert "File " not in cell.traceback, "no traceback of our internals"
     if not with_tool:
         assert "so far" in cell.text
         last = kernel.ok("agent.conversation_history[-1].content, agent.conversation_history[-1].interrupted")
@@ -70,7 +70,7 @@ def test_interrupt(kernel, tmp_path, doing, prefix):
     assert runs.result == "['interrupted', 'ok']"
 
 
-#: What is silent for ten minutes: a loop that nothing wakes does not notice ipykernel's interrupt.
+#: Code that is silent for ten minutes: an event loop that nothing wakes does not notice ipykernel's interrupt.
 SILENT = {
     "model": """
 async def silent(messages, functions):

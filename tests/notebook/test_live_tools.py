@@ -1,4 +1,4 @@
-"""Live tools in a real kernel: what cells define, redefine, delete and shadow is what the next request offers."""
+"""Live tools in a real kernel: each request offers what the cells have defined, redefined, deleted or shadowed."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def kernel(shared):
 
 
 def define(kernel, *cells):
-    """Run cells, and give what is offered then."""
+    """Run cells. Returns the tools that are offered afterwards."""
     for cell in cells:
         kernel.ok(cell)
     return json.loads(kernel.ok("offered()").stdout)
@@ -92,7 +92,7 @@ def test_methods_go_by_the_variable_that_holds_their_object(kernel):
         "Shop_open": ["Old shop.", ["item"]],
     }
     tools = define(kernel, SHOP.format(item="thing", word="New"))
-    assert tools["shop_price"] == ["Old price.", ["item"]], "the object is one of the old class, as in any Python"
+    assert tools["shop_price"] == ["Old price.", ["item"]], "the object still has the old class, as in Python"
     assert (tools["Shop_tax"], tools["Shop_open"]) == (["New tax.", ["thing"]], ["New shop.", ["thing"]])
     assert call(kernel, "shop_price", item="tea") == "Old"
     assert define(kernel, "shop = Shop()")["shop_price"] == ["New price.", ["thing"]]
@@ -184,7 +184,7 @@ def use(point: Point, color: Color, order: Annotated[Order, "An order."], rows: 
 
 @pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"], ids=["types", "texts"])
 def test_types_of_cells_are_those_that_their_names_stand_for_now(kernel, future):
-    """`from __future__ import annotations` holds for all cells that come after; hence the reset."""
+    """`from __future__ import annotations` affects all later cells, so the test resets it."""
     kernel.ok(TYPES.format("old"))
     kernel.ok(future + USES_TYPES)
     try:
@@ -257,13 +257,13 @@ def test_the_trace_knows_version_and_cell_of_each_tool(kernel):
     second = ask(n=1)
     assert second[1:] == ("second", "asking")
     assert second[0] != first[0]
-    assert ask(n="wrong")[:2] == second[:2], "a call that does not fit is one of the same tool"
+    assert ask(n="wrong")[:2] == second[:2], "a call with wrong arguments counts for the same version"
     kernel.ok("%%capture\n" + source, cell_id="third")
     assert ask(n=1)[:2] == (first[0], "third"), "the same source is the same version"
     kernel.ok("def size(n: int) -> int:\n    return n + 1")
-    assert ask(n=1)[1] is None, "a front end that gives no ids"
+    assert ask(n=1)[1] is None, "a front end that sends no cell ids"
     kernel.ok("%reload_ext nbagent\n" + source, cell_id="fourth")
     assert ask(n=1)[1] == "fourth"
     kernel.ok(SHOP.format(item="item", word="Old") + "size = Shop().price", cell_id="fifth")
     kernel.ok("%agent tools add size", cell_id="sixth")
-    assert ask(item="tea")[1] == "fifth", "where its code is"
+    assert ask(item="tea")[1] == "fifth", "the cell that has its code"

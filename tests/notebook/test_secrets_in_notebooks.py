@@ -1,4 +1,4 @@
-"""No key is in a saved notebook, whatever failed in it: with each vendor, in cells, in Python, in long tracebacks."""
+"""No saved notebook contains a key, whatever failed in it: with each vendor, in cells, in code, in long tracebacks."""
 
 import os
 import re

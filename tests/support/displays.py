@@ -1,27 +1,27 @@
-"""The displays below a cell, as a view sends them, without a kernel."""
+"""The displays that a view creates below a cell, without a kernel."""
 
 from nbagent.notebook.display.transcript import MimeBundle
 
 
 class Displays:
-    """For `CellView(transcript, Displays())`: `sent` has each message, `shown` the last one of each display."""
+    """For `CellView(transcript, Displays())`: `sent` has every message, `shown` the last message of each display."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, MimeBundle]] = []
         self.shown: list[MimeBundle] = []
 
     def __call__(self, index: int, bundle: MimeBundle) -> None:
-        assert index <= len(self.shown), "displays are made one after the other"
+        assert index <= len(self.shown), "displays are created one after the other"
         assert set(bundle) == {"text/html", "text/plain"}
         self.sent.append((index, bundle))
         self.shown[index : index + 1] = [bundle]
 
     @property
     def html(self) -> str:
-        """All that is shown."""
+        """The HTML of all displays."""
         return "".join(bundle["text/html"] for bundle in self.shown)
 
     @property
     def text(self) -> str:
-        """All that is shown where there is no HTML."""
+        """The plain text of all displays."""
         return "\n".join(filter(None, (bundle["text/plain"] for bundle in self.shown)))

@@ -1,6 +1,6 @@
 """A real Jupyter kernel for tests: run cells, watch what they publish, interrupt them.
 
-The kernel's Python is this one, or the one that the environment variable NBAGENT_TEST_KERNEL names (older hosts).
+The kernel runs this Python, or the one that the environment variable NBAGENT_TEST_KERNEL names (older hosts).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
-#: Seconds; generous, for busy machines.
+#: In seconds; generous, for busy machines.
 TIMEOUT = 300.0
 
-#: Run first in each kernel: providers whose pace a test controls through files.
+#: Runs first in each kernel: a provider whose pace a test controls through a file.
 PRELUDE = '''
 import asyncio, os, time
 import nbagent
@@ -44,7 +44,7 @@ class Gated(LLMProvider):
 '''
 
 
-#: A tool that asks, and what it was called with.
+#: A tool that needs approval, and its calls.
 WIPE = """
 wiped = []
 @tool(approve=True)
@@ -62,7 +62,7 @@ def python() -> str:
 
 
 def write_spec(folder: Path) -> None:
-    """Make a kernel named `tested` below this folder, which may be on JUPYTER_PATH."""
+    """Write the spec of a kernel named `tested` below this folder, which may be on JUPYTER_PATH."""
     spec = folder / "kernels" / "tested"
     spec.mkdir(parents=True)
     argv = [python(), "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -71,7 +71,7 @@ def write_spec(folder: Path) -> None:
 
 @dataclass
 class Cell:
-    """A cell that was sent: its messages so far, and its reply."""
+    """A cell that was sent, with its messages so far and its reply."""
 
     msg_id: str
     messages: list[dict] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Cell:
 
     @property
     def shown(self) -> list[dict]:
-        """What stands below the cell: of each display its last mimebundle, in the order of the first ones."""
+        """What is visible below the cell: the last mimebundle of each display, in the order of the displays."""
         latest: dict = {}
         for content in self.of("display_data", "update_display_data"):
             latest[content["transient"].get("display_id") or object()] = content["data"]
@@ -95,7 +95,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """text/plain of all that stands below the cell."""
+        """The text/plain of everything below the cell."""
         return "\n".join(filter(None, (bundle.get("text/plain") for bundle in self.shown)))
 
     @property
@@ -133,13 +133,13 @@ class Kernel:
     def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
         write_spec(folder)
         specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
-        # not TCP: before the kernel takes its ports, another process of the tests may have them
+        # not TCP: another test process could take the ports before the kernel does
         self._sockets = TemporaryDirectory(prefix="kernel")
         where = {"transport": "ipc", "ip": f"{self._sockets.name}/socket"}
         self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs, **where)
         self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}
         self._cells: dict[str, Cell] = {}
-        #: What was published in answer to something else than a cell, such as a click.
+        #: Messages that answer something other than a cell, such as a click.
         self.elsewhere: list[dict] = []
 
     def __enter__(self) -> Kernel:
@@ -153,11 +153,11 @@ class Kernel:
 
     def __exit__(self, *_: object) -> None:
         self.client.stop_channels()
-        self._manager.shutdown_kernel()  # gently, so that its coverage is written
+        self._manager.shutdown_kernel()  # not killed, so that its coverage is written
         self._sockets.cleanup()
 
     def send(self, code: str, allow_stdin: bool = True, cell_id: str | None = None) -> Cell:
-        """Queue a cell, of a notebook's cell with this id; does not wait."""
+        """Queue a cell, with this id in its notebook, and return at once."""
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
         content |= {"allow_stdin": allow_stdin, "stop_on_error": False}
         metadata = {"cellId": cell_id} if cell_id else {}
@@ -167,21 +167,21 @@ class Kernel:
         return cell
 
     def run(self, code: str, **options: Any) -> Cell:
-        """Send a cell and wait for its end."""
+        """Send a cell and wait until it ends."""
         return self.wait(self.send(code, **options))
 
     def ok(self, code: str | Cell, **options: Any) -> Cell:
-        """Run a cell, or wait for one that was sent: it must succeed."""
+        """Run a cell, or wait for one that was sent; it must succeed."""
         cell = self.wait(code) if isinstance(code, Cell) else self.run(code, **options)
         assert cell.status == "ok", cell.traceback
         return cell
 
     def value(self, code: str) -> Any:
-        """What an expression of literals is worth."""
+        """The value of an expression whose repr is a literal."""
         return ast.literal_eval(self.ok(code).result)
 
     def widget(self, cell: Cell, **state: object) -> str:
-        """Wait until the cell has made a widget with this state, and give its comm's id."""
+        """Wait until the cell has created a widget with this state, and return the id of its comm."""
         found: list[str] = []
 
         def is_there() -> bool:
@@ -193,7 +193,7 @@ class Kernel:
         return found[-1]
 
     def widgets(self) -> dict[str, dict]:
-        """The states of all widgets by comm, as a front end knows them: from the messages in the order of sending."""
+        """The states of all widgets by comm, as a front end builds them from the messages in the order of sending."""
         states: dict[str, dict] = {}
         messages = [m for cell in self._cells.values() for m in cell.messages] + self.elsewhere
         for message in sorted(messages, key=lambda message: message["header"]["date"]):
@@ -206,7 +206,7 @@ class Kernel:
         return states
 
     def tell(self, comm_id: str, **data: object) -> None:
-        """What a front end sends for a widget: `method="update", state={…}` or `method="custom", content={…}`."""
+        """Send what a front end sends for a widget: `method="update", state={…}` or `method="custom", content={…}`."""
         message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
         self.client.shell_channel.send(message)
 
@@ -214,7 +214,7 @@ class Kernel:
         self._manager.interrupt_kernel()
 
     def wait(self, cell: Cell) -> Cell:
-        """Until the cell has ended: replied and gone idle."""
+        """Wait until the cell has ended: it has its reply, and the kernel is idle."""
         return self.until(cell, lambda: cell.reply is not None and "idle" in self._states(cell))
 
     def until(self, cell: Cell, condition) -> Cell:
@@ -230,7 +230,7 @@ class Kernel:
         return [c["execution_state"] for c in cell.of("status")]
 
     def _collect(self) -> None:
-        """What has come: a handful of published messages, which come in crowds, and a reply."""
+        """Read some published messages, since there are many, and a reply."""
         for _ in range(20):
             if not self._take(self.client.get_iopub_msg):
                 break

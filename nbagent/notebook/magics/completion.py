@@ -18,8 +18,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from nbagent.agent import Agent
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS
-from nbagent.notebook.magics.commands import COMMANDS, agents_of
-from nbagent.notebook.magics.tool_commands import KERNEL
+from nbagent.notebook.magics.commands import COMMANDS, KERNEL, agents_of
 from nbagent.pricing import priced_models
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import CATALOG, with_keys

@@ -1,4 +1,4 @@
-"""Approval in a real kernel: by buttons where a front end shows them, else by a typed question, else not at all."""
+"""Approval in a real kernel: by buttons if a front end shows them, else by a typed question; denied if nobody can answer."""
 
 import pytest
 from support.kernels import TIMEOUT, WIPE, Kernel
@@ -20,12 +20,12 @@ def kernel(tmp_path):
 
 @pytest.fixture
 def _no_widgets(kernel):
-    """Nobody says that the buttons are shown: that is not waited for."""
+    """No front end reports that it shows the buttons, and nobody waits for one."""
     kernel.ok(f"{WITHIN}0.05")
 
 
 def shown(kernel, cell):
-    """Say, as a front end does, that the question is shown."""
+    """Report, as a front end does, that the question is shown."""
     box = kernel.widget(cell, _model_name="VBoxModel")
     kernel.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])
 
@@ -40,7 +40,7 @@ def values(kernel):
 
 
 def asked_by_buttons(kernel):
-    """Start a cell and get to the question; on kernels that take no clicks meanwhile it is a typed one."""
+    """Start a cell and wait for its question, which is typed on kernels that take no clicks while a cell runs."""
     cell = kernel.send("%%agent\nwipe")
     shown(kernel, cell)
     if kernel.takes_clicks:
@@ -62,7 +62,7 @@ def test_run(kernel):
 
 
 def test_a_front_end_that_has_shown_buttons_is_waited_for(kernel):
-    """It is slow, and not without buttons."""
+    """It may be slow, but it has buttons."""
     if (cell := asked_by_buttons(kernel)) is not None:
         click(kernel, cell, "Approve")
         kernel.wait(cell)
@@ -158,7 +158,7 @@ agent.provider = ScriptedProvider([asked, 'yes'] * 2)
 def test_a_model_can_t_answer_for_the_person(kernel):
     assert kernel.run(SAYS_YES).status == "ok"
     assert kernel.run("%%agent\nwipe", allow_stdin=False).status == "ok"
-    assert values(kernel) == "[]", "where nobody is there the answer is no"
+    assert values(kernel) == "[]", "if nobody is there, the call is denied"
     cell = kernel.send("%%agent\nwipe")
     shown(kernel, cell)
     kernel.until(cell, lambda: "y" in cell.stdout)

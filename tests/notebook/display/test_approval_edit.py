@@ -1,4 +1,4 @@
-"""What a tool was asked with can be edited before it runs: a text as it is, everything else as JSON."""
+"""The arguments of a call can be edited before it runs: a single text as it is, everything else as JSON."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ CODE = 'if x:\n    y = "a"'
 
 
 def edited(arguments, change):
-    """The label of the box, and what was approved after `change(text)`."""
+    """The label of the text box, and the answer after `change(text)`."""
 
     async def ask():
         question = ApprovalForm(FunctionCall("run", arguments, "c"))

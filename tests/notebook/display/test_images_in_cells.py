@@ -1,4 +1,4 @@
-"""Images that a model made are shown in the cell, as data that was checked, and nothing else is taken for one."""
+"""A cell shows the images that a model made, after checking their data, and nothing else passes for an image."""
 
 import base64
 import re

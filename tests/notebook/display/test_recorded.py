@@ -1,4 +1,4 @@
-"""Turns that are over, as the panel shows them: from the messages, and from what the agent's trace has of them."""
+"""Past turns as the panel shows them, from the messages and from the agent's trace."""
 
 import re
 

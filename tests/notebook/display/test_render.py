@@ -1,4 +1,4 @@
-"""Nothing that a model or a tool says becomes live HTML; what a cell shows says what happened."""
+"""Nothing that a model or a tool writes becomes live HTML, and the cell shows what happened."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ LIVE = {
 
 
 class Audit(HTMLParser):
-    """Collects what could run or fetch."""
+    """Collects everything that could run code or load something."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +48,7 @@ def audit(html):
 
 
 def shown(provider, *tools, live=True, **options):
-    """Run an agent once; the transcript and the displays it leaves."""
+    """Run an agent once. Returns the transcript and the displays."""
     agent, displays = Agent(provider, tools=list(tools), **options), Displays()
 
     async def run():

@@ -28,7 +28,7 @@ class Terminal:
         self.until_prompt()
 
     def until_prompt(self):
-        """What came until the next prompt, without colours."""
+        """The output until the next prompt, without colours."""
         self.count += 1
         self.child.expect_exact(f"In [{self.count}]: ")
         return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", self.child.before).replace("\r\n", "\n")

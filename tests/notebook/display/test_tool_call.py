@@ -1,4 +1,4 @@
-"""What is shown of a tool call: tables as tables, code as code, images in their place."""
+"""How a tool call looks: tables as tables, code as code, images below the call."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ GIF = Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")
 
 
 def shown(*turns, tools):
-    """The agent, and the displays of its answer."""
+    """Run an agent once. Returns the agent and the displays."""
     agent, displays = Agent(ScriptedProvider([*turns, "done"]), tools=tools), Displays()
 
     async def run():

@@ -1,4 +1,4 @@
-"""The kernel tools in a real kernel: code that is run, and what cells gave."""
+"""The kernel tools in a real kernel: running code, and reading the outputs of cells."""
 
 import base64
 
@@ -24,7 +24,7 @@ def kernel(shared):
 
 
 def call(kernel, name, /, **arguments):
-    """The cell in which the tool is called, and what the model reads."""
+    """Call a tool. Returns the cell that called it and the content for the model."""
     cell = kernel.ok(f"content = await call({name!r}, **{arguments!r})")
     return cell, kernel.ok("print(content)").stdout.rstrip("\n")
 

@@ -1,4 +1,4 @@
-"""A line for each variable, whatever it is: no code of theirs can hold it up, break it or fill it."""
+"""Every variable is described in one line. No code of its class can delay, break or flood that line."""
 
 import datetime as dt
 import functools
@@ -17,7 +17,7 @@ from nbagent.notebook.kernel_tools.variables import brief, user_names
 
 
 class Hostile:
-    """Nothing that is asked of it ends well."""
+    """Every operation raises."""
 
     def __getattribute__(self, name):
         raise RuntimeError(name)
@@ -30,7 +30,7 @@ class Hostile:
 
 
 class Slow:
-    """As a lazy query, which runs when it is shown or measured."""
+    """Like a lazy query, which runs when it is shown or measured."""
 
     asked = threading.Event()
 
@@ -59,7 +59,7 @@ def area(width: float, unit=Hostile(), table=[Slow()], height: float = 1.0) -> f
     """Area."""
 
 
-#: Made in the tests: pytest itself would look at them.
+#: Created in the tests, since pytest would call their `repr` as parameters.
 VARIABLES = {
     "int 42": lambda: 42,
     "int of 16610 bits": lambda: 10**5000,

@@ -1,4 +1,4 @@
-"""What an answer becomes in each form of `--as`, and the error if it does not have that form."""
+"""The value of an answer in each form of `--as`, and the error if it does not have that form."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The options of `%%agent` in a real kernel: typed cells, cells that nobody watches, and cells under other magics."""
+"""The options of `%%agent` in a real kernel: typed cells, unwatched cells, and cells under other magics."""
 
 import pytest
 from support.kernels import TIMEOUT, Kernel
@@ -18,7 +18,7 @@ def name(n: int) -> str:
     '''Name of n.'''
     return str(n)
 """
-#: Answers in each form, and what `-o` gets.
+#: An answer in each form, and the value that `-o` stores.
 ANSWERS = {
     "markdown": ("**two** cities", "**two** cities"),
     "text": ("**two** <b>cities</b>\n  x", "**two** <b>cities</b>\n  x"),
@@ -46,7 +46,7 @@ def script(kernel, *turns):
 
 
 def answered(kernel, way, line, turn):
-    """Run a cell in one of the ways; what it displayed, and the text of what it returned."""
+    """Run a cell in one of the ways. Returns its display and the text of its result."""
     script(kernel, turn)
     if way == "capture":
         kernel.ok(f"%%capture captured\n%%agent {line}\nx")

@@ -31,7 +31,7 @@ def kernel(shared):
 
 
 def calls(kernel, name, /, **arguments):
-    """What the model would read if it called a tool; approved, if it asks."""
+    """What the model reads after a call of the tool, which is approved if it needs approval."""
     kernel.ok(
         f"agent.tool_executor.approver = lambda call, definition: True\nresult = await agent.tool_executor.run("
         f"FunctionCall({name!r}, {arguments!r}))"

@@ -1,4 +1,4 @@
-"""Tab completion in a real kernel: what a front end asks for, and what it gets."""
+"""Tab completion in a real kernel: the requests of a front end and the replies."""
 
 import argparse
 from types import SimpleNamespace
@@ -50,7 +50,7 @@ def kernel(request, shared):
 
 
 def complete(kernel, code):
-    """The matches at the `|`, and the text that they stand in place of."""
+    """The matches at the `|`, and the text that they replace."""
     before, _, after = code.partition("|")
     request = kernel.client.complete(before + after, len(before))
     while (reply := kernel.client.get_shell_msg(timeout=TIMEOUT))["parent_header"]["msg_id"] != request:
@@ -113,7 +113,7 @@ def test_all_options_and_agents_are_offered_and_nothing_else(kernel):
     assert not any(option in complete(kernel, "%%agent analyst --raw |")[0] for option in ("analyst", "--raw"))
 
 
-def test_the_words_that_an_option_takes():
+def test_the_values_of_options_are_offered():
     parser = argparse.ArgumentParser(add_help=False)
 
     def level(text): ...

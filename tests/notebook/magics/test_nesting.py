@@ -1,4 +1,4 @@
-"""`%agent nest on` in kernels that can take it: those before ipykernel 7."""
+"""`%agent nest on` in kernels that support it: those before ipykernel 7."""
 
 import pytest
 from support.kernels import Kernel

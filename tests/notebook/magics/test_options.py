@@ -1,4 +1,4 @@
-"""The line of a `%%agent` cell: what its options become, and what is said of those that are wrong."""
+"""The options in the line of a `%%agent` cell: their values, and the errors for wrong ones."""
 
 import pytest
 from IPython.core.error import UsageError

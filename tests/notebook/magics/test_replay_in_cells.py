@@ -1,4 +1,4 @@
-"""Recordings in a notebook: cells and Python alike are recorded, and a replay shows the same, byte for byte."""
+"""Recordings in a notebook: runs of cells and of Python code are recorded, and a replay shows the same, byte for byte."""
 
 import json
 import os
@@ -39,7 +39,7 @@ SCRIPT = """ScriptedProvider([
 
 
 def executed(folder: Path, provider: str, tape: str) -> list[bytes]:
-    """The outputs of each cell of the notebook, as they are saved, after nbclient ran it in a real kernel."""
+    """The saved outputs of each cell, after nbclient ran the notebook in a real kernel."""
     first = f"%load_ext nbagent\n{PRELUDE}\n{SETUP.replace('{provider}', provider)}\ntape = {tape}.start()"
     marked = [v4.new_code_cell(code, metadata={"tags": ["raises-exception"] * ("fail" in code)}) for code in CELLS]
     last = v4.new_code_cell("tape.stop()\nagent.trace.runs['replayed'].tolist()")

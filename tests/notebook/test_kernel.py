@@ -255,7 +255,7 @@ def test_named_agents_and_options(kernel):
         ("agent = Agent('nosuch:model')\nget_ipython().run_cell_magic('agent', '', 'x')", "nosuch"),
     ],
 )
-def test_what_is_wrong_with_a_cell_is_said_before_any_request(kernel, cell, says):
+def test_a_wrong_cell_raises_before_any_request(kernel, cell, says):
     script(kernel, "'x'")
     wrong = kernel.run(cell)
     assert wrong.status == "error"

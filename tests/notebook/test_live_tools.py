@@ -124,7 +124,7 @@ def test_partials_lambdas_and_callable_objects_go_by_their_variable(kernel):
     assert define(kernel, "import os\nsquare = functools.partial(os.system, 'true')\nadder = 5\ndel twice") == {}
 
 
-def test_what_has_no_name_is_told_how_to_get_one(kernel):
+def test_a_callable_without_a_name_gets_an_error_with_a_remedy(kernel):
     for nameless, kind in [("lambda x: x", "a lambda"), ("functools.partial(len)", "a partial")]:
         cell = kernel.run(f"import functools\ntool({nameless})")
         assert cell.error == "ConfigurationError"
@@ -183,7 +183,7 @@ def use(point: Point, color: Color, order: Annotated[Order, "An order."], rows: 
 
 
 @pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"], ids=["types", "texts"])
-def test_types_of_cells_are_those_that_their_names_stand_for_now(kernel, future):
+def test_annotations_refer_to_the_current_types_of_their_names(kernel, future):
     """`from __future__ import annotations` affects all later cells, so the test resets it."""
     kernel.ok(TYPES.format("old"))
     kernel.ok(future + USES_TYPES)

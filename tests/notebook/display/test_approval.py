@@ -1,4 +1,4 @@
-"""Approval in a real kernel: by buttons if a front end shows them, else by a typed question; denied if nobody can answer."""
+"""Approval in a real kernel: by buttons if a front end shows them, else by a typed question, else denied."""
 
 import pytest
 from support.kernels import TIMEOUT, WIPE, Kernel
@@ -61,7 +61,7 @@ def test_run(kernel):
     assert kernel.run("agent.trace.tool_calls['approval'].tolist()").result == "['approved']"
 
 
-def test_a_front_end_that_has_shown_buttons_is_waited_for(kernel):
+def test_a_front_end_that_has_shown_buttons_gets_more_time(kernel):
     """It may be slow, but it has buttons."""
     if (cell := asked_by_buttons(kernel)) is not None:
         click(kernel, cell, "Approve")

@@ -25,7 +25,7 @@ def edited(arguments, change):
     return asyncio.run(ask())
 
 
-def test_a_text_alone_is_edited_as_it_is():
+def test_a_single_text_argument_is_edited_as_it_is():
     assert edited({"code": CODE}, lambda text: text.replace('"a"', '"b"')) == ("code", {"code": CODE.replace("a", "b")})
     assert edited({"code": CODE}, str) == ("code", True)
 

@@ -53,7 +53,7 @@ async def test_images_stand_where_they_came():
     assert sum(GIF in bundle["text/html"] for _, bundle in displays.sent) == 2, "large data is sent once"
 
 
-async def test_nothing_hostile_is_an_image():
+async def test_hostile_parts_do_not_become_images():
     displays = Displays()
     view = CellView(Transcript(), displays, live=False)
     await shown(Agent(ScriptedProvider([turn(*HOSTILE)])), view)
@@ -65,7 +65,7 @@ async def test_nothing_hostile_is_an_image():
     assert "[image: javascript:alert(5)]" in displays.text
 
 
-async def test_a_terminal_tells_of_images(capsys):
+async def test_a_terminal_mentions_images(capsys):
     await shown(Agent(ScriptedProvider([turn(words("Here:"), IMAGE)])), TerminalView(Transcript(timings=False)))
     assert "Here:\n[image: 3x2 gif]\n" in capsys.readouterr().out
 

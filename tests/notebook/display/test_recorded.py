@@ -49,7 +49,7 @@ async def test_each_turn_has_its_own_run_s_time(agent):
     assert not re.search(r"\d [mµ]?s\b", static_text(agent.conversation_history, still))
 
 
-async def test_without_the_trace_the_messages_are_enough(agent):
+async def test_turns_are_shown_without_a_trace(agent):
     (first, _) = turns(agent.conversation_history)
     for recorded in (Recorded(), Recorded(Agent(ScriptedProvider([])).trace)):
         plain = transcript_of(first, recorded).plain()

@@ -87,7 +87,7 @@ def test_markdown_is_rendered():
 
 
 @pytest.mark.parametrize("text", LONG, ids=lambda text: text[:6])
-def test_what_takes_long_to_parse_is_shown_plain_or_soon(text):
+def test_text_that_is_slow_to_parse_is_shown_as_plain_text(text):
     begun = time.process_time()
     assert len(markdown_to_html(text)) < 5 * len(text)
     assert time.process_time() - begun < 5  # seconds; it takes much less
@@ -111,7 +111,7 @@ def test_formulas_are_left_to_the_host():
     assert '<div class="nbagent">' in transcript.html()
 
 
-def test_links_lead_to_the_web_alone():
+def test_only_web_and_mail_links_are_kept():
     html = markdown_to_html("[a](https://example.org) [b](/logout) [c](data.csv) <mailto:me@example.org>")
     assert re.findall('href="(.*?)"', html) == ["https://example.org", "mailto:me@example.org"]
     assert "[b](/logout) [c](data.csv)" in html
@@ -127,7 +127,7 @@ def test_a_link_may_be_defined_after_it_is_used():
 
 
 @pytest.mark.parametrize("formula", ["$$\nx = a\n+ b\n$$", "\\begin{align}\na &= b \\\\\n- c\n\\end{align}"])
-def test_a_formula_of_several_lines_is_one_wherever_a_long_answer_was_cut(formula):
+def test_a_formula_of_several_lines_stays_whole_while_a_long_answer_grows(formula):
     said = "A paragraph.\n\n" * 120 + formula
     for shown in range(len(said) - len(formula), len(said)):
         transcript = Transcript(timings=False)
@@ -143,7 +143,7 @@ def test_a_call_reads_as_one_would_type_it():
     assert format_call("f", None) == "f()"
 
 
-def test_long_results_are_cut_and_say_so():
+def test_long_results_are_shortened_with_a_note():
     assert shortened_with_note("x" * 10) == "x" * 10
     assert "1,000 more characters" in shortened_with_note("x" * 3_000)
 
@@ -224,7 +224,7 @@ def test_updates_are_few_and_the_last_one_is_whole():
     assert "word1999" in displays.text
 
 
-def test_what_is_complete_is_not_sent_again():
+def test_complete_segments_are_not_sent_again():
     def slow(n: int) -> int:
         time.sleep(n / 10)
         return n
@@ -252,7 +252,7 @@ def test_many_calls_share_the_last_display():
     assert displays.text == transcript.plain()
 
 
-def test_a_retry_takes_the_text_of_its_turn_back():
+def test_a_retry_removes_the_text_of_its_turn():
     from nbagent.core import events
 
     transcript = Transcript()
@@ -265,7 +265,7 @@ def test_a_retry_takes_the_text_of_its_turn_back():
     assert "right" in transcript.plain()
 
 
-def test_a_limit_and_an_invalid_call_are_said():
+def test_a_limit_and_an_invalid_call_are_shown():
     wrong = FunctionCall("mean_by", {"column": 1}, "c1")
     transcript, _ = shown(ScriptedProvider([wrong]), mean_by, limits=Limits(max_iterations=1))
     assert "arguments invalid" in transcript.html()
@@ -291,7 +291,7 @@ def test_in_a_terminal_text_comes_as_it_comes(capsys):
     assert lines[3].startswith("[m · ")
 
 
-def test_a_terminal_is_not_steered(capsys):
+def test_control_characters_do_not_reach_a_terminal(capsys):
     text = "\x1b]0;title\x07\x1b[2Jsafe\rrm -rf \x1b[8mhidden\x1b[0m\x08 \u202eabc"
     calls = [FunctionCall("no\x1b[2Jtool", {"a\x1b[1A": "b\x9b2J"}, "c")]
 
@@ -307,7 +307,7 @@ def test_a_terminal_is_not_steered(capsys):
     assert "safe\nrm -rf hidden␈ ⟨U+202E⟩abc" in out
 
 
-def test_the_cell_says_that_the_conversation_is_being_summed_up():
+def test_the_cell_shows_that_the_conversation_is_being_summarised():
     transcript = Transcript()
     transcript.feed(events.Context("summarising 4 old messages"))
     assert "summarising 4 old messages…" in transcript.plain()

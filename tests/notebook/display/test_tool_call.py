@@ -75,7 +75,7 @@ def test_an_image_that_a_tool_returned_stands_below_its_call():
     assert sum(tag in bundle["text/html"] for _, bundle in displays.sent) == 1, "large data is sent once"
 
 
-def test_arguments_show_what_turns_the_reading_order():
+def test_arguments_show_characters_that_change_the_reading_order():
     def run(code: str) -> str:
         return code
 

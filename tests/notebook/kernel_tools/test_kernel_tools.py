@@ -32,7 +32,7 @@ def call(kernel, name, /, **arguments):
 # -- run_code ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_code_prints_and_gives_is_shown_and_told(kernel):
+def test_the_output_and_value_of_code_are_shown_and_returned(kernel):
     code = "import sys, warnings\nprint('said')\nprint('warned', file=sys.stderr)\nlimit = 41\nlimit + 1"
     cell, content = call(kernel, "run_code", code=code)
     assert content == "said\nwarned\n42"
@@ -61,14 +61,14 @@ def test_code_that_does_not_end_is_stopped_in_time(kernel):
     kernel.ok("time.sleep(0.4)")  # no alarm is left
 
 
-def test_very_much_output_is_cut(kernel):
+def test_long_output_is_shortened(kernel):
     cell, content = call(kernel, "run_code", code="for n in range(30): print('x' * 1000)\nlist(range(10**6))")
     assert cell.stdout.count("x" * 1000) == 30
     assert len(content) < 30_000
     assert "more" in content
 
 
-def test_what_outlives_the_code_prints_as_before(kernel):
+def test_a_stream_kept_by_the_code_prints_as_before(kernel):
     kernel.ok("import logging, sys")
     call(kernel, "run_code", code="handler = logging.StreamHandler(sys.stdout)")
     kernel.ok("logging.getLogger('late').addHandler(handler)")
@@ -77,7 +77,7 @@ def test_what_outlives_the_code_prints_as_before(kernel):
     assert kernel.ok("handler.stream._kept.getvalue()").result == "''"
 
 
-def test_an_explicit_namespace_is_all_that_code_sees(kernel):
+def test_code_sees_only_an_explicit_namespace(kernel):
     kernel.ok("mine = {'a': 1}\nagent = Agent(tools=kernel_tools(mine), approve=yes)")
     assert call(kernel, "run_code", code="b = a + 1\nb")[1] == "2"
     assert kernel.ok("mine['b'], 'b' in globals()").result == "(2, False)"
@@ -91,7 +91,7 @@ def number_of(cell):
     return cell.reply["content"]["execution_count"]
 
 
-def test_what_a_cell_gave_can_be_read(kernel):
+def test_the_outputs_of_a_cell_can_be_read(kernel):
     cell = kernel.ok("print('one')\ndisplay({'text/plain': 'shown'}, raw=True)\n[1, 2]")
     content = call(kernel, "read_cell_outputs", number=number_of(cell))[1]
     source = "print('one')\ndisplay({'text/plain': 'shown'}, raw=True)\n[1, 2]"
@@ -105,7 +105,7 @@ def test_what_a_cell_gave_can_be_read(kernel):
     assert "there is no cell In [9999]: the last one is In [" in call(kernel, "read_cell_outputs", number=9999)[1]
 
 
-def test_a_display_that_was_updated_is_read_as_it_is_now(kernel):
+def test_an_updated_display_is_read_in_its_current_state(kernel):
     cell = kernel.ok("handle = display({'text/plain': 'before'}, raw=True, display_id=True)")
     kernel.ok("handle.update({'text/plain': 'after'}, raw=True)")
     assert call(kernel, "read_cell_outputs", number=number_of(cell))[1].endswith("Displayed:\nafter")
@@ -119,7 +119,7 @@ def test_an_error_is_read_with_the_line_that_raised_it(kernel):
     assert "SyntaxError" in call(kernel, "read_cell_outputs", number=number_of(kernel.run("x =")))[1]
 
 
-def test_the_last_cell_that_gave_something_is_read_and_its_plot_is_an_image(kernel):
+def test_the_last_cell_with_output_is_read_and_its_plot_is_an_image(kernel):
     kernel.ok("agent.provider = ScriptedProvider([FunctionCall('read_cell_outputs', {}, 'c'), 'A line.'])")
     kernel.ok("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([3, 1, 2]);")
     kernel.ok("nothing = 1")
@@ -130,7 +130,7 @@ def test_the_last_cell_that_gave_something_is_read_and_its_plot_is_an_image(kern
     assert base64.b64decode(image).startswith(b"\x89PNG")
 
 
-def test_what_is_kept_of_displays_has_an_end(kernel):
+def test_kept_displays_are_limited(kernel):
     kernel.ok("outputs = get_ipython().magics_manager.registry['AgentMagics'].outputs")
     large = kernel.ok("display({'text/plain': 'x' * 10**6, 'image/png': 'A' * 10**7}, raw=True)")
     assert len(call(kernel, "read_cell_outputs", number=number_of(large))[1]) < 8_000

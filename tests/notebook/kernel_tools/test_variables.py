@@ -96,7 +96,7 @@ def test_secrets_are_hidden():
     assert brief("OPENAI_API_KEY", "sk-1") == "str (hidden)"
 
 
-def test_names_that_the_shell_brought_are_not_the_users():
+def test_names_of_the_shell_are_not_the_users():
     assert user_names({"a": 1, "_b": 2, "In": [], "c": 3}, hidden={"c": 3, "a": 5}) == ["a"]
 
 
@@ -107,7 +107,7 @@ async def _ask(tool, namespace, seconds=5.0, **arguments):
     return await executor.run(FunctionCall("tool", arguments))
 
 
-async def test_hostile_variables_are_described_as_far_as_they_can_be():
+async def test_hostile_variables_are_described_as_far_as_possible():
     namespace = {"bad": OddList([1]), "slow": Slow(), "deep": [[[1] * 10_000] * 10_000] * 10_000, "large": "x" * 10**8}
     assert (await _ask("list_variables", namespace)).content.count("\n") == 3
     bad = await _ask("describe_variable", namespace, name="bad")
@@ -135,7 +135,7 @@ async def test_a_wide_table_is_peeked_at():
     assert text.startswith("DataFrame: 3 rows x 1 columns\ndtypes: a: Int64\nfirst 1 rows:")
 
 
-def test_without_a_notebook_there_are_the_tools_of_a_namespace():
+def test_without_a_notebook_the_tools_need_a_namespace():
     tools = kernel_tools({"a": 1})
     assert [tool.name for tool in tools] == ["list_variables", "describe_variable", "peek_dataframe", "run_code"]
     assert tools[0].func() == "a: int 1"

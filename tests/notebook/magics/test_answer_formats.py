@@ -70,7 +70,7 @@ def test_other_tables(text, records):
         ('[{"a": 1}, {"a"', "the JSON breaks off after"),
     ],
 )
-def test_what_is_no_table(text, says):
+def test_answers_without_a_table(text, says):
     with pytest.raises(ValueError, match="^") as raised:
         parse_frame(text)
     assert says in str(raised.value)
@@ -93,7 +93,7 @@ def test_code(text, code):
 
 
 @pytest.mark.parametrize("text", ["", "Sorry, I can't do that.", "# Heading", "```python\n```"])
-def test_what_is_no_code(text):
+def test_answers_without_code(text):
     if text.startswith("#"):
         assert parse_code(text) == text, "a comment is Python"
     else:
@@ -106,7 +106,7 @@ def test_what_is_no_code(text):
     ("facts", "says"),
     [({"limit_reason": "tokens"}, "a limit ended the run"), ({"finish_reason": "length"}, "the answer is cut off")],
 )
-def test_part_of_an_answer_is_not_taken_for_the_whole(form, facts, says):
+def test_an_incomplete_answer_is_an_error(form, facts, says):
     result = AgentResult("| a |\n|--|\n| 1 |\n\n```python\nx\n```", **facts)
     with pytest.raises(ExtractionError, match=says) as raised:
         convert_answer(form, result)
@@ -123,5 +123,5 @@ def test_a_quoted_result_is_the_tools_own():
     assert convert_answer("text", result) == result.content
 
 
-def test_the_model_is_told_of_each_form_but_markdown():
+def test_every_form_except_markdown_has_instructions():
     assert [name for name, form in FORMS.items() if not form.instructions] == ["markdown"]

@@ -162,7 +162,7 @@ def test_a_dry_run_shows_the_request_and_changes_nothing(kernel, prefix):
     assert "after" in kernel.ok("%%agent\nthen").text
 
 
-def test_a_dry_run_is_what_is_sent_then(kernel):
+def test_a_dry_run_shows_what_is_sent_later(kernel):
     script(kernel, "FunctionCall('size', {'n': 2}, 'c')", "'20'", "'b'", "'c'")
     kernel.ok("agent.context.max_messages = 5")
     kernel.ok("%%agent -s 'Be brief.'\nfirst")
@@ -175,7 +175,7 @@ def test_a_dry_run_is_what_is_sent_then(kernel):
     assert "Before it is sent: repaired the history" in kernel.ok("%%agent --dry-run\nx").text
 
 
-def test_a_cell_run_again_is_shown_without_its_own_turn(kernel):
+def test_a_dry_run_of_a_cell_leaves_out_its_own_last_turn(kernel):
     script(kernel, "'a'", "'b'")
     kernel.ok("%%agent\nold words", cell_id="cell")
     assert "old words" not in kernel.ok("%%agent --dry-run\nnew words", cell_id="cell").text
@@ -188,7 +188,7 @@ def test_a_cell_run_again_is_shown_without_its_own_turn(kernel):
 
 
 @pytest.mark.parametrize("prefix", ["", "%%time\n"])
-def test_approve_asks_before_each_call_of_this_cell_alone(kernel, prefix):
+def test_approve_asks_before_each_call_of_this_cell_only(kernel, prefix):
     call = "FunctionCall('size', {'n': 2}, 'c')"
     script(kernel, call, "'yes'", call, "'no'", call, "'free'")
     for answer in ("y", "n"):
@@ -200,13 +200,13 @@ def test_approve_asks_before_each_call_of_this_cell_alone(kernel, prefix):
     assert kernel.value("agent.trace.tool_calls['approval'].tolist()") == ["approved", "denied", "auto"]
 
 
-def test_approve_is_no_where_nobody_can_answer(kernel):
+def test_calls_are_denied_if_nobody_can_answer(kernel):
     script(kernel, "FunctionCall('size', {'n': 2}, 'c')", "'no'")
     assert "denied" in kernel.ok("%%agent --approve\nx", allow_stdin=False).html
     assert kernel.value("agent.trace.tool_calls['approval'].tolist(), _agent.status") == (["denied"], "denied")
 
 
-def test_the_model_is_switched_for_good_and_the_conversation_stays(kernel):
+def test_the_model_is_switched_permanently_and_the_conversation_stays(kernel):
     script(kernel, "'one'")
     kernel.ok("%%agent\nfirst")
     assert "echo-1" in kernel.ok("%%agent -m echo\nsecond").text
@@ -273,14 +273,14 @@ def test_an_agent_of_another_name(kernel):
 
 
 @pytest.mark.parametrize("prefix", ["", "%%time\n"])
-def test_a_wrong_line_is_answered_with_what_was_meant(kernel, prefix):
+def test_a_wrong_option_raises_an_error_with_a_suggestion(kernel, prefix):
     script(kernel, "'x'")
     cell = kernel.run(f"{prefix}%%agent --as jsn\nx")
     assert "got 'jsn'; did you mean json?" in cell.stderr + cell.traceback
     assert kernel.value("agent.conversation_history, len(agent.provider.requests)") == ([], 0)
 
 
-def test_what_the_model_can_not_do_is_said_before_anything_changes(kernel):
+def test_an_option_that_the_model_refuses_raises_before_anything_changes(kernel):
     script(kernel, "'x'")
     cell = kernel.run("%%agent -m claude:claude-3-haiku -s 'New.' --thinking high\nx")
     assert "does not think" in cell.traceback

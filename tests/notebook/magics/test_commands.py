@@ -45,7 +45,7 @@ def offered(kernel):
 
 
 @pytest.mark.parametrize("code", ["%agent", "%agent status", "agent"])
-def test_the_agent_says_what_it_would_ask_and_what_it_may_use(kernel, code):
+def test_the_agent_shows_its_model_tools_and_limits(kernel, code):
     kernel.ok("agent = Agent(tools=[area], limits=nbagent.Limits(max_cost=0.5))")
     bundle = kernel.ok(code).of("execute_result")[-1]["data"]
     lines = [line.split(maxsplit=1) for line in bundle["text/plain"].splitlines()]
@@ -81,7 +81,7 @@ def test_a_variable_of_their_name_does_not_hide_the_kernel_tools(kernel):
     kernel.ok("del kernel, run_code")
 
 
-def test_the_table_says_what_is_on_where_it_is_from_and_whether_it_asks(kernel):
+def test_the_table_shows_state_origin_and_approval_of_each_tool(kernel):
     code = "@tool(approve=True)\ndef wipe(table: str = 'a<b') -> None:\n    'Delete <i>rows</i>.\\n\\nFor good.'"
     cell = kernel.ok(f"agent = Agent(tools=nbagent.live)\n{code}")
     kernel.ok("@tool(approve=lambda path: path > 'm')\ndef write(path: str) -> None: ...\nfrom textwrap import dedent")
@@ -105,7 +105,7 @@ def test_the_table_says_what_is_on_where_it_is_from_and_whether_it_asks(kernel):
     assert "No tools" in kernel.ok("agent = Agent()\n%agent tools").result
 
 
-def test_what_was_switched_off_comes_back_as_it_was(kernel):
+def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
     kernel.ok("agent = Agent(tools=nbagent.live)\n@tool(approve=True)\ndef wipe(n: int) -> int:\n    return n")
     kernel.ok("other = Agent(tools=nbagent.live)\n%agent tools drop wipe")
     assert kernel.ok("agent.offered_tools(), other.offered_tools()").result == "([], ['wipe'])"
@@ -187,13 +187,13 @@ sys.modules["google.colab.userdata"].get = secrets.__getitem__
 """
 
 
-def test_where_nobody_can_type_a_key_it_is_said_where_else_it_may_stand(kernel):
+def test_if_nobody_can_type_a_key_the_error_names_the_alternatives(kernel):
     cell = kernel.run("%agent key claude", allow_stdin=False)
     assert cell.error == "UsageError"
     assert "nobody can type here; set ANTHROPIC_API_KEY, or write it into the file .env" in cell.stderr
 
 
-def test_colabs_secrets_are_known_to_other_threads_once_the_extension_is_loaded(kernel):
+def test_loading_the_extension_makes_colabs_secrets_known_to_other_threads(kernel):
     kernel.ok(COLAB)
     ask = "await asyncio.to_thread(lambda: nbagent.create_provider('qwen').secrets)"
     assert kernel.ok(ask).result == "[]"
@@ -236,7 +236,7 @@ def test_the_last_error_is_explained(kernel, cell, sent):
 
 
 @pytest.mark.parametrize("has_tools", [True, False])
-def test_a_model_without_tool_calls_of_its_own_explains_without_tools(kernel, has_tools):
+def test_a_model_without_function_calling_explains_without_tools(kernel, has_tools):
     kernel.ok("class Model(ScriptedProvider):\n  def supports_function_calling(self): return has_tools")
     kernel.ok(f"has_tools = {has_tools}; agent.provider = asked = Model(['Like so.'])")
     kernel.ok("%agent tools add kernel")
@@ -343,7 +343,7 @@ def test_code_is_run_in_the_notebook(looking):
     assert "SyntaxError" in calls(looking, "run_code", code="if")
 
 
-def test_code_is_not_run_without_a_yes(looking):
+def test_code_is_not_run_without_approval(looking):
     looking.ok(
         "agent.tool_executor.approver = None\nagent.provider = ScriptedProvider([FunctionCall('run_code', "
         "{'code': 'ran = True'}, 'c'), 'no'])"

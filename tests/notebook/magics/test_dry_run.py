@@ -45,5 +45,5 @@ def test_long_messages_are_cut_and_images_described():
         ("local", "small", 1_000_000, "≈ 1,000,000 tokens]"),
     ],
 )
-def test_the_footer_says_what_reading_costs_where_that_is_known(vendor, model, tokens, says):
+def test_the_footer_shows_the_cost_if_it_is_known(vendor, model, tokens, says):
     assert says in shown([LLMMessage("user", "x")], tokens=tokens, vendor=vendor, model=model)["text/plain"]

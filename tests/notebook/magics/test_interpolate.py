@@ -80,7 +80,7 @@ def test_a_format_that_fails_is_named(text, error):
         interpolate(text, VALUES)
 
 
-def test_what_might_be_formats_takes_little_time():
+def test_text_that_resembles_formats_is_read_quickly():
     text = '{"a":%"1,' * 8_000 + "}"
     begun = time.process_time()
     assert interpolate(text, {}) == text
@@ -96,7 +96,7 @@ def test_a_data_frame_becomes_its_shape_types_and_head():
 
 
 @pytest.mark.parametrize("text", ["{missing}", "{1 / 0}", "{unshown}"])
-def test_what_cannot_be_evaluated_or_shown_is_said_before_anything_is_sent(text):
+def test_an_expression_that_fails_raises_before_anything_is_sent(text):
     class Unshown:
         def __repr__(self):
             return str(1 / 0)

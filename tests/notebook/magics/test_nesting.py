@@ -79,7 +79,7 @@ def test_cells_stream_and_queue_and_are_interrupted_while_it_is_on(kernel, tmp_p
     assert "fine" in ok(kernel.run("%%agent\nnext")).text
 
 
-def test_what_others_applied_stays(kernel):
+def test_nesting_applied_by_other_code_stays(kernel):
     ok(kernel.run("import nest_asyncio; nest_asyncio.apply()"))
     ok(kernel.run("%agent nest on"))
     refused = kernel.run("%agent nest off")

@@ -23,7 +23,7 @@ def test_each_option_has_its_type():
     }  # fmt: skip
 
 
-def test_what_is_not_given_is_left_to_the_agent():
+def test_omitted_options_are_left_to_the_agent():
     given = {name: value for name, value in vars(parsed("")).items() if value}
     assert given == {"name": "agent", "form": "markdown"}
 
@@ -63,7 +63,7 @@ def test_other_spellings(line, name, value):
         ("--n", "ambiguous option: --n could match --no-tools, --new"),
     ],
 )
-def test_a_wrong_line_is_answered_with_what_was_meant(line, says):
+def test_a_wrong_option_raises_an_error_with_a_suggestion(line, says):
     with pytest.raises(UsageError) as raised:
         parsed(line)
     assert says in str(raised.value)

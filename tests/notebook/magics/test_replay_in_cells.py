@@ -1,4 +1,4 @@
-"""Recordings in a notebook: runs of cells and of Python code are recorded, and a replay shows the same, byte for byte."""
+"""Recordings in a notebook, of cells and of Python code: a replay shows the same, byte for byte."""
 
 import json
 import os

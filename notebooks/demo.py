@@ -1,7 +1,7 @@
-"""Executes the quickstart notebook in a real kernel and prints its story: code, questions, tool calls, answers, tables.
+"""Runs the quickstart notebook in a real kernel and prints its code, questions, tool calls, answers and tables.
 
-python notebooks/demo.py            # the notebook file stays as it is
-python notebooks/demo.py --save     # and keep its outputs in the file
+python notebooks/demo.py            # leaves the notebook file as it is
+python notebooks/demo.py --save     # saves the outputs in the file
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MARKUP = re.compile(r"\*\*(.+?)\*\*|`([^`]+)`")
 NUMBER = re.compile(r"-?\d+(\.\d+)?|nan|<NA>")
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
-#: Asked in the kernel after a cell with a result: it as rows of texts, or as a text.
+#: Runs in the kernel after a cell with a result: prints it as rows of text, or as text.
 RESULT = """
 import json
 print(json.dumps(_.astype(str).T.reset_index().T.values.tolist() if hasattr(_, "columns") else str(_)))
 """
 
-#: Asked after the last cell, while everything is still there. An answer without output tokens is a quote; the first
-#: request also loads the model.
+#: Runs in the kernel after the last cell. An answer without output tokens is a quote; the first request also loads the
+#: model.
 FACTS = """
 import json
 tools = agent.trace.tool_calls[["name", "args", "result_text", "duration_s"]].round({"duration_s": 3})
@@ -54,7 +54,7 @@ print(json.dumps({
 
 
 def text_of(cell: Any) -> str:
-    """What a cell has put out, as plain text."""
+    """The outputs of a cell as plain text."""
     parts = []
     for output in cell.get("outputs", []):
         if output.output_type == "stream":
@@ -65,12 +65,12 @@ def text_of(cell: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """Markdown as a terminal shows it: without the marks of code and bold."""
+    """Markdown without the marks of code and bold, for a terminal."""
     return MARKUP.sub(lambda found: found[1] or found[2], text)
 
 
 def folded(text: str) -> str:
-    """Lines that are too long go on below, at their own indentation."""
+    """The text with long lines wrapped at their own indentation."""
     lines = []
     for line in text.splitlines():
         margin = " " * (len(line) - len(line.lstrip()))
@@ -79,7 +79,7 @@ def folded(text: str) -> str:
 
 
 def in_cell(text: str, width: int) -> list[str]:
-    """Lines of a table's cell; JSON is not broken between a key and its value."""
+    """The lines of a cell in a table. JSON is not broken between a key and its value."""
     return [
         line.replace("\N{NO-BREAK SPACE}", " ")
         for line in textwrap.wrap(text.replace('": ', '":\N{NO-BREAK SPACE}'), width)
@@ -87,7 +87,7 @@ def in_cell(text: str, width: int) -> list[str]:
 
 
 def as_table(rows: list[list[str]]) -> str:
-    """Rows of texts as aligned columns, numbers to the right; wide texts go on in a line below."""
+    """Rows of text as aligned columns, numbers to the right. Wide text continues in the line below."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     while sum(widths) + 2 * len(widths) > WIDTH:
@@ -105,14 +105,14 @@ def as_table(rows: list[list[str]]) -> str:
 
 
 class Story:
-    """Runs the notebook's cells in the kernel of `client` and prints each as soon as it is done."""
+    """Runs the notebook's cells in the kernel of `client` and prints each one when it is done."""
 
     def __init__(self, client: NotebookClient) -> None:
         self.client = client
         self.title = ""
 
     def say(self, text: str, margin: str = "  ") -> None:
-        """Print a block, under its heading when it is the first."""
+        """Print a block, and before the first one its heading."""
         if self.title:
             print(f"\n\n{self.title}\n{'─' * len(self.title)}", end="")
             self.title = ""
@@ -120,7 +120,7 @@ class Story:
         print("", *lines, sep="\n", flush=True)
 
     def ask(self, code: str) -> Any:
-        """What `code` prints in the kernel as JSON; it leaves no trace in the notebook."""
+        """The JSON that `code` prints in the kernel, parsed. The notebook does not keep the code."""
         cells = self.client.nb.cells
         cells.append(nbformat.v4.new_code_cell(code))
         try:
@@ -129,7 +129,7 @@ class Story:
             cells.pop()
 
     def tell(self, index: int) -> None:
-        """Run one cell and print it; of texts the headings, and those only if something follows."""
+        """Run one cell and print it. Of Markdown only the heading is printed, and only if something follows."""
         cell = self.client.nb.cells[index]
         if cell.cell_type == "markdown":
             self.title = cell.source.splitlines()[0].lstrip("# ")
@@ -145,7 +145,7 @@ class Story:
             self.say(folded(plain(text_of(cell))))
 
     def finish(self) -> None:
-        """All tool calls, and what the model had to do for them."""
+        """Print all tool calls, and how many requests and seconds the model needed."""
         facts = self.ask(FACTS)
         self.title = "All tool calls of this notebook: agent.trace.tool_calls"
         self.say(as_table(facts["table"]))
@@ -164,7 +164,7 @@ class Story:
 
 
 def run(save: bool) -> None:
-    """The whole story."""
+    """Run and print the whole notebook."""
     begin = perf_counter()
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(
@@ -192,9 +192,9 @@ def run(save: bool) -> None:
 
 
 def main() -> int:
-    """0 when every cell ran."""
+    """The exit status: 0 if every cell ran."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--save", action="store_true", help="keep the outputs in the notebook file")
+    parser.add_argument("--save", action="store_true", help="save the outputs in the notebook file")
     try:
         run(parser.parse_args().save)
     except CellExecutionError as error:

@@ -39,7 +39,6 @@ from nbagent.functions.formatting import error_summary, format_error, format_res
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.introspection import is_async
 from nbagent.functions.source import cell_of, function_version
-from nbagent.functions.validation import malformed_arguments, unknown_tool, validate_arguments
 
 logger = logging.getLogger("nbagent")
 
@@ -187,6 +186,9 @@ class ToolExecutor:
 
     def _validate(self, state: _CallState) -> FunctionDefinition:
         """The definition to call. Raises UnknownToolError or ToolArgumentsError."""
+        # loaded with the first call, so that `import nbagent.agent` stays fast
+        from nbagent.functions.validation import malformed_arguments, unknown_tool, validate_arguments
+
         call = state.call
         definition = self.registry.get_function(call.name)
         if definition is None:
@@ -201,6 +203,8 @@ class ToolExecutor:
 
     async def _ask_approval(self, state: _CallState, definition: FunctionDefinition) -> None:
         """Return only if no approval is needed, or after a clear yes. Edited arguments replace the model's."""
+        from nbagent.functions.validation import validate_arguments
+
         if not (self.approve_all or await needs_approval(definition, state.arguments)):
             return
         answer = await ask_approver(self.approver, state.call, definition)

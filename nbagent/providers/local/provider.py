@@ -23,11 +23,7 @@ from nbagent.core.events import Event, Http
 from nbagent.core.messages import LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.threads import DaemonThreads
-from nbagent.errors import (
-    ConfigurationError,
-    IncompleteStreamError,
-    ServerError,
-)
+from nbagent.errors import ConfigurationError, IncompleteStreamError, ServerError
 from nbagent.providers.formats.errors import error_message
 from nbagent.providers.http.client import CONNECT_TIMEOUT_S, HttpxTransport, Target, read_events
 from nbagent.providers.http.connections import Connections
@@ -39,7 +35,7 @@ from nbagent.providers.prompting.provider import Completion
 from nbagent.providers.vendors.open_source import OpenSourceProvider
 
 LOADING = "loading the model"
-PULLING = "fetching the model"
+PULLING = "downloading the model"
 #: A connection breaks shortly before the operating system reports that the process at its other end has ended.
 EXIT_DELAY_S = 0.2
 #: What the default model's card recommends: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct

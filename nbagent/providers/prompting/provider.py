@@ -220,13 +220,14 @@ class PromptedProvider(ProviderAround):
 
     async def _plain_answer(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The inner model's answer. A small model's is ended when it repeats itself again and again."""
+        may_repeat = isinstance(self.inner, Completer)
         pieces: list[str] = []
         async with aclose_if_possible(self.inner.stream(request)) as items:
             async for item in items:
                 yield item
                 if isinstance(item, Retry):
                     pieces.clear()
-                elif isinstance(item, Text) and isinstance(self.inner, Completer):
+                elif may_repeat and isinstance(item, Text):
                     pieces.append(item.content)
                     if repeats_itself("".join(pieces)):
                         break

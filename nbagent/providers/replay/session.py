@@ -36,6 +36,8 @@ from nbagent.providers.replay.tools import ReplayedTools
 Mode = Literal["once", "none", "new", "all"]
 #: A vendor and its model.
 ModelKey = tuple[str, str]
+#: The hash of a request, and the model that answered it, or None for all that did.
+AnswersKey = tuple[str, ModelKey | None]
 
 
 def record(path: str | os.PathLike[str]) -> Recording:
@@ -91,10 +93,9 @@ class Recording:
         self._lock = threading.Lock()
         #: What the file holds, in its order.
         self.exchanges: list[RecordedExchange] = []
-        #: The exchanges by the hash of their request.
-        self._by_request: dict[str, list[RecordedExchange]] = {}
-        #: How often a request was answered, counted by model if that model has answers of its own.
-        self._answered: dict[tuple[str, ModelKey | None], int] = {}
+        self._answers: dict[AnswersKey, list[RecordedExchange]] = {}
+        #: How many of these answers were taken.
+        self._taken: dict[AnswersKey, int] = {}
         self._writer: Writer | None = None
         self._secrets: set[str] = set()
 
@@ -125,9 +126,10 @@ class Recording:
         exists = self.path.exists()
         reads = self.mode == "none" or (exists and self.mode != "all")
         self.exchanges, length = file.read(self.path) if reads else ([], 0)
-        self._by_request, self._answered = {}, {}
+        self._answers, self._taken = {}, {}
         for exchange in self.exchanges:
-            self._by_request.setdefault(fingerprint_hash(exchange.request), []).append(exchange)
+            for model in ((exchange.vendor, exchange.model), None):
+                self._answers.setdefault((fingerprint_hash(exchange.request), model), []).append(exchange)
         self.vendors = frozenset(exchange.vendor for exchange in self.exchanges)
         self.replay_only = self.mode == "none" or (exists and self.mode == "once")
         if not self.replay_only and not self.path.absolute().parent.is_dir():
@@ -154,27 +156,24 @@ class Recording:
 
         Several models may receive the same request: each gets the answers of its own, if there are any.
         """
-        count_key, answers = self._answers(request, model)
-        return answers[min(self._answered.get(count_key, 0), len(answers) - 1)] if answers else None
+        key = self._key(request, model)
+        answers = self._answers.get(key)
+        return answers[min(self._taken.get(key, 0), len(answers) - 1)] if answers else None
 
     def take(self, request: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
         """As `peek`, and moves on to the next answer. Raises `ReplayError` if none is recorded and none may be."""
+        key = self._key(request, model)
         with self._lock:
             found = self.peek(request, model)
-            count_key, _ = self._answers(request, model)
-            self._answered[count_key] = self._answered.get(count_key, 0) + 1
+            self._taken[key] = self._taken.get(key, 0) + 1
         if found is None and self._writer is None:
             raise self._missing(request)
         return found
 
-    def _answers(
-        self, request: Fingerprint, model: ModelKey | None
-    ) -> tuple[tuple[str, ModelKey | None], list[RecordedExchange]]:
-        """The answers to a request for this model, and the key in `_answered` that counts them."""
-        key = fingerprint_hash(request)
-        answers = self._by_request.get(key, [])
-        own = [answer for answer in answers if (answer.vendor, answer.model) == model]
-        return (key, model if own else None), own or answers
+    def _key(self, request: Fingerprint, model: ModelKey | None) -> AnswersKey:
+        """Where the answers to a request stand: under its model, or under None if that model has none of its own."""
+        key = (fingerprint_hash(request), model)
+        return key if key in self._answers else (key[0], None)
 
     async def play(self, exchange: RecordedExchange) -> AsyncGenerator[Event | LLMResponse]:
         """The events and the answer of an exchange, at the pace that `speed` sets."""

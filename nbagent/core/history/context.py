@@ -1,34 +1,41 @@
-"""The conversation's history: system message first, repaired before each send, and made shorter where it has limits.
+"""The conversation's history. It is repaired before each request, and shortened when it exceeds a limit.
 
-What goes, goes whole: the oldest turns, then the oldest rounds (calls and their results) of the turn that goes on. So
-the history starts with a user's message and no result ever stands without its call.
+Messages are dropped in whole groups: the oldest turns first, then the oldest rounds (tool calls with their results) of
+the current turn. So the history always starts with a user message, and no result stands without its call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
+from nbagent.checks import SHOWN_CHARS, check_choice, check_number, check_type
 from nbagent.core.content.images import content_parts
 from nbagent.core.history.repair import CONTINUE, is_blank, repair
 from nbagent.core.inputs import as_messages, input_items, is_message
 from nbagent.core.messages import LLMMessage, Usage, new_id
 from nbagent.errors import ConfigurationError
+from nbagent.text import shortened
 
-#: After a trim the history has this share of its limit, so that the next sends keep one prefix (prompt caches).
+#: Trimming goes down to this share of the limit, so that the next requests share a prefix (for prompt caches).
 TRIM_TO = 0.75
-#: How a summary of what was dropped begins.
+#: How the summary of dropped messages begins.
 SUMMARY_INTRODUCTION = "Summary of our conversation so far:\n\n"
-#: Rule of thumb until the vendor has counted: characters per token, and tokens of an image.
+#: Rules of thumb until the vendor has counted: characters per token, and tokens of an image.
 CHARS_PER_TOKEN = 4
 IMAGE_TOKENS = 1_000
 
 
 class ContextManager:
-    """History with limits. `max_messages` counts without the system message; `max_tokens` as the vendor counts.
+    """Manages the context that a model sees: the messages of a conversation, kept within limits.
 
-    Over a limit the oldest turns are dropped (`strategy="trim"`), or the model sums them up first, in a request of its
-    own (`"summarise"`). Pinned messages, and the turns they belong to, stay.
+    It is no context manager in Python's sense: there is no `with` block, and nothing to close. An agent has one in
+    `agent.context`; pass your own, `Agent(context=ContextManager(...))`, to set limits.
+
+    `max_messages` does not count the system message; `max_tokens` uses the vendor's count. Over a limit, the oldest
+    turns are dropped (`strategy="trim"`), or the model first summarises them in a request of its own (`"summarise"`).
+    Pinned messages and their turns stay.
 
     >>> context = ContextManager(max_messages=20)
     >>> context.set_system_message("You are brief.")
@@ -43,27 +50,24 @@ class ContextManager:
         max_tokens: int | None = None,
         strategy: Literal["trim", "summarise"] = "trim",
     ) -> None:
-        for name, value in (("max_messages", max_messages), ("max_tokens", max_tokens)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise ConfigurationError(f"{name}={value!r}: give a number from 1 up, or None for no limit")
-        if strategy not in ("trim", "summarise"):
-            raise ConfigurationError(f'strategy={strategy!r}: give "trim" or "summarise"')
+        check_number("max_messages", max_messages, whole=True, minimum=1, optional=True)
+        check_number("max_tokens", max_tokens, whole=True, minimum=1, optional=True)
+        check_choice("strategy", strategy, ["trim", "summarise"])
         self.max_messages = max_messages
         self.max_tokens = max_tokens
         self.strategy = strategy
         #: The live history; what you change here is what the model reads next.
         self.messages: list[LLMMessage] = []
-        #: The id of the run that began this line of the conversation; None where the next run begins one.
+        #: The id of the run that began this branch of the conversation; None if the next run begins one.
         self.branch: str | None = None
-        #: What the last `prepare` took out.
+        #: What the last `prepare` dropped.
         self.trimmed: list[LLMMessage] = []
-        self._valid: list[LLMMessage] = []  # the leading messages that were repaired already
+        self._valid: list[LLMMessage] = []  # the leading messages that are already repaired
         self._counted: tuple[int, int] = (0, 0)  # (messages, tokens) at the vendor's last count
 
     def set_system_message(self, content: str | None) -> None:
         """Replace the system message; None removes it."""
-        if content is not None and not isinstance(content, str):
-            raise ConfigurationError(f"the system prompt {content!r:.60} is a {type(content).__name__}: give a text")
+        check_type("system prompt", content, str, optional=True)
         rest = [m for m in self.messages if m.role != "system"]
         self.messages[:] = ([LLMMessage("system", content)] if content else []) + rest
 
@@ -73,24 +77,24 @@ class ContextManager:
         return next((m.text for m in self.messages if m.role == "system"), None)
 
     def add_message(self, message: LLMMessage | Mapping[str, Any] | str) -> None:
-        """Append one message: as itself, as a dict with its role and content, or as a text that the user says."""
+        """Append one message: an `LLMMessage`, a dict with role and content, or the text of a user message."""
         self.messages += [message] if isinstance(message, LLMMessage) else as_messages(message)
 
     def add_input(self, message: Any) -> list[LLMMessage]:
-        """What was passed to `chat`, as messages: a list of messages replaces the history, all else is appended.
+        """Add what was passed to `chat`, and return it as messages. A list of messages replaces the history.
 
-        A question without content raises ConfigurationError and changes nothing: `repair` would leave it out, and the
-        model would be asked to go on from its own last answer.
+        An empty question raises `ConfigurationError` and changes nothing: `repair` would leave it out, and the model
+        would continue its own last answer.
         """
         items = input_items(message)
         given = as_messages(message if items is None else items)
         # a message from another conversation, or from an earlier question, counts as a new one
         messages = [each if each.role == "system" else each.replace(message_id=new_id("msg")) for each in given]
         if not messages or (messages[-1].role == "user" and is_blank(messages[-1])):
-            asked = messages[-1].content if messages else message
+            question = shortened(repr(messages[-1].content if messages else message), SHOWN_CHARS)
             raise ConfigurationError(
-                f"The question {asked!r:.60} is empty. Write what you want to know or have done; to let the model go "
-                'on where it stopped, ask "Continue."'
+                f"The question {question} is empty. Write what you want to know or have done. To let the model "
+                'continue, ask "Continue."'
             )
         if items is not None and any(map(is_message, items)):
             self.replace_history(messages)
@@ -99,41 +103,40 @@ class ContextManager:
         return messages
 
     def replace_history(self, messages: Iterable[LLMMessage]) -> None:
-        """Other messages in place of the history; the system message stays, unless they bring their own."""
+        """Replace the history. The system message stays unless the new messages have one."""
         new = list(messages)
         if not any(m.role == "system" for m in new):
             new = [m for m in self.messages if m.role == "system"] + new
         self.messages[:] = new
-        self._diverge()
+        self._start_branch()
 
     def clear(self) -> None:
         """Forget the conversation, keep the system message."""
         self.replace_history([])
 
     def undo(self, to: LLMMessage | None = None) -> list[LLMMessage]:
-        """Take back the last turn: everything from the last user message on, or from `to` on. Returns it.
+        """Remove and return the last turn: everything from the last user message on, or from `to` on.
 
-        The summary of turns that were dropped stays: it is no turn.
+        A summary of dropped turns is not a turn; it stays.
         """
         starts = [i for i, m in enumerate(self.messages) if (m.opens_turn if to is None else m is to)]
         if not starts:
             return []
         removed = self.messages[starts[-1] :]
         del self.messages[starts[-1] :]
-        self._diverge()
+        self._start_branch()
         return removed
 
     def pin(self, message: int | LLMMessage, pinned: bool = True) -> None:
-        """Keep a message, given as itself or by its index in `messages`, whatever else is dropped."""
+        """Keep a message, or the one at this index in `messages`, when others are dropped."""
         index = self._index(message)
         self.messages[index] = self.messages[index].replace(pinned=pinned)
 
     def edit(self, message: int | LLMMessage, content: Any) -> None:
-        """Give a message, named by itself or by its index in `messages`, another content; calls and results stay.
+        """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results stay.
 
-        `content` is a text, an image, or a list of texts, images and content parts, as for `chat`. What the message's
-        vendor wanted back, such as thinking, goes: it belongs to other words. Nothing but white space in place of
-        nothing changes nothing.
+        `content` is a text, an image, or a list of texts, images and content parts, as for `chat`. Vendor data such as
+        thinking is removed, because it belongs to the old content. Replacing blank by blank changes nothing.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(input_items(content) or [content])
@@ -141,23 +144,23 @@ class ContextManager:
         edited = known.replace(content=new, provider_extras=None, message_id=None)
         if new != known.content and not (is_blank(known) and is_blank(edited)):
             self.messages[index] = edited
-            self._diverge()
+            self._start_branch()
 
-    def _diverge(self) -> None:
-        """What was said is not what the next run goes on from: the vendor's count is void, a new branch begins."""
+    def _start_branch(self) -> None:
+        """The next run continues from a changed history: it begins a branch, and the vendor's count is void."""
         self._counted = (0, 0)
         self.branch = None
 
     def _index(self, message: int | LLMMessage) -> int:
+        fix = "Pass one of `messages`, or its index there."
+        check_type("message", message, int, LLMMessage, fix=fix)
         if isinstance(message, int):
             if not -len(self.messages) <= message < len(self.messages):
-                raise IndexError(f"there is no message {message}: the history has {len(self.messages)}")
+                raise IndexError(f"There is no message {message}: the history has {len(self.messages)}. {fix}")
             return message % len(self.messages)
-        if not isinstance(message, LLMMessage):
-            raise ConfigurationError(f"{message!r:.60} is no message: give one of `messages`, or its index there")
         found = next((index for index, known in enumerate(self.messages) if known is message), None)
         if found is None:
-            raise ValueError(f"this {message.role} message is not in the history: take it from `messages`")
+            raise ValueError(f"This {message.role} message is not in the history. {fix}")
         return found
 
     def copy(self) -> ContextManager:
@@ -168,7 +171,7 @@ class ContextManager:
         return other
 
     def get_tokens(self) -> int:
-        """Tokens of the history: the vendor's last count, plus an estimate of what came since."""
+        """Tokens of the history: the vendor's last count, plus an estimate of what was added since."""
         counted, tokens = self._counted if self.has_vendor_count else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
 
@@ -179,21 +182,21 @@ class ContextManager:
 
     @property
     def has_vendor_count(self) -> bool:
-        """Whether the vendor's count, in which its tools are included, says something of this history."""
+        """Whether the vendor has counted this history. Its count includes the tools."""
         return 0 < self._counted[0] <= len(self.messages)
 
     def record_usage(self, usage: Usage) -> None:
-        """Take over what the vendor counted for the history as it stands (its answer included)."""
+        """Take over the vendor's count for the current history, which ends with its answer."""
         if usage.total_tokens:
             self._counted = (len(self.messages), usage.total_tokens)
 
     def prepare(self) -> str:
-        """Repair and trim the history in place, before a send. Returns what was done, `""` for nothing."""
+        """Repair and trim the history in place, before a request. Returns what was done, or `""`."""
         done = []
         known = len(self._valid)
-        if self.messages[:known] != self._valid:  # identical objects compare at once
+        if self.messages[:known] != self._valid:  # fast: identical objects compare equal at once
             known = 0
-        repaired = repair(self.messages, valid=known) or [CONTINUE]  # a tool may have cleared it
+        repaired = repair(self.messages, valid=known) or [CONTINUE]  # a tool may have cleared the history
         if repaired != self.messages:
             done.append("repaired the history")
             self.messages[:] = repaired
@@ -205,74 +208,72 @@ class ContextManager:
         return ", ".join(done)
 
     def messages_to_drop(self) -> list[LLMMessage]:
-        """The messages that must go so that both limits hold with some room; none where they hold now."""
+        """The messages to drop so that both limits hold with some room; none if they hold now."""
         if not self.max_messages and not self.max_tokens:
             return []
         messages = sum(m.role != "system" for m in self.messages)
         tokens = self.get_tokens() if self.max_tokens else 0
-        if self._holds(messages, tokens, 1.0):
+        if self._is_within(messages, tokens, 1.0):
             return []
-        estimated = sum(map(estimate_tokens, self.messages)) or 1
-        going: list[LLMMessage] = []
+        scale = self._tokens_per_estimate()
+        dropped: list[LLMMessage] = []
         for group in self._droppable():
-            if self._holds(messages, tokens, TRIM_TO):
+            if self._is_within(messages, tokens, TRIM_TO):
                 break
-            going += group
+            dropped += group
             messages -= len(group)
-            tokens -= round(sum(map(estimate_tokens, group)) * self.get_tokens() / estimated)
-        return going
+            tokens -= round(sum(map(estimate_tokens, group)) * scale)
+        return dropped
 
     def split_at_current_turn(self, messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
-        """Messages of the turns that are over, and those of the one that goes on: each part has its own summary.
+        """Messages of finished turns, and messages of the current turn: each part gets a summary of its own.
 
-        One that is nothing but a summary is left out: summed up again it would win nothing.
+        A part that consists of summaries only is left out: summarising it again gains nothing.
         """
-        current = set(map(id, _split(self.messages, _opens_turn)[-1])) if self.messages else set()
-        parts = [[m for m in messages if (id(m) in current) is goes_on] for goes_on in (False, True)]
+        current = set(map(id, (split_turns(self.messages) or [[]])[-1]))
+        parts = [[m for m in messages if (id(m) in current) is is_current] for is_current in (False, True)]
         return [part for part in parts if not all(m.is_summary for m in part)]
 
     def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
-        """Take these messages out; a summary of them takes their place, as a user's message that opens no turn.
+        """Remove these messages. A user message with their `summary` takes their place; it opens no turn.
 
-        It stands behind the system message, or, where all of them belong to the last turn, behind its question. What
-        stays is estimated in the vendor's measure, as far as it has counted.
+        The summary follows the system message, or the current question if all of the messages belong to its turn. The
+        rest is estimated on the scale of the vendor's count, if there is one.
         """
-        scale = self.get_tokens() / (sum(map(estimate_tokens, self.messages)) or 1)
-        going = set(map(id, messages))
-        kept = [m for m in self.messages if id(m) not in going]
-        if summary and len(kept) < len(self.messages):  # a conversation that was cleared meanwhile stays so
-            turn = _split(self.messages, _opens_turn)[-1]
-            question = turn[0] if going <= set(map(id, turn)) else None
+        scale = self._tokens_per_estimate()
+        dropped = set(map(id, messages))
+        kept = [m for m in self.messages if id(m) not in dropped]
+        if summary and len(kept) < len(self.messages):  # nothing to do if the conversation was cleared meanwhile
+            turn = split_turns(self.messages)[-1]
+            question = turn[0] if dropped <= set(map(id, turn)) else None
             after_system = sum(m.role == "system" for m in kept)
             place = next((index + 1 for index, m in enumerate(kept) if m is question), after_system)
             kept.insert(place, LLMMessage("user", SUMMARY_INTRODUCTION + summary, is_summary=True))
         self.messages[:] = kept
         self._counted = (len(kept), round(sum(map(estimate_tokens, kept)) * scale))
 
-    def _holds(self, messages: int, tokens: int, share: float) -> bool:
-        return not (
-            (self.max_messages and messages > self.max_messages * share)
-            or (self.max_tokens and tokens > self.max_tokens * share)
-        )
+    def _tokens_per_estimate(self) -> float:
+        return self.get_tokens() / (sum(map(estimate_tokens, self.messages)) or 1)
+
+    def _is_within(self, messages: int, tokens: int, share: float) -> bool:
+        """Whether these numbers are within this share of the limits."""
+        too_many = self.max_messages and messages > self.max_messages * share
+        return not too_many and not (self.max_tokens and tokens > self.max_tokens * share)
 
     def _droppable(self) -> list[list[LLMMessage]]:
-        """What can go, oldest first: whole turns, then rounds of the last turn, but for its last one."""
-        said = [m for m in self.messages if m.role != "system"]
-        turns = _split(said, _opens_turn)
-        rounds = _split(turns[-1], _opens_round)[1:-1] if turns else []
+        """What may be dropped, oldest first: whole turns, then the rounds of the current turn except its last one."""
+        turns = split_turns(self.messages)
+        rounds = _split(turns[-1], lambda m: m.role == "assistant" or m.is_summary)[1:-1] if turns else []
         return [group for group in [*turns[:-1], *rounds] if not any(m.pinned for m in group)]
 
 
-def _opens_turn(message: LLMMessage) -> bool:
-    return message.opens_turn
+def split_turns(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
+    """Cut a history where the user speaks; system messages are left out. Summaries belong to the turn before them."""
+    return _split((m for m in messages if m.role != "system"), attrgetter("opens_turn"))
 
 
-def _opens_round(message: LLMMessage) -> bool:
-    return message.role == "assistant" or message.is_summary
-
-
-def _split(messages: Sequence[LLMMessage], opens: Callable[[LLMMessage], bool]) -> list[list[LLMMessage]]:
-    """Groups that each begin with a message that opens one, and what comes before the first."""
+def _split(messages: Iterable[LLMMessage], opens: Callable[[LLMMessage], bool]) -> list[list[LLMMessage]]:
+    """Groups that each begin with a message that `opens` one; the first also holds what comes before."""
     groups: list[list[LLMMessage]] = []
     for message in messages:
         if opens(message) or not groups:

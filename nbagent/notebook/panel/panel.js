@@ -92,21 +92,21 @@ function render({ model, el }) {
 
   const changes = new MutationObserver(() => (dress(), keepOpen(), keepFocus()));
   const arrival = new ResizeObserver(enter); // called when `el` has got its place in the page
-  const say = () => (el.textContent = model.get("said"));
+  const say = () => (el.textContent = model.get("announcement"));
   const show = () => panel && dress();
   const focus = (message) => message.focus && panel?.querySelector(BOX)?.focus({ preventScroll: true });
 
   mark(el, { role: "status" });
   el.classList.add("nbagent-unseen");
   arrival.observe(el);
-  model.on("change:said", say);
+  model.on("change:announcement", say);
   model.on("change:tab", show);
   model.on("msg:custom", focus);
   return () => {
     ended.abort();
     arrival.disconnect();
     changes.disconnect();
-    model.off("change:said", say);
+    model.off("change:announcement", say);
     model.off("change:tab", show);
     model.off("msg:custom", focus);
   };

@@ -107,9 +107,9 @@ def test_a_message_that_is_not_there_is_named(change):
 
 
 def test_a_strategy_that_is_none_is_named():
-    with pytest.raises(ValueError, match="strategy='forget'"):
+    with pytest.raises(ValueError, match="strategy: .*'forget'"):
         ContextManager(max_messages=2, strategy="forget")
-    with pytest.raises(ValueError, match="max_tokens='many': give a number from 1 up"):
+    with pytest.raises(ValueError, match="max_tokens: .* at least 1.*'many'"):
         ContextManager(max_tokens="many")
 
 

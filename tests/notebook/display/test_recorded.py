@@ -6,8 +6,9 @@ import pytest
 from support.hostile import PAYLOADS
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
+from nbagent.core.history.context import split_turns
 from nbagent.notebook.display.recorded import Recorded
-from nbagent.notebook.panel.entry import static_html, static_text, transcript_of, turns
+from nbagent.notebook.panel.entry import history_html, history_text, transcript_of
 
 
 def add(a: int) -> int:
@@ -30,7 +31,7 @@ async def agent():
 
 
 async def test_thinking_outcomes_and_costs_come_from_the_trace(agent):
-    text = re.sub("<[^>]*>", " ", static_html(agent.conversation_history, Recorded(agent.trace)))
+    text = re.sub("<[^>]*>", " ", history_html(agent.conversation_history, Recorded(agent.trace)))
     assert text.index("Thought") < text.index("Two.") < text.index("add(a=2)")
     assert text.count("arguments invalid, sent back") == 1
     assert text.count("denied") >= 1
@@ -41,16 +42,16 @@ async def test_thinking_outcomes_and_costs_come_from_the_trace(agent):
 
 async def test_each_turn_has_its_own_run_s_time(agent):
     recorded = Recorded(agent.trace)
-    for turn, seconds in zip(turns(agent.conversation_history), (61.0, 125.0), strict=True):
+    for turn, seconds in zip(split_turns(agent.conversation_history), (61.0, 125.0), strict=True):
         recorded.run(turn)["duration_s"] = seconds
-    text = static_text(agent.conversation_history, recorded)
+    text = history_text(agent.conversation_history, recorded)
     assert text.index("1 min 1 s") < text.index("> second") < text.index("2 min 5 s")
     still = Recorded(agent.trace, timings=False)
-    assert not re.search(r"\d [mµ]?s\b", static_text(agent.conversation_history, still))
+    assert not re.search(r"\d [mµ]?s\b", history_text(agent.conversation_history, still))
 
 
 async def test_turns_are_shown_without_a_trace(agent):
-    (first, _) = turns(agent.conversation_history)
+    (first, _) = split_turns(agent.conversation_history)
     for recorded in (Recorded(), Recorded(Agent(ScriptedProvider([])).trace)):
         plain = transcript_of(first, recorded).plain()
         assert "add(a=2)" in plain
@@ -63,6 +64,6 @@ async def test_nothing_of_it_is_raw_html():
         answer = LLMResponse("x", None, "stop", {"thinking": payload.text})
         agent = Agent(ScriptedProvider([answer], model=payload.text))
         await agent.chat("x")
-        html = static_html(agent.conversation_history, Recorded(agent.trace))
+        html = history_html(agent.conversation_history, Recorded(agent.trace))
         assert "Thought" in html
         assert not re.search("<(script|img|svg|iframe|style|noscript)", html, re.IGNORECASE)

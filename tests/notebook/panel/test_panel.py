@@ -79,7 +79,7 @@ def test_the_script_in_the_page_tells_what_to_send(kernel):
     panel.type("one\ntwo")
     kernel.tell(page, method="custom", content={"ask": "one\ntwo"})
     panel.type("")
-    panel.until(lambda: panel.states()[page]["said"] == "a")
+    panel.until(lambda: panel.states()[page]["announcement"] == "a")
     assert history(kernel) == "[('user', 'one\\ntwo'), ('assistant', 'a')]"
 
 
@@ -105,11 +105,11 @@ def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
     cell = kernel.send("%%agent\nfrom the cell")
     panel.until_text("begun", "A cell is asking")
     panel.ask("from the panel")
-    panel.until_text("Waits for the run that goes on in a cell.", "1 more after it")
+    panel.until_text("Waiting for the run in a cell to end.", "1 more question waits")
     gate.touch()
     kernel.wait(cell)
     panel.until(lambda: panel.text.count("begun ended") == 2)
-    assert "Waits" not in panel.text
+    assert "Waiting" not in panel.text
     sources = "agent.trace.runs[['source', 'status']].values.tolist()"
     assert result(kernel, sources) == "[['magic', 'ok'], ['panel', 'ok']]"
 
@@ -167,7 +167,7 @@ def test_the_last_question_can_be_edited(kernel):
     panel.until_text("two", "b")
     panel.click("Edit")
     panel.until(lambda: panel.find(description="Your question", value="two"))
-    panel.until_text("to be asked anew")
+    panel.until_text("Editing your last question")
     panel.ask("three")
     panel.until_text("three", "c")
     expected = "[('user', 'one'), ('assistant', 'a'), ('user', 'three'), ('assistant', 'c')]"
@@ -313,4 +313,7 @@ def test_a_closed_panel_listens_no_more(kernel):
 def test_a_panel_is_of_an_agent(kernel):
     cell = kernel.run("nbagent.ChatPanel('openai')")
     assert cell.error == "ConfigurationError"
-    assert cell.reply["content"]["evalue"] == "ChatPanel takes an Agent, no str: ChatPanel(agent)"
+    assert (
+        cell.reply["content"]["evalue"]
+        == "ChatPanel(agent): expected an Agent, got 'openai'. Pass an Agent: ChatPanel(agent)."
+    )

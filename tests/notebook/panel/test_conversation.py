@@ -2,7 +2,7 @@
 
 from nbagent import Agent, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.messages import LLMMessage
-from nbagent.notebook.panel.meter import Meter
+from nbagent.notebook.panel.conversation import Meter
 
 
 def answer(*used):

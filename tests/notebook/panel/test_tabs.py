@@ -3,7 +3,7 @@
 import re
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
-from nbagent.notebook.panel.trace_tab import NOTHING, timeline_html
+from nbagent.notebook.panel.tabs import NOTHING, timeline_html
 
 
 def add(a: int, b: int) -> int:
@@ -27,7 +27,7 @@ def test_a_lane_for_each_step_with_bars_inside_it():
     bars = [(float(left), float(width)) for left, width in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", page)]
     assert len(bars) >= 3
     assert all(0 <= left <= left + width <= 100.02 for left, width in bars)
-    assert re.search('class="nbagent-span-tool" title="tool: [0-9.]+ m?s"', page)
+    assert re.search('class="nbagent-span-tool" title="tool: [0-9.]+ [mµ]?s"', page)
 
 
 def test_many_steps_share_few_lanes():

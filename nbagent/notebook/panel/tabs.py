@@ -1,0 +1,210 @@
+"""The panel's other tabs: Trace (what happened) and Setup (model, tools, system prompt).
+
+Both are refreshed and changed on the background loop. Every value from the trace is escaped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import ipywidgets as widgets
+
+from nbagent.core.render import markdown as render
+from nbagent.errors import NbagentError
+from nbagent.notebook.panel.conversation import Conversation
+from nbagent.providers.catalog import CATALOG
+from nbagent.trace.views import timeline
+
+log = logging.getLogger("nbagent")
+TABLES = {"runs": "one row per question", "calls": "one row per model request", "tool_calls": "one row per tool call"}
+NOTHING = '<p class="nbagent-quiet">Nothing yet.</p>'
+NO_TOOLS = "None yet: decorate a function with @tool, or %agent tools add NAME."
+
+
+class TraceTab:
+    """`box` shows the timeline and the tables of the agent's trace as of the last `refresh()`."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._html = widgets.HTML()
+        self.box = widgets.VBox([self._html]).add_class("nbagent-trace")
+        self._task: asyncio.Task[None] | None = None
+
+    def refresh(self) -> None:
+        """Read the trace, in a thread: this may load pandas."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            self._html.value = await asyncio.to_thread(trace_html, self._conversation.agent.trace)
+        except Exception as error:  # nobody awaits this task, so the panel and the log report the error
+            log.warning("the trace can't be shown", exc_info=True)
+            self._conversation.show_notice(f"The trace can't be shown: {type(error).__name__}: {error}")
+
+
+def trace_html(trace: Any) -> str:
+    """Timeline and tables as safe HTML."""
+    parts = [_heading("timeline()", "how long each step took"), timeline_html(trace)]
+    for name, what in TABLES.items():
+        frame = getattr(trace, name)
+        table = NOTHING
+        if len(frame):
+            shown = frame.shown()
+            filled = shown.astype(object).where(shown.notna(), "–")
+            table = render.printable(filled.to_html(max_rows=20, escape=True, border=0))
+        parts.append(f'{_heading(name, what)}<div class="nbagent-table">{table}</div>')
+    return f'<div class="nbagent">{"".join(parts)}</div>'
+
+
+def _heading(name: str, what: str) -> str:
+    return f"<h4><code>agent.trace.{name}</code> <small>{what}</small></h4>"
+
+
+def timeline_html(trace: Any) -> str:
+    """The picture that `trace.timeline()` draws, as bars of HTML: one row per model request and tool call."""
+    spans, _ = timeline.lay_out(trace.calls, trace.tool_calls)
+    if not spans:
+        return NOTHING
+    end = max(span.end for span in spans) or 1.0
+    lanes = groupby(sorted(spans, key=attrgetter("lane")), attrgetter("lane"))
+    rows = "".join(_lane_html(list(lane), end) for _, lane in lanes)
+    return f'<div class="nbagent-timeline">{rows}</div>'
+
+
+def _lane_html(spans: list[timeline.Span], end: float) -> str:
+    """The name of a step, its bars, and how long it took."""
+    bars = "".join(
+        f'<b class="nbagent-span-{span.kind}" title="{span.kind}: {render.format_duration(span.seconds)}" '
+        f'style="left:{100 * span.start / end:.2f}%;width:{100 * span.seconds / end:.2f}%"></b>'
+        for span in spans
+    )
+    took = render.format_duration(sum(span.seconds for span in spans))
+    return f"<span>{render.escape(spans[0].label.strip())}</span><div>{bars}</div><small>{took}</small>"
+
+
+class SetupTab:
+    """`models` is the picker in the panel's bar, `box` holds the other choices."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._agent = conversation.agent
+        self._providers: dict[str, Any] = {}  # what to assign to agent.provider, by the picker's label
+        self._tool_names: tuple[str, ...] = ()
+        self._task: asyncio.Task[None] | None = None
+        #: The thread that is updating the widgets: changes that it causes are not the user's.
+        self._updating: int | None = None
+        layout = widgets.Layout(width="auto")
+        self.models = widgets.Dropdown(options=[], layout=layout, description="Model").add_class("nbagent-model")
+        self._other = widgets.Text(description="Another model: Enter switches to it", continuous_update=False)
+        self._other.layout, self._other.placeholder = layout, "vendor:model"
+        self._prompt = widgets.Textarea(description="System prompt", continuous_update=False, rows=3, layout=layout)
+        self._prompt.placeholder = "Who the agent is and what it should know"
+        self._tools = widgets.VBox()
+        sections = {"Another model": self._other, "Tools": self._tools, "System prompt": self._prompt}
+        heads = {name: widgets.HTML(f'<div class="nbagent-head">{name}</div>') for name in sections}
+        self.box = widgets.VBox([each for name, part in sections.items() for each in (heads[name], part)])
+        self.box.add_class("nbagent-setup")
+
+    @property
+    def tool_count(self) -> str:
+        """`"3 tools"`, or `"2 of 3 tools"` if some are switched off."""
+        known, offered = len(self._agent.function_registry.names()), len(self._agent.offered_tools())
+        return f"{f'{offered} of {known}' if offered < known else known} tool{'s' * (known != 1)}"
+
+    def listen(self) -> None:
+        """Begin to apply the user's changes."""
+        self.models.observe(lambda change: self._apply(self._switch_model, change["new"]), "value")
+        self._other.observe(lambda change: self._apply(self._switch_model, change["new"].strip()), "value")
+        self._prompt.observe(lambda change: self._apply(self._set_prompt, change["new"]), "value")
+
+    def _apply(self, action: Any, value: Any) -> None:
+        if self._updating != threading.get_ident():  # a user's click may come during an update, on another thread
+            self._conversation.run_on_loop(action, value)
+
+    def update(self) -> None:
+        """Show the agent's settings. They can't be changed during a run."""
+        self._updating = threading.get_ident()
+        try:
+            self._update_models()
+            self._update_tools()
+            prompt = self._agent.system_prompt or ""
+            if self._prompt.value != prompt:
+                self._prompt.value = prompt
+        finally:
+            self._updating = None
+        for widget in (self.models, self._other, self._prompt):
+            widget.disabled = self._conversation.is_busy or self._conversation.has_pending
+
+    def _update_models(self) -> None:
+        """Offer the models used so far and those that need no further setup."""
+        try:
+            provider = self._agent.provider
+            current = f"{provider.vendor}:{provider.model_name}"
+            self._providers[current] = provider
+        except (NbagentError, ImportError) as error:
+            current, self._conversation.notice = "", str(error)
+        for spec in _available_models():
+            if not any(known.startswith(f"{spec}:") for known in self._providers):
+                self._providers.setdefault(spec, spec)
+            elif current.startswith(f"{spec}:"):
+                self._providers.pop(spec, None)
+        options = tuple(self._providers) if current else ("", *self._providers)
+        if self.models.options != options:
+            self.models.options = options
+        if self.models.value != current:
+            self.models.value = current
+
+    def _update_tools(self) -> None:
+        names, off = tuple(self._agent.function_registry.names()), self._agent.tools_off
+        if names != self._tool_names or not self._tools.children:
+            self._tool_names = names
+            note = widgets.HTML(f'<div class="nbagent-status">{NO_TOOLS}</div>')
+            old, self._tools.children = self._tools.children, tuple(map(self._checkbox, names)) or (note,)
+            for widget in old:
+                widget.close()
+        for name, box in zip(names, self._tools.children, strict=False):
+            if box.value == (name in off):
+                box.value = name not in off
+
+    def _checkbox(self, name: str) -> Any:
+        tool = self._agent.function_registry.get_function(name)
+        about = tool.description.strip().partition("\n")[0] if tool else ""
+        box = widgets.Checkbox(name not in self._agent.tools_off, description=name, indent=False, tooltip=about)
+        box.observe(lambda change: self._apply(lambda on: self._offer(name, on), change["new"]), "value")
+        return box
+
+    def _offer(self, name: str, on: bool) -> None:
+        (self._agent.tools_off.discard if on else self._agent.tools_off.add)(name)
+        self._conversation.show_notice(self._conversation.notice)
+
+    def _set_prompt(self, text: str) -> None:
+        self._agent.system_prompt = text or None
+        self._conversation.show_notice("")
+
+    def _switch_model(self, spec: str) -> None:
+        if spec and not self._conversation.is_busy:
+            self._task = asyncio.get_running_loop().create_task(self._make_provider(spec))
+
+    async def _make_provider(self, spec: str) -> None:
+        """In a thread: making a provider may import its vendor's SDK."""
+        notice = ""
+        try:
+            await asyncio.to_thread(setattr, self._agent, "provider", self._providers.get(spec, spec))
+        except Exception as error:  # a user's factory may raise anything
+            log.info("the provider %s can't be made", spec, exc_info=True)
+            notice = f"{spec}: {error}"
+        self._conversation.show_notice(notice)
+
+
+def _available_models() -> list[str]:
+    """What can be used without further setup: the model in NBAGENT_MODEL, vendors with a key, the embedded model."""
+    named = [os.environ["NBAGENT_MODEL"]] if os.environ.get("NBAGENT_MODEL") else []
+    with_key = [f"{row.name}:{row.model}" for row in CATALOG.values() if not row.keyless and row.api_key()]
+    return list(dict.fromkeys([*named, *with_key, "local"]))

@@ -313,7 +313,4 @@ def test_a_closed_panel_listens_no_more(kernel):
 def test_a_panel_is_of_an_agent(kernel):
     cell = kernel.run("nbagent.ChatPanel('openai')")
     assert cell.error == "ConfigurationError"
-    assert (
-        cell.reply["content"]["evalue"]
-        == "ChatPanel(agent): expected an Agent, got 'openai'. Pass an Agent: ChatPanel(agent)."
-    )
+    assert "expected an Agent, got 'openai'" in cell.reply["content"]["evalue"]

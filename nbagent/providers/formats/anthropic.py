@@ -34,7 +34,7 @@ from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
 
-#: What a schema for a whole answer may not say.
+#: Keywords that a schema for a whole answer must not contain.
 _UNCHECKED = (
     *str.split("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength"),
     *str.split("minItems maxItems uniqueItems"),
@@ -49,8 +49,8 @@ FINISH_REASONS = {
     "pause_turn": "pause",
     "refusal": "refusal",
 }
-#: Breakpoints in one request.
-MOST = 4
+#: How many breakpoints a request may hold.
+MAX_BREAKPOINTS = 4
 
 
 class MessagesDecoder(Decoder):
@@ -110,7 +110,7 @@ class MessagesDecoder(Decoder):
         )
 
     def _start(self, index: int, block: dict[str, Any]) -> list[Event]:
-        """A block begins; what it holds already is shown as its first piece."""
+        """A block begins. What it already holds is shown as its first piece."""
         self._blocks[index] = dict(block)
         kind = block.get("type")
         if kind == "text" and block.get("text"):
@@ -139,7 +139,7 @@ class MessagesDecoder(Decoder):
             block["citations"] = [*(block.get("citations") or []), delta["citation"]]
         elif kind == "signature_delta":
             self._grow(index, "signature", delta["signature"])
-        elif kind.endswith("_delta"):  # such as compaction_delta: fields that replace what was there
+        elif kind.endswith("_delta"):  # such as compaction_delta: its fields replace earlier ones
             self._blocks[index] |= {key: value for key, value in delta.items() if key != "type"}
         return []
 
@@ -160,9 +160,9 @@ class MessagesDecoder(Decoder):
         return [self._blocks[index] for index in sorted(self._blocks)]
 
     def _function_call(self, block: dict[str, Any], cut: bool) -> FunctionCall:
-        """A call out of its block; the block gets the same arguments, since it is sent back.
+        """The call in a block. The block gets the same arguments, since it is sent back.
 
-        A call that the token limit cut before its arguments has unreadable ones, not none.
+        If the token limit cut a call before its arguments, they count as unreadable, not as empty.
         """
         arguments, raw = parse_arguments(block.get("input"))
         if cut and not arguments:
@@ -204,7 +204,7 @@ class MessagesCodec(Codec):
 
     def __init__(self, vendor: Vendor, cache: str | bool = True) -> None:
         super().__init__(vendor)
-        #: How long a conversation's beginning stays cached; empty for not at all.
+        #: How long the vendor caches the beginning of a conversation; empty if it does not.
         self.ttl = cache if isinstance(cache, str) else next(iter(vendor.cache_ttls), "") if cache else ""
 
     def _encoding_facts(self) -> tuple[object, ...]:
@@ -218,9 +218,9 @@ class MessagesCodec(Codec):
         return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
     def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
-        """The groups, with breakpoints in them and in the head. The messages keep their bytes without breakpoints.
+        """The groups, with breakpoints in them and in the head.
 
-        So a breakpoint can move on while the rest of a request stays the same byte for byte.
+        The bytes that messages keep hold no breakpoints: these move on while all else stays the same byte for byte.
         """
         groups = group_by_role(messages, self.encode_message)
         places = breakpoints(head, groups, self.ttl) if self.ttl else {}
@@ -231,15 +231,9 @@ class MessagesCodec(Codec):
         return [_encode(group, places.get(group)) for group in groups]
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
-        vendor = self.vendor
-        head: dict[str, Any] = {
-            "model": model,
-            "stream": options.stream,
-            **vendor.body,
-            **self._temperature(options),
-        }
+        head: dict[str, Any] = {"model": model, "stream": options.stream, **self._common_fields(options)}
         if options.tools:
-            head |= {"tools": [_tool(item) for item in options.tools], **vendor.tools_body}
+            head["tools"] = [_tool(item) for item in options.tools]
         if system:
             head["system"] = [{"type": "text", "text": system}]
         return {**head, **options.extra}
@@ -252,25 +246,21 @@ class MessagesCodec(Codec):
         return _content(message.content)
 
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """The blocks as received, where they still say what the message says; else text and calls."""
+        """The blocks as received, if they still say what the message says; else its text and calls."""
         blocks = self._native(message).get("blocks")
         if blocks is not None and _agree(blocks, message):
             return [self._with_fitting_id(block) for block in blocks if self._sendable(block)]
-        calls = message.tool_calls or []
-        uses = [
+        uses: list[dict[str, Any]] = [
             {"type": "tool_use", "id": call.id, "name": fitting_name(call.name), "input": call.arguments}
-            for call in calls
+            for call in message.tool_calls or ()
         ]
         return _content(message.text) + [self._with_fitting_id(use) for use in uses]
 
     def _with_fitting_id(self, block: dict[str, Any]) -> dict[str, Any]:
-        """Only a server that is not the vendor's own gives calls ids that the vendor would refuse."""
-        if (
-            block.get("type") != "tool_use"
-            or (fitting := fitting_id(block.get("id"), self.vendor.call_id)) == block["id"]
-        ):
+        """The block with an id that the vendor takes; ids that do not fit come from other servers only."""
+        if block.get("type") != "tool_use":
             return block
-        return block | {"id": fitting}
+        return block | {"id": fitting_id(block["id"], self.vendor.call_id)}
 
     def _sendable(self, block: Mapping[str, Any]) -> bool:
         """The API refuses empty texts, and Claude thinking without its signature."""
@@ -290,14 +280,14 @@ def _encode(group: RoleGroup, ttl: str | None) -> bytes:
 
 
 def _agree(blocks: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
-    """Whether the native blocks still match a message whose text or calls may have been edited."""
+    """Whether the vendor's blocks still say what the message says, which may have been edited."""
     text = "".join(block.get("text", "") for block in blocks if block.get("type") == "text")
     uses = [(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
     return text == message.text and same_calls(message, uses)
 
 
 def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Content blocks of a user's text or parts; parts of a kind we don't know pass as they are."""
+    """The content blocks of a text or of content parts. Parts of unknown kinds are sent as they are."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     return [_image(part) if part.get("type") == "image" else dict(part) for part in content if not _empty(part)]
@@ -329,7 +319,7 @@ def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ttl_of(holder: Any) -> str | None:
-    """How long the user wants this block, tool or part to be kept; None where no breakpoint is on it.
+    """How long the user wants the prompt up to this block, tool or part to be cached; None without a breakpoint.
 
     >>> ttl_of({"type": "text", "text": "long", "cache_control": {"type": "ephemeral"}})
     '5m'
@@ -341,12 +331,12 @@ def ttl_of(holder: Any) -> str | None:
 
 
 def mark_of(ttl: str) -> dict[str, str]:
-    """A breakpoint; five minutes are what it means without a word."""
+    """A breakpoint. Five minutes are the API's default."""
     return {"type": "ephemeral"} | ({} if ttl == "5m" else {"ttl": ttl})
 
 
 def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) -> dict[Any, str]:
-    """Our own breakpoints and how long each lasts, by place: `"tools"`, `"system"`, or the group.
+    """How long each of our own breakpoints lasts, by its place: `"tools"`, `"system"`, or the group.
 
     >>> breakpoints({"system": [{"type": "text", "text": "Be brief."}]}, [], "1h")
     {'system': '1h'}
@@ -354,7 +344,7 @@ def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) 
     prompt = [*_in_head(head, "tools"), *_in_head(head, "system"), *_in_groups(groups)]
     if last := ttl_of(head):
         prompt.append((None, last))
-    left = MOST - sum(kept is not None for _, kept in prompt)
+    left = MAX_BREAKPOINTS - sum(kept is not None for _, kept in prompt)
     free = [place for place, kept in prompt if kept is None]
     users = [place for place in free if isinstance(place, RoleGroup)]
     wanted = [*users[-1:], "system", *users[-2:-1], "tools"]
@@ -363,7 +353,7 @@ def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) 
 
 
 def _in_head(head: Mapping[str, Any], name: str) -> Sequence[tuple[Any, str | None]]:
-    """The user's breakpoints in this part of the head, or the place for ours."""
+    """The breakpoints that the user set in this part of the head; if there are none, the place for ours."""
     items = head.get(name)
     if not isinstance(items, Sequence) or isinstance(items, str) or not items:
         return []
@@ -371,7 +361,7 @@ def _in_head(head: Mapping[str, Any], name: str) -> Sequence[tuple[Any, str | No
 
 
 def _in_groups(groups: Sequence[RoleGroup]) -> list[tuple[Any, str | None]]:
-    """The same for each group of the user's side."""
+    """The same for each group of the user's messages."""
     places: list[tuple[Any, str | None]] = []
     for group in groups:
         if group.role == "user":
@@ -381,7 +371,7 @@ def _in_groups(groups: Sequence[RoleGroup]) -> list[tuple[Any, str | None]]:
 
 
 def _fitting(prompt: Sequence[tuple[Any, str | None]], place: Any, ttl: str) -> str | None:
-    """How long ours may last between the user's: not longer than one before; None where one after lasts longer."""
+    """How long our breakpoint may last: not longer than one before it. None if one after it lasts longer."""
     at = next(index for index, (here, kept) in enumerate(prompt) if kept is None and here == place)
     if any(kept == "5m" for _, kept in prompt[:at]):
         ttl = "5m"

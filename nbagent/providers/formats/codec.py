@@ -150,11 +150,12 @@ class Codec(ABC):
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
 
-    def _temperature(self, options: ResolvedOptions) -> dict[str, float]:
-        """The temperature as a field, if one is given: not below the lowest that the vendor takes."""
-        if options.temperature is None:
-            return {}
-        return {"temperature": max(options.temperature, self.vendor.min_temperature)}
+    def _common_fields(self, options: ResolvedOptions) -> dict[str, Any]:
+        """The vendor's own fields; those for tools, if there are any; the temperature, but not below the lowest."""
+        fields = {**self.vendor.body, **(self.vendor.tools_body if options.tools else {})}
+        if options.temperature is not None:
+            fields["temperature"] = max(options.temperature, self.vendor.min_temperature)
+        return fields
 
 
 def dumps(value: Any) -> bytes:

@@ -45,8 +45,8 @@ _CONTEXT_PHRASES = (
     "maximum prompt length",
     "exceeds the maximum number of tokens allowed",
 )
-#: What vendors and servers say where the model takes no images, with 400, 404 or 500: OpenAI, DeepSeek, Zhipu,
-#: OpenRouter, Ollama, llama.cpp, vLLM. A wrong format, or too large an image, is something else.
+#: What OpenAI, DeepSeek, Zhipu, OpenRouter, Ollama, llama.cpp and vLLM say, with 400, 404 or 500, if the model takes no
+#: images. An image that is too large or of a wrong format is another error.
 _NO_IMAGES = re.compile(
     r"(?:not|n't) support (?:images?|vision|multimodal)(?: inputs?| content)?(?! (?:type|format|media|size|file))\b"
     r"|support image input|(?:images?(?: inputs?| content)?|image_url|vision)['\"`]? (?:is|are) (?:not|only) "
@@ -54,12 +54,12 @@ _NO_IMAGES = re.compile(
     r"|unknown variant [`'\"]?image_url|取值范围 \['text'\]",
     re.IGNORECASE,
 )
-#: Gemini refuses a wrong key with 400, like any other bad argument.
+#: Gemini refuses a wrong key with 400, like any bad argument.
 _WRONG_KEY_PHRASES = ("api key not valid", "api key expired", "api_key_invalid")
 
 
 def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
-    """The text of a vendor's error object, and the words (code, type) that class it.
+    """The text of a vendor's error object, and the words (code, type, status) that classify it.
 
     >>> error_message({"error": {"message": "slow down", "type": "rate_limit_error", "code": None}})
     ('slow down', ('rate_limit_error',))
@@ -77,7 +77,7 @@ def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def error_class(message: str, words: Sequence[str], status: int | None = None) -> type[ProviderError]:
-    """The class of a vendor's error, by HTTP status, else by the words in its body."""
+    """The class of a vendor's error, by its HTTP status, else by the words in its body."""
     words = [word.lower() for word in words]
     low = message.lower()
     if any(phrase in low for phrase in _CONTEXT_PHRASES) or "context_length_exceeded" in words:
@@ -98,8 +98,8 @@ def error_class(message: str, words: Sequence[str], status: int | None = None) -
 
 
 def error_in_answer(body: Any) -> ProviderError:
-    """The error in a 200 answer. It may be tried again, but for what no repetition can mend."""
+    """The error in an answer with status 200. It may be tried again, unless it would come again."""
     message, words = error_message(body)
     cls = error_class(message, words)
-    hopeless = issubclass(cls, AuthenticationError | ModelNotFoundError | ContextLengthError | ImageInputError)
-    return cls(message, should_retry=not hopeless)
+    lasting = issubclass(cls, AuthenticationError | ModelNotFoundError | ContextLengthError | ImageInputError)
+    return cls(message, should_retry=not lasting)

@@ -26,48 +26,27 @@ from nbagent.providers.options.resolved import ResolvedOptions
 
 #: The fields of a body; every other option is a field of its `generationConfig`.
 _BODY_FIELDS = {
-    "cachedContent",
-    "generationConfig",
-    "labels",
-    "safetySettings",
-    "serviceTier",
-    "store",
-    "systemInstruction",
-    "toolConfig",
-    "tools",
+    *str.split("cachedContent generationConfig labels safetySettings serviceTier store systemInstruction"),
+    *("toolConfig", "tools"),
 }
-#: Newer models refuse a call without a signature; this stands for calls that another model made.
+#: Newer models refuse a call without a signature; calls that another model made get this one.
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
 _FOREIGN = {"thoughtSignature": "skip_thought_signature_validator"}
 _ROLES = {"user": b"user", "assistant": b"model"}
-#: How the ids begin that are made here, for calls that came without one. Gemini never sees them.
+#: The beginning of ids that are made here for calls that came without one. Gemini never sees them.
 MADE_ID = "gemini_call_"
-#: https://ai.google.dev/api/generate-content#FinishReason; numbers come with `enum-encoding=int`. STOP ends a turn with
-#: calls too. Words that are not here leave `finish_reason` None.
+_FILTERED = (
+    *str.split("SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY"),
+    *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", 3, 4),
+)
+#: https://ai.google.dev/api/generate-content#FinishReason; with `enum-encoding=int` they are numbers. STOP ends an
+#: answer with calls too. Words that are not here leave `finish_reason` None.
 FINISH_REASONS: dict[Any, str] = {
-    "STOP": "stop",
-    1: "stop",
-    "MAX_TOKENS": "length",
-    2: "length",
-    3: "content_filter",
-    4: "content_filter",
-    **dict.fromkeys(
-        [
-            "SAFETY",
-            "RECITATION",
-            "LANGUAGE",
-            "BLOCKLIST",
-            "PROHIBITED_CONTENT",
-            "SPII",
-            "MODEL_ARMOR",
-            "IMAGE_SAFETY",
-            "IMAGE_PROHIBITED_CONTENT",
-            "IMAGE_RECITATION",
-        ],
-        "content_filter",
-    ),
+    **dict.fromkeys(("STOP", 1), "stop"),
+    **dict.fromkeys(("MAX_TOKENS", 2), "length"),
+    **dict.fromkeys(_FILTERED, "content_filter"),
 }
-#: The model garbled its answer, which is left out: there is nothing to go on with.
+#: The model garbled its answer and Gemini left it out, so there is nothing to go on with.
 _GARBLED = {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
 
@@ -78,8 +57,8 @@ class GeminiDecoder(Decoder):
     def __init__(self, vendor: str) -> None:
         super().__init__(vendor)
         self._parts: list[dict[str, Any]] = []
-        self._calls: list[dict[str, Any]] = []  # those of the parts that hold one
-        self._open: dict[str, Any] | None = None  # the call whose arguments still come in pieces
+        self._calls: list[dict[str, Any]] = []  # the parts that hold a call
+        self._open: dict[str, Any] | None = None  # the call whose arguments are still arriving
         self._plain: list[str] = []  # pieces of text not yet in a part
         self._text: list[str] = []
         self._pictures = Pictures()
@@ -92,7 +71,7 @@ class GeminiDecoder(Decoder):
 
     @property
     def complete(self) -> bool:
-        """A finish reason was seen, or the word that the prompt was blocked. More text may follow a finish reason."""
+        """Whether a finish reason came, which more text may follow, or the reason why the prompt was blocked."""
         return self._finish is not None or self._blocked is not None
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
@@ -151,7 +130,7 @@ class GeminiDecoder(Decoder):
             self._explanation = candidate.get("finishMessage") or self._explanation
 
     def _said(self, part: dict[str, Any], events: list[Event]) -> None:
-        """Text or an image. Pieces of text become one part, but none is ever joined with a part that has more."""
+        """Text or an image. Pieces of text become one part, but a part that holds more than text is kept as it is."""
         if inline := part.get("inlineData"):
             self._pictures.add(sum(map(len, self._text)), inline.get("data"))
         if text := part.get("text"):
@@ -163,7 +142,7 @@ class GeminiDecoder(Decoder):
             self._plain.append(text)
 
     def _thought(self, part: dict[str, Any], events: list[Event]) -> None:
-        """Thinking. It is not sent back, but for a part that carries a signature."""
+        """Thinking. Only parts that carry a signature are sent back."""
         if text := part.get("text"):
             self._thinking.append(text)
             events.append(Thinking(text))
@@ -171,7 +150,7 @@ class GeminiDecoder(Decoder):
             self._keep(part)
 
     def _call(self, part: dict[str, Any], events: list[Event]) -> None:
-        """A call comes whole; or, if that was asked for, its name first and then values by their paths."""
+        """A call comes whole, or, if the request asks for that, as its name and then single values with their paths."""
         piece = part["functionCall"]
         if self._open is None or piece.get("name"):
             if piece.get("willContinue") or "partialArgs" in piece:
@@ -200,7 +179,7 @@ class GeminiDecoder(Decoder):
     # what the answer is made of
 
     def _function_call(self, part: dict[str, Any]) -> FunctionCall:
-        """A call whose arguments never came to their end has unreadable ones."""
+        """If the arguments never came to their end, they count as unreadable."""
         call = part["functionCall"]
         arguments, raw = parse_arguments(call.get("args"))
         if part is self._open:
@@ -216,7 +195,7 @@ class GeminiDecoder(Decoder):
 
 
 def _put(args: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Put one value where its path says; text that is there already grows.
+    """Put one value at its path; it is appended to text that is already there.
 
     >>> args = {}
     >>> _put(args, {"jsonPath": "$.stops[0].city", "stringValue": "Ber", "willContinue": True})
@@ -235,7 +214,7 @@ def _put(args: dict[str, Any], piece: Mapping[str, Any]) -> None:
 
 
 def _slot(node: Any, step: str | int, empty: Any) -> Any:
-    """What is at one step of a path, `empty` put there before if nothing was."""
+    """What is at one step of a path. If nothing is there, `empty` is put there first."""
     if isinstance(step, int):
         node.extend([None] * (step + 1 - len(node)))
         node[step] = empty if node[step] is None else node[step]
@@ -245,10 +224,10 @@ def _slot(node: Any, step: str | int, empty: Any) -> Any:
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
-    """Token counts of a `usageMetadata`, which counts thinking beside the candidates.
+    """Token counts of a `usageMetadata`, which counts thinking apart from the candidates.
 
-    What Google's own tools gave the model to read (`toolUsePromptTokenCount`) is no part of the prompt and not counted
-    here; it is kept in `usage_raw`, and `pricing.price` charges it as the input that it is billed as.
+    What Google's own tools gave the model to read (`toolUsePromptTokenCount`) is not part of the prompt and not counted
+    here. It stays in `usage_raw`, and `pricing.price` charges it as input, as Google does.
     """
     thoughts = token_count(raw.get("thoughtsTokenCount"))
     return Usage(
@@ -277,9 +256,9 @@ class GeminiCodec(Codec):
         return {"responseMimeType": "application/json", "responseJsonSchema": schema}
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
-        """The vendor's own tools, given as `tools`, stand beside the functions."""
+        """Gemini's own tools, which the user gives as `tools`, join the functions."""
         head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": system}]}} if system else {}
-        config = {**self.vendor.body, **self._temperature(options)}
+        config = self._common_fields(options)
         for name, value in options.extra.items():
             (head if name in _BODY_FIELDS else config)[name] = value
         if "max_tokens" in config:
@@ -304,12 +283,12 @@ class GeminiCodec(Codec):
         return _content(message.content)
 
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """The parts as received, where they still say what the message says; else text and calls."""
+        """The parts as received, if they still say what the message says; else its text and calls."""
         if self._replays(message):
             return list(self._native(message)["parts"])
         calls: list[dict[str, Any]] = [{"functionCall": _call(call)} for call in message.tool_calls or ()]
         if calls:
-            calls[0] |= _FOREIGN  # of calls made at the same time only the first has one
+            calls[0] |= _FOREIGN  # of parallel calls, only the first has a signature
         return _content(message.text) + calls
 
     def _replays(self, message: LLMMessage) -> bool:
@@ -322,7 +301,7 @@ def _encode(group: RoleGroup) -> bytes:
 
 
 def _agree(parts: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
-    """Whether the native parts still match a message whose text or calls may have been edited."""
+    """Whether Gemini's parts still say what the message says, which may have been edited."""
     text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
     native = [part["functionCall"] for part in parts if "functionCall" in part]
     calls = message.tool_calls or []
@@ -338,17 +317,17 @@ def _call(call: FunctionCall) -> dict[str, Any]:
 
 
 def _name(name: str | None) -> str:
-    """A function's name as Gemini takes it: another model may have made one up that it would not."""
+    """A function's name in a form that Gemini takes: other models may have made up names that it refuses."""
     return re.sub(r"[^a-zA-Z0-9_.:-]|^(?![a-zA-Z_])", "_", name or "unknown")[:64]
 
 
 def _id(call_id: str | None) -> dict[str, str]:
-    """The id of a call, unless Gemini gave it none: then results are matched by name and order."""
+    """The id of a call. A call to which Gemini gave none goes without: Gemini matches results by name and order."""
     return {"id": call_id} if call_id and not call_id.startswith(MADE_ID) else {}
 
 
 def _named(messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
-    """The messages, each result with the name of its function, which Gemini wants."""
+    """The messages, each tool result with the name of its function, which Gemini requires."""
     if all(message.name for message in messages if message.role == "tool"):
         return messages
     names = {call.id: call.name for message in messages for call in message.tool_calls or ()}
@@ -361,7 +340,7 @@ def _named(messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
 
 
 def _result(message: LLMMessage) -> list[dict[str, Any]]:
-    """A tool's result: its text as the function's response, its images after it."""
+    """A tool result: its text as the function's response, followed by its images."""
     response = {"error" if message.is_error else "output": message.text}
     part = {"functionResponse": {**_id(message.tool_call_id), "name": _name(message.name), "response": response}}
     images = [] if isinstance(message.content, str) else [p for p in message.content if p.get("type") != "text"]
@@ -370,7 +349,7 @@ def _result(message: LLMMessage) -> list[dict[str, Any]]:
 
 
 def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts of a text or of content parts; parts of a kind we don't know pass as they are."""
+    """The parts of a text or of content parts. Parts of unknown kinds are sent as they are."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     return [_part(part) for part in content if part.get("type") != "text" or part.get("text")]
@@ -388,7 +367,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A function's declaration; without parameters where it has none, since Gemini refuses an empty object."""
+    """A function's declaration. Without parameters the field is left out, since Gemini refuses an empty object."""
     declared = {key: item[key] for key in ("name", "description") if item.get(key)}
     schema = gemini_schema(item.get("parameters") or {"type": "object"})
     return declared | ({"parameters": schema} if schema.get("properties") else {})

@@ -1,7 +1,7 @@
 """JSON Schema in the dialect that Gemini takes for the parameters of a function.
 
-One keyword it does not know makes Gemini refuse the whole request. What it can't say is said in the description where
-the model needs it, and left out where it does not: arguments are validated against the original schema anyway.
+One unknown keyword makes Gemini refuse the whole request. What the dialect can't express goes into the description if
+the model needs it, and is left out otherwise: arguments are validated against the original schema anyway.
 Format: https://ai.google.dev/api/caching#Schema
 """
 
@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: What each type may have besides a description.
+#: The keywords that each type may have, besides a description.
 _KEPT: dict[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern"),
     "integer": ("minimum", "maximum"),
@@ -20,7 +20,7 @@ _KEPT: dict[str, tuple[str, ...]] = {
     "array": ("minItems", "maxItems"),
     "object": ("minProperties", "maxProperties"),
 }
-#: Any other format is refused.
+#: Gemini refuses all other formats.
 _FORMATS = {"date-time", "float", "double", "int32", "int64"}
 _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 _ANY: tuple[dict[str, Any], ...] = (
@@ -31,12 +31,12 @@ _ANY: tuple[dict[str, Any], ...] = (
     {"type": "object"},
 )
 
-#: A schema, and the references it was reached by.
+#: A schema, and the references through which it was reached.
 _Option = tuple[dict[str, Any], tuple[str, ...]]
 
 
 def gemini_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The nearest schema that Gemini takes. The one given is left as it is.
+    """The nearest schema that Gemini takes. The original is not changed.
 
     >>> gemini_schema({"type": ["integer", "null"], "exclusiveMinimum": 0, "title": "N", "default": None})
     {'type': 'integer', 'minimum': 1, 'nullable': True}
@@ -45,13 +45,13 @@ def gemini_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Dialect:
-    """Converts one document, in which `$ref` points."""
+    """Converts one document; its `$ref`s point into it."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
 
     def convert(self, schema: Any, inside: tuple[str, ...]) -> dict[str, Any]:
-        """One schema. `inside` names the references it was reached by: a type that holds itself ends there."""
+        """One schema. `inside` names the references through which it was reached: recursion ends at the second."""
         options, nullable = self._options(schema, inside)
         found: list[dict[str, Any]] = []
         for option, path in options:
@@ -61,7 +61,7 @@ class _Dialect:
         return found[0] if len(found) == 1 else {"anyOf": found}  # which must stand alone
 
     def _options(self, schema: Any, inside: tuple[str, ...]) -> tuple[list[_Option], bool]:
-        """The alternatives of a schema, each with one type at most, and whether null is one of them."""
+        """The alternatives of a schema, each of at most one type, and whether null is one of them."""
         schema, inside = self._expand(schema, inside)
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
         variants = schema.get("anyOf") or schema.get("oneOf")
@@ -81,7 +81,7 @@ class _Dialect:
         return found, nullable
 
     def _expand(self, schema: Any, inside: tuple[str, ...]) -> _Option:
-        """The schema with `$ref` and `allOf` put in place."""
+        """The schema with `$ref` and `allOf` resolved."""
         schema = dict(schema) if isinstance(schema, Mapping) else {}
         while isinstance(ref := schema.pop("$ref", None), str):
             if ref in inside:
@@ -104,7 +104,7 @@ class _Dialect:
         return node if isinstance(node, Mapping) else {}
 
     def _single(self, schema: Mapping[str, Any], inside: tuple[str, ...]) -> list[dict[str, Any]]:
-        """A schema of one type; of every type, where none is given."""
+        """The schema of an alternative; one for every type if it has none."""
         kind, values = _kind(schema), _values(schema)
         described = {"description": schema["description"]} if schema.get("description") else {}
         if kind is None:
@@ -129,13 +129,13 @@ class _Dialect:
         return [out | _description(str(schema.get("description") or ""), notes)]
 
     def _items(self, schema: Mapping[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
-        """What a list holds. Gemini wants to know it of every list, and knows no tuples."""
+        """The schema of a list's items, which Gemini requires for every list. Tuples become lists."""
         if isinstance(places := schema.get("prefixItems"), list) and places:
             return self.convert({"anyOf": places}, inside)
         return self.convert(schema.get("items"), inside) if schema.get("items") else {"type": "string"}
 
     def _properties(self, schema: Mapping[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
-        """The fields of an object, if it has any: Gemini refuses an empty list, and required names it can't find."""
+        """The fields of an object. Gemini refuses an empty list of them, and required names that are not among them."""
         properties = {name: self.convert(sub, inside) for name, sub in (schema.get("properties") or {}).items()}
         required = [name for name in schema.get("required") or () if name in properties]
         return ({"properties": properties} if properties else {}) | ({"required": required} if required else {})
@@ -146,13 +146,13 @@ def _is_null(schema: Mapping[str, Any]) -> bool:
 
 
 def _values(schema: Mapping[str, Any]) -> list[Any]:
-    """The values that a schema lists; null, which is an alternative of its own, left out."""
+    """The values that a schema lists, without null, which is an alternative of its own."""
     values = [schema["const"]] if "const" in schema else schema.get("enum") or []
     return [value for value in values if value is not None]
 
 
 def _kind(schema: Mapping[str, Any]) -> str | None:
-    """The type of a schema, from its keywords where it is not said."""
+    """The type of a schema; if it names none, the type that its keywords tell."""
     kind = str(schema.get("type", "")).lower()
     if kind in _KEPT:
         return kind
@@ -165,7 +165,7 @@ def _kind(schema: Mapping[str, Any]) -> str | None:
 
 
 def _closed(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Open bounds as closed ones."""
+    """Exclusive bounds as inclusive ones."""
     found: dict[str, Any] = {}
     for name, closed, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
         bound = schema.get(name)
@@ -175,7 +175,7 @@ def _closed(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _any_keys(schema: Mapping[str, Any]) -> list[str]:
-    """A note for an object whose keys are free."""
+    """A note for an object that takes any keys."""
     values = schema.get("additionalProperties")
     if not isinstance(values, Mapping) or schema.get("properties"):
         return []

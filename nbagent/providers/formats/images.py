@@ -1,7 +1,7 @@
 """Images in a conversation, in the places and forms that a vendor takes; and the images of an answer.
 
-What can't be sent is replaced by a few words, so that a conversation with images goes on with any model. Only an image
-in the question itself is an error then: without it the question would mean something else.
+For text-only models, earlier images become short descriptions, so that a conversation with images goes on with any
+model. Only an image in the question itself is an error then: without it, the question would mean something else.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _CAPTION = "The images of the answer above:"
 
 
 def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str = "") -> list[LLMMessage]:
-    """The conversation with words in place of its images. Raises `ImageInputError` for one in the question itself."""
+    """The conversation with descriptions in place of images. Raises `ImageInputError` if the question holds one."""
     if messages and messages[-1].role == "user" and has_image(messages[-1].content):
         held = content_as_text([part for part in _parts(messages[-1]) if part.get("type") == "image"])
-        text = f"this model takes no images, and the question holds {held.replace(chr(10), ', ')}"
+        text = f"this model takes no images, but the question holds {held.replace(chr(10), ', ')}"
         raise ImageInputError(text, vendor=vendor, model=model)
     return [_kept(message, _in_words) if has_image(message.content) else message for message in messages]
 
 
 def sendable(
-    messages: Sequence[LLMMessage], vendor: Vendor, blind: bool, replays: Callable[[LLMMessage], bool]
+    messages: Sequence[LLMMessage], vendor: Vendor, text_only: bool, replays: Callable[[LLMMessage], bool]
 ) -> Sequence[LLMMessage]:
-    """The conversation with its images where the vendor takes them, and words in place of the others.
+    """The conversation with its images where the vendor takes them, and descriptions in place of the others.
 
-    `blind` tells that the model takes none. Answers can't hold images, but for those that go back to their vendor as
-    they came (`replays`): the others follow the answer, and the results of its calls, in a user's message.
+    With `text_only` the model takes none. The images of an answer follow it, and the results of its calls, in a user's
+    message, unless the vendor takes them back in the answer itself (`replays`).
     """
     if all(isinstance(message.content, str) for message in messages):
         return messages
-    if blind:
+    if text_only:
         return without_images(messages)
     sent: list[LLMMessage] = []
     below: LLMMessage | None = None  # the images of the last answer
@@ -61,7 +61,7 @@ def sendable(
 
 
 def _fetched(message: LLMMessage, vendor: Vendor, asked: bool) -> LLMMessage:
-    """The message with words in place of images at addresses that the vendor does not fetch."""
+    """The message with descriptions in place of images at addresses that the vendor does not fetch."""
     unknown = [part for part in _parts(message) if part.get("type") == "image" and _unfetched(part, vendor)]
     if not unknown:
         return message
@@ -83,7 +83,7 @@ def _in_words(message: LLMMessage) -> LLMMessage:
 
 
 def _parted(message: LLMMessage) -> tuple[LLMMessage, LLMMessage | None]:
-    """An answer with words in place of its images, and a user's message with them."""
+    """An answer with descriptions in place of its images, and a user's message with the images."""
     images = [part for part in _parts(message) if part.get("type") == "image"]
     if not images:
         return message, None
@@ -96,7 +96,7 @@ def _parts(message: LLMMessage) -> list[Part]:
 
 
 def _kept(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
-    """What was made of a message before: it holds its own encoded form, so that a conversation is encoded once."""
+    """`make(message)`, which the message keeps: so a conversation is converted, and encoded, only once."""
     if make.__name__ not in message.encoded:
         message.encoded[make.__name__] = make(message)
     made: T = message.encoded[make.__name__]
@@ -104,12 +104,12 @@ def _kept(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
 
 
 def address(part: Mapping[str, Any]) -> str:
-    """The URL of an image part: its own, or one that holds the image itself."""
+    """The URL of an image part: its address, or a `data:` URL with the image itself."""
     return str(part["url"]) if "url" in part else f"data:{part['media_type']};base64,{part['data']}"
 
 
 class Pictures:
-    """The images of an answer, each with the place in the text where it came."""
+    """The images of an answer, each with its place in the text."""
 
     def __init__(self) -> None:
         self._placed: list[tuple[int, Part]] = []
@@ -118,9 +118,9 @@ class Pictures:
         return bool(self._placed)
 
     def add(self, place: int, source: Any) -> None:
-        """An image as base64, as a `data:` URL, or as an address, which is kept and never fetched.
+        """Add an image: base64, a `data:` URL, or an address, which is kept and never fetched.
 
-        What is none of the known formats, whatever it claims to be, is left out: it is not for displaying.
+        Data in an unknown format is left out, whatever it claims to be, since it must not be displayed.
         """
         if not isinstance(source, str):
             return
@@ -132,11 +132,11 @@ class Pictures:
             if image is None:
                 return
             part = image.to_part()
-        if not any(part == placed for _, placed in self._placed):  # some send an image again in a later chunk
+        if not any(part == placed for _, placed in self._placed):  # some vendors repeat an image in a later chunk
             self._placed.append((place, part))
 
     def metadata(self, text: str) -> dict[str, list[Part]]:
-        """`parts`: the text with the images in their places; nothing where there are no images."""
+        """`parts`: the text with the images in their places. Empty without images."""
         parts: list[Part] = []
         done = 0
         for place, part in self._placed:

@@ -10,21 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nbagent.core.content.images import has_image
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
-from nbagent.providers.formats.codec import (
-    Codec,
-    Decoder,
-    dumps,
-    fitting_id,
-    fitting_name,
-    new_call_id,
-    token_count,
-)
+from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import Pictures, address
 from nbagent.providers.formats.sse import DONE
@@ -52,26 +45,24 @@ FINISH_REASONS = {
     "sensitive": "content_filter",
     "refusal": "refusal",
 }
-#: The vendor broke off: the answer is not whole, whatever was sent.
+#: The vendor broke off, so the answer is not whole, whatever was sent.
 _BROKEN_OFF = {"error", "network_error", "insufficient_system_resource"}
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
-    """A tool call in the making."""
+    """A tool call that is still arriving. `key` is the vendor's own index."""
 
-    __slots__ = ("arguments", "extra_content", "id", "index", "key", "name")
-
-    def __init__(self, index: int, key: Any) -> None:
-        self.index = index
-        self.key = key
-        self.id = ""
-        self.name = ""
-        self.arguments = ""
-        self.extra_content: Any = None
+    index: int
+    key: Any
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    extra_content: Any = None
 
     @property
     def whole(self) -> bool:
-        """The arguments are a complete JSON value already."""
+        """Whether the arguments are a complete JSON value already."""
         try:
             json.loads(self.arguments)
         except ValueError:
@@ -156,14 +147,14 @@ class ChatDecoder(Decoder):
     # what one event holds
 
     def _check(self, event: Mapping[str, Any]) -> None:
-        """Raise for an error where an answer should be."""
+        """Raise for an error that takes the place of an answer."""
         base = event.get("base_resp")
         if event.get("error") or event.get("object") == "error" or (base and base.get("status_code")):
             raise error_in_answer(event)
 
     def _choice(self, choice: Mapping[str, Any], events: list[Event]) -> None:
         delta = choice.get("delta")
-        if delta is None and not self._answered:  # beside pieces, the message would say everything twice
+        if delta is None and not self._answered:  # after pieces, the message would repeat everything
             delta = choice.get("message")
         self._answered = True
         if choice.get("error"):
@@ -187,7 +178,7 @@ class ChatDecoder(Decoder):
             self._finish = finish
 
     def _reasoning(self, delta: Mapping[str, Any], events: list[Event]) -> None:
-        """The same thinking may come in several fields at once: one is shown, each is kept for replay."""
+        """The same thinking may come in several fields at once: one is shown, all are kept for replay."""
         shown = ""
         for key in ("reasoning_content", "reasoning"):
             piece = delta.get(key)
@@ -220,7 +211,7 @@ class ChatDecoder(Decoder):
                 self._add(_flat(text), "", events)
 
     def _images(self, images: list[Any]) -> None:
-        """Images that the model made: kept as they came, and shown where they came."""
+        """Images that the model made: kept as they came, and shown at their place in the text."""
         kept = self._native.setdefault("images", [])
         for image in images:
             if image not in kept:
@@ -248,7 +239,7 @@ class ChatDecoder(Decoder):
         events.append(ToolCallDelta(piece, call.name or None, metadata={"index": call.index}))
 
     def _slot(self, key: Any, call_id: str, name: str) -> _Call:
-        """The call that a delta belongs to: by index; without one, by id; else the last. See `_begins_another`."""
+        """The call that a delta belongs to: by its index, else by its id, else the last one. See `_begins_another`."""
         if key is not None:
             call = next((call for call in reversed(self._calls) if call.key == key), None)
         elif call_id:
@@ -265,7 +256,7 @@ class ChatDecoder(Decoder):
     # what the answer is made of
 
     def _function_call(self, call: _Call) -> FunctionCall:
-        """A call that the token limit cut before its arguments has unreadable ones, not none."""
+        """If the token limit cut a call before its arguments, they count as unreadable, not as empty."""
         arguments, raw = parse_arguments(call.arguments)
         if FINISH_REASONS.get(self._finish or "") == "length" and call is self._calls[-1] and not call.arguments:
             raw = ""
@@ -278,7 +269,7 @@ class ChatDecoder(Decoder):
 
 
 def _from_ollama(line: dict[str, Any]) -> dict[str, Any]:
-    """A line of Ollama's own `/api/chat`, which proxies before it may answer with, as a chunk.
+    """A line of Ollama's own `/api/chat` as a chunk: proxies in front of Ollama may answer with such lines.
 
     Format: https://docs.ollama.com/api/chat
     """
@@ -291,10 +282,10 @@ def _from_ollama(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _begins_another(call: _Call, call_id: str, name: str) -> bool:
-    """Whether a delta on a used index is a call of its own.
+    """Whether a delta whose index is in use begins another call.
 
-    Some servers give all calls index 0; others repeat the name in every delta, or make a new id for each. So a call is
-    new when it is named and either has another id, or has none while the arguments before it are already whole.
+    Some servers give all calls index 0; others repeat the name in every delta, or make a new id for each. So a delta
+    begins another call if it has a name and either another id, or no id while the arguments so far are complete.
     """
     if not name or not call.name:
         return False
@@ -304,7 +295,7 @@ def _begins_another(call: _Call, call_id: str, name: str) -> bool:
 
 
 def _merge_details(kept: list[dict[str, Any]], details: list[Any]) -> None:
-    """Join the pieces of OpenRouter's reasoning_details: text grows within one index and type, the rest overwrites."""
+    """Join the pieces of OpenRouter's `reasoning_details`: text of one index and type grows, other values replace."""
     for item in details:
         if not isinstance(item, dict):
             continue
@@ -327,7 +318,7 @@ def _flat(value: Any) -> str:
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
-    """Token counts from any dialect's usage object; zeros for what is missing."""
+    """Token counts from any dialect's usage object; 0 for a missing count."""
     prompt = raw.get("prompt_tokens_details") or raw.get("input_tokens_details") or {}
     completion = raw.get("completion_tokens_details") or raw.get("output_tokens_details") or {}
     return Usage(
@@ -359,13 +350,11 @@ class ChatCodec(Codec):
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         vendor = self.vendor
-        head: dict[str, Any] = {"model": model, "stream": options.stream, **vendor.body}
+        head: dict[str, Any] = {"model": model, "stream": options.stream, **self._common_fields(options)}
         if options.stream and vendor.stream_usage:
             head["stream_options"] = {"include_usage": True}
-        head |= self._temperature(options)
         if options.tools:
             head["tools"] = [{"type": "function", "function": _function(item)} for item in options.tools]
-            head |= vendor.tools_body
         head |= options.extra
         if "max_tokens" in head:
             head[vendor.max_tokens_name] = head.pop("max_tokens")
@@ -388,9 +377,9 @@ class ChatCodec(Codec):
         return fragments
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """One message; images of a tool's result come in a message of their own, which `_fragments` places.
+        """One message; the images of tool results get a message of their own in `_fragments`.
 
-        An answer of another vendor, or an edited one, may say nothing here: some refuse it.
+        An answer that says nothing in this format is left out, since some vendors refuse it.
         """
         data = self._message(message)
         says_nothing = message.role == "assistant" and not any(data[key] for key in data if key != "role")
@@ -407,7 +396,7 @@ class ChatCodec(Codec):
         return {"role": "user", "content": [_part(part) for part in message.content]}
 
     def _assistant(self, message: LLMMessage) -> dict[str, Any]:
-        """Text, calls, and what the same vendor wants back. `content` is always there: some refuse a null."""
+        """Text, calls, and what the same vendor wants back. `content` is never null, which some vendors refuse."""
         native = self._native(message)
         data: dict[str, Any] = {"role": "assistant", "content": message.text}
         if self.vendor.replay_always:
@@ -426,7 +415,7 @@ class ChatCodec(Codec):
 
 
 def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The option `response_format` of both of OpenAI's formats."""
+    """The option `response_format`, for chat completions and Responses."""
     strict = strict_schema(schema, all_required=True)
     wanted = {"name": name, "schema": strict or schema, "strict": strict is not None}
     return {"response_format": {"type": "json_schema", "json_schema": wanted}}
@@ -437,7 +426,7 @@ def _function(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(call: FunctionCall, signed: Mapping[str, Any], vendor: Vendor) -> dict[str, Any]:
-    """A call as sent back: arguments are always a JSON object, `"{}"` where there were none or unreadable ones."""
+    """A call as it is sent back. Missing and unreadable arguments become `"{}"`: vendors want a JSON object."""
     function = {"name": fitting_name(call.name), "arguments": dumps(call.arguments).decode()}
     data = {"id": fitting_id(call.id, vendor.call_id), "type": "function", "function": function}
     return data | ({"extra_content": signed[call.id]} if call.id and call.id in signed else {})
@@ -452,7 +441,7 @@ def _tool_text(message: LLMMessage) -> str:
 
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A content part; parts of a kind we don't know pass as they are."""
+    """A content part. Parts of unknown kinds are sent as they are."""
     if part.get("type") == "image":
         return {"type": "image_url", "image_url": {"url": address(part)}}
     return dict(part)

@@ -14,15 +14,7 @@ from typing import Any
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, parse_arguments
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
-from nbagent.providers.formats.codec import (
-    Codec,
-    Decoder,
-    dumps,
-    fitting_id,
-    fitting_name,
-    new_call_id,
-    same_calls,
-)
+from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, same_calls
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import Pictures, address
 from nbagent.providers.formats.openai_chat import schema_format, usage_of
@@ -30,7 +22,7 @@ from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
 
 _ENCRYPTED = "reasoning.encrypted_content"
-#: Longer ids of calls are refused.
+#: The API refuses longer ids of calls.
 _CALL_ID = ".{1,64}"
 #: The status, or what made the answer incomplete. Words that are not here leave `finish_reason` None.
 FINISH_REASONS = {
@@ -53,7 +45,7 @@ _PARAGRAPH = "\n\n"
 
 
 class _Item:
-    """An output item in the making: as it began, its pieces by field, and as it ended."""
+    """An output item that is still arriving: as it began, its pieces by field, and as it ended."""
 
     __slots__ = ("begun", "ended", "part", "pieces")
 
@@ -64,7 +56,7 @@ class _Item:
         self.part = 0
 
     def joined(self) -> dict[str, Any]:
-        """The item out of its pieces, where its end never came."""
+        """The item, joined from its pieces because its end never came."""
         item = dict(self.begun)
         grown = {name: "".join(pieces) for name, pieces in self.pieces.items()}
         if "arguments" in grown:
@@ -157,7 +149,7 @@ class ResponsesDecoder(Decoder):
         return [Text(piece)]
 
     def _thinking(self, item: _Item, name: str, piece: str, part: int) -> list[Event]:
-        """Thinking in full and in summary may both come: the first of them is shown."""
+        """Thinking may come in full and as a summary: the one that comes first is shown."""
         pieces = item.pieces.setdefault(name, [])
         if pieces and part != item.part:
             piece = _PARAGRAPH + piece
@@ -174,14 +166,14 @@ class ResponsesDecoder(Decoder):
         return [] if shown else [ToolCallDelta(arguments, item.begun.get("name"), metadata={"index": index})]
 
     def _end(self, index: int, ended: dict[str, Any]) -> list[Event]:
-        """An item has ended: this is its form for replay. What came without pieces is shown now."""
+        """An item has ended; in this form it is sent back. An item that came without pieces is shown now."""
         item = self._item(index)
         events = [] if item.begun else self._begin(index, ended)
         item.ended = dict(ended)
         return events if item.pieces else [*events, *_shown(index, ended)]
 
     def _finished(self, response: Mapping[str, Any]) -> list[Event]:
-        """The terminal event. Its `output` fills in what had no end of its own; often it is empty, or has other ids."""
+        """The terminal event. Its `output`, often empty or with other ids, completes items that had no end."""
         if response.get("status") in ("failed", "cancelled") or response.get("error"):
             raise error_in_answer({"error": response.get("error") or f"the response {response.get('status')}"})
         self._response |= response
@@ -212,7 +204,7 @@ class ResponsesDecoder(Decoder):
 
 
 def text_of(items: Iterable[Mapping[str, Any]]) -> str:
-    """The text that output items say; a refusal is one too."""
+    """The text of output items. A refusal counts as text."""
     return "".join(part.get("text") or part.get("refusal") or "" for part in _message_parts(items))
 
 
@@ -227,7 +219,7 @@ def _message_parts(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
 
 
 def _thinking_of(item: Mapping[str, Any]) -> str:
-    """The thinking in one item: the summary, else in full."""
+    """The thinking in one item: its summary, else in full."""
     if item.get("type") != "reasoning":
         return ""
     parts = item.get("summary") or item.get("content") or ()
@@ -247,7 +239,7 @@ def _shown(index: int, item: Mapping[str, Any]) -> list[Event]:
 
 
 def _function_call(item: dict[str, Any], cut: bool) -> FunctionCall:
-    """A call out of its item. One that the token limit cut before its arguments has unreadable ones, not none."""
+    """The call in an item. If the token limit cut it before its arguments, they count as unreadable, not as empty."""
     arguments, raw = arguments_of(item)
     if not item.get("arguments") and (cut or item.get("status") == "incomplete"):
         raw = ""
@@ -256,7 +248,7 @@ def _function_call(item: dict[str, Any], cut: bool) -> FunctionCall:
 
 
 class ResponsesCodec(Codec):
-    """OpenAI Responses with one vendor's facts. Models that don't reason (`reasoning`) refuse what goes with it."""
+    """OpenAI Responses with one vendor's facts. Models that do not reason (`reasoning`) refuse its fields."""
 
     format = "openai_responses"
     decoder_class = ResponsesDecoder
@@ -275,13 +267,12 @@ class ResponsesCodec(Codec):
         return schema_format(name, schema)
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
-        vendor = self.vendor
-        head: dict[str, Any] = {"model": model, "stream": options.stream, "store": False, **vendor.body}
+        head: dict[str, Any] = {"model": model, "stream": options.stream, "store": False}
+        head |= self._common_fields(options)
         if self.reasoning:
             head["include"] = [_ENCRYPTED]
-        head |= self._temperature(options)
         if options.tools:
-            head |= {"tools": [_tool(item) for item in options.tools], **vendor.tools_body}
+            head["tools"] = [_tool(item) for item in options.tools]
         return head | _fields(options.extra)
 
     def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
@@ -298,7 +289,7 @@ class ResponsesCodec(Codec):
         return [_said("user", [_part(part) for part in message.content])]
 
     def _assistant(self, message: LLMMessage) -> list[dict[str, Any]]:
-        """The items as received, where they may go back; else text and calls."""
+        """The items as received, if they may go back; else text and calls."""
         if self._replays(message):
             return [self._with_fitting_id(item) for item in _without_loose_reasoning(message.provider_extras["items"])]
         calls = [
@@ -316,26 +307,25 @@ class ResponsesCodec(Codec):
         return fitting_id(call_id, _CALL_ID)
 
     def _with_fitting_id(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Only a server that is not the vendor's own gives calls ids that the vendor would refuse."""
-        fits = item.get("type") != "function_call" or self._id(item["call_id"]) == item["call_id"]
-        return item if fits else item | {"call_id": self._id(item["call_id"])}
+        """The item with an id that the vendor takes; ids that do not fit come from other servers only."""
+        return item | {"call_id": self._id(item["call_id"])} if item.get("type") == "function_call" else item
 
     def _sendable(self, item: Mapping[str, Any]) -> bool:
-        """Reasoning goes back only to models that reason, and by value: the server keeps nothing under its id."""
+        """Reasoning goes back only to models that reason, and with its content: the server stores nothing."""
         if item.get("type") != "reasoning":
             return True
         return self.reasoning and bool(item.get("encrypted_content") or item.get("content"))
 
 
 def _agree(items: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
-    """Whether the native items still match a message whose text or calls may have been edited."""
+    """Whether the vendor's items still say what the message says, which may have been edited."""
     uses = [item for item in items if item.get("type") == "function_call"]
     made = [(item.get("call_id"), item.get("name"), arguments_of(item)[0]) for item in uses]
     return text_of(items) == message.text and same_calls(message, made)
 
 
 def _each_once(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
-    """The messages; an answer that stands there again is told in other words, for no item may come twice."""
+    """The messages. A repeated answer is rebuilt from its text and calls, since no item may come twice."""
     seen: set[Any] = set()
     for message in messages:
         extras = message.provider_extras
@@ -346,7 +336,7 @@ def _each_once(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
 
 
 def _without_loose_reasoning(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Reasoning that led to nothing, as where the token limit cut it, is refused: an item must follow it."""
+    """The items up to the last that is not reasoning: the API refuses reasoning that no other item follows."""
     end = len(items)
     while end and items[end - 1].get("type") == "reasoning":
         end -= 1
@@ -358,7 +348,7 @@ def _said(role: str, content: Any) -> dict[str, Any]:
 
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A content part; parts of a kind we don't know pass as they are."""
+    """A content part. Parts of unknown kinds are sent as they are."""
     if part.get("type") == "text":
         return {"type": "input_text", "text": part.get("text", "")}
     if part.get("type") == "image":
@@ -367,14 +357,14 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A function. Unless told so, the schema is not enforced: `strict` allows no optional parameters."""
+    """A function. Its schema is not enforced by default, since `strict` allows no optional parameters."""
     tool = {key: item[key] for key in ("name", "description") if item.get(key)}
     parameters = item.get("parameters") or {"type": "object", "properties": {}}
     return {"type": "function", **tool, "parameters": parameters, "strict": item.get("strict", False)}
 
 
 def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Body fields; those named as for chat completions get their place here, so that callers need not know the API."""
+    """Body fields. Those of chat completions are renamed, so that users need not know which API is used."""
     options = dict(extra)
     for name in ("max_tokens", "max_completion_tokens"):
         if name in options:

@@ -1,8 +1,8 @@
-"""What a vendor's 400 says about the request: something that this model does not take, or a tool by its number.
+"""What a vendor's 400 says about the request: that the model does not take a field, or that a tool is wrong.
 
-Which model takes which tunable changes faster than any table. So a request that is refused for one of them is sent
-again without it, and the provider remembers that. What makes a request mean what it means (messages, tools, formats,
-limits, whether it may be stored) is never left out. Images are such a refusal too, and words then stand in their place.
+Which model takes which tuning parameter changes faster than any table. So if a request is refused for one of them, it
+is sent again without it, and the provider remembers that. Fields that decide what a request means (messages, tools,
+formats, limits, whether it may be stored) are never left out. Refused images are replaced by descriptions.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from nbagent.errors import BadRequestError, ImageInputError
 
-#: Refused fields of a body, each with the name that it has instead, or None where it is left out. A field of a field is
-#: written with a dot.
+#: The refused fields of a body, each with its new name, or None if it is left out. A field in a field is written with a
+#: dot.
 Changes = Mapping[str, str | None]
 
-#: What can be left out. Gemini's stand in `generationConfig`.
+#: The fields that can be left out. Gemini's are in `generationConfig`.
 TUNABLES = (
     *str.split("temperature top_p top_k min_p frequency_penalty presence_penalty repetition_penalty seed"),
     *str.split("logprobs top_logprobs stream_options parallel_tool_calls tool_stream include reasoning"),
@@ -30,14 +30,14 @@ TUNABLES = (
         for name in str.split("temperature topP topK frequencyPenalty presencePenalty seed thinkingConfig logprobs")
     ),
 )
-#: What is sent under its other name instead.
+#: The fields that are sent under their other name instead.
 RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 #: The name of images among `Changes`.
 IMAGES = "images"
-#: How images look in the four formats.
+#: How images look in the bodies of the four formats.
 _IMAGE = re.compile(rb'"(?:image_url|input_image|inlineData|fileData)"|"type":"image"')
-#: A field is refused as such. A value out of range is not: that is for the caller to correct.
+#: A field is refused as such. A value out of range is for the user to correct.
 _REFUSED = re.compile(
     r"un(?:supported|known|recogni[sz]ed|expected)"
     r"|not (?:be )?(?:supported|permitted|allowed|enabled|recogni[sz]ed|used)"
@@ -52,7 +52,7 @@ _NUMBERED_TOOL = re.compile(r"\btools[.\[](\d+)\]?(?:\.function_?declarations[.\
 
 
 def refused_field(error: Exception | None, body: bytes | None, changed: Changes) -> dict[str, str | None]:
-    """The change to a body that was refused; empty where the error names no field of it that may be changed.
+    """The change to a body that was refused; empty unless the error names a field of it that may be changed.
 
     >>> error = BadRequestError("Unsupported parameter: 'top_p' is not supported with this model.", status=400)
     >>> refused_field(error, b'{"model":"m1","top_p":0.9,"messages":[]}', {})
@@ -71,12 +71,12 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
             return {name: other}
     named = [name for name in TUNABLES if _holds(sent, name) and _position(text, name) >= 0]
     inner = [name for name in named if any(name.startswith(f"{outer}.") for outer in named)]
-    named = inner or named  # a field of a field, where both are named
+    named = inner or named  # the field in a field, if both are named
     return {min(named, key=lambda name: _position(text, name)): None} if named else {}
 
 
 def changed_head(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
-    """The fields of a body without those that were refused.
+    """The fields of a body with the changes.
 
     >>> changed_head({"max_tokens": 9, "text": {"verbosity": "low"}}, {"text.verbosity": None, "max_tokens": "limit"})
     {'limit': 9}
@@ -94,7 +94,7 @@ def changed_head(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
 
 
 def tool_named(message: str, functions: Sequence[Mapping[str, Any]] | None) -> str:
-    """A refusal that only counts the tools, with the name of the one that it means.
+    """A refusal that names a tool only by its number, with the tool's name added.
 
     >>> tool_named("tools.0.custom.input_schema: JSON schema is invalid", [{"name": "add"}])
     "tools.0.custom.input_schema: JSON schema is invalid (tool 'add')"
@@ -112,7 +112,7 @@ def _holds(body: Mapping[str, Any], path: str) -> bool:
 
 
 def _position(text: str, path: str) -> int:
-    """Where a text names a field, in the body's spelling or in snake case; -1 where it does not."""
+    """Where a text names a field, in the body's spelling or in snake case; -1 if it does not."""
     name = path.rpartition(".")[2].replace("summary", "summar(?:y|ies)")
     snake = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name)
     found = re.search(rf"(?<!\w)(?:{name}|{snake})(?!\w)", text, re.IGNORECASE)

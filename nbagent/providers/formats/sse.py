@@ -1,7 +1,7 @@
-"""Server-sent events out of bytes, cut anywhere.
+"""Splits bytes, cut anywhere, into server-sent events.
 
-Only the `data` payloads matter: every wire format here repeats the event's name inside the JSON, as its `type`. Where a
-gateway left that out, it is put back. Comments, `id` and `retry` lines are skipped; LF, CRLF and CR end lines.
+Only the `data` payloads matter: every format here repeats the event's name inside the JSON, as its `type`. If a gateway
+left that out, it is put back. Comments, `id` and `retry` lines are skipped; LF, CRLF and CR end lines.
 Format: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
@@ -14,7 +14,7 @@ from nbagent.errors import InvalidResponseError
 
 #: Stands for the `[DONE]` line of a chat-completions stream.
 DONE: dict[str, Any] = {"type": "[DONE]"}
-#: No event is longer: a picture in one event has some ten million bytes.
+#: No event has longer lines: a picture in one event has some ten million bytes.
 LONGEST_LINE = 64 * 2**20
 
 
@@ -35,7 +35,7 @@ class SSESplitter:
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The payloads that `chunk` completes. Raises `InvalidResponseError` for a line without end."""
+        """The payloads that `chunk` completes. Raises `InvalidResponseError` for an endless line."""
         if self._rest and b"\n" not in chunk and b"\r" not in chunk and not self._rest[-1].endswith(b"\r"):
             self._size += len(chunk)  # joined once, when the line ends: long lines come in many chunks
             self._rest.append(chunk)
@@ -71,7 +71,7 @@ class SSESplitter:
         return payloads
 
     def _payload(self) -> bytes:
-        """The data. The event's name goes before all else in it: a `type` that follows in the JSON wins."""
+        """The data, with the event's name as its first field, so that a `type` that follows in the JSON wins."""
         payload = b"\n".join(self._data)
         if not self._name or not payload.startswith(b"{") or payload.startswith(b'{"type"'):
             return payload

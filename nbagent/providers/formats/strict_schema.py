@@ -1,4 +1,4 @@
-"""A JSON Schema in the narrow form in which vendors hold a whole answer to it.
+"""A JSON Schema in the strict form to which vendors can hold a whole answer.
 
 Every object lists its properties and allows no others.
 Rules: https://platform.openai.com/docs/guides/structured-outputs,
@@ -14,10 +14,10 @@ from typing import Any
 def strict_schema(
     schema: dict[str, Any], *, all_required: bool, without: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """The schema with closed objects; None where one is open by intention, as that of a `dict[str, int]`.
+    """The schema with closed objects; None if one is open on purpose, such as that of a `dict[str, int]`.
 
-    `all_required`: optional properties become required ones (those that may be missing get a value of their type).
-    `without` are keywords to leave out, for the caller to check himself.
+    With `all_required`, optional properties become required: the model then gives each a value. `without` names
+    keywords to leave out; the caller checks them.
 
     >>> strict_schema({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}, all_required=True)
     {'type': 'object', 'properties': {'n': {'type': 'integer', 'minimum': 1}}, 'additionalProperties': False, \

@@ -60,7 +60,7 @@ def unload(shell: Any) -> None:
 
 
 def _async_cell_transformer(shell: Any) -> Any:
-    """An input transformer that makes a typed `%%agent` cell an async cell, where the shell can await."""
+    """An input transformer that turns a typed `%%agent` cell into an async cell if the shell can await."""
 
     def transform(lines: list[str]) -> list[str]:
         typed = bool(lines) and _TYPED_CELL.match(lines[0]) and not lines[0].rstrip().endswith(", '')")  # no question

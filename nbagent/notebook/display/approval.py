@@ -37,7 +37,7 @@ ask_instead: ContextVar[Callable[[FunctionCall], Awaitable[Answer]] | None] = Co
     "nbagent_ask_instead", default=None
 )
 
-#: A context for each question in the runs of this context: the cell's view shows meanwhile that the call waits.
+#: Makes a context manager for each question in the runs of this context: the cell's view shows that the call waits.
 while_asking: ContextVar[Callable[[FunctionCall], AbstractContextManager[None]]] = ContextVar(
     "nbagent_while_asking", default=lambda call: nullcontext()
 )
@@ -52,7 +52,7 @@ class NotebookApprover:
         self._were_shown = False
 
     async def __call__(self, call: FunctionCall, definition: Any) -> Answer:
-        """Ask about one call. If the cell is interrupted meanwhile, the tool does not run."""
+        """Ask about one call. If the cell is interrupted during the question, the tool does not run."""
         if (ask := ask_instead.get()) is not None:
             return await ask(call)
         if not self._is_watched():
@@ -134,7 +134,7 @@ class ApprovalForm:
         return answer
 
     async def answer(self) -> Answer:
-        """Wait for the answer, where the caller shows `box`."""
+        """Wait for the answer; the caller shows `box`."""
         return await self._answer
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
+from nbagent.checks import check_number, check_type
 from nbagent.core.content.images import is_image_object
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
@@ -40,6 +41,8 @@ def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE
     They work on `namespace`, by default the notebook's. `run_code` asks for approval before each call, and stops code
     that runs longer than `seconds`. Outside a notebook there is no `read_cell_outputs`.
     """
+    check_type("namespace", namespace, dict, optional=True)
+    check_number("seconds", seconds, above=0)
     shell = get_ipython()
     if namespace is None:
         if shell is None:

@@ -106,7 +106,7 @@ class _TimeLimitError(BaseException):
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Stops the block after so many seconds: on the main thread, and where the platform has such a timer."""
+    """Stops the block after so many seconds, on the main thread and if the platform has such a timer."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return

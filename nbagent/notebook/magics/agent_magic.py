@@ -139,7 +139,7 @@ class AgentMagics(Magics):
             draft.provider = given.model or agent.provider
             self._change(given, draft, question)
             stream = self._stream(given, draft, message)
-            stream.preview()
+            stream.preview()  # raises for options, tools and limits that the request can't have
         except NbagentError as error:
             raise readable(error) from None
         if given.dry_run:
@@ -197,8 +197,7 @@ class AgentMagics(Magics):
         if given.dry_run:
             display(dry_run_bundle(stream.preview()), raw=True)
             return None
-        transcript = self._transcript(given, agent)
-        view = self._view(transcript)
+        view = self._view(given, agent)
         question: LLMMessage | None = None
         self.shell.user_ns["_agent"] = None
         try:
@@ -210,12 +209,12 @@ class AgentMagics(Magics):
             result = self.shell.user_ns["_agent"] = stream.result()
             value = convert_answer(given.form, result)
             if FORMS[given.form].is_data:
-                transcript.fold_answer()
+                view.transcript.fold_answer()
         except Exception as error:  # noqa: BLE001  raised again, as one readable block
             self.shell.user_ns["_agent"] = getattr(error, "partial", None)
             raise readable(error) from error.__cause__
         except BaseException:
-            transcript.mark_interrupted()
+            view.transcript.mark_interrupted()
             raise
         finally:
             view.close()
@@ -228,14 +227,11 @@ class AgentMagics(Magics):
             self.shell.set_next_input(value, replace=False)
         return value if FORMS[given.form].is_data else None
 
-    def _transcript(self, given: Any, agent: Agent) -> Transcript:
+    def _view(self, given: Any, agent: Agent) -> CellView | TerminalView:
         as_html = render.verbatim_html if given.form == "text" else render.markdown_to_html
         transcript = Transcript(timings=is_watched(self.shell), as_html=as_html)
         if agent.is_default_local and not self._key_note_shown:
             self._key_note_shown, transcript.note = True, NO_KEY_NOTE
-        return transcript
-
-    def _view(self, transcript: Transcript) -> Any:
         if getattr(self.shell, "kernel", None) is None:
             return TerminalView(transcript)
         handles: list[Any] = []

@@ -49,7 +49,7 @@ def matcher(shell: Any, parser: argparse.ArgumentParser) -> Any:
 
 
 def _complete(shell: Any, parser: argparse.ArgumentParser, context: Any) -> Candidates | None:
-    """The candidates at the cursor, or None where completion is left to IPython."""
+    """The candidates at the cursor, or None to leave completion to IPython."""
     lines = context.full_text.split("\n")
     before = lines[context.cursor_line][: context.cursor_position]
     if typed := _CELL.match(before):

@@ -28,7 +28,7 @@ _originals: list[tuple[Any, str, Any]] = []
 def nest_on(shell: Any) -> None:
     """Allow blocking calls of asyncio inside the kernel's running loop.
 
-    Raises UsageError, with the reason, where that would do harm or would not help.
+    Raises UsageError with the reason if that would do harm or would not help.
     """
     if getattr(shell, "kernel", None) is None:
         raise _refused("nest-asyncio only helps in a notebook.")

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from nbagent.core.messages import FunctionCall
+from nbagent.errors import ConfigurationError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.registry import FunctionRegistry
 from nbagent.notebook.kernel_tools.kernel_tools import KernelTools, kernel_tools
@@ -140,3 +141,9 @@ def test_without_a_notebook_the_tools_need_a_namespace():
     assert [tool.name for tool in tools] == ["list_variables", "describe_variable", "peek_dataframe", "run_code"]
     assert tools[0].func() == "a: int 1"
     assert tools[-1].approve is True
+
+
+@pytest.mark.parametrize("arguments", [{"namespace": ["a"]}, {"namespace": {}, "seconds": 0}])
+def test_wrong_arguments_of_kernel_tools_raise(arguments):
+    with pytest.raises(ConfigurationError, match="expected a dict or None|expected a number above 0"):
+        kernel_tools(**arguments)

@@ -250,7 +250,7 @@ def test_named_agents_and_options(kernel):
         ("%%agent -t nope\nx", "nope"),
         ("%%agent --what\nx", "--what"),
         ("%%agent -o a-b\nx", "a-b"),
-        ("%%agent --max-iterations -1\nx", "max_iterations=-1"),
+        ("%%agent --max-iterations -1\nx", "max_iterations"),
         ("%%agent -m claude:claude-sonnet-5\nx", "ANTHROPIC_API_KEY"),
         ("agent = Agent('nosuch:model')\nget_ipython().run_cell_magic('agent', '', 'x')", "nosuch"),
     ],

@@ -412,28 +412,17 @@ def _outcome_columns(outcome: ToolOutcome) -> Row:
     """The columns of `tool_calls` that are known once the tool has run."""
     error = outcome.error
     whole = error if error is not None and not isinstance(error, ToolError) else None  # our own have nothing to trace
-    return {
+    return {name: getattr(outcome, name) for name in _OUTCOME_KEYS} | {
         "args": as_json(outcome.call.arguments),
         "args_raw": outcome.call.raw,
-        "args_valid": outcome.args_valid,
-        "validation_error": outcome.validation_error,
-        "repaired": outcome.repaired,
-        "approval": outcome.approval,
         "result_text": content_as_text(outcome.content),
         "result_type": None if outcome.is_error else type(outcome.value).__name__,
         "result_repr": outcome.value_repr or None,
-        "truncated": outcome.truncated,
-        "result_chars": outcome.result_chars,
-        "is_error": outcome.is_error,
         "error_type": type(error).__name__ if error else None,
         "error_message": str(error) if error else None,
         # the whole one, library code included: the model reads a short form
         "traceback": "".join(traceback.format_exception(whole)) if whole else None,
-        "started": outcome.started,
         "ended": outcome.started + outcome.duration_s,
-        "duration_s": outcome.duration_s,
-        "function_version": outcome.function_version,
-        "cell_id_of_definition": outcome.cell_id_of_definition,
     }
 
 
@@ -453,6 +442,11 @@ def _status(event: Event) -> str:
 _NOTHING = LLMMessage("assistant")
 #: The columns that blocks share with their message.
 _MESSAGE_KEYS = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
+#: The columns of `tool_calls` that are fields of the outcome.
+_OUTCOME_KEYS = (
+    "args_valid", "validation_error", "repaired", "approval", "truncated", "result_chars", "is_error", "started",
+    "duration_s", "function_version", "cell_id_of_definition",
+)  # fmt: skip
 #: The columns of `runs` that are known when a run starts.
 _RUN_KEYS = ("parent_run_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type")
 

@@ -66,11 +66,6 @@ class Table:
     def __len__(self) -> int:
         return self.settled + len(self.rows)
 
-    @property
-    def in_memory(self) -> int:
-        """How many rows are not in the file."""
-        return len(self) - sum(count for count, _ in self._spilled)
-
     def settle(self, count: int) -> None:
         """Declare that the first `count` rows no longer change. Many at once cost less than one by one."""
         rows = self.rows[: count - self.settled]

@@ -352,11 +352,10 @@ class Trace:
         """
         self.recorder.append_to(None)
         if path is not None:
-            if Path(path).suffix != ".jsonl":
-                raise invalid(
-                    "path", Path(path).name, "a name that ends with .jsonl", "Other formats can't be appended to."
-                )
-            self.recorder.append_to(Journal(Path(path).expanduser()))
+            path = Path(path).expanduser()
+            if path.suffix != ".jsonl":
+                raise invalid("path", path.name, "a name that ends with .jsonl", "Other formats can't be appended to.")
+            self.recorder.append_to(Journal(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:

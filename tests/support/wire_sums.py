@@ -1,7 +1,7 @@
-"""What a vendor's raw bytes say of an answer, summed up without any of nbagent's own code.
+"""The numbers of a vendor's answer, computed from its raw bytes without code of nbagent.
 
-`said(api, body)` is a `Said`: tokens as OpenTelemetry counts them (input includes what came from the cache and went
-into it, output includes thinking), the letters of the text and of the thinking, and the calls.
+`said(api, body)` returns a `Said`: tokens as OpenTelemetry counts them (input includes cache reads and writes, output
+includes thinking), the text, the thinking, and the calls.
 """
 
 import json
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Said:
-    """Numbers of one answer; None where the vendor said nothing about them."""
+    """One answer; None for a number that the vendor did not report."""
 
     input: int | None = None
     output: int | None = None
@@ -19,13 +19,13 @@ class Said:
     reasoning: int = 0
     text: str = ""
     thinking: str = ""
-    calls: list = field(default_factory=list)  # (name, arguments as they are)
-    counts: dict = field(default_factory=dict)  # of Claude, as far as they have come
-    open: bool = False  # whether the block that streams is a call of ours
+    calls: list = field(default_factory=list)  # (name, arguments as sent)
+    counts: dict = field(default_factory=dict)  # of Claude, those so far
+    open: bool = False  # whether the current block is a call of one of our tools
 
 
 def events(body: str) -> list[dict]:
-    """The JSON objects in a body: of a stream's data lines, of a list, or the one that it is."""
+    """The JSON objects in a body: the data lines of a stream, the items of a list, or a single object."""
     if body.lstrip()[:1] in "[{":
         whole = json.loads(body)
         return whole if isinstance(whole, list) else [whole]
@@ -42,7 +42,7 @@ def said(api: str, body: str) -> Said:
 
 
 def _arguments(given):
-    """The arguments as an object, or as the text that they are where they were cut off."""
+    """The arguments as an object, or as text if they were cut off."""
     text = "".join(given) if isinstance(given, list) else json.dumps(given)
     try:
         return json.loads(text or "{}")
@@ -51,14 +51,14 @@ def _arguments(given):
 
 
 def _at(data, *path):
-    """What is at the end of the path; 0 where it is not there."""
+    """The value at the end of the path; 0 if it is missing."""
     for name in path:
         data = (data or {}).get(name)
     return data or 0
 
 
 def _messages(event, found):
-    """Counts grow from event to event; the cache is not part of `input_tokens`."""
+    """Counts grow from event to event; `input_tokens` does not include the cache."""
     kind = event.get("type")
     if kind in ("message_start", "message"):
         message = event.get("message", event)
@@ -95,7 +95,7 @@ def _messages_usage(usage, found):
 
 
 def _openai_usage(usage, found, sent, received):
-    """What came from the cache and went into it is part of what was sent, thinking of what was received."""
+    """Tokens sent include the cache, tokens received include thinking."""
     found.input, found.output = usage[sent], usage[received]
     found.cache_read = _at(usage, f"{sent}_details", "cached_tokens")
     found.cache_write = _at(usage, f"{sent}_details", "cache_write_tokens")
@@ -106,7 +106,7 @@ def _chat(event, found):
     if usage := event.get("usage"):
         _openai_usage(usage, found, "prompt_tokens", "completion_tokens")
     for choice in event.get("choices", []):
-        if choice.get("index"):  # of several answers the first counts
+        if choice.get("index"):  # only the first of several answers counts
             continue
         piece = choice.get("delta") or choice.get("message") or {}
         found.text += piece.get("content") or piece.get("refusal") or ""
@@ -135,9 +135,9 @@ def _responses(event, found):
 
 
 def _gemini(event, found):
-    """The last counts are those of the whole answer; thinking is not part of `candidatesTokenCount`.
+    """The last counts are those of the whole answer; `candidatesTokenCount` does not include thinking.
 
-    What Google's own tools read (`toolUsePromptTokenCount`) is counted apart from the prompt.
+    `toolUsePromptTokenCount`, what Google's own tools read, is not part of the prompt.
     """
     if usage := event.get("usageMetadata"):
         found.reasoning, found.cache_read = _at(usage, "thoughtsTokenCount"), _at(usage, "cachedContentTokenCount")

@@ -1,4 +1,4 @@
-"""The blocks of messages: what each vendor sent, in its order, with its signatures; and what users and tools gave."""
+"""The blocks of messages: those of each vendor in their order, with signatures, and those of users and tools."""
 
 import base64
 import hashlib
@@ -45,7 +45,7 @@ def answer(response: LLMResponse) -> LLMMessage:
     return LLMMessage("assistant", response.message_content, tool_calls=response.function_calls)
 
 
-async def test_claudes_blocks_stand_in_its_order():
+async def test_blocks_from_claude_keep_their_order():
     response = await sample("messages_claude_thinking_tools")
     agent = Agent(ScriptedProvider([response, "Done."]), tools=[look])
     await agent.chat("Look around.")
@@ -75,7 +75,7 @@ async def test_blocks_join_messages_calls_and_tool_calls():
     assert json.loads(blocks[blocks["type"] == "tool_call"]["text"].iloc[0]) == json.loads(calls["args"].iloc[0])
 
 
-async def test_blocks_hold_all_that_an_answer_says():
+async def test_blocks_hold_the_whole_answer():
     checked = 0
     for path in sorted(SAMPLES.glob("*.sse")):
         try:
@@ -113,7 +113,7 @@ async def test_images_have_their_hash_and_addresses_stay():
     assert json.loads(images["provider_data"].iloc[1]) == {"url": "https://example.org/cat.png"}
 
 
-async def test_a_picture_that_a_tool_returned_is_a_block():
+async def test_an_image_returned_by_a_tool_is_a_block():
     from nbagent.core.content.images import Image
 
     def plot() -> Image:
@@ -127,7 +127,7 @@ async def test_a_picture_that_a_tool_returned_is_a_block():
     assert own["tool_call_id"].nunique() == 1
 
 
-async def test_streamed_thinking_is_a_block_where_the_answer_does_not_repeat_it():
+async def test_streamed_thinking_is_a_block_if_the_answer_does_not_repeat_it():
     class Thinker(LLMProvider):
         vendor, model_name = "scripted", "thinker"
 

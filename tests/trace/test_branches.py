@@ -1,4 +1,4 @@
-"""Which line of a conversation a run belongs to, what each message stands behind, and what was trimmed since."""
+"""The branch of a run, the parent of a message, and which messages were trimmed later."""
 
 import pandas as pd
 import pytest
@@ -7,14 +7,14 @@ from nbagent import Agent, ContextManager, FunctionCall, ScriptedProvider, Trace
 
 
 def agent_of(context: ContextManager | None = None, trace: Trace | None = None) -> Agent:
-    """It answers each question with the question's last word."""
+    """An agent that answers each question with its last word."""
     return Agent(
         ScriptedProvider(lambda messages, functions: messages[-1].text.split()[-1]), context=context, trace=trace
     )
 
 
 def said(trace: Trace, message_id) -> list[str]:
-    """The texts of the conversation up to a message, by way of `parent_id`."""
+    """The texts of the conversation up to a message, following `parent_id`."""
     rows = trace.messages.set_index("message_id")
     texts: list[str] = []
     while not pd.isna(message_id):
@@ -28,7 +28,7 @@ def tips(trace: Trace) -> list[str]:
     return trace.messages.groupby("run_id", sort=False)["message_id"].last().tolist()
 
 
-async def test_a_run_goes_on_with_the_branch_of_the_one_before_until_something_is_taken_back():
+async def test_a_run_continues_the_branch_before_it_until_the_history_changes():
     agent = agent_of()
     for question in ("say one", "say two"):
         await agent.chat(question)
@@ -51,7 +51,7 @@ async def test_a_run_goes_on_with_the_branch_of_the_one_before_until_something_i
     assert runs["branch"].isin(runs["run_id"]).all()
 
 
-async def test_a_fork_is_a_branch_that_leads_back_to_its_origin():
+async def test_a_fork_is_a_branch_whose_messages_lead_back_to_the_origin():
     agent = agent_of()
     await agent.chat("say one")
     other = agent.fork()
@@ -66,7 +66,7 @@ async def test_a_fork_is_a_branch_that_leads_back_to_its_origin():
     assert both.runs.groupby("branch", sort=False).size().tolist() == [2, 1]
 
 
-async def test_agents_that_share_a_trace_do_not_stand_behind_each_other():
+async def test_agents_that_share_a_trace_have_separate_branches():
     trace = Trace()
     one, other = agent_of(trace=trace), agent_of(trace=trace)
     for number in range(2):
@@ -81,7 +81,7 @@ async def test_agents_that_share_a_trace_do_not_stand_behind_each_other():
     assert trace.runs["branch"].tolist()[-1] == trace.runs["branch"].iloc[0]
 
 
-async def test_messages_that_were_trimmed_are_those_that_requests_no_longer_hold(tmp_path):
+async def test_trimmed_messages_are_those_that_requests_leave_out(tmp_path):
     requests = []
 
     def answer(messages, functions):
@@ -110,7 +110,7 @@ async def test_messages_that_were_trimmed_are_those_that_requests_no_longer_hold
     assert Trace.concat([agent.trace, agent_of().trace]).messages["trimmed"].equals(messages["trimmed"])
 
 
-async def test_messages_that_were_summed_up_count_as_trimmed():
+async def test_summarised_messages_count_as_trimmed():
     context = ContextManager(max_messages=4, strategy="summarise")
     agent = Agent(ScriptedProvider(lambda messages, functions: f"answer to {messages[-1].text}"), context=context)
     for number in range(3):

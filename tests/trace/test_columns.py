@@ -1,4 +1,4 @@
-"""The trace's tables: declared columns and dtypes, empty or not, equal to what happened."""
+"""The tables of a trace: declared columns and dtypes, empty or not, and the values of a simple run."""
 
 import pandas as pd
 import pytest
@@ -83,24 +83,24 @@ async def test_an_unknown_price_makes_the_sum_unknown():
     assert pd.isna(agent.trace.usage["cost_usd"].iloc[0])
 
 
-def test_messages_are_all_there(trace):
+def test_every_message_is_a_row(trace):
     assert trace.messages["role"].tolist() == ["user", "assistant", "tool", "tool", "assistant"]
 
 
-def test_a_frame_is_the_users_own(trace):
+def test_changing_a_frame_does_not_change_the_trace(trace):
     mine = trace.tool_calls
     mine.loc[0, "name"] = "changed"
     assert trace.tool_calls["name"].iloc[0] == "double"
 
 
-def test_a_frame_whose_columns_were_changed_is_shown_whole(trace):
+def test_a_frame_with_a_removed_column_displays_all_others(trace):
     mine = trace.tool_calls
     del mine["name"]
     assert "run_id" in repr(mine)
     assert "run_id" in mine._repr_html_()
 
 
-def test_the_display_leaves_out_ids_and_times(trace):
+def test_the_display_hides_ids_and_times(trace):
     shown = repr(trace.tool_calls)
     assert "double" in shown
     assert "tool_call_id" not in shown
@@ -111,7 +111,7 @@ def test_the_display_leaves_out_ids_and_times(trace):
     assert "run_id" in trace.tool_calls[["run_id"]]._repr_html_()
 
 
-def test_the_display_escapes_what_models_say():
+def test_the_display_escapes_html():
     import asyncio
 
     agent = Agent(ScriptedProvider(["<script>alert(1)</script>"]))
@@ -121,7 +121,7 @@ def test_the_display_escapes_what_models_say():
     assert "<img" not in html
 
 
-def test_events_are_rows_and_pieces_of_text_are_not(trace):
+def test_events_are_rows_except_pieces_of_text(trace):
     types = trace.events["type"].tolist()
     assert types[0] == "run_started"
     assert types[-1] == "done"

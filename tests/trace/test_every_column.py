@@ -1,4 +1,4 @@
-"""Every column is filled where something is known of it, and every key leads to a row."""
+"""Every column has a value after runs in which everything happens, and every key refers to a row."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from nbagent.trace.columns import COLUMNS
 
 STREAMS = Path(__file__).parents[1] / "providers" / "formats" / "streams"
 THINKING = (STREAMS / "messages_claude_thinking_tools.sse").read_bytes()
-#: What nothing here tells: a cell of a notebook that defined a tool, a connection that broke.
+#: Columns without a value here: the cell that defined a tool, the error of a broken connection.
 UNKNOWN = {
     "tool_calls": {"cell_id_of_definition"},
     "http": {"error_type", "error_message"},
@@ -80,13 +80,13 @@ async def everything() -> Trace:
 
 
 @pytest.mark.parametrize("table", COLUMNS)
-def test_every_column_is_filled_where_something_is_known(trace, table):
+def test_every_column_has_a_value(trace, table):
     frame = getattr(trace, table)
     assert {name for name in frame.columns if frame[name].isna().all()} <= UNKNOWN.get(table, set())
     assert frame.dtypes.astype(str).to_dict() == COLUMNS[table]
 
 
-def test_every_key_leads_to_a_row(trace):
+def test_every_key_refers_to_a_row(trace):
     ids = {"run_id": "runs", "call_id": "calls", "tool_call_id": "tool_calls", "message_id": "messages"}
     for key, home in ids.items():
         assert getattr(trace, home)[key].is_unique
@@ -117,7 +117,7 @@ def test_tables_are_grouped_and_joined_without_a_warning(trace):
     assert sums.tolist() == trace.runs["input_tokens"].tolist()
 
 
-def test_the_columns_say_what_happened(trace):
+def test_columns_hold_what_happened(trace):
     calls, runs = trace.calls, trace.runs
     first, failed = calls.iloc[0], calls.iloc[3]
     assert (first["attempt"], first["retries"], first["http_status"], first["retry_wait_s"] > 0) == (2, 1, 200, True)
@@ -140,13 +140,13 @@ def test_the_columns_say_what_happened(trace):
     assert trace.thinking["kind"].tolist() == ["visible", "redacted"]
 
 
-def test_an_interrupted_run_is_there_up_to_its_last_event(trace):
+def test_an_interrupted_run_is_recorded_up_to_its_last_event(trace):
     last = trace.run(trace.runs["run_id"].iloc[-1])
     assert last["events"]["type"].tolist() == ["run_started", "turn_started", "interrupted"]
     assert last["calls"]["error_type"].tolist() == ["interrupted"]
 
 
-def test_messages_follow_each_other_within_their_conversation(trace):
+def test_parent_id_links_the_messages_of_a_conversation(trace):
     messages = trace.messages.set_index("message_id")
     inner = messages[messages["run_id"] == trace.runs["run_id"].iloc[1]]
     assert pd.isna(inner["parent_id"].iloc[0])

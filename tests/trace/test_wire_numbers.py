@@ -1,6 +1,6 @@
-"""Every number in the tables is what came over the wire: recorded traffic of Claude, OpenAI, Gemini and Qwen.
+"""The numbers in the tables equal those in recorded traffic of Claude, OpenAI, Gemini and Qwen.
 
-The sums beside the tables are made of the raw bytes by `wire_sums`, which knows nothing of nbagent.
+`wire_sums` computes the expected numbers from the raw bytes, without code of nbagent.
 """
 
 import json
@@ -31,17 +31,17 @@ COLUMNS = [f"{kind}_tokens" for kind in TOKENS]
 
 
 def tokens(bodies) -> list[int]:
-    """The sums over raw answers, in the order of `TOKENS`."""
+    """Sums over raw answers, in the order of `TOKENS`."""
     return [sum(getattr(each, kind) or 0 for each in bodies) for kind in TOKENS]
 
 
 def arguments(call) -> object:
-    """The arguments of a row of `tool_calls`: the object, or the text where it was no JSON."""
+    """The arguments in a row of `tool_calls`: an object, or the text if it is not JSON."""
     return call.args_raw if isinstance(call.args_raw, str) else json.loads(call.args)
 
 
 def differences(trace: Trace, said_by_run: dict) -> list[str]:
-    """What in the tables of runs with one request is not what was said."""
+    """The differences between the tables and the raw answers, for runs with one request."""
     calls = trace.calls.set_index("run_id")
     texts = trace.blocks.query("type in ['text', 'refusal'] and call_id.notna()").groupby("run_id")["text"].sum()
     thoughts = trace.thinking.groupby("run_id")["chars"].sum()
@@ -62,7 +62,7 @@ def differences(trace: Trace, said_by_run: dict) -> list[str]:
 
 @recorded
 @pytest.mark.parametrize(("api", "vendor"), VENDORS)
-async def test_each_answer_and_the_sums_of_all(api, vendor):
+async def test_numbers_of_each_answer_and_their_sums(api, vendor):
     trace, want, providers = Trace(), {}, {}
     with recordings.replay_server() as server:
         for record, expected in recordings.records(api):
@@ -121,8 +121,8 @@ async def test_conversations_with_tools_are_summed_by_run(api):
 
 @recorded
 @pytest.mark.parametrize(("api", "vendor"), VENDORS)
-async def test_attempts_that_failed_count_nothing(api, vendor):
-    """A recorded answer after a 429 and after its own first half."""
+async def test_failed_attempts_count_no_tokens(api, vendor):
+    """The answer comes after a 429 and after its own first half."""
     counted = [
         record
         for record, expected in recordings.records(api)
@@ -155,7 +155,7 @@ async def test_attempts_that_failed_count_nothing(api, vendor):
 
 
 @pytest.mark.local_model
-async def test_the_embedded_model_s_own_counts():
+async def test_token_counts_of_the_embedded_model():
     def celsius(fahrenheit: float) -> float:
         """Convert degrees Fahrenheit to Celsius."""
         return round((fahrenheit - 32) * 5 / 9, 1)
@@ -175,5 +175,5 @@ async def test_the_embedded_model_s_own_counts():
 
 
 def timings(body: str) -> dict:
-    """The last counts in a raw answer of llama.cpp's server."""
+    """The last counts in a raw answer from the server of llama.cpp."""
     return [event["timings"] for event in events(body) if "timings" in event][-1]

@@ -67,23 +67,13 @@ def start_telemetry(
         endpoint = endpoint or _endpoint_from_environment()
         if endpoint:
             tracer_provider, meter_provider = own[:] = _providers(endpoint)
-
-    def shutdown() -> None:
-        while own:
-            own.pop().shutdown()
-
     for earlier in [each for each in observers if isinstance(each, Telemetry)]:
         if earlier.observers is observers:
             earlier.stop()
         else:
             observers.remove(earlier)
-    telemetry = Telemetry(
-        tracer_provider or otel.get_tracer_provider(),
-        meter_provider or metrics.get_meter_provider(),
-        capture_content,
-        observers,
-        shutdown,
-    )
+    tracers, meters = tracer_provider or otel.get_tracer_provider(), meter_provider or metrics.get_meter_provider()
+    telemetry = Telemetry(tracers, meters, capture_content, observers, own)
     observers.append(telemetry)
     return telemetry
 
@@ -165,7 +155,7 @@ class Telemetry:
         meter_provider: MeterProvider,
         capture_content: bool,
         observers: list[Observer],
-        shutdown: Callable[[], None],
+        own_providers: list[Any],
     ) -> None:
         self.capture_content = capture_content
         #: The observers of the trace that started it. Those of forks hold it too.
@@ -176,7 +166,7 @@ class Telemetry:
             meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=boundaries)
             for name, unit, description, boundaries in (names.TOKENS, names.SECONDS)
         )
-        self._shutdown = shutdown
+        self._own_providers = own_providers
         self._stopped = False
         self._open_runs: dict[str, _OpenRun] = {}
 
@@ -195,7 +185,8 @@ class Telemetry:
         self._stopped = True
         if self in self.observers:
             self.observers.remove(self)
-        self._shutdown()
+        while self._own_providers:
+            self._own_providers.pop().shutdown()
 
     def __repr__(self) -> str:
         return f"<Telemetry to OpenTelemetry, {'with' if self.capture_content else 'without'} the texts of messages>"

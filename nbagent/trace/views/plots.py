@@ -33,7 +33,7 @@ NOTHING = "Nothing yet."
 
 def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """See `Trace.plot_usage`."""
-    given, ax = ax is not None, ax or new_axes(min(12.0, 4.0 + 0.3 * usage["run_id"].nunique()), 3.4)
+    given, ax = ax is not None, ax or subplots(1, figsize=(min(12.0, 4.0 + 0.3 * usage["run_id"].nunique()), 3.4))
     from matplotlib.ticker import MaxNLocator
 
     sums = usage_by_run(usage)
@@ -133,14 +133,8 @@ def _distributions(ax: Axes, seconds: Sequence[Sequence[float]]) -> None:
     ax.set_xlabel("each call, middle half, median")
 
 
-def new_axes(width: float, height: float) -> Axes:
-    """New axes; width and height in inches. A notebook displays them at the end of the cell."""
-    ax: Axes = subplots(1, figsize=(width, height))
-    return ax
-
-
 def subplots(columns: int, **options: Any) -> Any:
-    """Axes side by side; `options` and result are those of `matplotlib.pyplot.subplots`."""
+    """Axes side by side, which a notebook displays at the end of the cell; `options` as in `pyplot.subplots`."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:

@@ -35,7 +35,12 @@ def summary_lines(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
     known = [cost for cost in costs if cost is not None]
     if any(known):
         unknown = len(costs) - len(known)
-        lines.append(("cost", f"${sum(known):.4f}{_in_brackets([f'{unknown} calls not known'] * bool(unknown))}"))
+        lines.append(
+            (
+                "cost",
+                f"${sum(known):.4f}{_in_brackets([f'unknown for {unknown} of {len(costs)} calls'] * bool(unknown))}",
+            )
+        )
     return lines
 
 

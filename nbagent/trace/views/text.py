@@ -32,10 +32,6 @@ def text_view(view: str, rows: Rows) -> str:
     return _VIEWS[view](rows)
 
 
-def _summary(rows: Rows) -> str:
-    return key_values_text(summary_lines(rows))
-
-
 def _timeline(rows: Rows) -> str:
     found, separate = timeline.lay_out(*(columns.build(name, rows[name]) for name in ("calls", "tool_calls")))
     if not found:
@@ -87,10 +83,6 @@ def _tools(rows: Rows) -> str:
     )
 
 
-def _transcript(rows: Rows) -> str:
-    return str(TraceTranscript(rows))
-
-
 def _counts(numbers: pd.Series[int]) -> Iterable[str]:
     return (f"{number:,.0f}" for number in numbers)
 
@@ -109,9 +101,9 @@ def _aligned(table: Mapping[str, Iterable[str]]) -> str:
 
 
 _VIEWS: dict[str, Callable[[Rows], str]] = {
-    "summary": _summary,
+    "summary": lambda rows: key_values_text(summary_lines(rows)),
     "timeline": _timeline,
     "usage": _usage,
     "tools": _tools,
-    "transcript": _transcript,
+    "transcript": lambda rows: str(TraceTranscript(rows)),
 }

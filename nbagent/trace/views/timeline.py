@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render.markdown import format_duration
-from nbagent.trace.views.plots import COLOURS, add_legend, label, new_axes, show_empty, tidy
+from nbagent.trace.views.plots import COLOURS, add_legend, label, show_empty, subplots, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +135,7 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
     found, separate = lay_out(calls, tools)
     labels = {span.lane: label(span.label) for span in found}
     end = max((span.end for span in found), default=1.0) or 1.0
-    given, ax = ax is not None, ax or new_axes(9.0, 1.2 + 0.28 * max(len(labels), 1))
+    given, ax = ax is not None, ax or subplots(1, figsize=(9.0, 1.2 + 0.28 * max(len(labels), 1)))
     for kind, colour in COLOURS.items():
         if own := [span for span in found if span.kind == kind]:
             lanes, starts = [span.lane for span in own], [span.start for span in own]

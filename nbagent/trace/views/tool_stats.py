@@ -18,8 +18,8 @@ def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFr
     import pandas as pd
 
     calls = pd.DataFrame(tool_calls)
-    valid, denied, error = _valid(calls), _denied(calls), calls["is_error"]
-    ran = _ran(calls)
+    valid, denied, ran = _outcomes(calls)
+    error = calls["is_error"]
     kinds = {
         "calls": calls["name"].notna(),
         "succeeded": ran & ~error.fillna(True),
@@ -45,18 +45,12 @@ def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFr
 
 def seconds_by_tool(tool_calls: pd.DataFrame) -> dict[str, list[float]]:
     """The seconds of each call that ran, by tool."""
-    ended = tool_calls[_ran(tool_calls) & tool_calls["duration_s"].notna()]
+    _, _, ran = _outcomes(tool_calls)
+    ended = tool_calls[ran & tool_calls["duration_s"].notna()]
     return {str(name): seconds.astype(float).tolist() for name, seconds in ended.groupby("name")["duration_s"]}
 
 
-def _ran(calls: pd.DataFrame) -> pd.Series[Any]:
-    """Which calls started: those with valid arguments that nobody denied."""
-    return _valid(calls) & ~_denied(calls).fillna(False) & calls["started"].notna()
-
-
-def _valid(calls: pd.DataFrame) -> pd.Series[Any]:
-    return calls["args_valid"].fillna(True)
-
-
-def _denied(calls: pd.DataFrame) -> pd.Series[Any]:
-    return calls["approval"].eq("denied")
+def _outcomes(calls: pd.DataFrame) -> tuple[pd.Series[Any], pd.Series[Any], pd.Series[Any]]:
+    """Which calls had valid arguments, which were denied, and which started: valid ones that nobody denied."""
+    valid, denied = calls["args_valid"].fillna(True), calls["approval"].eq("denied")
+    return valid, denied, valid & ~denied.fillna(False) & calls["started"].notna()

@@ -1,4 +1,4 @@
-"""Runs as OpenTelemetry spans and metrics: the tree, the names, what is left out, and a collector that reads them."""
+"""Runs as OpenTelemetry spans and metrics: their tree, names and contents, and a collector that receives them."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from nbagent.trace.export.otel_attributes import OPTIONS, PROVIDERS
 
 
 class Collected:
-    """What the SDK's exporters were given."""
+    """What the exporters of the SDK received."""
 
     def __init__(self):
         self._spans, self._metrics = InMemorySpanExporter(), InMemoryMetricReader()
@@ -59,7 +59,7 @@ class Collected:
         return branch(None)
 
     def points(self, name):
-        """The points of a metric: what they are about, and their sums and counts."""
+        """The points of a metric: attributes, sum, count and bounds."""
         data = self._metrics.get_metrics_data()
         found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == name]
         return [(dict(p.attributes), p.sum, p.count, p.explicit_bounds) for m in found for p in m.data.data_points]
@@ -215,7 +215,7 @@ async def test_an_interrupt_ends_all_spans(collected):
     assert collected.spans[-2].attributes["nbagent.status"] == "ok"
 
 
-async def test_what_a_tool_does_stands_below_it(collected):
+async def test_spans_started_by_a_tool_are_its_children(collected):
     tracer = collected.tracers.get_tracer("mine")
     child = collected.follow(Agent(ScriptedProvider(["half"], model="child")))
 
@@ -239,7 +239,7 @@ async def test_what_a_tool_does_stands_below_it(collected):
     assert collected.tree() == [("request", [("invoke_agent", inner)])]
 
 
-async def test_a_summary_stands_below_the_run_that_needs_it(collected):
+async def test_the_span_of_a_summary_is_a_child_of_its_run(collected):
     agent = Agent(ScriptedProvider(list("abcdef")), context=ContextManager(max_messages=4, strategy="summarise"))
     for number in range(2):
         await agent.chat(f"{number}")
@@ -263,14 +263,14 @@ async def talked(agent):
         await agent.chat("secret-again")
 
 
-async def test_nothing_that_was_said_is_told(collected):
+async def test_texts_of_messages_are_left_out(collected):
     await talked(collected.follow(talk()))
     assert "execute_tool fail" in collected.everything()
     assert "secret" not in collected.everything()
 
 
 @pytest.mark.parametrize("how", ["argument", "true", "SPAN_ONLY", "span_and_event"])
-async def test_what_was_said_is_told_if_wanted(collected, monkeypatch, how):
+async def test_texts_of_messages_are_sent_on_request(collected, monkeypatch, how):
     if how != "argument":
         monkeypatch.setenv(CAPTURE_VARIABLE, how)
     await talked(collected.follow(talk(), **({"capture_content": True} if how == "argument" else {})))
@@ -295,13 +295,13 @@ async def test_what_was_said_is_told_if_wanted(collected, monkeypatch, how):
 
 
 @pytest.mark.parametrize("value", ["false", "", "no_content", "EVENT_ONLY"])
-async def test_other_values_of_the_variable_tell_nothing(collected, monkeypatch, value):
+async def test_other_values_of_the_variable_send_no_texts(collected, monkeypatch, value):
     monkeypatch.setenv(CAPTURE_VARIABLE, value)
     await talked(collected.follow(talk()))
     assert "secret" not in collected.everything()
 
 
-async def test_forks_are_followed_and_stop_ends_it(collected):
+async def test_forks_are_observed_until_stop(collected):
     agent = collected.follow(collected.follow(Agent(ScriptedProvider(list("abcd")))))  # the cell ran twice
     fork = agent.fork()
     await fork.chat("1")
@@ -313,7 +313,7 @@ async def test_forks_are_followed_and_stop_ends_it(collected):
     assert len(collected.spans) == 2
 
 
-async def test_a_fork_may_go_elsewhere(collected):
+async def test_a_fork_may_use_other_providers(collected):
     elsewhere = Collected()
     agent = collected.follow(Agent(ScriptedProvider(list("abc"))))
     fork = elsewhere.follow(agent.fork())
@@ -323,7 +323,7 @@ async def test_a_fork_may_go_elsewhere(collected):
     assert (len(collected.spans), len(elsewhere.spans)) == (2, 2)
 
 
-async def test_odd_options_and_names_break_nothing(collected):
+async def test_odd_options_and_names_are_accepted(collected):
     provider = ScriptedProvider(list("ab"))
     agent = collected.follow(Agent(provider), capture_content=True)
     odd = {name: object() for name in OPTIONS.values()}
@@ -383,7 +383,7 @@ async def test_the_environment_names_the_collector(monkeypatch):
     assert [request.path for request in server.requests] == ["/v1/traces"]
 
 
-def test_it_costs_nothing_unless_asked_for():
+def test_opentelemetry_is_loaded_on_request_only():
     code = (
         "import sys; from nbagent import Agent, ScriptedProvider; Agent(ScriptedProvider(['a'])).chat_sync('1'); "
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"

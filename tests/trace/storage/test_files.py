@@ -1,4 +1,4 @@
-"""Traces in files come back exactly; files are whole or not there; others' tools read them."""
+"""Saved traces load exactly; files are written completely or not at all; other tools read them."""
 
 import asyncio
 import json
@@ -82,7 +82,7 @@ def test_any_values_survive(tmp_path_factory, rows):
         assert_same(trace, Trace.load(folder / name))
 
 
-async def test_a_path_may_begin_at_home(trace, tmp_path, monkeypatch):
+async def test_a_path_may_begin_with_a_tilde(trace, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     trace.save("~/t.sqlite")
@@ -93,7 +93,7 @@ async def test_a_path_may_begin_at_home(trace, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_a_loaded_trace_records_on(trace, tmp_path, name):
+async def test_a_loaded_trace_continues_recording(trace, tmp_path, name):
     trace.save(tmp_path / name)
     loaded = Trace.load(tmp_path / name)
     await Agent(ScriptedProvider(["Hi."]), trace=loaded).chat("Hello")
@@ -132,7 +132,7 @@ async def test_other_tools_read_the_files(trace, tmp_path):
     assert [line["row"]["name"] for line in lines[1:] if line["table"] == "tool_calls"] == ["double", "double"]
 
 
-async def test_a_newer_schema_is_an_error_that_says_so(trace, tmp_path, monkeypatch):
+async def test_a_newer_version_is_an_error(trace, tmp_path, monkeypatch):
     monkeypatch.setattr(store, "VERSION", 2)
     for name in FORMATS:
         trace.save(tmp_path / name)
@@ -143,13 +143,13 @@ async def test_a_newer_schema_is_an_error_that_says_so(trace, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t", "t.db"])
-def test_another_ending_names_the_three(tmp_path, name):
+def test_an_unknown_suffix_is_an_error_that_names_the_formats(tmp_path, name):
     for use in (Trace().save, Trace.load):
         with pytest.raises(ConfigurationError, match=rf"\.sqlite, \.parquet, \.jsonl, got '{name}'"):
             use(tmp_path / name)
 
 
-def test_what_is_no_trace_is_an_error(tmp_path):
+def test_other_files_are_an_error(tmp_path):
     for name in FORMATS:
         with pytest.raises(ConfigurationError, match="does not exist"):
             Trace.load(tmp_path / name)
@@ -177,13 +177,13 @@ def test_what_is_no_trace_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["t.sqlite", "t.jsonl"])
-def test_an_empty_file_is_an_error_that_says_so(tmp_path, name):
+def test_an_empty_file_is_an_error(tmp_path, name):
     (tmp_path / name).touch()
     with pytest.raises(ConfigurationError, match=rf"{name}' is empty.*trace\.save"):
         Trace.load(tmp_path / name)
 
 
-def test_a_file_without_a_whole_first_line_is_no_trace(tmp_path):
+def test_a_file_without_a_complete_first_line_is_an_error(tmp_path):
     for text in ("hello", '{"format": "nbagent tr', '{"mine": 1}'):
         (tmp_path / "t.jsonl").write_text(text)
         for use in (Trace.load, Trace().stream_to):
@@ -192,7 +192,7 @@ def test_a_file_without_a_whole_first_line_is_no_trace(tmp_path):
         assert (tmp_path / "t.jsonl").read_text() == text
 
 
-async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_an_error(trace, tmp_path):
+async def test_a_torn_last_line_is_ignored_and_a_broken_line_is_an_error(trace, tmp_path):
     path = tmp_path / "t.jsonl"
     trace.save(path)
     whole = path.read_bytes()
@@ -205,7 +205,7 @@ async def test_a_torn_last_line_is_left_out_and_a_broken_one_is_an_error(trace, 
         Trace.load(path)
 
 
-async def test_a_save_that_fails_leaves_what_was_there(trace, tmp_path, monkeypatch):
+async def test_a_failed_save_keeps_the_old_file(trace, tmp_path, monkeypatch):
     def broken(frame):
         raise OSError("disk full")
 
@@ -221,7 +221,7 @@ async def test_a_save_that_fails_leaves_what_was_there(trace, tmp_path, monkeypa
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FORMATS)
 
 
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[parquet\]'"):
         Trace().save(tmp_path / "t.parquet")
@@ -242,7 +242,7 @@ while True:
 
 
 @pytest.mark.parametrize("name", ["t.sqlite", "t.jsonl"])
-def test_a_kill_in_the_middle_of_saving_leaves_a_whole_file(tmp_path, name):
+def test_a_kill_while_saving_leaves_a_complete_file(tmp_path, name):
     for kill in range(3):
         command = [sys.executable, "-c", KILLED, str(tmp_path / name)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -257,7 +257,7 @@ def test_a_kill_in_the_middle_of_saving_leaves_a_whole_file(tmp_path, name):
         }
 
 
-async def test_saving_while_a_run_goes_on(tmp_path):
+async def test_saving_while_a_run_is_in_progress(tmp_path):
     gate = asyncio.Event()
 
     async def answer(messages, functions):

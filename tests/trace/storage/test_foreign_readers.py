@@ -79,7 +79,7 @@ def test_duckdb_reads_json_lines(trace, tmp_path):
         assert database.execute(answers).fetchall() == [("Ünïcode 🐧",)]
 
 
-async def test_duckdb_reads_a_file_that_grows(tmp_path):
+async def test_duckdb_reads_a_growing_file(tmp_path):
     """Of a row that was written again under its number the last line counts."""
     agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}, "1"), "It is 8."]), tools=[double])
     agent.trace.stream_to(tmp_path / "grown.jsonl")

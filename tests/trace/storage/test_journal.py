@@ -1,4 +1,4 @@
-"""A file that grows with the trace: equal to it at the end of each run, readable before, whole after a crash."""
+"""A file that grows with the trace equals it after each run, and can be read before that and after a crash."""
 
 import asyncio
 import json
@@ -28,11 +28,11 @@ def assert_same(one: Trace, other: Trace) -> None:
         pd.testing.assert_frame_equal(pd.DataFrame(getattr(one, table)), pd.DataFrame(getattr(other, table)))
 
 
-def test_the_times_are_known():
+def test_the_columns_with_times():
     assert {name for table in COLUMNS.values() for name, dtype in table.items() if dtype == TIME} == {*TIMES, "day"}
 
 
-async def test_the_file_is_the_trace_after_each_run(tmp_path):
+async def test_the_file_equals_the_trace_after_each_run(tmp_path):
     path = tmp_path / "t.jsonl"
     asked = agent()
     await asked.chat("Twice 4?")
@@ -48,7 +48,7 @@ async def test_the_file_is_the_trace_after_each_run(tmp_path):
     assert len(Trace.load(path).runs) == 3
 
 
-async def test_lines_are_only_ever_added(tmp_path):
+async def test_the_file_only_grows(tmp_path):
     path, before = tmp_path / "t.jsonl", b""
     asked = agent()
     asked.trace.stream_to(path)
@@ -62,7 +62,7 @@ async def test_lines_are_only_ever_added(tmp_path):
     assert_same(Trace.load(path), asked.trace)
 
 
-async def test_a_saved_file_grows_on(tmp_path):
+async def test_a_saved_file_can_be_appended_to(tmp_path):
     path = tmp_path / "t.jsonl"
     asked = agent()
     await asked.chat("Twice 4?")
@@ -77,7 +77,7 @@ async def test_a_saved_file_grows_on(tmp_path):
     assert_same(Trace.load(path), loaded)
 
 
-async def test_several_traces_may_grow_one_file_one_after_the_other(tmp_path):
+async def test_several_traces_may_append_to_one_file_in_turn(tmp_path):
     path = tmp_path / "t.jsonl"
     for number in range(3):
         trace = Trace()
@@ -91,7 +91,7 @@ async def test_several_traces_may_grow_one_file_one_after_the_other(tmp_path):
     assert_same(Trace.load(path), loaded)
 
 
-def test_what_can_not_be_appended_to_is_an_error(tmp_path):
+def test_files_that_cannot_be_appended_to_are_errors(tmp_path):
     (tmp_path / "other.jsonl").write_text("hello\n")
     for name, words in (
         ("t.sqlite", r"\.jsonl, got .*t\.sqlite"),
@@ -103,8 +103,8 @@ def test_what_can_not_be_appended_to_is_an_error(tmp_path):
     assert (tmp_path / "other.jsonl").read_text() == "hello\n"
 
 
-def test_a_file_is_a_trace_from_its_first_moment(tmp_path, monkeypatch):
-    """A recording that is killed before it recorded anything leaves an empty trace, or no file, and no empty file."""
+def test_the_file_is_a_trace_from_the_start(tmp_path, monkeypatch):
+    """A process that is killed before it recorded anything leaves an empty trace or no file, but no empty file."""
     path = tmp_path / "t.jsonl"
 
     def die(source, target):
@@ -138,7 +138,7 @@ async def test_two_agents_at_once(tmp_path):
     assert_same(Trace.load(tmp_path / "t.jsonl"), trace)
 
 
-async def test_a_full_disk_ends_the_file_and_not_the_run(tmp_path, caplog):
+async def test_a_full_disk_ends_the_file_but_not_the_run(tmp_path, caplog):
     asked = agent()
     asked.trace.stream_to(tmp_path / "t.jsonl")
     (tmp_path / "t.jsonl").unlink()
@@ -162,7 +162,7 @@ while True:
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.full)])
-def test_a_kill_leaves_every_whole_turn(tmp_path, kills):
+def test_a_kill_leaves_every_complete_turn(tmp_path, kills):
     path = tmp_path / "t.jsonl"
     runs = 0
     for kill, done in enumerate(killed(KILLED, path, kills)):

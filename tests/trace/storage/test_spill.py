@@ -1,4 +1,4 @@
-"""A trace of many rows: older ones are in a temporary file, tables whole all the same, memory bounded."""
+"""A trace with many rows moves older ones to a temporary file: tables stay complete, memory is bounded."""
 
 import os
 import signal
@@ -37,10 +37,11 @@ def assert_same(one: dict[str, pd.DataFrame], other: dict[str, pd.DataFrame]) ->
 
 
 def in_memory(trace: Trace, table: str) -> int:
-    return trace.recorder.tables[table].in_memory
+    rows = trace.recorder.tables[table]
+    return len(rows) - sum(count for count, _ in rows._spilled)
 
 
-async def test_tables_are_whole_after_rows_moved_to_the_file(tmp_path):
+async def test_tables_are_complete_after_rows_moved_to_the_file(tmp_path):
     trace = Trace(max_bytes=None)
     agent = asked(trace, 4)
     for number in range(3):
@@ -62,7 +63,7 @@ async def test_tables_are_whole_after_rows_moved_to_the_file(tmp_path):
     assert_same(tables(Trace.concat([trace])), tables(trace))
 
 
-async def test_tables_that_grow_are_those_made_anew(monkeypatch):
+async def test_growing_tables_equal_tables_built_from_scratch(monkeypatch):
     monkeypatch.setattr(recorder, "BATCH", 7)
     trace = Trace(max_bytes=8_000)
     agent = asked(trace, 4)
@@ -80,7 +81,7 @@ async def test_tables_that_grow_are_those_made_anew(monkeypatch):
 
 
 async def peak_of_a_long_run(max_bytes: int | None, steps: int) -> int:
-    """Bytes of memory at most, in a run that forgets what it read and whose trace does not."""
+    """The peak of memory, in bytes, of a run that clears its history while its trace keeps everything."""
 
     def page(number: int) -> str:
         """A page."""
@@ -108,7 +109,7 @@ async def test_memory_is_bounded_within_one_long_run_too():
     assert bounded < results + 4 * most
 
 
-async def test_values_go_with_their_rows():
+async def test_values_are_dropped_with_their_rows():
     trace = Trace(max_bytes=0)
     await asked(trace).chat("Twice 4?")
     assert trace.tool_calls["result_text"].tolist() == ["8"]
@@ -116,7 +117,7 @@ async def test_values_go_with_their_rows():
         trace.results("double")
 
 
-def test_agents_in_threads_share_a_trace_that_somebody_looks_at(monkeypatch):
+def test_agents_in_threads_share_a_trace_that_another_thread_reads(monkeypatch):
     monkeypatch.setattr(recorder, "BATCH", 20)
     trace, runs, agents = Trace(max_bytes=30_000), 15, 4
     faults = []
@@ -171,7 +172,7 @@ turns = [FunctionCall("say", {"text": "x" * 3_000}, str(n)) for n in range(30)]
 def say(text: str) -> str:
     """Says it."""
     if len(trace.tool_calls) == 30:
-        print(30 - trace.recorder.tables["tool_calls"].in_memory, flush=True)
+        print(sum(count for count, _ in trace.recorder.tables["tool_calls"]._spilled), flush=True)
         time.sleep(600)
     return text
 
@@ -180,7 +181,7 @@ Agent(ScriptedProvider(turns), tools=[say], trace=trace).chat_sync("Go on.", max
 '''
 
 
-def test_a_killed_process_leaves_its_turns_and_no_temporary_file(tmp_path):
+def test_a_killed_process_leaves_its_turns_but_no_temporary_file(tmp_path):
     (tmp_path / "temporary").mkdir()
     paths = {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path / "temporary")}
     command = [sys.executable, "-c", KILLED, str(tmp_path / "t.jsonl")]
@@ -195,6 +196,6 @@ def test_a_killed_process_leaves_its_turns_and_no_temporary_file(tmp_path):
 
 
 @pytest.mark.parametrize("size", ["100 MB", -1, 1.5, True])
-def test_a_limit_is_a_number_of_bytes(size):
+def test_max_bytes_is_a_whole_number(size):
     with pytest.raises(ConfigurationError, match="max_bytes"):
         Trace(max_bytes=size)

@@ -1,4 +1,4 @@
-"""What differs between two runs is told value by value; what is the same, or must differ, is not."""
+"""The differences between two runs, value by value, without ids and times."""
 
 import pandas as pd
 import pytest
@@ -31,13 +31,13 @@ async def trace_of(*scripts, model="claude-sonnet-5", vendor="claude"):
 
 
 def told(difference: pd.DataFrame) -> dict:
-    """`(table, place, name, column)` -> `(a, b)`, without what no run has twice."""
+    """`(table, place, name, column)` -> `(a, b)`, without the durations."""
     kept = difference[difference["column"] != "duration_s"]
     keys = zip(kept["table"], kept["place"], kept["name"].fillna("-"), kept["column"], strict=True)
     return dict(zip(keys, zip(kept["a"], kept["b"], strict=True), strict=True))
 
 
-async def test_runs_that_did_the_same_differ_in_time_alone():
+async def test_equal_runs_differ_only_in_time():
     turns = [[call("mean", column="mass")], "4.2 kg"]
     trace = await trace_of(turns, turns)
     one, other = trace.runs["run_id"]
@@ -73,7 +73,7 @@ async def test_tokens_cost_answers_and_results():
     assert len(found) == 8  # these, the cost, and what the tool said
 
 
-async def test_a_call_that_only_one_run_made_shifts_no_others():
+async def test_a_call_of_only_one_run_does_not_shift_the_others():
     masses, bills, counts = call("mean", column="mass"), call("mean", column="bill"), call("count", group="sex")
     trace = await trace_of([[masses, bills], "ok"], [[counts, masses, bills], "ok"])
     found = told(trace.diff(*trace.runs["run_id"]))
@@ -85,7 +85,7 @@ async def test_a_call_that_only_one_run_made_shifts_no_others():
     assert {key: values[::-1] for key, values in back.items()} == found
 
 
-async def test_how_it_ended_and_who_answered():
+async def test_status_errors_and_model():
     good = await trace_of([[call("mean", column="mass")], "ok"])
     bad = Trace()
     agent = Agent(ScriptedProvider([[call("mean", column="x")], ValueError("no")], model="m"), tools=[mean], trace=bad)
@@ -108,7 +108,7 @@ async def test_an_unknown_run_is_named():
         trace.diff(trace.runs["run_id"][0], None)
 
 
-async def test_a_system_message_that_did_not_change_is_no_difference():
+async def test_an_unchanged_system_message_is_not_a_difference():
     trace = Trace()
     agent = Agent(ScriptedProvider(["Hi."] * 4), system_prompt="Be brief.", trace=trace)
     await agent.chat("Hello")

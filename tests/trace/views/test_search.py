@@ -1,4 +1,4 @@
-"""What a search finds in each table."""
+"""Searching the tables of a trace."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_by_kind(tables):
     assert found(tables, "messages", "role", kind="tool_result") == ["tool"] * 3
 
 
-def test_what_failed(tables):
+def test_by_failure(tables):
     assert found(tables, "runs", "prompt", errors=True) == ["And now?"]
     assert found(tables, "calls", "error_type", errors=True) == ["ValueError"]
     assert found(tables, "tool_calls", "args", errors=True) == ['{"column": "x"}']
@@ -70,14 +70,14 @@ def test_what_failed(tables):
     assert found(tables, "messages", "role", errors=True) == ["assistant", "tool"]
 
 
-def test_by_text_as_it_stands(tables):
+def test_by_text_without_patterns(tables):
     assert found(tables, "runs", "prompt", text="THEM (all") == ["How heavy?"]  # no pattern; in its thinking
     assert found(tables, "tool_calls", "name", text="sex") == ["count"]
     assert found(tables, "messages", "text", text="4.2 kg") == ["It is 4.2 kg."]
     assert found(tables, "runs", "prompt", text="broken") == ["And now?"]
 
 
-def test_all_together(tables):
+def test_all_criteria_together(tables):
     first = tables["runs"]["run_id"][0]
     assert found(tables, "tool_calls", "args", run_id=first, tool="mean", errors=True, text="x") == ['{"column": "x"}']
     assert found(tables, "tool_calls", "args", run_id=first, tool="count") == []

@@ -1,4 +1,4 @@
-"""Views as plain text say what the pictures say, and need no matplotlib."""
+"""Views of a trace as plain text."""
 
 import asyncio
 import subprocess
@@ -69,7 +69,7 @@ async def test_tables_of_usage_and_tools(trace):
     assert tools[1][:6] == ["double", "2", "1", "1", "0", "0"]
 
 
-async def test_waiting_for_a_person_is_not_the_tool_s_time():
+async def test_waiting_for_approval_is_not_time_of_the_tool():
     async def approve(call, definition):
         await asyncio.sleep(0.15)
         return call.arguments["table"] == "cities"
@@ -93,12 +93,12 @@ def test_an_empty_trace_has_every_view(view):
     assert Trace().to_text(view) in ("Nothing yet.", "Nothing was said yet.", "runs  0")
 
 
-async def test_another_view_is_an_error_that_names_them(trace):
+async def test_an_unknown_view_is_an_error_that_names_the_views(trace):
     with pytest.raises(ConfigurationError, match="'summary', 'timeline', .*got 'picture'"):
         trace.to_text("picture")
 
 
-def test_texts_need_no_matplotlib():
+def test_text_views_need_no_matplotlib():
     code = "from nbagent import Trace; import sys; [Trace().to_text(v) for v in sys.argv[1:]]; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code, *VIEWS], capture_output=True, text=True, check=True).stdout
     assert "pandas" in loaded.split()

@@ -1,4 +1,4 @@
-"""One tool's calls as a table of arguments, what it returned as it was, and one run's tables."""
+"""The arguments and results of one tool, and the tables of one run."""
 
 import pandas as pd
 import pytest
@@ -83,7 +83,7 @@ async def test_results_that_are_frames_are_one_frame(trace):
     assert frame.droplevel("call")["x"].tolist() == [0, 1, 0]
 
 
-async def test_values_that_were_not_kept_are_an_error():
+async def test_values_that_were_dropped_are_an_error():
     agent = Agent(ScriptedProvider([FunctionCall("load", {"rows": 1}, "1"), "x"]), tools=[load], trace=Trace())
     agent.trace.keep_results = False
     await agent.chat("Go.")

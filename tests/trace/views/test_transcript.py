@@ -1,4 +1,4 @@
-"""The conversation of a trace, message by message: cleaned HTML, and the same as plain text."""
+"""The conversation of a trace as cleaned HTML and as plain text."""
 
 import asyncio
 import html
@@ -28,7 +28,7 @@ def claude(*turns):
 
 
 def seen(page: str) -> str:
-    """What a reader sees."""
+    """The text that a reader sees."""
     return html.unescape(re.sub(r"<[^>]*>", " ", re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)))
 
 
@@ -46,7 +46,7 @@ async def trace():
     return agent.trace
 
 
-async def test_it_is_told_in_order_with_results_beside_their_calls(trace):
+async def test_messages_are_in_order_and_results_follow_their_calls(trace):
     lines = str(trace.transcript()).splitlines()
     heads = [line for line in lines if not line.startswith(" ")]
     wanted = [
@@ -61,7 +61,7 @@ async def test_it_is_told_in_order_with_results_beside_their_calls(trace):
     assert repr(trace.transcript()) == str(trace.transcript())
 
 
-async def test_html_says_the_same(trace):
+async def test_html_has_the_same_content(trace):
     page = trace.transcript()._repr_html_()
     text = seen(page)
     told = ["Be brief.", "How heavy?", "Look it up.", 'mean(column="mass")', "4.2", "error", "And now?", "broken"]
@@ -81,7 +81,7 @@ async def test_one_run_of_several(trace):
         trace.transcript("x")
 
 
-async def test_nothing_in_it_is_live(tmp_path):
+async def test_no_text_becomes_live_html(tmp_path):
     text = "\n\n".join(HOSTILE)
 
     def echo(text: str) -> str:
@@ -107,7 +107,7 @@ async def test_nothing_in_it_is_live(tmp_path):
     assert Trace.load(tmp_path / "t.jsonl").transcript()._repr_html_() == page
 
 
-async def test_a_run_that_was_cut_off():
+async def test_an_interrupted_run():
     async def slow() -> str:
         """Take long."""
         await asyncio.sleep(60)
@@ -122,6 +122,6 @@ async def test_a_run_that_was_cut_off():
     assert text.endswith("Ended: interrupted")
 
 
-def test_an_empty_trace_says_so():
+def test_an_empty_transcript_has_a_note():
     assert str(Trace().transcript()) == "Nothing was said yet."
     assert "Nothing was said yet." in Trace().transcript()._repr_html_()

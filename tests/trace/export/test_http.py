@@ -1,4 +1,4 @@
-"""The table of HTTP exchanges, and what is made of it: `curl` commands that run, archives that browsers read."""
+"""The table of HTTP exchanges, `curl` commands that run, and archives that browsers read."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ GOOD = b'data: {"choices": [{"index": 0, "delta": {"content": "Good."}, "finish_
 
 
 class Server:
-    """Remembers heads and bodies, and gives one answer to all."""
+    """Keeps the heads and bodies of requests, and gives the same answer to all."""
 
     def __init__(self, answer=GOOD, status=200):
         self.answer = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\nConnection: close\r\n" % (status, len(answer))
@@ -98,7 +98,7 @@ async def test_the_display_is_short():
         assert len(shown) < 3_000
 
 
-def test_a_word_about_waiting_is_no_exchange():
+def test_a_note_about_waiting_is_not_an_exchange():
     transcript = Transcript()
     transcript.feed(TurnStarted(metadata={"model": "m1"}))
     transcript.feed(Http("loading the model"))
@@ -111,7 +111,7 @@ def test_a_word_about_waiting_is_no_exchange():
 
 @pytest.mark.skipif(shutil.which("curl") is None or os.name == "nt", reason="there is no curl here")
 @pytest.mark.parametrize("text", ["hi", 'it\'s "quoted" $HOME `date` \\n\n BODY\nüñ 你好 &<>', "x" * 300_000])
-async def test_the_command_sends_the_same_again(text):
+async def test_the_curl_command_sends_the_same_request(text):
     """Run by a real shell and a real curl, with the key from the environment."""
     async with Server() as server:
         headers = {"X-Odd": 'it\'s "odd" $HOME `date` \\ !', "X-Corp-Token": "corp-0123456789"}
@@ -130,7 +130,7 @@ async def test_the_command_sends_the_same_again(text):
     assert {**sent, **dict.fromkeys(own)} == {**resent, **dict.fromkeys(own)}
 
 
-def test_the_command_without_a_body_and_of_any_exchange():
+def test_the_curl_command_of_requests_without_a_body_and_by_index():
     get = exchange(method="GET", url="https://host/v1/models?key=$GEMINI_API_KEY&x=1", request_body="", request_bytes=0)
     trace = trace_of(get, exchange())
     assert trace.curl(0) == (
@@ -146,7 +146,7 @@ def test_the_command_without_a_body_and_of_any_exchange():
         trace_of(exchange(request_bytes=2_000, truncated=True)).curl()
 
 
-async def test_an_archive(tmp_path):
+async def test_the_http_archive(tmp_path):
     async with Server() as server:
         trace = await recorded(server)
         port = server.url

@@ -1,4 +1,4 @@
-"""The timeline's spans are what the tables say; pictures show names and numbers; the trace's own display sums up."""
+"""The spans of the timeline, the contents of pictures, and the display of a trace."""
 
 import itertools
 import re
@@ -49,7 +49,7 @@ def texts(ax) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-async def test_spans_are_what_the_tables_say(trace):
+async def test_spans_match_the_tables(trace):
     found = spans(trace.calls, trace.tool_calls)
     assert [span.label for span in found if span.kind in ("tool", "error") and "(" in span.label] == ["  double()"] * 2
     assert sorted(span.kind for span in found) == [
@@ -69,7 +69,7 @@ async def test_spans_are_what_the_tables_say(trace):
     assert second.seconds == pytest.approx(trace.calls["ttft_s"].iloc[2])
 
 
-async def test_thinking_has_its_own_stretch_until_the_first_other_piece(tmp_path):
+async def test_thinking_lasts_until_the_first_other_delta(tmp_path):
     think = {"thinking": "Twice four.", "usage": Usage(10, 5)}
     call = [FunctionCall("double", {"x": 4}, "1")]
     turns = [LLMResponse("", call, None, think), LLMResponse("It is 8.", None, "stop", think), "Hi."]
@@ -92,7 +92,7 @@ async def test_thinking_has_its_own_stretch_until_the_first_other_piece(tmp_path
     assert again.trace.calls["thinking_s"].isna().all()  # a recording does not hold it
 
 
-async def test_the_pause_before_a_request_is_sent_again_is_waiting(trace):
+async def test_the_pause_before_a_retry_counts_as_waiting(trace):
     again = pd.DataFrame(trace.calls).assign(ttft_s=0.5, retry_wait_s=2.0, duration_s=4.0, error_type=None)
     found = [span for span in spans(again, trace.tool_calls.iloc[:0]) if span.lane == 0]
     assert [(span.kind, span.seconds) for span in found] == [("waiting", 2.5), ("model", 1.5)]
@@ -106,7 +106,7 @@ async def test_pauses_between_runs_are_left_out(trace):
     assert end < 60
 
 
-async def test_what_follows_a_replayed_call_is_drawn_after_it(tmp_path):
+async def test_steps_after_a_replayed_call_are_drawn_after_it(tmp_path):
     path = tmp_path / "run.jsonl"
     turns = [FunctionCall("double", {"x": 4}, "1"), "It is 8.", "Hi."]
     with nbagent.record(path):
@@ -172,7 +172,7 @@ async def test_tools_are_drawn_by_count_with_what_failed_and_how_long_they_took(
     assert max(dots[:, 0]) <= high
 
 
-async def test_pictures_are_drawn_on_axes_that_are_given(trace):
+async def test_pictures_are_drawn_on_given_axes(trace):
     import matplotlib.pyplot as plt
 
     _, axes = plt.subplots(2, 2)
@@ -203,14 +203,14 @@ async def test_thirty_tools_have_a_line_each_and_the_most_used_come_first():
     assert len(seconds.collections) == 29  # what was made up never ran
 
 
-def test_empty_traces_draw_pictures_that_say_so():
+def test_pictures_of_empty_traces_have_a_note():
     for ax in (Trace().timeline(), Trace().plot_usage(), *Trace().plot_tools()):
         ax.figure.canvas.draw()
         assert [text.get_text() for text in ax.texts] == ["Nothing yet."]
         assert not [*ax.get_xticks(), *ax.get_yticks()]
 
 
-async def test_few_tokens_have_each_number_once():
+async def test_axes_with_few_tokens_repeat_no_number():
     agent = Agent(ScriptedProvider([LLMResponse("Hi.", None, "stop", {"usage": Usage(1, 1)})]))
     await agent.chat("Hello")
     ax = agent.trace.plot_usage()
@@ -219,7 +219,7 @@ async def test_few_tokens_have_each_number_once():
     assert len(set(numbers)) == len(numbers) > 1
 
 
-def test_without_matplotlib_it_says_what_to_install(monkeypatch):
+def test_without_matplotlib_the_error_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[plot\]'"):
         Trace().timeline()

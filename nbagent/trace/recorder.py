@@ -41,46 +41,53 @@ BATCH = 256
 
 @dataclass(slots=True)
 class OpenRun:
-    """A run in progress: the rows of its current turn, which may still change, and the totals of the turns before.
-
-    Keyed by `call_id`; `tools` by `tool_call_id`.
-    """
+    """A run in progress: the rows of its current turn, which may still change, and the totals of the turns before."""
 
     row: Row
     first_open: dict[str, int]  # for each table, the number of the first row that may still change
     last_message: str | None  # the `message_id` of the newest message in the conversation
-    calls: dict[str, Row] = field(default_factory=dict)
-    tools: dict[str, Row] = field(default_factory=dict)
-    thinking: dict[str, list[str]] = field(default_factory=dict)
-    call_blocks: dict[str, list[Row]] = field(default_factory=dict)  # the blocks with the tool calls of each answer
-    sent: dict[str, float] = field(default_factory=dict)  # when the current attempt of each call was sent
-    waiting: set[str] = field(default_factory=set)  # the calls whose first token has not arrived
+    call: Row = field(default_factory=dict)  # empty before the first turn
+    call_blocks: list[Row] = field(default_factory=list)  # the blocks with the tool calls of the answer
+    tools: dict[str, Row] = field(default_factory=dict)  # by `tool_call_id`
+    thinking: list[str] = field(default_factory=list)  # the pieces so far
+    sent: float = 0.0  # when the current attempt of the call was sent
+    waiting: bool = False  # for the first token
     _finished: list[tuple[Any, ...]] = field(default_factory=list)  # `_SUMMED` of each finished call
     _n_tools: int = 0
 
+    def send(self, wait: float = 0.0) -> None:
+        """An attempt of the call starts after `wait` seconds; what an earlier one streamed does not count."""
+        self.sent, self.waiting = time.time() + wait, True
+        self.thinking.clear()
+
     def add_delta(self, event: Event) -> None:
         """Keep a piece of thinking; measure the time to the first token and the time that the model thought."""
-        call_id = event.metadata.get("call_id", "")
-        if call_id in self.waiting:
-            self.waiting.remove(call_id)
-            self.calls[call_id]["ttft_s"] = time.time() - self.sent[call_id]
+        if self.waiting:
+            self.waiting = False
+            self.call["ttft_s"] = time.time() - self.sent
         if event.type == "thinking":
-            self.thinking.setdefault(call_id, []).append(event.content)
+            self.thinking.append(event.content)
         else:
-            self.end_thinking(call_id)
+            self.end_thinking()
 
-    def end_thinking(self, call_id: str) -> None:
+    def end_thinking(self) -> None:
         """Measure how long the model thought, unless it did not think or was measured before."""
-        call = self.calls.get(call_id)
-        if call is not None and call_id in self.thinking and call["thinking_s"] is None:
-            call["thinking_s"] = time.time() - self.sent[call_id] - call["ttft_s"]
+        if self.thinking and self.call["thinking_s"] is None:
+            self.call["thinking_s"] = time.time() - self.sent - self.call["ttft_s"]
+
+    def take_thinking(self) -> str:
+        """The thinking as it was streamed, once."""
+        thought = "".join(self.thinking)
+        self.thinking.clear()
+        return thought
 
     def end_turn(self) -> None:
         """Let go of the turn's rows, which no longer change; keep what the run's own row needs of them."""
-        self._finished += [tuple(map(call.get, _SUMMED)) for call in self.calls.values()]
+        if self.call:
+            self._finished.append(tuple(map(self.call.get, _SUMMED)))
         self._n_tools += len(self.tools)
-        for rows in (self.calls, self.tools, self.call_blocks, self.sent, self.waiting):
-            rows.clear()
+        self.call, self.call_blocks, self.waiting = {}, [], False
+        self.tools.clear()
 
     def totals(self) -> Row:
         """Columns of `runs`, over all finished turns.
@@ -133,7 +140,7 @@ class Recorder:
         kind, meta = event.type, event.metadata
         run = self.open_runs.get(meta["run_id"])
         if kind in _DELTAS:
-            if run is not None and (kind == "thinking" or run.waiting or run.thinking):
+            if run is not None and run.call and (kind == "thinking" or run.waiting or run.thinking):
                 run.add_delta(event)
             return
         with self.lock:
@@ -146,11 +153,11 @@ class Recorder:
                     self.open_runs.pop(meta["run_id"], None)
                 self.end_turn()
 
-    def set_span_ids(self, run_id: str, call_id: str, span_id: str, parent_span_id: str) -> None:
-        """Note the OpenTelemetry spans of a call in progress."""
+    def set_span_ids(self, run_id: str, span_id: str, parent_span_id: str) -> None:
+        """Note the OpenTelemetry spans of the current call of a run."""
         with self.lock:
-            if (run := self.open_runs.get(run_id)) is not None and call_id in run.calls:
-                run.calls[call_id].update(span_id=span_id, parent_span_id=parent_span_id)
+            if (run := self.open_runs.get(run_id)) is not None and run.call:
+                run.call.update(span_id=span_id, parent_span_id=parent_span_id)
 
     def append_to(self, journal: Journal | None) -> None:
         """Write the rows so far to a journal, and new ones after each turn; None ends it."""
@@ -261,15 +268,15 @@ class Recorder:
         self.tables["blocks"].rows += rows
         return rows
 
-    def _add_thinking(self, event: Event, call_id: str, rows: list[Row], tokens: int | None = None) -> None:
+    def _add_thinking(self, event: Event, call: Row, rows: list[Row], tokens: int | None = None) -> None:
         """The first row of a call has the tokens of all its thinking."""
         for row in rows:
-            row.update(call_id=call_id, reasoning_tokens=tokens if row["index"] == 0 else None)
+            row.update(call_id=call["call_id"], reasoning_tokens=tokens if row["index"] == 0 else None)
             self._add_row("thinking", event, row)
 
-    # -- one method for each kind of event ----------------------------------------------------------------------------
+    # -- `_on_<type>` takes events of a type --------------------------------------------------------------------------
 
-    def _run_started(self, _run: OpenRun | None, event: kinds.RunStarted) -> None:
+    def _on_run_started(self, _run: OpenRun | None, event: kinds.RunStarted) -> None:
         meta = event.metadata
         row: Row = {key: meta.get(key) for key in _RUN_KEYS}
         row.update(prompt=event.content, status="running", started=time.time())
@@ -283,45 +290,39 @@ class Recorder:
                 self._system = message.text
             self._add_message(event, message, blocks_of(message))
 
-    def _turn_started(self, run: OpenRun, event: Event) -> None:
+    def _on_turn_started(self, run: OpenRun, event: Event) -> None:
         run.end_turn()
         run.first_open.update({name: len(self.tables[name]) for name in ("calls", "blocks", "tool_calls")})
         row = dict(event.metadata)
         row.update(
             params=as_json(row.get("params")), ttft_s=None, thinking_s=None, attempt=1, retries=0, retry_wait_s=0.0
         )
-        self._add_row("calls", event, row)
+        run.call = self._add_row("calls", event, row)
         row["started"] = row["ts"]
-        run.calls[row["call_id"]] = row
-        run.sent[row["call_id"]] = row["ts"]
-        run.waiting.add(row["call_id"])
+        run.send()
 
-    def _retry(self, run: OpenRun, event: Event) -> None:
-        """Forget what the failed attempt streamed, and measure the time to the first token again."""
-        call_id = event.metadata["call_id"]
-        run.thinking.pop(call_id, None)
-        call = run.calls[call_id]
-        wait = event.metadata.get("wait_s") or 0.0
+    def _on_retry(self, run: OpenRun, event: Event) -> None:
+        """Measure the time to the first token again."""
+        call, wait = run.call, event.metadata.get("wait_s") or 0.0
         call.update(ttft_s=None, thinking_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
         call["retry_wait_s"] += wait
-        run.sent[call_id] = time.time() + wait
-        run.waiting.add(call_id)
+        run.send(wait)
 
-    def _http(self, run: OpenRun | None, event: kinds.Http) -> None:
+    def _on_http(self, run: OpenRun | None, event: kinds.Http) -> None:
         exchange = event.exchange
         if exchange is None:
             return
-        if run is not None and (call := run.calls.get(event.metadata.get("call_id", ""))) is not None:
-            call["http_status"] = exchange.status
+        if run is not None and run.call:
+            run.call["http_status"] = exchange.status
         keys = {key: event.metadata.get(key) for key in ("call_id", "attempt")}
         self._add_row("http", event, keys | _exchange_columns(exchange))
         self.bytes += exchange.request_bytes + (exchange.response_bytes or 0)
 
-    def _turn_done(self, run: OpenRun, event: kinds.TurnDone) -> None:
-        response, message, call = event.response, event.message, run.calls[event.metadata["call_id"]]
+    def _on_turn_done(self, run: OpenRun, event: kinds.TurnDone) -> None:
+        response, message, call = event.response, event.message, run.call
         if response is None or message is None:
             return
-        run.end_thinking(call["call_id"])  # where no text was streamed after it
+        run.end_thinking()  # where no text was streamed after it
         meta = response.metadata or {}
         usage = response.usage
         counted: Row = {}
@@ -339,25 +340,25 @@ class Recorder:
             duration_s=time.time() - call["started"],
         )
         _set_replayed(call, meta.get("replayed"))
-        blocks = blocks_of(message, response, "".join(run.thinking.pop(call["call_id"], ())))
-        self._add_thinking(event, call["call_id"], thinking_of(blocks), usage.reasoning_tokens)
+        blocks = blocks_of(message, response, run.take_thinking())
+        self._add_thinking(event, call, thinking_of(blocks), usage.reasoning_tokens)
         rows = self._add_message(event, message, blocks)
-        run.call_blocks[call["call_id"]] = [row for row in rows if row["type"] == "tool_call"]
+        run.call_blocks = [row for row in rows if row["type"] == "tool_call"]
 
-    def _usage(self, run: OpenRun, event: Event) -> None:
-        run.calls[event.metadata["call_id"]]["cost_usd"] = event.metadata.get("cost_usd")
+    def _on_usage(self, run: OpenRun, event: Event) -> None:
+        run.call["cost_usd"] = event.metadata.get("cost_usd")
 
-    def _tool_call(self, run: OpenRun, event: Event) -> None:
+    def _on_tool_call(self, run: OpenRun, event: Event) -> None:
         """Add the row when the model makes the call, so that calls without a result have one too."""
         meta = event.metadata
-        own = [row for row in run.call_blocks.get(meta["call_id"], ()) if row["tool_call_id"] is None]
+        own = [row for row in run.call_blocks if row["tool_call_id"] is None]
         if own:
             own[0]["tool_call_id"] = meta["tool_call_id"]
         row: Row = {key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index")}
         row.update(name=event.tool_name, args=as_json(event.tool_arguments), parallel_group=row["call_id"])
         run.tools[meta["tool_call_id"]] = self._add_row("tool_calls", event, row)
 
-    def _tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
+    def _on_tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
         row, outcome, message = run.tools[event.metadata["tool_call_id"]], event.outcome, event.message
         if outcome is None or message is None:
             return
@@ -366,23 +367,22 @@ class Recorder:
             self.results[row["tool_call_id"]] = outcome.value
         self._add_message(event, message, blocks_of(message))
 
-    def _context(self, _run: OpenRun, event: Event) -> None:
+    def _on_context(self, _run: OpenRun, event: Event) -> None:
         self.trimmed.update(event.metadata.get("trimmed", ()))
 
-    def _run_ended(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
+    def _on_run_end(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """Complete the run's row from its calls, and mark calls and tools that were cut off."""
         error = event.exception if isinstance(event, kinds.Error) else None
         cut = {
             "error_type": type(error).__name__ if error else "interrupted",
             "error_message": str(error or "") or None,
         }
-        for call_id, call in run.calls.items():
+        if call := run.call:
             if "duration_s" not in call:  # no complete answer arrived
                 call.update(cut, duration_s=time.time() - call["started"])
                 call["http_status"] = getattr(error, "status", None) or call.get("http_status")
                 _set_replayed(call, getattr(error, "replayed", None))
-            thought = "".join(run.thinking.pop(call_id, ()))
-            self._add_thinking(event, call_id, thinking_of(blocks_of(_NOTHING, thought=thought)))
+            self._add_thinking(event, call, thinking_of(blocks_of(_NOTHING, thought=run.take_thinking())))
         for tool in run.tools.values():
             if "is_error" not in tool:
                 tool.update(cut, is_error=True)
@@ -398,6 +398,8 @@ class Recorder:
             ended=time.time(),
             duration_s=event.metadata["duration_s"],
         )
+
+    _on_done = _on_error = _on_interrupted = _on_run_end
 
 
 def _exchange_columns(exchange: Exchange) -> Row:
@@ -457,18 +459,7 @@ _TURN_ENDS = frozenset({"turn_started", "done", "error", "interrupted"})
 #: Events that may come when their run is not open.
 _OUTSIDE = frozenset({"run_started", "http"})
 
-#: The events that fill tables. All events except deltas become rows of `events` too.
+#: The methods for events that fill tables. All events except deltas become rows of `events` too.
 _HANDLERS: dict[str, Callable[[Recorder, Any, Any], None]] = {
-    "run_started": Recorder._run_started,
-    "http": Recorder._http,
-    "turn_started": Recorder._turn_started,
-    "tool_call": Recorder._tool_call,
-    "tool_result": Recorder._tool_result,
-    "retry": Recorder._retry,
-    "context": Recorder._context,
-    "turn_done": Recorder._turn_done,
-    "usage": Recorder._usage,
-    "done": Recorder._run_ended,
-    "error": Recorder._run_ended,
-    "interrupted": Recorder._run_ended,
+    name.removeprefix("_on_"): method for name, method in vars(Recorder).items() if name.startswith("_on_")
 }

@@ -204,7 +204,7 @@ class Telemetry:
         span = self._start("invoke_agent", meta.get("agent"), SpanKind.INTERNAL, parent, attributes)
         self._open_runs[meta["run_id"]] = _OpenRun(span, current_id, recorder)
 
-    def _turn_started(self, run: _OpenRun, event: kinds.TurnStarted) -> None:
+    def _on_turn_started(self, run: _OpenRun, event: kinds.TurnStarted) -> None:
         meta = event.metadata
         request = {"gen_ai.provider.name": names.PROVIDERS.get(meta["provider"], meta["provider"])}
         request |= attributes_from(names.REQUEST, meta)
@@ -216,21 +216,21 @@ class Telemetry:
         run.chat = _Chat(span, {"gen_ai.operation.name": "chat", **request})
         if (context := span.get_span_context()).trace_flags.sampled:
             spans = (context, run.span.get_span_context())
-            run.recorder.set_span_ids(
-                meta["run_id"], meta["call_id"], *(otel.format_span_id(each.span_id) for each in spans)
-            )
+            run.recorder.set_span_ids(meta["run_id"], *(otel.format_span_id(each.span_id) for each in spans))
 
-    def _delta(self, run: _OpenRun, event: Event) -> None:
+    def _on_text(self, run: _OpenRun, event: Event) -> None:
         if run.chat is not None and run.chat.first is None:
             run.chat.first = perf_counter()
 
-    def _retry(self, run: _OpenRun, event: Event) -> None:
+    _on_thinking = _on_tool_call_delta = _on_text
+
+    def _on_retry(self, run: _OpenRun, event: Event) -> None:
         """The time to the first chunk is that of the last attempt."""
         if run.chat is not None:
             run.chat.span.add_event("retry", attributes_from(names.RETRY, event.metadata))
             run.chat.sent, run.chat.first = perf_counter() + (event.metadata.get("wait_s") or 0.0), None
 
-    def _turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
+    def _on_turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
         response, chat = event.response, run.chat
         if response is None or chat is None:
             return
@@ -257,7 +257,7 @@ class Telemetry:
             self._seconds.record(perf_counter() - chat.started, chat.metric_attributes())
             self._end(chat.span, error, text)
 
-    def _tool_started(self, run: _OpenRun, event: Event) -> None:
+    def _on_tool_started(self, run: _OpenRun, event: Event) -> None:
         """The event arrives in the tool's own context, in which the span becomes the current one."""
         attributes = {"gen_ai.tool.name": event.tool_name or "", "gen_ai.tool.type": "function"}
         attributes |= attributes_from(names.TOOL, event.metadata)
@@ -267,11 +267,11 @@ class Telemetry:
         run.tools[event.metadata["tool_call_id"]] = span
         contexts.attach(otel.set_span_in_context(span))
 
-    def _approval(self, run: _OpenRun, event: Event) -> None:
+    def _on_approval(self, run: _OpenRun, event: Event) -> None:
         if span := run.tools.get(event.metadata["tool_call_id"]):
             span.set_attribute("nbagent.tool.approval", event.content)
 
-    def _tool_result(self, run: _OpenRun, event: kinds.ToolResult) -> None:
+    def _on_tool_result(self, run: _OpenRun, event: kinds.ToolResult) -> None:
         span, outcome = run.tools.pop(event.metadata["tool_call_id"], None), event.outcome
         if span is None or outcome is None:  # the tool never started
             return
@@ -280,10 +280,10 @@ class Telemetry:
         error = (type(outcome.error).__name__ if outcome.error else "_OTHER") if outcome.is_error else None
         self._end(span, error, event.content)
 
-    def _limit(self, run: _OpenRun, event: Event) -> None:
+    def _on_limit(self, run: _OpenRun, event: Event) -> None:
         run.span.set_attribute("nbagent.limit_reason", str(event.metadata.get("limit_reason")))
 
-    def _run_ended(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
+    def _on_done(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """End the run's span, after the spans in it that have not ended."""
         error, text = None, ""
         if isinstance(event, kinds.Done):
@@ -310,6 +310,8 @@ class Telemetry:
         run.span.set_attributes(attributes)
         self._end(run.span, error, text)
 
+    _on_error = _on_interrupted = _on_done
+
     def _start(self, operation: str, name: str | None, kind: SpanKind, parent: Span, attributes: Attributes) -> Span:
         attributes = {"gen_ai.operation.name": operation, **attributes}
         context = otel.set_span_in_context(parent)
@@ -323,18 +325,7 @@ class Telemetry:
         span.end()
 
 
+#: `_on_<type>` takes events of a type.
 _HANDLERS: dict[str, Callable[[Telemetry, _OpenRun, Any], None]] = {
-    "turn_started": Telemetry._turn_started,
-    "thinking": Telemetry._delta,
-    "text": Telemetry._delta,
-    "tool_call_delta": Telemetry._delta,
-    "retry": Telemetry._retry,
-    "turn_done": Telemetry._turn_done,
-    "tool_started": Telemetry._tool_started,
-    "approval": Telemetry._approval,
-    "tool_result": Telemetry._tool_result,
-    "limit": Telemetry._limit,
-    "done": Telemetry._run_ended,
-    "error": Telemetry._run_ended,
-    "interrupted": Telemetry._run_ended,
+    name.removeprefix("_on_"): method for name, method in vars(Telemetry).items() if name.startswith("_on_")
 }

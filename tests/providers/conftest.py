@@ -1,16 +1,9 @@
 """Fixtures of the provider tests."""
 
-import asyncio
-import ssl
-from contextlib import asynccontextmanager
-
-import httpx
 import pytest
-import trustme
-from support.loopback import Loopback, served_by
+from support.loopback import Loopback
 
 from nbagent.providers import create_provider
-from nbagent.providers.http import network
 
 pytest.register_assert_rewrite("conformance", "conformance_case", "conformance_histories", "conformance_trouble")
 
@@ -62,41 +55,3 @@ async def embedded(embedded_server):
     provider = LocalProvider()
     yield provider
     await provider.aclose()
-
-
-@pytest.fixture(scope="module")
-def contexts():
-    """A server's and a client's."""
-    authority = trustme.CA()
-    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authority.issue_cert("127.0.0.1").configure_cert(server)
-    authority.configure_trust(client)
-    return server, client
-
-
-@pytest.fixture(params=["plain", "tls"])
-def secured(request, contexts):
-    """The same, or twice None."""
-    return contexts if request.param == "tls" else (None, None)
-
-
-@pytest.fixture
-def meet(secured):
-    """Gives `(connection, server's reader, server's writer)` in a block, and closes both ends."""
-
-    @asynccontextmanager
-    async def meeting():
-        met, over = asyncio.get_running_loop().create_future(), asyncio.Event()
-
-        async def serve(reader, writer):
-            met.set_result((reader, writer))
-            await over.wait()
-
-        async with served_by(serve, tls=secured[0]) as address:
-            host, port = address.split(":")
-            connection = await network.connect(httpx, host, int(port), secured[1], timeout=60)
-            yield connection, *await met
-            connection.close()
-            over.set()
-
-    return meeting

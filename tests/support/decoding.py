@@ -6,7 +6,7 @@ from pathlib import Path
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import LLMResponse
 from nbagent.providers.formats.codec import Codec
-from nbagent.providers.http.client import Body, read_events
+from nbagent.providers.http.response import Body, read_events
 
 SAMPLES = Path(__file__).parents[1] / "providers" / "formats" / "streams"
 

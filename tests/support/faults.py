@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from nbagent import Agent, create_provider
 from nbagent.core.history.repair import repair
-from nbagent.providers.http import client as transport
+from nbagent.providers.http import response as transport
 from nbagent.providers.http import retry
 
 #: Each wire format, the first three over an SDK: the name to make it by, llmock's API, a model, further options.

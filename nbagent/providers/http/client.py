@@ -1,51 +1,62 @@
-"""Sending a ready body and reading the answer: over httpx, or over a vendor's SDK.
+"""HTTP clients, and sending over them: httpx2 for vendors without an SDK, the SDK's client for OpenAI and Claude.
 
-A transport opens a response; `read_events` turns any response into event dicts.
-One client per event loop, since connections belong to the loop that made them and are closed with it.
+Both use the same connections: aiohttp's, through `httpx-aiohttp`, or httpx2's own behind a proxy, since these speak to
+every kind of proxy. A piece of a paced answer costs aiohttp half the CPU that it costs httpx2, which is more than the
+agent's whole share; see tests/benchmarks/README.md. Neither sends a request again: only `retry` does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import gc
 import importlib
 import inspect
 import json
+import logging
+import os
+import socket
+import ssl
 import threading
+import warnings
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import ConfigurationError, IncompleteStreamError, InvalidResponseError, ProviderError
-from nbagent.providers.formats.sse import DONE, SSESplitter
+from nbagent.errors import ConfigurationError, InvalidResponseError, MissingDependencyError, ProviderTimeoutError
+from nbagent.providers.http.address import behind_proxy, proxy_for, without_password
 from nbagent.providers.http.capture import recorded
-from nbagent.providers.http.connections import Connections, closed_with_loop
-from nbagent.providers.http.environment import tls_context
-from nbagent.providers.http.errors import readable, request_id, status_error
+from nbagent.providers.http.errors import proxy_error, status_error
+from nbagent.providers.http.response import read_up_to
 
 if TYPE_CHECKING:
+    import httpx2
     from pydantic import SecretStr
 
+log = logging.getLogger("nbagent")
 CONNECT_TIMEOUT_S = 10.0
-#: How long the few bytes after the logical end are waited for, so that the connection can be used again.
-DRAIN_TIMEOUT_S = 0.1
-#: An answer in one piece may hold pictures; a web page or other prose is only quoted from, in an error.
-LONGEST_BODY = 64 * 2**20
-LONGEST_PROSE = 64 * 2**10
-#: A line of server-sent events begins with one of these.
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
-_LONGEST_FIELD = max(map(len, _FIELDS))
-#: By this header the SDKs know that the response's body is not theirs to read (`with_streaming_response` sets it).
+#: How long an idle connection is kept. Servers close them after 5 s (uvicorn, llama.cpp) to some minutes.
+KEPT_S = 30.0
+#: Bytes of one header line.
+LONGEST_HEADER = 2**16
+#: An answer may be compressed once, by one of these: each layer multiplies the memory that a piece can take.
+COMPRESSIONS = ("gzip", "deflate")
+#: Certificates to trust instead of the system's: the first of these that is set.
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+#: Probes on a silent connection (after a minute, each minute, five): routers on the way forget it otherwise while a
+#: model thinks. By the names that the platform has.
+_PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
+#: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a request goes. The key is a `SecretStr`; None where the server wants none."""
+    """Where a request goes. The key is a `SecretStr`, or None if the server wants no key."""
 
     base_url: str
     path: str
@@ -54,10 +65,6 @@ class Target:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: The environment variable that may hold the key; its name stands for the key in the HTTP log.
     key_variable: str = "API_KEY"
-
-
-class Body(dict[str, Any]):
-    """A whole answer in one JSON body, instead of an event."""
 
 
 class Transport(ABC):
@@ -71,66 +78,74 @@ class Transport(ABC):
 
     def __init__(self, client: Any, *packages: str) -> None:
         """`packages` are those that a client given by the user may come from."""
-        if client is not None:
-            _check(client, self.sends_by, packages)
         self._given = client
         self._opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = weakref.WeakKeyDictionary()
-        weakref.finalize(self, _abandon_ended, self._opened)
+        if client is not None:
+            _check(client, self.sends_by, packages)
+            return
+        weakref.finalize(self, _close_ended, self._opened)
+        # imports take up to a second: a thread starts on them as soon as the provider is made
+        threading.Thread(target=_import_all, args=packages[:1], name=f"import {packages[0]}", daemon=True).start()
 
-    async def client(self, target: Target) -> Any:
-        """The client for the running event loop."""
-        if self._given is not None:
-            return self._given
-        opened = self._open_here()
-        if opened is None:
-            _abandon_ended(self._opened)
-            client, connections = await self._make(target)
-            opened = self._open_here()  # a request at the same time may have been faster
-            if opened is None:
-                opened = _Opened(client, closed_with_loop(connections), connections)
-                self._opened[asyncio.get_running_loop()] = opened
+    async def open(self, target: Target, body: bytes | None) -> Any:
+        """POST `body`, or GET if it is None -> a response still to be read. Raises for any status but 2xx."""
+        client = await self._client(target) if self._given is None else self._given
+        for _ in range(2):  # after a busy while, the event loop notices which idle connections have ended
+            await asyncio.sleep(0)
+        response = await recorded(partial(self._send_in_time, client), target, body)
+        log.debug("%s %s: %d", response.request.method, response.request.url.path, response.status_code)
+        try:
+            if response.status_code == 407 and self._given is None:
+                raise proxy_error(target.base_url, "407 Proxy Authentication Required")
+            if not 200 <= response.status_code < 300:
+                content = await read_up_to(response.aiter_bytes())
+                raise status_error(response.status_code, response.headers, content, response.request)
+            self._check_compression(response.headers.get("content-encoding", ""))
+        except BaseException:
+            await response.aclose()
+            raise
+        return response
+
+    async def _client(self, target: Target) -> Any:
+        """The client of the running event loop."""
+        loop = asyncio.get_running_loop()
+        opened = self._opened.get(loop)
+        if opened is None or opened.http.is_closed:
+            _close_ended(self._opened)
+            client, http = await asyncio.to_thread(self._make, target)
+            opened = self._opened.get(loop)  # another request may have been faster
+            if opened is None or opened.http.is_closed:
+                opened = self._opened[loop] = _Opened(client, http, _closed_with_loop(http))
                 await anext(opened.closing)
         return opened.client
 
-    def _open_here(self) -> _Opened | None:
-        opened = self._opened.get(asyncio.get_running_loop())
-        return None if opened is None or opened.connections.closed else opened
-
     @abstractmethod
-    async def _make(self, target: Target) -> tuple[Any, Connections]:
-        """A new client, and its connections."""
+    def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
+        """A new client, and the HTTP client below it. Called in a thread: imports and certificates take their time."""
 
-    async def open(self, target: Target, body: bytes | None) -> Any:
-        """POST `body`, or GET where it is None -> a response still to be read. Raises for any status but 2xx."""
-        response = await recorded(partial(self._send, await self.client(target)), target, body)
-        if not 200 <= response.status_code < 300:
-            raise await _refusal(response)
-        return response
+    async def _send_in_time(self, client: Any, target: Target, body: bytes | None) -> Any:
+        """Send, and wait for the head of the answer, with a limit that a server can't put off byte by byte."""
+        limit = None if self._given is not None else CONNECT_TIMEOUT_S + 2 * target.timeout
+        try:
+            async with asyncio.timeout(limit):
+                return await self._send(client, target, body)
+        except TimeoutError:
+            raise ProviderTimeoutError(f"no answer began within {limit:g} s") from None
 
     @abstractmethod
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         """The response to be read. May raise for a status that is not 2xx."""
 
+    def _check_compression(self, encoding: str) -> None:
+        """Raise for an answer compressed in another way than was asked for, or more than once."""
+        if encoding and ("," in encoding or (self._given is None and encoding.lower() not in COMPRESSIONS)):
+            raise InvalidResponseError(f"the answer is compressed as {encoding[:60]!r}, expected gzip or deflate")
+
     async def aclose(self) -> None:
-        """Close the running loop's client."""
+        """Close the running event loop's client."""
         opened = self._opened.pop(asyncio.get_running_loop(), None)
         if opened is not None:
             await opened.closing.aclose()
-
-
-@dataclass
-class _Opened:
-    """The client of one event loop, and what closes its connections."""
-
-    client: Any
-    closing: AsyncGenerator[None]
-    connections: Connections
-
-
-def _abandon_ended(opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened]) -> None:
-    """Let go of event loops that were closed, also where nobody asked them to close what was opened on them."""
-    for loop in [loop for ref in opened.keyrefs() if (loop := ref()) is not None and loop.is_closed()]:
-        opened.pop(loop).connections.abandon()
 
 
 def _check(client: Any, sends_by: str, packages: tuple[str, ...]) -> None:
@@ -142,19 +157,23 @@ def _check(client: Any, sends_by: str, packages: tuple[str, ...]) -> None:
         raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
 
 
+def _import_all(package: str) -> None:
+    """Import what a client needs. If an import fails, the first request says so."""
+    for module in ("httpx_aiohttp.httpx2", package):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+
+
 class HttpxTransport(Transport):
     """httpx, with the key as a bearer token, or as it is in the header `key_header`."""
 
     def __init__(self, client: Any = None, key_header: str | None = None) -> None:
-        super().__init__(client, "httpx", "httpx2")
+        super().__init__(client, "httpx2", "httpx")
         self._key_header = key_header
 
-    async def _make(self, target: Target) -> tuple[Any, Connections]:
-        import httpx
-
-        timeout = httpx.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout))
-        connections = await _connections(httpx, target)
-        return connections.plain_client(timeout), connections
+    def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
+        client = new_http_client(target)
+        return client, client
 
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         url = target.base_url.rstrip("/") + target.path
@@ -163,7 +182,7 @@ class HttpxTransport(Transport):
         return await client.send(request, stream=True)
 
     def _headers(self, target: Target) -> dict[str, str]:
-        """With the key: they are no local variable of any function that a traceback may show."""
+        """With the key: they are not a local variable of any function that a traceback may show."""
         return {"Content-Type": "application/json", **target.headers, **self._auth(target.key)}
 
     def _auth(self, key: SecretStr | None) -> dict[str, str]:
@@ -173,20 +192,8 @@ class HttpxTransport(Transport):
         return {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
 
 
-async def _refusal(response: Any) -> ProviderError:
-    """The error in an answer whose status tells of one."""
-    try:
-        content = await read_up_to(response.aiter_bytes())
-    finally:
-        await response.aclose()
-    return status_error(response.status_code, response.headers, content, response.request)
-
-
 class SDKTransport(Transport):
-    """A vendor's official SDK, through its low-level `post`: it brings authentication, proxies, Azure, Bedrock, Vertex.
-
-    The SDK takes a second to import: a thread starts on it as soon as the provider is made.
-    """
+    """A vendor's official SDK, through its low-level `post`: it brings authentication, Azure, Bedrock, Vertex."""
 
     sends_by = "post"
 
@@ -194,24 +201,19 @@ class SDKTransport(Transport):
         super().__init__(client, module)
         self._module = module
         self._client_class = client_class
-        if client is None:
-            threading.Thread(target=_warm, args=(module,), name=f"import {module}", daemon=True).start()
 
-    async def _make(self, target: Target) -> tuple[Any, Connections]:
-        sdk = await asyncio.to_thread(importlib.import_module, self._module)
-        # httpx2, or httpx in older versions; the class itself says that it is the SDK's
-        http = importlib.import_module(sdk.Timeout.__init__.__module__.partition(".")[0])
-        timeout = sdk.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout))
-        connections = await _connections(http, target)
+    def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
+        sdk = importlib.import_module(self._module)
+        http = new_http_client(target)
         client = getattr(sdk, self._client_class)(
             api_key=target.key.get_secret_value() if target.key else "",
             base_url=target.base_url,
             default_headers=dict(target.headers),
-            timeout=timeout,
+            timeout=http.timeout,
             max_retries=0,
-            http_client=connections.client(timeout),  # which takes the key nowhere else: it follows no redirection
+            http_client=http,
         )
-        return client, connections
+        return client, http
 
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes.
@@ -234,110 +236,157 @@ class SDKTransport(Transport):
         return response
 
 
-async def _connections(http: ModuleType, target: Target) -> Connections:
-    """New connections. The certificates, if they are needed, are read off the event loop."""
-    if target.base_url.startswith("https:"):
-        await asyncio.to_thread(tls_context)
-    return Connections(http)
+# ------------------------------------------------------------------ making HTTP clients
 
 
-def _warm(module: str) -> None:
-    """Import ahead of need. If it can't be, the first request says so."""
-    with contextlib.suppress(ImportError):
-        importlib.import_module(module)
+def new_http_client(target: Target) -> httpx2.AsyncClient:
+    """A client for requests to `target`. It follows no redirection, which would take the key to another host.
 
+    Behind a proxy, httpx2 reads proxies and their exceptions from the environment; loopback never has one.
 
-async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
-    """The event dicts of a streamed answer, or one `Body`. Whatever the content type says, the first bytes tell.
-
-    A JSON array, or JSON in lines, is a stream that came in one piece.
+    Raises `ConfigurationError` for certificates or a proxy that can't be used.
     """
-    foreign = getattr(response, "nbagent_decoder", None)
-    if foreign is not None:
-        async for sse in foreign.aiter_bytes(response.aiter_bytes()):
-            if sse.data:
-                yield _event(sse.data)
-        return
-    chunks = _pieces(response)
-    head = b""
-    async for chunk in chunks:
-        head += chunk
-        if len(head.lstrip()) >= _LONGEST_FIELD:
-            break
-    start = head.lstrip()[:_LONGEST_FIELD]
-    if not start or not any(start.startswith(field) or field.startswith(start) for field in _FIELDS):
-        body = _body(await read_up_to(chunks, head), response)
-        for item in body if isinstance(body, list) else [Body(body)]:
-            yield item
-        return
-    splitter = SSESplitter()
-    for payload in splitter.feed(head):
-        yield _event(payload)
-    async for chunk in chunks:
-        for payload in splitter.feed(chunk):
-            yield _event(payload)
-    for payload in splitter.flush():
-        yield _event(payload)
+    import httpx2
 
+    proxied = behind_proxy(target.base_url)
+    context = tls_context() if proxied or target.base_url.startswith("https:") else _trusts_nobody()
+    options: dict[str, Any] = {
+        "timeout": httpx2.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout)),
+        "headers": {"Accept-Encoding": ", ".join(COMPRESSIONS)},
+        "follow_redirects": False,
+    }
+    if not proxied:
+        with contextlib.suppress(ImportError):  # aiohttp is compiled: a new Python or platform may have no wheel yet
+            from httpx_aiohttp.httpx2 import AiohttpTransport
 
-def _pieces(response: Any) -> AsyncIterator[bytes]:
-    """The body as it comes. One that is not compressed is read past the response, whose own ways cost each piece."""
-    if "content-encoding" in response.headers:
-        return response.aiter_bytes()  # type: ignore[no-any-return]
-    return response.stream.__aiter__()  # type: ignore[no-any-return]
-
-
-async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
-    """`head` and what follows. Of what is no JSON, only so much as an error needs.
-
-    Raises `InvalidResponseError` for a body that does not come to an end.
-    """
-    parts, size = [head], len(head)
-    async for chunk in chunks:
-        parts.append(chunk)
-        size += len(chunk)
-        if size > LONGEST_PROSE and not b"".join(parts[:2]).lstrip().startswith((b"{", b"[")):
-            break
-        if size > LONGEST_BODY:
-            raise InvalidResponseError(f"the answer has more than {LONGEST_BODY} bytes")
-    return b"".join(parts)
-
-
-def _event(payload: bytes | str) -> dict[str, Any]:
-    if payload == b"[DONE]":
-        return DONE
+            transport = AiohttpTransport(verify=context, client=partial(_session, context))
+            return httpx2.AsyncClient(transport=transport, trust_env=False, **options)
     try:
-        text = payload.decode("utf-8", "surrogatepass") if isinstance(payload, bytes) else payload
-        event = json.loads(text)  # given bytes, it would first look for their encoding
-    except (ValueError, RecursionError):
-        raise IncompleteStreamError("the stream holds a chunk that is no JSON") from None
-    return event if isinstance(event, dict) else {"type": "unknown"}
-
-
-def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]]:
-    text = content.decode("utf-8", "replace").strip()
-    try:
-        body: dict[str, Any] | list[dict[str, Any]]
-        body = [json.loads(line) for line in text.splitlines()] if "}\n{" in text else json.loads(text)
-    except (ValueError, RecursionError):
-        if not text or text.startswith(("{", "[")):
-            raise IncompleteStreamError(
-                "the answer is empty, or breaks off in the middle of its JSON", status=response.status_code
-            ) from None
-        raise InvalidResponseError(
-            f"{readable(text)} came instead of JSON",
-            status=response.status_code,
-            request_id=request_id(response.headers),
+        limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEPT_S)
+        return httpx2.AsyncClient(verify=context, limits=limits, trust_env=proxied, **options)
+    except ImportError:
+        proxy = without_password(proxy_for(target.base_url) or "named by the environment")
+        raise MissingDependencyError(f"The proxy {proxy} needs the package socksio: pip install socksio") from None
+    except (ValueError, httpx2.InvalidURL):
+        proxy = without_password(proxy_for(target.base_url) or "named by the environment")
+        raise ConfigurationError(
+            f"The proxy {proxy!r} can't be used: correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, such as "
+            "http://user:password@proxy.example:3128."
         ) from None
-    items = body if isinstance(body, list) else [body]
-    if not items or not all(isinstance(item, dict) for item in items):
-        raise InvalidResponseError("the answer is no JSON object")
-    return body
 
 
-async def drain(events: AsyncGenerator[dict[str, Any]]) -> None:
-    """Read what follows the logical end, if it comes at once: a connection read to its end can be used again."""
-    with contextlib.suppress(Exception):  # whatever is wrong with the rest, the answer is whole
-        async with asyncio.timeout(DRAIN_TIMEOUT_S):
-            async for _ in events:
-                pass
+def _session(context: ssl.SSLContext) -> Any:
+    """An aiohttp session without a limit of connections and without cookies, on the running event loop."""
+    import aiohttp
+
+    connector = aiohttp.TCPConnector(ssl=context, limit=0, keepalive_timeout=KEPT_S, socket_factory=_probed_socket)
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        middlewares=(_sent_once,),
+        max_line_size=LONGEST_HEADER,
+        max_field_size=LONGEST_HEADER,
+    )
+
+
+async def _sent_once(request: Any, handler: Any) -> Any:
+    """Give errors httpx's names. aiohttp would send a GET again after its own, and take a lost answer for a timeout."""
+    import aiohttp
+    import httpx2
+
+    try:
+        return await handler(request)
+    except aiohttp.ConnectionTimeoutError as exc:
+        raise httpx2.ConnectTimeout(str(exc)) from None
+    except aiohttp.ClientConnectorError as exc:
+        raise httpx2.ConnectError(str(exc)) from exc
+    except aiohttp.ServerDisconnectedError:
+        raise httpx2.RemoteProtocolError("the server hung up without an answer") from None
+    except aiohttp.ClientOSError as exc:
+        raise httpx2.ReadError(f"the connection broke without an answer: {exc}") from None
+    except aiohttp.ClientResponseError as exc:
+        raise httpx2.RemoteProtocolError(f"the answer is not HTTP/1.1: {exc.message}") from None
+
+
+def _probed_socket(address: Any) -> socket.socket:
+    """A TCP socket that looks from time to time whether the other end is still there."""
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
+def tls_context() -> ssl.SSLContext:
+    """The certificates to trust, as the environment says now. Reading them takes milliseconds; the last are kept.
+
+    Raises `ConfigurationError` for a variable that names no certificates.
+    """
+    name = next((name for name in CERTIFICATE_VARIABLES if os.environ.get(name)), "")
+    return _tls_context(name, os.environ.get(name, ""))
+
+
+@functools.lru_cache(maxsize=8)
+def _tls_context(name: str, path: str) -> ssl.SSLContext:
+    import httpx2
+
+    if not name:
+        return httpx2.create_ssl_context(trust_env=False)
+    directory = next((each for each in path.split(os.pathsep) if os.path.isdir(each)), None)
+    try:
+        return ssl.create_default_context(cafile=None if directory else path, capath=path if directory else None)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"{name}={path!r} names no certificates in PEM form ({exc.strerror or exc}): correct it, or unset it."
+        ) from None
+
+
+@functools.cache
+def _trusts_nobody() -> ssl.SSLContext:
+    """For connections without TLS."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+# ------------------------------------------------------------------ closing them
+
+
+@dataclass
+class _Opened:
+    """The client of one event loop, the HTTP client below it, and the generator that closes both."""
+
+    client: Any
+    http: httpx2.AsyncClient
+    closing: AsyncGenerator[None]
+
+
+async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
+    """Started once and held, it closes the client when it is collected, or when the event loop ends.
+
+    An event loop closes the async generators that were started on it: `asyncio.run` asks it to, at its end, and one
+    that nobody holds any more is closed at once, from whatever thread.
+    """
+    try:
+        yield
+    finally:
+        await http.aclose()
+
+
+def _close_ended(opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened]) -> None:
+    """Close the clients of event loops that were closed without asking their generators to end.
+
+    Nothing can be awaited there any more. aiohttp's sessions close at their first step; the sockets below are closed by
+    the garbage collector, which asyncio would warn of.
+    """
+    ended = [loop for ref in opened.keyrefs() if (loop := ref()) is not None and loop.is_closed()]
+    if not ended:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        for loop in ended:
+            closing = opened.pop(loop).http.aclose()
+            with contextlib.suppress(Exception):  # StopIteration: it has ended
+                closing.send(None)
+            closing.close()
+            del closing
+        gc.collect()

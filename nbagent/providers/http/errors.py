@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nbagent.errors import (
@@ -16,13 +16,13 @@ from nbagent.errors import (
     ProviderTimeoutError,
 )
 from nbagent.providers.formats.errors import error_class, error_message
+from nbagent.providers.http.address import proxy_for, without_password
 from nbagent.providers.http.redaction import without_secrets
 from nbagent.providers.http.retry import retry_headers
 
-#: Characters of a vendor's explanation that are looked at; what an error keeps of them is cut by `shortened`, later:
+#: Characters of a vendor's explanation that are looked at; what an error keeps of them is cut later:
 #: a key that the vendor repeats can be found in a whole text only.
 TEXT_LIMIT = 8192
-_SHOWN = 500
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
@@ -67,11 +67,6 @@ def _id_in(body: Any) -> str | None:
     return named[:100] if isinstance(named, str) else None
 
 
-def shortened(text: str) -> str:
-    """An explanation of a length that can be read."""
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} …"
-
-
 def _retry_info(body: Any) -> float | None:
     """Seconds to wait, where Google says so: in the error's details, not in a header.
 
@@ -111,7 +106,7 @@ def _without_explanation(text: str, status: int, headers: Mapping[str, str], req
     return text if told.startswith("the text ") else f"{told} came instead of an explanation"
 
 
-#: The exceptions of httpx, httpx2 and both SDKs, by the names they share, the special before the general.
+#: The exceptions of httpx, httpx2, aiohttp and both SDKs, by the names they share, the special before the general.
 _BY_NAME: dict[str, type[ProviderError]] = {
     "TimeoutException": ProviderTimeoutError,
     "APITimeoutError": ProviderTimeoutError,
@@ -119,24 +114,24 @@ _BY_NAME: dict[str, type[ProviderError]] = {
     "APIConnectionError": ProviderConnectionError,
     "DecodingError": IncompleteStreamError,
     "StreamError": IncompleteStreamError,
+    "ClientError": ProviderConnectionError,
 }
 
 
 def provider_error(
-    exc: Exception, streaming: bool, timeout: float | None = None
+    exc: Exception, streaming: bool, timeout: float | None = None, base_url: str | None = None
 ) -> ProviderError | ConfigurationError | None:
-    """What an exception of an HTTP library or SDK means here; None for any other exception.
+    """What an exception of an HTTP library or SDK means in nbagent's terms; None for any other exception.
 
-    `streaming` tells that the answer had begun: a connection that breaks then has broken the stream. `timeout` is how
-    many seconds without a byte were too many, where that is known.
+    With `streaming`, the answer had begun: a connection that breaks then has broken the stream. `timeout` is the limit
+    in seconds that was exceeded. `base_url` is the server's, unless the user's own client decides about proxies.
     """
     names = [cls.__name__ for cls in type(exc).__mro__]
-    cause = _innermost(exc)
-    if isinstance(cause, ConfigurationError):  # found on the way to a connection; an SDK may have wrapped it
-        return cause
     if "APIStatusError" in names:
         answer: Any = exc
         response = answer.response
+        if response.status_code == 407 and base_url:
+            return proxy_error(base_url, "407 Proxy Authentication Required")
         return status_error(response.status_code, response.headers, response.content, response.request)
     if "InvalidURL" in names or "UnsupportedProtocol" in names or "LocalProtocolError" in names:
         return ConfigurationError(f"The request can't be sent: {_cause(exc).rstrip('.')}. Check base_url and api_key.")
@@ -145,45 +140,48 @@ def provider_error(
         return None
     if streaming and cls is ProviderConnectionError:
         return IncompleteStreamError(f"the connection broke in the middle of the answer ({_cause(exc)})")
-    if type(cause).__name__ == "ProxyError":
-        return ProviderConnectionError(str(cause), should_retry=False if "407" in str(cause) else None)
-    if cls is ProviderTimeoutError:
-        return cls(_silence(exc, timeout))
     text = _cause(exc)
+    kinds = {type(link).__name__ for link in _chain(exc)}
+    if base_url and proxy_for(base_url) and kinds & {"ProxyError", "ConnectError", "ConnectTimeout"}:
+        if "ProxyError" in kinds:
+            return proxy_error(base_url, text.removeprefix("ProxyError: "))
+        if "SSL" not in text:  # in which case it may have been either end
+            proxy = without_password(proxy_for(base_url) or "")
+            return cls(f"{_host(exc)}, or the proxy {proxy}, which the environment names, can't be reached: {text}")
+    if cls is ProviderTimeoutError:
+        if "ConnectTimeout" in kinds:
+            return cls("no connection came about in time")
+        return cls("nothing came in time" if timeout is None else f"nothing came for {timeout:g} s")
     if "CERTIFICATE_VERIFY_FAILED" in text:
         advice = "Behind a company's proxy, name its certificates in the environment variable SSL_CERT_FILE"
         text = f"the server's TLS certificate is not trusted ({text}). {advice}"
         return ProviderConnectionError(text, should_retry=False)
-    return cls(f"no connection to {host} ({text})" if (host := _host(exc)) and "Connect" in text else text)
+    return cls(f"no connection to {host} ({text})" if "ConnectError" in kinds and (host := _host(exc)) else text)
 
 
-def _silence(exc: BaseException, timeout: float | None) -> str:
-    """What was waited for in vain: the libraries' own texts are empty, or say "timed out"."""
-    link: BaseException | None = exc
-    while link is not None:
-        if type(link).__name__ == "ConnectTimeout":
-            return "no connection came about in time"
-        link = link.__cause__
-    return "nothing came in time" if timeout is None else f"nothing came for {timeout:g} s"
+def proxy_error(base_url: str, reason: str) -> ProviderConnectionError:
+    """The error of a proxy that refuses."""
+    proxy = without_password(proxy_for(base_url) or "on the way")
+    if "407" not in reason:
+        return ProviderConnectionError(f"the proxy {proxy} refused: {reason}")
+    words = f"the proxy {proxy} wants a user and a password: HTTPS_PROXY=http://user:password@host:port ({reason})"
+    return ProviderConnectionError(words, should_retry=False)
 
 
-def _host(exc: BaseException | None) -> str | None:
-    """Where a request that failed was sent to, after redirections."""
-    host = None
-    while exc is not None:
-        request = vars(exc).get("_request") or vars(exc).get("request")
-        host = host if request is None else str(request.url.host)
-        exc = exc.__cause__
-    return host
+def _host(exc: BaseException) -> str | None:
+    """Where a request that failed was sent to."""
+    requests = [vars(link).get("_request") or vars(link).get("request") for link in _chain(exc)]
+    return next((str(request.url.host) for request in reversed(requests) if request is not None), None)
 
 
 def _cause(exc: Exception) -> str:
     """The innermost explanation: SDKs say only "Connection error." themselves."""
-    cause = _innermost(exc)
+    *_, cause = _chain(exc)
     return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
 
 
-def _innermost(exc: BaseException) -> BaseException:
-    while exc.__cause__ is not None:
+def _chain(exc: BaseException | None) -> Iterator[BaseException]:
+    """An exception and its causes."""
+    while exc is not None:
+        yield exc
         exc = exc.__cause__
-    return exc

@@ -29,19 +29,24 @@ from nbagent.providers.base import StreamingProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
-from nbagent.providers.http.client import Body, Target, Transport, drain, read_events, read_up_to
-from nbagent.providers.http.environment import checked_address, without_password
-from nbagent.providers.http.errors import provider_error, request_id, shortened
+from nbagent.providers.http.address import checked_address, without_password
+from nbagent.providers.http.client import Target, Transport
+from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling, without_secrets
+from nbagent.providers.http.response import Body, drain, read_events, read_up_to
 from nbagent.providers.http.retry import retrying
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import check_options, check_settings, setting_names
 from nbagent.providers.vendor import Vendor
+from nbagent.text import shortened
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
 T = TypeVar("T")
+
+#: Characters of a vendor's explanation that an error keeps.
+SHOWN_CHARS = 500
 
 #: What decoding raises where an answer is not of the form that it should have.
 _UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
@@ -215,8 +220,8 @@ class HTTPProvider(StreamingProvider):
         except (ProviderError, ConfigurationError) as exc:
             failure: NbagentError = exc
         except Exception as exc:  # each HTTP library and SDK has a tree of its own
-            timeout = self.timeout if self._client is None else None
-            known = provider_error(exc, streaming=response is not None, timeout=timeout)
+            timeout, base_url = (self.timeout, self.base_url) if self._client is None else (None, None)
+            known = provider_error(exc, streaming=response is not None, timeout=timeout, base_url=base_url)
             if known is None:
                 raise
             failure = known
@@ -320,7 +325,7 @@ class HTTPProvider(StreamingProvider):
             if isinstance(error, ProviderError) and error.request_id:
                 error.request_id = clean(error.request_id)
         if isinstance(error, ProviderError):
-            text = shortened(str(error.args[0]))
+            text = shortened(str(error.args[0]), SHOWN_CHARS)
             error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
             error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
         return error

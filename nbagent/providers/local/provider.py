@@ -16,8 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from nbagent.checks import check_number
 from nbagent.core.events import Event, Http
 from nbagent.core.messages import LLMResponse, Usage
@@ -25,9 +23,9 @@ from nbagent.core.model_request import ModelRequest
 from nbagent.core.threads import DaemonThreads
 from nbagent.errors import ConfigurationError, IncompleteStreamError, ServerError
 from nbagent.providers.formats.errors import error_message
-from nbagent.providers.http.client import CONNECT_TIMEOUT_S, HttpxTransport, Target, read_events
-from nbagent.providers.http.connections import Connections
+from nbagent.providers.http.client import HttpxTransport, Target
 from nbagent.providers.http.errors import provider_error
+from nbagent.providers.http.response import read_events
 from nbagent.providers.local.download import SMOLLM2, cached, pull
 from nbagent.providers.local.gguf import chat_template
 from nbagent.providers.local.server import LlamaServer, ServerSettings, available_processors, end_unused, shared_server
@@ -154,10 +152,13 @@ class LocalProvider(OpenSourceProvider):
             async with contextlib.aclosing(response), contextlib.aclosing(read_events(response)) as events:
                 async for event in events:
                     yield event
-        except httpx.HTTPError as exc:
+        except Exception as exc:
+            error = provider_error(exc, streaming=False)
+            if error is None:
+                raise
             await asyncio.sleep(EXIT_DELAY_S)
             self._server.raise_if_broken()
-            raise (provider_error(exc, streaming=False) or exc) from None
+            raise error from None
 
     async def model_list(self) -> list[str]:
         """This model alone; it need not be loaded."""
@@ -178,7 +179,5 @@ class LocalProvider(OpenSourceProvider):
 class _LoopbackTransport(HttpxTransport):
     """Opens a connection for each request: the server keeps a thread per connection, and a local one costs little."""
 
-    async def _make(self, target: Target) -> tuple[Any, Connections]:
-        connections = Connections(httpx, most_kept=0)
-        timeout = httpx.Timeout(target.timeout, connect=CONNECT_TIMEOUT_S)
-        return connections.plain_client(timeout), connections
+    def _headers(self, target: Target) -> dict[str, str]:
+        return {**super()._headers(target), "Connection": "close"}

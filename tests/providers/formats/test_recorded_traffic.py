@@ -16,8 +16,8 @@ from support.requests import streamed
 from nbagent.core.events import Text, Thinking
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ProviderError
-from nbagent.providers.http.client import read_events
 from nbagent.providers.http.errors import status_error
+from nbagent.providers.http.response import read_events
 
 pytestmark = recordings.needed
 

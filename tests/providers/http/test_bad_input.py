@@ -22,7 +22,7 @@ from nbagent.errors import (
     ProviderError,
 )
 from nbagent.providers.formats import sse
-from nbagent.providers.http import client as transport
+from nbagent.providers.http import response as reading
 from nbagent.providers.http import retry
 
 HI = [LLMMessage("user", "hi")]
@@ -213,10 +213,10 @@ async def fed(chunks):
 
 
 async def test_what_never_ends_is_not_read_on(monkeypatch):
-    monkeypatch.setattr(transport, "LONGEST_BODY", 500_000)
-    assert len(await transport.read_up_to(endless(b"garbage"))) <= transport.LONGEST_PROSE + 10_000
+    monkeypatch.setattr(reading, "LONGEST_BODY", 500_000)
+    assert len(await reading.read_up_to(endless(b"garbage"))) <= reading.LONGEST_PROSE + 10_000
     with pytest.raises(InvalidResponseError, match="more than 500000 bytes"):
-        await transport.read_up_to(endless(b'{"a": "'))
+        await reading.read_up_to(endless(b'{"a": "'))
     monkeypatch.setattr(sse, "LONGEST_LINE", 500_000)
     with pytest.raises(InvalidResponseError, match="line of more than 500000 bytes"):
         await fed(endless(b"data: x"))
@@ -265,7 +265,7 @@ def self_signed():
 
 @pytest.mark.parametrize("address", ["localhost:8000/v1", "ftp://x/v1", "http://", "http://[::1/v1", "http://h:99999"])
 async def test_an_address_that_is_none(make, address):
-    with pytest.raises(ConfigurationError, match=re.escape(f"base_url={address!r} is no address of a server")):
+    with pytest.raises(ConfigurationError, match=f"base_url: .*{re.escape(repr(address))}"):
         make(base_url=address)
 
 

@@ -1,0 +1,65 @@
+"""Addresses of servers and proxies: checked, and shown without passwords."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from nbagent.errors import ConfigurationError
+
+
+def checked_address(base_url: str) -> str:
+    """A base URL without a slash at its end. Raises `ConfigurationError` unless it is an http or https address.
+
+    >>> checked_address("http://localhost:8000/v1/")
+    'http://localhost:8000/v1'
+    """
+    try:
+        parts = urlsplit(base_url)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a wrong port, a bracket that is not closed
+        fits = False
+    if base_url and (not fits or re.search(r"\s", base_url)):
+        raise ConfigurationError(
+            f"base_url: expected the address of a server, such as 'http://localhost:8000/v1' or "
+            f"'https://api.example.com/v1', got {without_password(base_url)!r}."
+        )
+    return base_url.rstrip("/")
+
+
+def without_password(url: str) -> str:
+    """An address as it may be shown.
+
+    >>> without_password("http://ada:p@ss@proxy.example:3128")
+    'http://proxy.example:3128'
+    """
+    if "@" not in url:
+        return url
+    scheme = re.match(r"[a-z0-9+.-]+://", url, re.IGNORECASE)
+    return f"{scheme[0] if scheme else ''}{url.rpartition('@')[2]}"
+
+
+def behind_proxy(base_url: str) -> bool:
+    """Whether the environment names a proxy that may lie on the way to a server. This machine is never behind one."""
+    return not _is_loopback(urlsplit(base_url).hostname or "") and any(map(getproxies().get, ("http", "https", "all")))
+
+
+def proxy_for(base_url: str) -> str | None:
+    """The proxy on the way to a server, for error messages: httpx reads the environment itself."""
+    parts = urlsplit(base_url)
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or not behind_proxy(base_url) or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified

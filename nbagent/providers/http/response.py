@@ -1,0 +1,122 @@
+"""Reading an answer: event dicts from a stream, or one JSON body. Sizes are bounded, whatever a server sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+from nbagent.errors import IncompleteStreamError, InvalidResponseError
+from nbagent.providers.formats.sse import DONE, SSESplitter
+from nbagent.providers.http.errors import readable, request_id
+
+#: How long to wait for the few bytes after the logical end, so that the connection can be used again.
+DRAIN_TIMEOUT_S = 0.1
+#: A JSON body may hold pictures; of a web page or other prose an error quotes a few words.
+LONGEST_BODY = 64 * 2**20
+LONGEST_PROSE = 64 * 2**10
+#: A line of server-sent events begins with one of these.
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_LONGEST_FIELD = max(map(len, _FIELDS))
+
+
+class Body(dict[str, Any]):
+    """A whole answer in one JSON body, instead of an event."""
+
+
+async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
+    """The event dicts of a streamed answer, or one `Body`. The first bytes decide which, not the content type.
+
+    A JSON array, or JSON in lines, is a stream that came in one piece.
+    """
+    foreign = getattr(response, "nbagent_decoder", None)
+    if foreign is not None:
+        async for sse in foreign.aiter_bytes(response.aiter_bytes()):
+            if sse.data:
+                yield _event(sse.data)
+        return
+    chunks = _chunks(response)
+    head = b""
+    async for chunk in chunks:
+        head += chunk
+        if len(head.lstrip()) >= _LONGEST_FIELD:
+            break
+    start = head.lstrip()[:_LONGEST_FIELD]
+    if not start or not any(start.startswith(field) or field.startswith(start) for field in _FIELDS):
+        body = _body(await read_up_to(chunks, head), response)
+        for item in body if isinstance(body, list) else [Body(body)]:
+            yield item
+        return
+    splitter = SSESplitter()
+    for payload in splitter.feed(head):
+        yield _event(payload)
+    async for chunk in chunks:
+        for payload in splitter.feed(chunk):
+            yield _event(payload)
+    for payload in splitter.flush():
+        yield _event(payload)
+
+
+def _chunks(response: Any) -> AsyncIterator[bytes]:
+    """The body as it arrives. What is not compressed skips the response's own layers, which cost CPU for each chunk."""
+    if "content-encoding" in response.headers:
+        return response.aiter_bytes()  # type: ignore[no-any-return]
+    return response.stream.__aiter__()  # type: ignore[no-any-return]
+
+
+async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
+    """`head` and the rest of the body; of prose, only as much as an error needs.
+
+    Raises `InvalidResponseError` for more than `LONGEST_BODY` bytes.
+    """
+    parts, size = [head], len(head)
+    async for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > LONGEST_PROSE and not b"".join(parts[:2]).lstrip().startswith((b"{", b"[")):
+            break
+        if size > LONGEST_BODY:
+            raise InvalidResponseError(f"the answer has more than {LONGEST_BODY} bytes")
+    return b"".join(parts)
+
+
+def _event(payload: bytes | str) -> dict[str, Any]:
+    if payload == b"[DONE]":
+        return DONE
+    try:
+        text = payload.decode("utf-8", "surrogatepass") if isinstance(payload, bytes) else payload
+        event = json.loads(text)  # given bytes, it would first look for their encoding
+    except (ValueError, RecursionError):
+        raise IncompleteStreamError("the stream holds a chunk that is not JSON") from None
+    return event if isinstance(event, dict) else {"type": "unknown"}
+
+
+def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]]:
+    text = content.decode("utf-8", "replace").strip()
+    try:
+        body: dict[str, Any] | list[dict[str, Any]]
+        body = [json.loads(line) for line in text.splitlines()] if "}\n{" in text else json.loads(text)
+    except (ValueError, RecursionError):
+        if not text or text.startswith(("{", "[")):
+            raise IncompleteStreamError(
+                "the answer is empty, or breaks off in the middle of its JSON", status=response.status_code
+            ) from None
+        raise InvalidResponseError(
+            f"{readable(text)} came instead of JSON",
+            status=response.status_code,
+            request_id=request_id(response.headers),
+        ) from None
+    items = body if isinstance(body, list) else [body]
+    if not items or not all(isinstance(item, dict) for item in items):
+        raise InvalidResponseError("the answer is not a JSON object")
+    return body
+
+
+async def drain(events: AsyncGenerator[dict[str, Any]]) -> None:
+    """Read what follows the logical end, if it comes at once: a connection read to its end can be used again."""
+    with contextlib.suppress(Exception):  # the answer is whole, whatever is wrong with the rest
+        async with asyncio.timeout(DRAIN_TIMEOUT_S):
+            async for _ in events:
+                pass

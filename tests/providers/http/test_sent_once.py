@@ -1,0 +1,165 @@
+"""Only `retry.py` sends a request again, and whoever looks sees it: in events, in `trace.http` and in `trace.calls`."""
+
+import asyncio
+import threading
+import time
+
+import httpx
+import httpx2
+import openai
+import pytest
+from support.loopback import Answer, claude_said, read_request, said, served_by, sse
+
+from nbagent import Agent, Trace
+from nbagent.core.events import Retry
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ProviderConnectionError
+from nbagent.providers.http import retry
+
+HI = [LLMMessage("user", "hi")]
+VENDORS = ["open_source", "openai", "claude"]
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
+
+
+def body(vendor) -> bytes:
+    return claude_said("Good.") if vendor == "claude" else sse(said("Good."))
+
+
+def dropping(answer, requests):
+    """A server that answers the first request of each connection and hangs up on the second, once it has read it."""
+
+    async def serve(reader, writer):
+        requests.append((await read_request(reader))[1])
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(answer) + answer)
+        await writer.drain()
+        requests.append((await read_request(reader))[1])
+
+    return served_by(serve)
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_a_request_on_a_kept_connection_that_breaks_is_not_repeated(connect, vendor):
+    requests = []
+    async with dropping(body(vendor), requests) as address:
+        provider = connect(vendor, base_url=f"http://{address}", max_retries=0)
+        assert (await provider.chat(HI)).content == "Good."
+        with pytest.raises(ProviderConnectionError, match="without an answer") as caught:
+            await provider.chat([LLMMessage("user", "charge me once")])
+    assert caught.value.retryable
+    assert sum(b"charge me once" in request for request in requests) == 1
+    assert len(requests) == 2
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+async def test_nor_with_a_client_of_the_user_s_own(connect, library):
+    requests = []
+    async with dropping(body("open_source"), requests) as address, library.AsyncClient() as client:
+        provider = connect(base_url=f"http://{address}", max_retries=0, client=client)
+        await provider.chat(HI)
+        with pytest.raises(ProviderConnectionError):
+            await provider.chat(HI)
+    assert len(requests) == 2
+
+
+async def test_nor_with_an_sdk_client_of_the_user_s_own_that_would_retry(connect):
+    requests = []
+    async with (
+        dropping(body("openai"), requests) as address,
+        openai.AsyncOpenAI(api_key="k", base_url=f"http://{address}", max_retries=5) as client,
+    ):
+        provider = connect("openai", client=client, max_retries=0)
+        await provider.chat(HI)
+        with pytest.raises(ProviderConnectionError):
+            await provider.chat(HI)
+    assert len(requests) == 2
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_a_retry_is_an_event_a_row_and_a_count(connect, vendor):
+    requests = []
+    async with dropping(body(vendor), requests) as address:
+        provider = connect(vendor, base_url=f"http://{address}", max_retries=1)
+        agent = Agent(provider, trace=Trace(record_http=True))
+        await agent.chat("hi")
+        events = [event async for event in agent.chat_stream("and again?")]
+        await provider.aclose()
+    (told,) = [event for event in events if isinstance(event, Retry)]
+    assert told.metadata["error"] == "ProviderConnectionError"
+    assert agent.trace.calls["retries"].tolist() == [0, 1]
+    rows = agent.trace.http
+    assert rows["status"].tolist()[:1] + rows["status"].tolist()[2:] == [200, 200]
+    assert rows["error_type"].tolist()[1] == "ProviderConnectionError"
+    assert rows["attempt"].tolist() == [1, 1, 2]
+    assert len(requests) == 3
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("kept", [True, False], ids=["kept connection", "new connection"])
+async def test_a_list_of_models_is_asked_for_once_too(connect, vendor, kept):
+    """HTTP libraries take a GET for safe to repeat."""
+    requests = []
+
+    async def serve(reader, writer):
+        requests.append((await read_request(reader))[0])
+        if kept:
+            answer = b'{"data": [{"id": "m1"}]}'
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(answer) + answer)
+            requests.append((await read_request(reader))[0])
+
+    async with served_by(serve) as address:
+        provider = connect(vendor, base_url=f"http://{address}", max_retries=0)
+        if kept:
+            assert await provider.model_list() == ["m1"]
+        with pytest.raises(ProviderConnectionError):
+            await provider.model_list()
+    assert len(requests) == 1 + kept
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_what_closed_while_the_event_loop_was_busy_is_not_used(connect, vendor):
+    """A cell computes for minutes, and meanwhile the server ends the idle connection."""
+    answer, requests, closed = body(vendor), [], threading.Event()
+    address, ready = [], threading.Event()
+
+    def elsewhere():
+        async def serve(reader, writer):
+            requests.append(await read_request(reader))
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(answer) + answer)
+            await writer.drain()
+            await asyncio.sleep(0.05)
+            writer.close()
+            await writer.wait_closed()
+            closed.set()
+
+        async def main():
+            server = await asyncio.start_server(serve, "127.0.0.1", 0)
+            address.append(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            ready.set()
+            while len(requests) < 2:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            server.close()
+
+        asyncio.run(main())
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    ready.wait()
+    provider = connect(vendor, base_url=address[0], max_retries=0)
+    assert (await provider.chat(HI)).content == "Good."
+    closed.wait()
+    time.sleep(0.05)
+    assert (await provider.chat(HI)).content == "Good."
+    thread.join()
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_many_retries_are_as_many_requests(loopback, connect, vendor):
+    loopback.answers = [Answer(b"", end="drop", status=200), Answer(b"", end="drop"), Answer(body(vendor))]
+    items = [item async for item in connect(vendor, max_retries=3).stream(HI)]
+    assert sum(isinstance(item, Retry) for item in items) == 2
+    assert len(loopback.requests) == 3

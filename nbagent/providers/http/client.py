@@ -22,7 +22,7 @@ import threading
 import warnings
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,8 @@ log = logging.getLogger("nbagent")
 CONNECT_TIMEOUT_S = 10.0
 #: How long an idle connection is kept. Servers close them after 5 s (uvicorn, llama.cpp) to some minutes.
 KEPT_S = 30.0
+#: A longer body is handed over in pieces of this size, so that sending images does not block the event loop.
+LONGEST_PIECE = 2**18
 #: Bytes of one header line.
 LONGEST_HEADER = 2**16
 #: An answer may be compressed once, by one of these: each layer multiplies the memory that a piece can take.
@@ -138,7 +140,8 @@ class Transport(ABC):
 
     def _check_compression(self, encoding: str) -> None:
         """Raise for an answer compressed in another way than was asked for, or more than once."""
-        if encoding and ("," in encoding or (self._given is None and encoding.lower() not in COMPRESSIONS)):
+        known = ("identity", *COMPRESSIONS)
+        if encoding and ("," in encoding or (self._given is None and encoding.lower() not in known)):
             raise InvalidResponseError(f"the answer is compressed as {encoding[:60]!r}, expected gzip or deflate")
 
     async def aclose(self) -> None:
@@ -178,12 +181,12 @@ class HttpxTransport(Transport):
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
         url = target.base_url.rstrip("/") + target.path
         method = "GET" if body is None else "POST"
-        request = client.build_request(method, url, content=body, headers=self._headers(target))
+        request = client.build_request(method, url, content=_in_pieces(body), headers=self._headers(target, body))
         return await client.send(request, stream=True)
 
-    def _headers(self, target: Target) -> dict[str, str]:
+    def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
         """With the key: they are not a local variable of any function that a traceback may show."""
-        return {"Content-Type": "application/json", **target.headers, **self._auth(target.key)}
+        return {**_about(body), **target.headers, **self._auth(target.key)}
 
     def _auth(self, key: SecretStr | None) -> dict[str, str]:
         if key is None:
@@ -222,18 +225,35 @@ class SDKTransport(Transport):
         """
         own = type(client).__name__ == self._client_class
         more = {} if self._given is None else target.headers
-        headers = {"Content-Type": "application/json", **more, **_UNREAD}
+        headers = {**(_about(body) if own else _about(None)), **more, **_UNREAD}
         options: dict[str, Any] = {"max_retries": 0, "headers": headers}
         if body is None:
             reply = await client.get(target.path, cast_to=object, options=options)
         else:
-            content: dict[str, Any] = {"content": body} if own else {"body": json.loads(body)}
+            content: dict[str, Any] = {"content": _in_pieces(body)} if own else {"body": json.loads(body)}
             reply = await client.post(target.path, cast_to=object, options=options, **content)
         response = reply.http_response
         if "amazon.eventstream" in response.headers.get("content-type", ""):
             # Bedrock's events come in a binary framing that its client alone can read
             response.nbagent_decoder = client._make_sse_decoder()
         return response
+
+
+def _about(body: bytes | None) -> dict[str, str]:
+    """The headers that describe a body."""
+    return {"Content-Type": "application/json", **({"Content-Length": str(len(body))} if body else {})}
+
+
+def _in_pieces(body: bytes | None) -> bytes | AsyncIterator[bytes] | None:
+    """A short body as it is, a long one as an iterator."""
+    if body is None or len(body) <= LONGEST_PIECE:
+        return body
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), LONGEST_PIECE):
+            yield body[start : start + LONGEST_PIECE]
+
+    return pieces()
 
 
 # ------------------------------------------------------------------ making HTTP clients
@@ -298,7 +318,7 @@ async def _sent_once(request: Any, handler: Any) -> Any:
         return await handler(request)
     except aiohttp.ConnectionTimeoutError as exc:
         raise httpx2.ConnectTimeout(str(exc)) from None
-    except aiohttp.ClientConnectorError as exc:
+    except (aiohttp.ClientConnectorError, UnicodeError) as exc:  # the latter for names that can't be any host's
         raise httpx2.ConnectError(str(exc)) from exc
     except aiohttp.ServerDisconnectedError:
         raise httpx2.RemoteProtocolError("the server hung up without an answer") from None

@@ -179,5 +179,5 @@ class LocalProvider(OpenSourceProvider):
 class _LoopbackTransport(HttpxTransport):
     """Opens a connection for each request: the server keeps a thread per connection, and a local one costs little."""
 
-    def _headers(self, target: Target) -> dict[str, str]:
-        return {**super()._headers(target), "Connection": "close"}
+    def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
+        return {**super()._headers(target, body), "Connection": "close"}

@@ -1,0 +1,380 @@
+"""Servers that speak HTTP badly, or not at all: the answer is read, or an error of nbagent's own says what is wrong.
+
+Nothing hangs, and nothing takes memory without a bound.
+"""
+
+import asyncio
+import contextlib
+import gzip
+import socket
+import struct
+import tracemalloc
+import zlib
+
+import pytest
+from support.loopback import Answer, Loopback, claude_said, read_request, said, served_by, sse
+
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import InvalidResponseError, NbagentError, ProviderError, ProviderTimeoutError
+from nbagent.providers import create_provider
+from nbagent.providers.http import client as http_client
+from nbagent.providers.http import response as reading
+
+HI = [LLMMessage("user", "hi")]
+VENDORS = ["open_source", "openai", "claude"]
+GOOD = sse(said("Good."))
+MANY = 2**25
+
+
+@pytest.fixture(params=VENDORS)
+def vendor(request):
+    return request.param
+
+
+@pytest.fixture
+def ask(connect):
+    """The text that a server of raw connections answers. One that takes longer than a minute hangs."""
+
+    async def asked(serve, vendor="open_source", times=1, messages=HI, **options):
+        async with served_by(serve) as address:
+            provider = connect(vendor, base_url=f"http://{address}", **{"max_retries": 0, "timeout": 20, **options})
+            async with asyncio.timeout(60):
+                answers = [(await provider.chat(messages)).content for _ in range(times)]
+            await provider.aclose()
+        assert set(answers) == {"Good."}
+
+    return asked
+
+
+def once(*parts, pause=0.0):
+    """A server that sends `parts` to each request, and hangs up after them."""
+
+    async def serve(reader, writer):
+        await read_request(reader)
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(pause)
+
+    return serve
+
+
+def endless(head, part, pause=0.0):
+    """A server that sends `head`, and then `part` again and again, for as long as somebody listens."""
+
+    async def serve(reader, writer):
+        await read_request(reader)
+        writer.write(head)
+        while not writer.is_closing():
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(pause)
+
+    return serve
+
+
+def with_length(body, *lines, version=b"1.1"):
+    head = [b"HTTP/%b 200 OK" % version, b"Content-Length: %d" % len(body), *lines]
+    return b"\r\n".join([*head, b"", body])
+
+
+def in_chunks(body, end=b"0\r\n\r\n"):
+    half = len(body) // 2
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:half], body[half:]))
+    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + end
+
+
+# ------------------------------------------------------------------ answers in odd forms
+
+FORMS = {
+    "length": with_length(GOOD),
+    "chunks": in_chunks(GOOD),
+    "chunks with a comment": in_chunks(GOOD).replace(b"\r\ndata", b";a=b\r\ndata", 1),
+    "a trailer": in_chunks(GOOD, b"0\r\nX-Late: 1\r\n\r\n"),
+    "notices": b"HTTP/1.1 100 Continue\r\nX-Early: 1\r\n\r\nHTTP/1.1 103 Hints\r\n\r\n" + with_length(GOOD),
+    "no reason": with_length(GOOD).replace(b" OK", b" "),
+    "old": with_length(GOOD, version=b"1.0"),
+    "last": with_length(GOOD, b"Connection: close"),
+    "to the end": b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n" + GOOD,
+    "old, to the end": b"HTTP/1.0 200 OK\r\nServer: x\r\n\r\n" + GOOD,
+    "odd letters": with_length(GOOD, b"X-B: \xfc"),
+    "headers twice": with_length(GOOD, *[b"X-Twice: 1", b"X-Twice: 2"] * 10),
+    "a long header": with_length(GOOD, b"X-Long: " + b"x" * 30_000),
+    "no end of its last chunk": in_chunks(GOOD, b""),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_every_form_of_an_answer_is_read_split_anywhere(ask, form):
+    sent = FORMS[form]
+    splits = iter(range(0, len(sent) + 1, max(1, len(sent) // 40)))
+
+    async def serve(reader, writer):
+        for split in splits:
+            await read_request(reader)
+            for part in (sent[:split], sent[split:]):
+                writer.write(part)
+                await writer.drain()
+                for _ in range(3):  # the client looks
+                    await asyncio.sleep(0)
+            if form in ("old", "last", "to the end", "old, to the end", "no end of its last chunk"):
+                return
+
+    await ask(serve, times=40)
+
+
+@pytest.mark.parametrize(
+    "form", ["length", "chunks", "a trailer", "notices", "headers twice", "to the end", "no end of its last chunk"]
+)
+async def test_every_vendor_reads_them(ask, vendor, form):
+    good = claude_said("Good.") if vendor == "claude" else GOOD
+    if form in ("chunks", "a trailer", "no end of its last chunk"):
+        end = {"chunks": b"0\r\n\r\n", "a trailer": b"0\r\nX-Late: 1\r\n\r\n"}.get(form, b"")
+        sent = in_chunks(good, end)
+    else:
+        sent = FORMS[form].replace(b"Content-Length: %d" % len(GOOD), b"Content-Length: %d" % len(good))
+        sent = sent.replace(GOOD, good)
+    await ask(once(sent), vendor)
+
+
+# ------------------------------------------------------------------ what is not HTTP
+
+NOT_HTTP = {
+    "ssh": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "tls": b"\x15\x03\x01\x00\x02\x02\x46",
+    "http/2": b"\x00\x00\x12\x04\x00\x00\x00\x00\x00",
+    "another protocol": b"HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    "a length that is not a number": with_length(GOOD).replace(b"Content-Length: ", b"Content-Length: x"),
+    "two lengths": with_length(GOOD, b"Content-Length: 5"),
+    "a huge header": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 2**19 + b"\r\n\r\n",
+    "thousands of headers": b"HTTP/1.1 200 OK\r\n" + b"X: 1\r\n" * 20_000 + b"\r\n",
+    "nothing": b"",
+    "half a head": b"HTTP/1.1 200 OK\r\nContent-Le",
+    "half a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\ndata: {",
+    "a broken chunk": in_chunks(GOOD, b"").replace(b"\r\ndata", b"x\r\ndata"),
+    "less than its length": with_length(GOOD)[: -len(GOOD) // 2],
+}
+
+
+@pytest.mark.parametrize("name", NOT_HTTP)
+async def test_what_is_not_http_is_an_error(ask, vendor, name):
+    with pytest.raises(ProviderError) as caught:
+        await ask(once(NOT_HTTP[name]), vendor)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("sent", [with_length(GOOD), b"x"], ids=["another answer", "garbage"])
+async def test_what_comes_without_a_request_is_no_answer_to_the_next(ask, sent):
+    """The connection is of no more use."""
+
+    async def serve(reader, writer):
+        await read_request(reader)
+        writer.write(with_length(GOOD))
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.write(sent)
+        await reader.read()
+
+    async def waiting(reader, writer):
+        await serve(reader, writer)
+
+    async with served_by(waiting) as address:
+        provider = create_provider("open_source", base_url=f"http://{address}", model="m1", max_retries=0, timeout=5)
+        for _ in range(2):
+            assert (await provider.chat(HI)).content == "Good."
+            await asyncio.sleep(0.1)
+        await provider.aclose()
+
+
+# ------------------------------------------------------------------ what does not end
+
+
+@pytest.fixture
+def _short_limits(monkeypatch):
+    monkeypatch.setattr(http_client, "CONNECT_TIMEOUT_S", 0.5)
+
+
+@pytest.mark.usefixtures("_short_limits")
+@pytest.mark.parametrize(
+    ("head", "part"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+        (b"", b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X: 1\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 2**16),
+    ],
+    ids=["notices", "hints", "headers", "a header, slowly", "a header"],
+)
+async def test_a_head_that_does_not_end(ask, vendor, head, part):
+    pause = 0.1 if len(part) < 50 else 0
+    with pytest.raises(ProviderError):
+        await ask(endless(head, part, pause), vendor, timeout=0.5)
+
+
+@pytest.mark.usefixtures("_short_limits")
+@pytest.mark.parametrize(
+    ("head", "part"),
+    [
+        (in_chunks(GOOD, b"0\r\n"), b"X-Late: 1\r\n" * 100),
+        (in_chunks(GOOD, b"0\r\nX-Late: "), b"x" * 2**16),
+    ],
+    ids=["trailers", "a trailer"],
+)
+async def test_trailers_that_do_not_end(ask, vendor, head, part):
+    """The answer before them is whole; yet it may count as broken."""
+    if vendor == "claude":
+        head = head.replace(in_chunks(GOOD, b""), in_chunks(claude_said("Good."), b""))
+    with contextlib.suppress(ProviderError):
+        await ask(endless(head, part), vendor, timeout=2)
+
+
+@pytest.mark.parametrize("part", [b'{"a": "' + b"x" * 2**16, b"x" * 2**16, b"data: " + b"x" * 2**16])
+async def test_a_body_that_does_not_end(ask, monkeypatch, part):
+    monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)
+    monkeypatch.setattr("nbagent.providers.formats.sse.LONGEST_LINE", 2**20)
+    with pytest.raises(ProviderError):
+        await ask(endless(b"HTTP/1.1 200 OK\r\n\r\n" + part, b"x" * 2**16))
+
+
+async def test_an_error_that_does_not_end(ask, vendor):
+    with pytest.raises(ProviderError) as caught:
+        await ask(endless(b"HTTP/1.1 400 Bad\r\n\r\n<html>", b"x" * 2**14), vendor, timeout=5)
+    assert len(str(caught.value)) < 1500
+
+
+# ------------------------------------------------------------------ compressed answers
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "GZIP", "identity"])
+async def test_answers_are_decompressed(ask, encoding):
+    packed = {"gzip": gzip.compress, "deflate": zlib.compress}.get(encoding.lower(), bytes)(GOOD)
+    await ask(once(with_length(packed, b"Content-Encoding: " + encoding.encode())))
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"500 Oops"])
+@pytest.mark.parametrize("encoding", [b"gzip, gzip", b"br", b"zstd", b"gzip,deflate", b"x"])
+async def test_answers_compressed_in_another_way_or_twice_are_not_decompressed(ask, vendor, encoding, status):
+    """A few kilobytes of gzip in gzip are gigabytes."""
+    bomb = gzip.compress(gzip.compress(bytes(MANY)))
+    sent = with_length(bomb, b"Content-Encoding: " + encoding).replace(b"200 OK", status)
+    with pytest.raises(NbagentError):
+        await ask(once(sent), vendor)
+
+
+async def test_an_answer_that_grows_when_decompressed_is_bounded(ask, vendor, monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)
+    bomb = gzip.compress(b'{"a": "' + bytes(200 * 2**20).replace(b"\0", b"x"), compresslevel=1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidResponseError, match="more than"):
+            await ask(once(with_length(bomb, b"Content-Encoding: gzip")), vendor, streaming=False)
+        assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("body", [GOOD, gzip.compress(GOOD)[:-12]], ids=["not compressed", "cut"])
+async def test_what_cannot_be_decompressed_is_an_error(ask, vendor, body):
+    with pytest.raises(ProviderError):
+        await ask(once(with_length(body, b"Content-Encoding: gzip")), vendor)
+
+
+# ------------------------------------------------------------------ pressure and haste
+
+
+@pytest.mark.usefixtures("_short_limits")
+async def test_a_server_that_does_not_read_is_given_up(ask, vendor):
+    async def serve(reader, writer):
+        await asyncio.sleep(30)
+
+    long = [LLMMessage("user", "x" * MANY)]
+    with pytest.raises(ProviderTimeoutError):
+        await ask(serve, vendor, timeout=0.5, messages=long)
+
+
+async def test_a_server_that_reads_later(ask, vendor):
+    good = claude_said("Good.") if vendor == "claude" else GOOD
+
+    async def serve(reader, writer):
+        await asyncio.sleep(0.2)
+        await read_request(reader)
+        writer.write(with_length(good))
+
+    await ask(serve, vendor, messages=[LLMMessage("user", "x" * MANY)])
+
+
+@pytest.mark.parametrize("closes", [True, False])
+async def test_a_server_that_refuses_before_it_has_read_all(ask, vendor, closes):
+    async def serve(reader, writer):
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 413 Too large\r\nContent-Length: 10\r\n\r\nToo large.")
+        await writer.drain()
+        if closes:
+            return
+        await asyncio.sleep(30)
+
+    with pytest.raises(ProviderError) as caught:
+        await ask(serve, vendor, timeout=2, messages=[LLMMessage("user", "x" * MANY)])
+    if not closes:
+        assert "Too large" in str(caught.value)
+
+
+async def test_a_connection_that_is_reset(ask, vendor):
+    async def serve(reader, writer):
+        await read_request(reader)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    with pytest.raises(ProviderError) as caught:
+        await ask(serve, vendor)
+    assert caught.value.retryable
+
+
+async def test_a_connection_that_is_reset_in_the_middle(ask, vendor):
+    async def serve(reader, writer):
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\ndata: {")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    with pytest.raises(ProviderError) as caught:
+        await ask(serve, vendor)
+    assert type(caught.value).__name__ == "IncompleteStreamError"
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64, "a..b", "xn--"])
+async def test_nobody_is_there(connect, vendor, host):
+    with pytest.raises(NbagentError):
+        await connect(vendor, base_url=f"http://{host}:81", max_retries=0).chat(HI)
+
+
+async def test_a_name_whose_first_address_does_not_answer(loopback, connect, monkeypatch):
+    """As `localhost` is ::1 too, where most servers don't listen."""
+    port = int(loopback.url.rpartition(":")[2])
+    found = [(socket.AF_INET6, ("::1", port, 0, 0)), (socket.AF_INET, ("127.0.0.1", port))]
+
+    async def getaddrinfo(*_, **__):
+        return [(family, socket.SOCK_STREAM, 6, "", address) for family, address in found]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    loopback.answers = [Answer(GOOD)]
+    assert (await connect(base_url=f"http://two.test:{port}/v1").chat(HI)).content == "Good."
+
+
+@pytest.mark.parametrize("vendor", ["open_source", "openai"])
+def test_uvloop(vendor):
+    """Another event loop than asyncio's own."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def main():
+        async with Loopback() as server:
+            server.answers = [Answer(GOOD)]
+            provider = create_provider(vendor, api_key="k", model="m1", base_url=f"{server.url}/v1")
+            answers = [await provider.chat(HI) for _ in range(3)]
+            await provider.aclose()
+            return server.connections, [answer.content for answer in answers]
+
+    assert uvloop.run(main()) == (1, ["Good."] * 3)

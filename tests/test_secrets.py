@@ -42,7 +42,7 @@ def _keys(monkeypatch, caplog):
     for variable, key in KEYS.items():
         monkeypatch.setenv(variable, key)
     caplog.set_level(logging.DEBUG)
-    for name in ("nbagent", "httpx", "httpcore", "openai", "anthropic"):
+    for name in ("nbagent", "httpx2", "httpcore2", "aiohttp", "openai", "anthropic"):
         caplog.set_level(logging.DEBUG, name)
 
 

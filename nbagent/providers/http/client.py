@@ -95,13 +95,14 @@ class Transport(ABC):
         for _ in range(2):  # after a busy while, the event loop notices which idle connections have ended
             await asyncio.sleep(0)
         response = await recorded(partial(self._send_in_time, client), target, body)
-        log.debug("%s %s: %d", response.request.method, response.request.url.path, response.status_code)
+        request = response.request
+        log.debug("%s %s%s: %d", request.method, request.url.host, request.url.path, response.status_code)
         try:
             if response.status_code == 407 and self._given is None:
                 raise proxy_error(target.base_url, "407 Proxy Authentication Required")
             if not 200 <= response.status_code < 300:
                 content = await read_up_to(response.aiter_bytes())
-                raise status_error(response.status_code, response.headers, content, response.request)
+                raise status_error(response.status_code, response.headers, content, request)
             self._check_compression(response.headers.get("content-encoding", ""))
         except BaseException:
             await response.aclose()

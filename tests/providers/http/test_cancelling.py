@@ -11,6 +11,7 @@ from random import Random
 import psutil
 import pytest
 from support.loopback import Answer, claude_said, read_request, said, served_by, sse
+from support.requests import streamed
 
 from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage
@@ -77,7 +78,7 @@ async def test_streams_cancelled_at_random_moments_leave_nothing_and_never_mix(c
 
     async def ask(provider, number):
         texts[number] = ""
-        async with aclosing(provider.stream([LLMMessage("user", f"number {number}")])) as items:
+        async with aclosing(streamed(provider, [LLMMessage("user", f"number {number}")])) as items:
             async for item in items:
                 if isinstance(item, Text):
                     texts[number] += item.content

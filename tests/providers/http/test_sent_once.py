@@ -9,6 +9,7 @@ import httpx2
 import openai
 import pytest
 from support.loopback import Answer, claude_said, read_request, said, served_by, sse
+from support.requests import streamed
 
 from nbagent import Agent, Trace
 from nbagent.core.events import Retry
@@ -160,6 +161,6 @@ async def test_what_closed_while_the_event_loop_was_busy_is_not_used(connect, ve
 @pytest.mark.parametrize("vendor", VENDORS)
 async def test_many_retries_are_as_many_requests(loopback, connect, vendor):
     loopback.answers = [Answer(b"", end="drop", status=200), Answer(b"", end="drop"), Answer(body(vendor))]
-    items = [item async for item in connect(vendor, max_retries=3).stream(HI)]
+    items = [item async for item in streamed(connect(vendor, max_retries=3), HI)]
     assert sum(isinstance(item, Retry) for item in items) == 2
     assert len(loopback.requests) == 3

@@ -145,8 +145,8 @@ def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, me
     [
         ({"origin": {"source": "mine"}}, "sets origin itself"),
         ({"message": "x", "origin": {}}, "sets message and origin itself"),
-        ({"messages": ["x"], "functions": []}, "functions and messages can't be given as an option"),
-        ({"max_iterations": "many"}, "max_iterations='many'"),
+        ({"messages": ["x"], "functions": []}, "functions and messages: not an option"),
+        ({"max_iterations": "many"}, "max_iterations: .*'many'"),
         ({"tools": "multiply"}, "no tool 'multiply'"),
         ({"api_key": "k", "model": "m"}, "api_key, model can't be given for one request"),
         ({"thinking": "much"}, "thinking='much' is no way to think"),

@@ -370,7 +370,7 @@ class Recorder:
     def _on_context(self, _run: OpenRun, event: Event) -> None:
         self.trimmed.update(event.metadata.get("trimmed", ()))
 
-    def _on_run_end(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
+    def _on_done(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """Complete the run's row from its calls, and mark calls and tools that were cut off."""
         error = event.exception if isinstance(event, kinds.Error) else None
         cut = {
@@ -399,7 +399,7 @@ class Recorder:
             duration_s=event.metadata["duration_s"],
         )
 
-    _on_done = _on_error = _on_interrupted = _on_run_end
+    _on_error = _on_interrupted = _on_done
 
 
 def _exchange_columns(exchange: Exchange) -> Row:

@@ -160,7 +160,7 @@ class Trace:
     def http(self) -> TraceFrame:
         """One row per HTTP exchange while `record_http` is on, failed ones too. `attempt` counts them in each call.
 
-        Bodies are the text that was sent and received, up to 10 MB of each (`truncated`). In place of a secret stands
+        Bodies are the text that was sent and received, up to 10 MB of each (`truncated`). A secret is replaced by
         the name of a variable, such as `$OPENAI_API_KEY`. Times are in seconds.
         """
         return self._frame("http")

@@ -89,7 +89,8 @@ def by_hand(columns: dict) -> pd.DataFrame:
 
 def looked_at(trace: Trace, table: str) -> pd.DataFrame:
     """A table that was not looked at before."""
-    trace.recorder.tables[table].frame = None
+    for each in trace.recorder.tables.values():
+        each.frame = None
     return getattr(trace, table)
 
 

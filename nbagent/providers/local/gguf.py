@@ -1,4 +1,4 @@
-"""What a GGUF file says about itself, read without loading it.
+"""Reading the chat template of a GGUF file without loading the model.
 
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (little-endian, version 2 and later).
 """
@@ -10,16 +10,16 @@ import os
 import struct
 
 _STRING, _ARRAY = 8, 9
-#: Bytes of each value type with a fixed size.
+#: Sizes in bytes of the value types that have a fixed size.
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 
 
 def chat_template(path: str | os.PathLike[str]) -> str:
-    """The chat template (Jinja) of a model file; empty where it has none or is no GGUF file."""
+    """The chat template (Jinja) of a model file; empty if it has none or is not a GGUF file."""
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _find(data, "tokenizer.chat_template") if data[:4] == b"GGUF" else ""
-    except (OSError, ValueError, KeyError, struct.error):  # an empty or broken file: loading it will say so
+    except (OSError, ValueError, KeyError, struct.error):  # an empty or broken file: loading it raises a readable error
         return ""
 
 
@@ -41,7 +41,7 @@ def _string(data: mmap.mmap, at: int) -> tuple[str, int]:
 
 
 def _skip(data: mmap.mmap, at: int, kind: int) -> int:
-    """The position behind a value."""
+    """The position after a value."""
     if kind == _STRING:
         return at + 8 + int(struct.unpack_from("<Q", data, at)[0])
     if kind != _ARRAY:

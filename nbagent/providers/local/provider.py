@@ -140,8 +140,8 @@ class LocalProvider(OpenSourceProvider):
             raise IncompleteStreamError(
                 "the stream ended without its final event", vendor=self.vendor, model=self.model_name
             )
-        cached = end.get("timings", {}).get("cache_n", 0)
-        usage = Usage(end.get("tokens_evaluated", 0), end.get("tokens_predicted", 0), cache_read_tokens=cached)
+        cache_hits = end.get("timings", {}).get("cache_n", 0)
+        usage = Usage(end.get("tokens_evaluated", 0), end.get("tokens_predicted", 0), cache_read_tokens=cache_hits)
         return Completion(text, usage, cut_off=end["stop_type"] == "limit" or bool(end.get("truncated")))
 
     async def _completion_events(self, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:

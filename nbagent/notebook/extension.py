@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
@@ -36,8 +37,9 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", _on_cell_end)
     shell.Completer.custom_matchers.append(completion.matcher(shell, AgentMagics.agent.parser))
     shell.user_ns.setdefault("agent", Agent(tools=live))
-    with suppress(ConfigurationError):  # a broken .env is reported when a key is needed
-        first_with_key()  # Colab answers on the main thread only; its answers are kept for the panel
+    if "google.colab" in sys.modules:  # it tells keys on the main thread only; its answers are kept for the panel
+        with suppress(ConfigurationError):  # a broken .env is reported when a key is needed
+            first_with_key()
     set_default_approver(NotebookApprover(lambda: is_watched(shell)))
     Trace.explorer = _explore
     note_cell(shell)

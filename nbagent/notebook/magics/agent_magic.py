@@ -66,7 +66,9 @@ class AgentMagics(Magics):
     @argument("-t", "--tools", metavar="NAME,NAME", type=options.names, help="offer only these tools")
     @argument("--no-tools", action="store_true", help="offer no tools")
     @argument("-s", "--system", metavar="TEXT", type=options.unquoted, help="set the agent's system prompt")
-    @argument("-o", "--output", metavar="VAR", type=options.variable, help="store the answer in this variable")
+    @argument(
+        "-o", "--output", metavar="VAR", type=options.variable, help="store the answer, in its form, in this variable"
+    )
     @argument(
         "--as",
         dest="form",
@@ -94,9 +96,9 @@ class AgentMagics(Magics):
         """Ask an agent; the answer streams into the cell.
 
         The text of the cell is the question. `{expression}` in it is evaluated in the notebook; `{x:.2f}` and `{x!r}`
-        work as in an f-string, and `{{` is a brace. The agent is the variable `agent`, or the one you name: `%%agent
-        analyst`. Its tools are the functions decorated with `@nbagent.tool`. Afterwards `_agent` is the result, and
-        `agent.trace` has everything as DataFrames.
+        work as in an f-string, and `{{` is a brace. `%%agent` asks the agent in the variable `agent`, `%%agent analyst`
+        the one in `analyst`. Its tools are the functions decorated with `@nbagent.tool`. Afterwards `_agent` is the
+        result, and `agent.trace` has everything as DataFrames.
         """
         try:
             return run_sync(self._answer(*self._prepare(line, cell)))

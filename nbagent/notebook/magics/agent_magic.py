@@ -141,10 +141,11 @@ class AgentMagics(Magics):
             draft.provider = given.model or agent.provider
             self._change(given, draft, question)
             stream = self._stream(given, draft, message)
-            stream.preview()  # raises for options, tools and limits that the request can't have
+            preview = stream.preview()  # raises for options, tools and limits that the request can't have
         except NbagentError as error:
             raise readable(error) from None
         if given.dry_run:
+            display(dry_run_bundle(preview), raw=True)
             return given, draft, stream
         self.shell.user_ns[given.name] = agent
         if given.model:
@@ -197,7 +198,6 @@ class AgentMagics(Magics):
     async def _answer(self, given: Any, agent: Agent, stream: AgentStream) -> Any:
         """Run, show what happens, and return the answer if its form is data."""
         if given.dry_run:
-            display(dry_run_bundle(stream.preview()), raw=True)
             return None
         view = self._view(given, agent)
         question: LLMMessage | None = None

@@ -5,8 +5,6 @@ from support.loopback import Loopback
 
 from nbagent.providers import create_provider
 
-pytest.register_assert_rewrite("conformance", "conformance_case", "conformance_histories", "conformance_trouble")
-
 
 @pytest.fixture
 async def loopback():

@@ -1,6 +1,6 @@
-"""Every row of the catalog does what every provider has to do, streamed and whole.
+"""Every vendor of the catalog does what every provider has to do, streamed and whole.
 
-What does not apply to a row, or to a way of asking, is listed here, with the reason.
+What does not apply to a vendor, or to one way of asking it, is listed here with the reason.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ NOT_WHOLE = {
 
 
 def runs():
-    """All behaviours for all cases, but for what the tables leave out."""
+    """All behaviours for all cases, except those that the tables leave out."""
     for case in CASES:
         for check in CHECKS:
             name = check.__name__
@@ -70,7 +70,7 @@ def runs():
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_certificates(tmp_path_factory):
-    """Nothing here goes over TLS: with one root certificate instead of all, clients are made in no time."""
+    """Nothing here uses TLS: with one root certificate instead of all, creating clients takes no time."""
     first = certifi.contents().partition("-----END CERTIFICATE-----")
     path = tmp_path_factory.mktemp("certificates") / "one.pem"
     path.write_text(first[0] + first[1] + "\n")

@@ -1,7 +1,7 @@
 """The conformance kit: what a user may rely on with every provider, one function for each behaviour.
 
 Each `check_…` takes a `Case` (see `conformance_case`), raises `AssertionError` where the provider does something else,
-and says in its docstring what is promised. `test_conformance` runs all of them for every row of the catalog.
+and says in its docstring what is promised. `test_conformance` runs all of them for every vendor of the catalog.
 
 A vendor's dialect refuses requests that the vendor would refuse; a check fails where any was refused.
 """
@@ -48,7 +48,7 @@ async def check_text_in_pieces(case: Case) -> None:
 
 
 async def check_empty_answer(case: Case) -> None:
-    """An answer without a word is an answer, not an error."""
+    """An empty answer is an answer, not an error."""
     async with case.talk(reply()) as talk:
         answer = await talk.ask()
     assert (answer.content, answer.function_calls, talk.text) == ("", None, "")
@@ -85,7 +85,7 @@ async def check_thinking_is_shown(case: Case) -> None:
 
 
 async def check_thinking_goes_back(case: Case) -> None:
-    """The same vendor gets its thinking back unmodified, on its exact place, if it wants it; else it gets none."""
+    """The same vendor gets its thinking back unmodified and in its place, if it wants it; otherwise it gets none."""
     closing = reply(thought("Enough.", signature="Y2xvc2luZw=="), "Nothing there.")
     async with case.talk(RICH, closing, reply("Bye.")) as talk:
         history = [user("Look"), answered(first := await talk.ask("Look", TOOLS)), *results(first)]
@@ -124,7 +124,7 @@ async def check_parallel_tool_calls(case: Case) -> None:
 
 
 async def check_arguments_in_pieces(case: Case) -> None:
-    """What was shown of the arguments while they came is what the calls have in the end, each under its index."""
+    """The pieces of arguments that were shown, each under its index, add up to the arguments of the calls."""
     async with case.talk(reply(FINDING, SECOND)) as talk:
         await talk.ask("Look", TOOLS)
     shown = [json.loads(text) for _, text in sorted(talk.arguments.items())]
@@ -162,7 +162,7 @@ async def check_ids_are_made_unique(case: Case) -> None:
 
 
 async def check_cut_arguments_do_not_run(case: Case) -> None:
-    """A call that the token limit cut is never run as if it had no arguments: the model is told."""
+    """A call that the token limit cut never runs as if it had no arguments; the model is told."""
     ran = []
 
     def now() -> str:
@@ -216,7 +216,7 @@ async def check_system_prompt(case: Case) -> None:
 
 
 async def check_images(case: Case) -> None:
-    """An image in a message, and one in a tool's result, reach a model that sees; another asks for no such question."""
+    """Images in messages and tool results reach the model; a text-only model refuses a question with one."""
     shown = [LLMMessage("user", [{"type": "text", "text": "See:"}, PNG])]
     async with case.talk(reply(FINDING), reply("A plot."), reply("An icon.")) as talk:
         first = await talk.ask("Look", TOOLS)
@@ -232,7 +232,7 @@ async def check_images(case: Case) -> None:
 
 
 async def check_temperature(case: Case) -> None:
-    """`temperature` is sent where the model takes one, lifted to the vendor's least, left out where it is refused."""
+    """`temperature` is sent if the model takes one, raised to the vendor's minimum, and left out if it is refused."""
     async with case.talk(reply("Yes.")) as talk:
         await talk.ask(temperature=1.0)
         assert talk.asked.temperature == (1.0 if case.dialect.takes_temperature else None)
@@ -241,7 +241,7 @@ async def check_temperature(case: Case) -> None:
 
 
 async def check_output_limit(case: Case) -> None:
-    """`max_tokens` limits the output, whatever the vendor calls it, given for all requests or for one."""
+    """`max_tokens` limits the output, whatever the vendor calls it, for all requests or for one."""
     async with case.talk(reply("Yes."), max_tokens=50) as talk:
         await talk.ask()
         assert talk.asked.limit == 50
@@ -250,7 +250,7 @@ async def check_output_limit(case: Case) -> None:
 
 
 async def check_further_fields(case: Case) -> None:
-    """Options that nbagent does not know become fields of the request, given for all requests or for one."""
+    """Unknown options become fields of the request, for all requests or for one."""
     name, value = case.dialect.extra
     async with case.talk(reply("Yes."), **{name: value}) as talk:
         await talk.ask()
@@ -271,7 +271,7 @@ async def check_unknown_model(case: Case) -> None:
 
 
 async def check_prefix_is_stable(case: Case) -> None:
-    """Each request of a conversation begins, byte for byte, with the one before: the vendors' caches go by that."""
+    """Each request begins, byte for byte, with the one before it, since the vendors' caches depend on that."""
     async with case.talk(RICH, reply("Nothing."), reply("You are welcome."), reply("Bye.")) as talk:
         history = [LLMMessage("system", "Be brief."), user("Look")]
         for following in ("", "Thanks", "Bye"):
@@ -286,7 +286,7 @@ async def check_prefix_is_stable(case: Case) -> None:
 
 
 async def check_the_provider_is_stateless(case: Case) -> None:
-    """Two conversations at the same time on one provider know nothing of each other."""
+    """Two concurrent conversations on one provider do not mix."""
 
     def echo(asked: Asked) -> Reply:
         topic = "alpha" if b"alpha" in asked.raw else "omega"

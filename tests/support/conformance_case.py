@@ -5,7 +5,7 @@ To check a provider of your own, say how it is made and what its server speaks:
     case = Case("mine", ChatDialect(), lambda url, **options: MyProvider(base_url=url, **options))
     asyncio.run(check_one_tool_call(case))
 
-A wire format of your own is a subclass of `dialects.base.Dialect`.
+A format of your own is a subclass of `dialects.base.Dialect`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Talk:
 
     @property
     def text(self) -> str:
-        """The text that was shown and stands: a retry takes back what came before it."""
+        """The shown text that counts: a retry takes back what came before it."""
         return self._shown(Text)
 
     @property
@@ -131,7 +131,7 @@ class Talk:
 
 @dataclass(frozen=True)
 class Case:
-    """A provider to be checked: how it is made, and what its vendor speaks.
+    """A provider to check: how it is made, and its vendor's dialect.
 
     `connect(url, **options)` makes it; options are those of every provider (`api_key`, `model`, `streaming`, …).
     """
@@ -143,13 +143,13 @@ class Case:
 
     @asynccontextmanager
     async def talk(self, *script: Reply | Failure, **options: Any) -> AsyncIterator[Talk]:
-        """A provider and its server, which answers `script`. That the server refused nothing is checked at the end."""
+        """A provider and its server, which answers `script`. At the end, checks that the server refused nothing."""
         async with self.talk_by(script, **options) as talk:
             yield talk
 
     @asynccontextmanager
     async def talk_by(self, script: Script, **options: Any) -> AsyncIterator[Talk]:
-        """The same, with a script that may be a function of what was asked."""
+        """The same, with a script that may be a function of the request."""
         async with VendorServer(self.dialect, script) as server:
             provider = self.connect(server.base_url, **{"api_key": KEY, "streaming": self.streaming, **options})
             try:
@@ -161,7 +161,7 @@ class Case:
 
 @dataclass(frozen=True)
 class ScriptedCase(Case):
-    """The scripted provider, which speaks to no server."""
+    """The scripted provider, which needs no server."""
 
     @asynccontextmanager
     async def talk_by(self, script: Script, **options: Any) -> AsyncIterator[Talk]:
@@ -185,7 +185,7 @@ def _turn(reply: Any) -> LLMResponse:
 
 
 def catalog_cases() -> list[Case]:
-    """One for each row of the catalog; where a row is reached in several ways, or its servers differ, one for each."""
+    """One for each vendor of the catalog, and for each way to reach it if there are several."""
     cases = []
     for row in CATALOG.values():
         named = [name for name in DIALECTS if name.split()[0] == row.name] or [row.name]
@@ -208,7 +208,7 @@ def _case(name: str) -> Case:
 
 
 def _at(url: str, **options: Any) -> LLMProvider:
-    """The embedded model's provider, on another server than its own."""
+    """The embedded model's provider, with another server than its own."""
     provider = create_provider("local", **options)
 
     async def prepare() -> None:

@@ -37,7 +37,7 @@ def _histories() -> dict[str, list[LLMMessage]]:
 
 
 async def histories(case: Case) -> dict[str, list[LLMMessage]]:
-    """A conversation with every row of the catalog, but for the case's own."""
+    """A conversation with every vendor of the catalog except the case's own."""
     known = _histories()
     if not known:
         known.update({other.name: await _history(other) for other in catalog_cases() if other.streaming})
@@ -47,7 +47,7 @@ async def histories(case: Case) -> dict[str, list[LLMMessage]]:
 
 
 async def _history(case: Case) -> list[LLMMessage]:
-    """Thinking, text, calls with ids as awkward as the vendor's may be, results, an error."""
+    """Thinking, text, calls with awkward ids, results, an error."""
     odd = case.dialect.careless
     signature = "Zm9yZWlnbg=="
     calls = [call("find", '{"path": "/1"}', id="functions.find:0" if odd else "call_h1"), call("now", id="call_0")]
@@ -66,7 +66,7 @@ async def _history(case: Case) -> list[LLMMessage]:
 
 
 async def check_odd_histories(case: Case) -> None:
-    """What users and other tools make of a conversation is mended: empty turns, two questions, orphans, no question."""
+    """Odd conversations of users and other tools are repaired: empty turns, two questions, orphans, no question."""
     asked = LLMMessage.from_dict(
         {
             "role": "assistant",

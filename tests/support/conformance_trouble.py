@@ -1,4 +1,4 @@
-"""The conformance kit, part three: what becomes of trouble. See `conformance`."""
+"""The conformance kit, part three: what happens when something fails. See `conformance`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SHORT_WAIT = (("retry-after-ms", "20"),)
 
 
 async def check_error_inside_an_answer(case: Case) -> None:
-    """An error in an answer that began well is tried again, and nothing is shown, or called, twice."""
+    """An error in the middle of an answer is tried again, and nothing is shown or called twice."""
     await _mends(case, replace(RICH, fault="error"))
 
 
 async def check_answer_that_breaks_off(case: Case) -> None:
-    """An answer that ends without its end is tried again, and nothing is shown, or called, twice."""
+    """An answer without its terminal marker is tried again, and nothing is shown or called twice."""
     await _mends(case, replace(RICH, fault="end"))
 
 
@@ -46,7 +46,7 @@ async def _mends(case: Case, broken: Reply) -> None:
 
 
 async def check_lasting_trouble_is_an_error(case: Case) -> None:
-    """An answer that breaks off each time is a named error in the end, and no answer."""
+    """An answer that breaks off every time ends in a specific error."""
     async with case.talk(reply("Half", fault="end"), max_retries=1) as talk:
         with pytest.raises(IncompleteStreamError) as caught:
             await talk.ask()
@@ -56,7 +56,7 @@ async def check_lasting_trouble_is_an_error(case: Case) -> None:
 
 
 async def check_retry_after(case: Case) -> None:
-    """Where the vendor is busy, it is asked again when it said; where it is in trouble, soon."""
+    """A busy vendor is asked again when it said so; a failing one is asked again soon."""
     async with case.talk(Failure("rate_limit", SHORT_WAIT), Failure("overloaded"), reply("Now.")) as talk:
         assert (await talk.ask()).content == talk.text == "Now."
     assert talk.retries[0].metadata["wait_s"] == 0.02
@@ -64,7 +64,7 @@ async def check_retry_after(case: Case) -> None:
 
 
 async def check_wrong_key(case: Case) -> None:
-    """A wrong key is an error that says so, and that holds the key nowhere, though the vendor repeated it."""
+    """A wrong key is an error that says so. It never contains the key, even if the vendor repeated it."""
     async with case.talk(api_key="sk-wrong-0815") as talk:
         with pytest.raises(AuthenticationError) as caught:
             await talk.ask()
@@ -78,7 +78,7 @@ async def check_wrong_key(case: Case) -> None:
 
 
 async def check_context_overflow(case: Case) -> None:
-    """A conversation that is too long has an error of its own, at once."""
+    """A conversation that is too long raises its own error at once."""
     async with case.talk(Failure("context")) as talk:
         with pytest.raises(ContextLengthError) as caught:
             await talk.ask()
@@ -89,7 +89,7 @@ async def check_context_overflow(case: Case) -> None:
 
 
 async def check_cancelling(case: Case) -> None:
-    """A cancelled request closes its connection at once, and the provider works on."""
+    """A cancelled request closes its connection at once, and the provider still works."""
     async with case.talk(reply("Half", fault="stall"), reply("Whole.")) as talk:
         assert talk.server
         task = asyncio.create_task(talk.ask())

@@ -30,7 +30,7 @@ class Pieces:
 
 
 async def decode(codec: Codec, pieces: Iterable[bytes]) -> tuple[LLMResponse, list[Event]]:
-    """The answer in `pieces`, and the events that led to it."""
+    """The answer in `pieces`, and the events before it."""
     decoder, shown = codec.decoder(), []
     async for event in read_events(Pieces(pieces)):
         if isinstance(event, Body):

@@ -1,4 +1,4 @@
-"""Recorded requests of every format as neutral messages; the assistant's turns in them as answers of their own."""
+"""Recorded requests of every format as neutral messages, with the assistant's turns in them as answers."""
 
 import json
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Answered:
         self.text = "".join(response.content for response in self.responses)
 
     def is_of(self, message: LLMMessage) -> bool:
-        """Whether these are the calls, or without any the words, of an answer."""
+        """Whether these are the calls of an answer, or its text if it makes none."""
         made = [(call.name, call.arguments) for call in message.tool_calls or []]
         if made or self.calls:
             return made == [(call.name, call.arguments) for call in self.calls]

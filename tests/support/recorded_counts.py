@@ -1,4 +1,4 @@
-"""A plugin of pytest: which recorded answers came out as expected, by vendor, at the end of a run in any processes."""
+"""A pytest plugin: at the end of a run, a table of the recorded answers that came out as expected, by vendor."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ def pytest_collection_finish(session):
 
 
 def pytest_sessionfinish(session):
-    """A process of pytest-xdist's hands on what it counted."""
+    """A worker of pytest-xdist passes its counts on."""
     if session.config.stash.get(LOOKS, False) and hasattr(session.config, "workeroutput"):
         counts = [{vendor: dict(row) for vendor, row in table.items()} for table in (recordings.RIGHT, recordings.ALL)]
         session.config.workeroutput["recorded"] = counts
@@ -24,7 +24,7 @@ def pytest_sessionfinish(session):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
-    """The process that started the others adds it up."""
+    """The main process adds them up."""
     counts = getattr(node, "workeroutput", {}).get("recorded")
     if counts is not None:
         node.config.stash[LOOKS] = True
@@ -34,7 +34,7 @@ def pytest_testnodedown(node):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """The table; or that there was nothing to look at."""
+    """The table, or a note that there were no recordings."""
     if not config.stash.get(LOOKS, False):
         return
     if not recordings.PRESENT:

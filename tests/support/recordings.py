@@ -1,4 +1,4 @@
-"""Recorded traffic of many vendors: the recordings, what was expected of them, and a count of those that came out so.
+"""Recorded traffic of many vendors: the recordings, what is expected of them, and how many come out as expected.
 
 The recordings are not part of this repository: NBAGENT_WIRE names their folder, which holds the records, what the
 vendors' official SDKs make of them, and a server that replays them.
@@ -39,7 +39,7 @@ CODECS = {
 LEAST = dict(zip(CODECS, (200, 80, 200, 150, 5), strict=True))
 #: The recording's words for why an answer ended, and ours.
 CLASSES = {"tool": "tool_calls", "filter": "content_filter", "error": None}
-#: The rows of the catalog for the recordings' vendors; others are spoken to as any server of their format is.
+#: Our names for the recordings' vendors; all others are treated as any server of their format.
 _ROWS = {"alibaba": "qwen", "deepseek": "deepseek", "ollama": "ollama", "openrouter": "openrouter", "zai": "zhipu"}
 #: Thinking in tags, of which the first may have been lost.
 _THINK = re.compile(r"\s*<think>\n?(.*?)(?:</think>\s*|$)|((?:(?!<think>).)*?)</think>\n\s*", re.DOTALL)
@@ -140,7 +140,7 @@ def _ratio(vendor, kind) -> str:
 
 
 def judge(record, expected, got: LLMResponse | ProviderError) -> list[str]:
-    """What is not as expected in an answer, or in the error that came in its place."""
+    """What is unexpected in an answer, or in the error that came in its place."""
     if isinstance(got, IncompleteStreamError):
         return [] if _cut_off(record, expected) else [f"raised {got!r}"]
     if isinstance(got, ProviderError):
@@ -201,7 +201,7 @@ def _counted(expected, got) -> dict:
 
 
 def _kept(record, expected, native) -> dict:
-    """What the vendor wants back unread, and what its own tools did."""
+    """What the vendor wants back unread, and what its own tools returned."""
     blocks = native.get("blocks") or native.get("items") or native.get("parts") or []
     signed = expected["signatures_sha256_16"] or []
     if record["api"] == "openai.responses" and record["stream"]:
@@ -218,7 +218,7 @@ def _kept(record, expected, native) -> dict:
 
 
 def opaque(native) -> list[str]:
-    """The sealed values in what is kept to be sent back, in their order."""
+    """The encrypted values that are kept to be sent back, in order."""
     kinds = ("thinking", "redacted_thinking", "reasoning")
     sealed = [block for block in native.get("blocks") or native.get("items") or [] if block["type"] in kinds]
     sealed += native.get("reasoning_details") or []

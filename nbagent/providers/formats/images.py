@@ -114,9 +114,6 @@ class Pictures:
     def __init__(self) -> None:
         self._placed: list[tuple[int, Part]] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._placed)
-
     def add(self, place: int, source: Any) -> None:
         """Add an image: base64, a `data:` URL, or an address, which is kept and never fetched.
 

@@ -1,4 +1,4 @@
-"""Every sample under `tests/wire`, whole and cut at every byte, decodes to what its vendor meant."""
+"""Every sample in `streams`, whole and cut at every byte, decodes to what its vendor meant."""
 
 import json
 
@@ -192,7 +192,7 @@ async def test_failure_cut_at_every_byte(sample):
 
 @pytest.mark.parametrize("sample", ANSWERS)
 async def test_no_cut_stream_counts_as_an_answer(sample):
-    """Whatever prefix arrives: a whole answer, or an error that may be retried; never a part taken for the whole."""
+    """Any prefix gives a whole answer or an error that may be retried, never a part that is taken for the whole."""
     body, codec = (SAMPLES / f"{sample}.sse").read_bytes(), codec_of(sample)
     calls = ANSWERS[sample][2]
     for end in range(len(body)):
@@ -306,6 +306,6 @@ def test_a_body_without_an_answer_is_an_error(codec):
         (b"[1, 2]", InvalidResponseError),
     ],
 )
-async def test_what_is_no_answer_at_all(body, error):
+async def test_a_body_without_an_answer_at_all(body, error):
     with pytest.raises(error):
         await decode(CHAT, [body])

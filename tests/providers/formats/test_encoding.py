@@ -205,7 +205,7 @@ def test_reasoning_goes_back_where_it_is_wanted(vendor, field):
     )
 
 
-def test_facts_of_the_rows():
+def test_facts_of_the_vendors():
     assert "stream_options" not in body(chat("zhipu"), [USER])
     assert body(chat("zhipu"), [USER], [ADD])["tool_stream"] is True
     assert body(chat("qwen"), [USER], [ADD])["parallel_tool_calls"] is True
@@ -235,7 +235,7 @@ def test_lone_surrogates_do_not_break_a_request(codec):
 
 @pytest.mark.parametrize("call_id", ["functions.add:0", "chatcmpl-tool-0123456789abcdef0123456789abcdef", "ü"])
 @pytest.mark.parametrize("codec", [chat("openai"), messages()], ids=["chat", "messages"])
-def test_ids_and_names_that_a_vendor_would_refuse_have_stand_ins(codec, call_id):
+def test_ids_and_names_that_a_vendor_would_refuse_are_replaced(codec, call_id):
     made = FunctionCall("functions.add", {"a": 1}, call_id)
     sent = body(codec, [USER, assistant("", [made]), result(call_id, "2")])["messages"]
     if isinstance(codec, ChatCodec):

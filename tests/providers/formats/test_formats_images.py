@@ -1,4 +1,4 @@
-"""Images on the wire: each vendor's form of them, images in answers, and what becomes of them with another vendor."""
+"""Images in requests and answers: each vendor's form of them, and what another vendor gets in their place."""
 
 import asyncio
 import base64
@@ -60,7 +60,7 @@ def sent(name, messages, model="m1", changes=None):
 
 
 def said(name, text):
-    """A text among content, as the format writes it."""
+    """A text part, as the format writes it."""
     kind = {"openai_responses": "input_text"}.get(CODECS[name].format, "text")
     return {"text": text} if name == "gemini" else {"type": kind, "text": text}
 
@@ -176,7 +176,7 @@ def test_images_among_the_parts_of_a_chat_answer():
     "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+", "data:text/html,<script>", "javascript:alert(1)", "",
     "data:image/png;base64,!", 5, None,
 ])  # fmt: skip
-def test_what_is_no_image_is_not_shown(url):
+def test_data_that_is_not_an_image_is_not_shown(url):
     image = {"type": "image_url", "image_url": {"url": url}}
     message = {"content": "Here.", "images": [image, {"image_url": None}]}
     response = CODECS["openrouter"].decode_body({"choices": [{"message": message, "finish_reason": "stop"}]})
@@ -266,22 +266,22 @@ def json_copy(messages):
     return [LLMMessage.from_dict(json.loads(json.dumps(message.to_dict()))) for message in messages]
 
 
-def check_places(wire, got, replayed):
+def check_places(format_name, got, replayed):
     """Images stand only where the format takes them, and the sides alternate where they must."""
     roles = [message.get("role") for message in got]
-    if wire == "openai_chat":
+    if format_name == "openai_chat":
         below = [] if replayed else ["user"]
         assert roles == ["user", "assistant", "tool", "tool", "user", "assistant", *below, "user"]
         assert all(isinstance(m["content"], str) for m in got if m["role"] != "user")
-    elif wire == "openai_responses":
+    elif format_name == "openai_responses":
         said = [item for item in got if item.get("role") == "assistant" and not replayed]
         assert all(isinstance(item["content"], str) for item in said)
         outputs = [item["output"] for item in got if item["type"] == "function_call_output"]
         assert [len(output) for output in outputs] == [1, 2]
     else:
-        model = "model" if wire == "gemini" else "assistant"
+        model = "model" if format_name == "gemini" else "assistant"
         assert roles == ["user", model, "user", model, "user"]
-        if wire == "anthropic_messages":
+        if format_name == "anthropic_messages":
             answers = [block["type"] for m in got if m["role"] == "assistant" for block in m["content"]]
             assert "image" not in answers
             assert [block["type"] for block in got[2]["content"]] == ["tool_result", "tool_result"]
@@ -314,13 +314,13 @@ BLIND = {
     ("openai", "gpt-4.1-mini", True), ("minimax", "MiniMax-M3", True), ("deepseek", "deepseek-flash", True),
     ("qwen", "qwen-vl-max", True), ("local", "SmolLM2-135M-Instruct", False), ("open_source", "unheard-of", True),
 ])  # fmt: skip
-def test_who_sees(vendor, model, sees):
+def test_which_models_take_images(vendor, model, sees):
     assert CATALOG[vendor].takes_images(model) is sees
 
 
 @pytest.mark.parametrize(("name", "model"), BLIND.items())
 @pytest.mark.parametrize("source", STREAMS)
-def test_words_stand_in_place_of_images(name, model, source):
+def test_descriptions_take_the_place_of_images(name, model, source):
     shown = json.dumps(sent(name, conversation(source), model))
     assert GIF not in shown
     assert OTHER["data"] not in shown
@@ -330,7 +330,7 @@ def test_words_stand_in_place_of_images(name, model, source):
     assert "What is this?" in shown
 
 
-def test_what_a_model_refused_is_left_out_as_words():
+def test_images_that_a_model_refused_become_descriptions():
     shown = json.dumps(sent("open_source", conversation("gemini"), changes={"images": None}))
     assert GIF not in shown
     assert "this model takes no images" in shown

@@ -19,7 +19,7 @@ ODD_VALUES = [None, "", "x", 0, -1, 2.5, float("inf"), True, [], {}, ["x"], [Non
 
 
 class Given:
-    """A transport whose answer is there already."""
+    """A transport that has its answer already."""
 
     def __init__(self, pieces):
         self.pieces = pieces
@@ -35,7 +35,7 @@ async def _nothing():
 
 
 async def read(sample, pieces) -> LLMResponse | ProviderError:
-    """What the vendor's provider makes of a body."""
+    """The outcome of a body: what the vendor's provider makes of it."""
     vendor = VENDORS[sample.partition("_")[0]]
     options = {"api": "responses"} if vendor == "openai" else {}
     provider = create_provider(vendor, api_key="k", model="gpt-5", max_retries=0, client=None, **options)
@@ -46,8 +46,8 @@ async def read(sample, pieces) -> LLMResponse | ProviderError:
         return exc
 
 
-def told(outcome):
-    """An outcome without the ids that are made anew each time."""
+def without_ids(outcome):
+    """An outcome without the ids that are new each time."""
     if isinstance(outcome, ProviderError):
         return type(outcome), str(outcome)
     return re.sub(r"(call_)[0-9a-f]{24}", r"\1", repr(outcome))
@@ -66,7 +66,7 @@ def cut(draw, body):
 
 @st.composite
 def reframed(draw):
-    """A sample whose frame is another, with the same events in it, in pieces."""
+    """A sample with the same events in another frame, in pieces."""
     sample = draw(st.sampled_from(sorted(BODIES)))
     events = re.split(rb"(?<=\n\n)", BODIES[sample].replace(b"\r\n", b"\n"))
     fillers = draw(st.lists(st.sampled_from([b"", *FILLERS]), min_size=len(events), max_size=len(events)))
@@ -81,7 +81,7 @@ def reframed(draw):
 @given(reframed())
 async def test_another_frame_changes_nothing(framed):
     sample, pieces = framed
-    assert told(await read(sample, pieces)) == told(await read(sample, [BODIES[sample]]))
+    assert without_ids(await read(sample, pieces)) == without_ids(await read(sample, [BODIES[sample]]))
 
 
 @st.composite
@@ -110,7 +110,7 @@ def places_in(value, path=()):
 
 
 def changed(value, path, new):
-    """The value with another in one place; without the place where the new one is `...`."""
+    """The value with one inner value replaced, or removed if the new one is `...`."""
     if not path:
         return None if new is ... else new
     copy = dict(value) if isinstance(value, dict) else list(value)
@@ -123,7 +123,7 @@ def changed(value, path, new):
 
 @st.composite
 def garbled(draw):
-    """A sample in which some values are replaced by others, or gone."""
+    """A sample in which some values are replaced or removed."""
     sample = draw(st.sampled_from(sorted(BODIES)))
     lines = BODIES[sample].splitlines(keepends=True)
     data = [n for n, line in enumerate(lines) if re.match(rb"data: ?\{", line)]

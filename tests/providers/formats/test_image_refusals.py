@@ -1,4 +1,4 @@
-"""A model that takes no images: a clear error for the question's own, no obstacle anywhere else in a conversation."""
+"""Text-only models: an image in the question is a clear error, earlier images do not stop a conversation."""
 
 import base64
 import json
@@ -54,7 +54,7 @@ def snapshot() -> list:
     ("Image input is not enabled for this model", 400),
     ("This model doesn't support images", 422),
 ])  # fmt: skip
-def test_what_vendors_say_of_models_that_see_nothing(message, status):
+def test_what_vendors_say_about_text_only_models(message, status):
     assert error_class(message, (), status) is ImageInputError
 
 
@@ -67,7 +67,7 @@ def test_what_vendors_say_of_models_that_see_nothing(message, status):
     ("The image format is not supported", 400, BadRequestError),
     ("Internal server error", 500, ServerError),
 ])  # fmt: skip
-def test_other_complaints_about_images_are_not_that(message, status, expected):
+def test_other_complaints_about_images_are_other_errors(message, status, expected):
     assert error_class(message, (), status) is expected
 
 
@@ -105,7 +105,7 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
     assert agent.provider.requests[0][0][0].content[1]["data"] == ENCODED, "nothing is lost"
 
 
-async def test_a_tool_s_image_does_not_stop_a_model_that_refuses_it(loopback, connect):
+async def test_the_image_of_a_tool_does_not_stop_a_model_that_refuses_it(loopback, connect):
     loopback.answers = [
         Answer(sse(CALL)),
         refused("image input is not supported - hint: you may need to provide the mmproj", 500, type="server_error"),
@@ -157,14 +157,14 @@ class SmallModel(ScriptedProvider):
         return None
 
 
-async def test_the_embedded_model_says_that_it_sees_nothing():
+async def test_the_embedded_model_says_that_it_takes_no_images():
     agent = Agent(SmallModel(["Hello."], function_calling=False))
     with pytest.raises(ImageInputError, match=r"scripted scripted: this model takes no images"):
         await agent.chat(["What is this?", GIF])
     assert (await agent.chat("Hello?")).content == "Hello."
 
 
-async def test_a_model_without_tool_calling_may_see():
+async def test_a_model_without_tool_calling_may_take_images():
     seeing = ScriptedProvider(["A dot."], function_calling=False)
     image = {"type": "image", "media_type": "image/gif", "data": ENCODED}
     messages = [
@@ -200,7 +200,7 @@ async def test_images_of_answers_reach_the_user(tmp_path):
 
 
 @pytest.mark.local_model
-async def test_a_real_server_whose_model_sees_nothing(embedded):
+async def test_a_real_server_with_a_text_only_model(embedded):
     await embedded.prepare()
     key = embedded._server.secret.get_secret_value()
     provider = create_provider("open_source", base_url=embedded.base_url, api_key=key, max_tokens=8)

@@ -1,4 +1,4 @@
-"""What vendors and gateways do besides their documentation: what of it goes back, and bodies that are no streams."""
+"""What vendors and gateways do that no documentation mentions: what goes back, and bodies in place of streams."""
 
 import json
 
@@ -88,7 +88,7 @@ GOING_BACK = {
 
 
 @pytest.mark.parametrize("sample", GOING_BACK)
-async def test_what_was_sealed_goes_back_on_its_own_part(sample):
+async def test_encrypted_reasoning_goes_back_on_its_own_part(sample):
     codec, parts = GOING_BACK[sample]
     got, _ = await decode(codec, [(SAMPLES / f"{sample}.sse").read_bytes()])
     assert json.loads(b"[" + codec.encode_message(as_message(got)) + b"]") == parts
@@ -114,7 +114,7 @@ async def test_ollama_s_own_lines_without_the_last_are_no_answer():
 
 
 @pytest.mark.parametrize("arguments", ["", None, "null", "{}", {}])
-def test_no_arguments_in_whatever_form(arguments):
+def test_missing_arguments_in_every_form(arguments):
     calls = [{"id": "c1", "type": "function", "function": {"name": "now", "arguments": arguments}}]
     body = {"choices": [{"message": {"content": None, "tool_calls": calls}, "finish_reason": "tool_calls"}]}
     assert CHAT.decode_body(body).function_calls == [FunctionCall("now", {}, "c1")]

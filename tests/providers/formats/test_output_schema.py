@@ -1,4 +1,4 @@
-"""How each vendor is told that its answer must be valid against a JSON Schema, and what happens where it refuses."""
+"""How each vendor is asked for an answer that fits a JSON Schema, and what happens if it refuses."""
 
 import json
 
@@ -25,7 +25,7 @@ PROPERTIES = {"name": {"type": "string"}, "people": {"type": "integer"}, "river"
 
 
 def bare(schema):
-    """The schema without its decoration."""
+    """The schema without titles and descriptions."""
     kept = {key: value for key, value in schema.items() if key not in ("title", "default", "minimum")}
     return kept | {"properties": {name: {"type": item["type"]} for name, item in schema["properties"].items()}}
 
@@ -92,7 +92,7 @@ def test_open_objects_cannot_be_held_strictly():
     assert strict_schema(nested, all_required=True) is None
 
 
-def test_names_are_no_keywords():
+def test_names_of_properties_are_not_keywords():
     schema = {"type": "object", "properties": {"minimum": {"type": "integer", "minimum": 1}, "type": {"const": "a"}}}
     closed = strict_schema(schema, all_required=True, without=("minimum",))
     assert closed == {

@@ -29,7 +29,7 @@ LEAST = {
 
 
 def history(record, answers: list[LLMMessage]) -> list[LLMMessage]:
-    """The conversation of a recorded request, made of our own answers where they are those that it repeats."""
+    """The conversation of a recorded request. Answers that it repeats are our own, decoded from their recordings."""
     messages, left, ids, waiting = [], list(answers), {}, []
     for item in read_request(record):
         if isinstance(item, Answered):
@@ -52,17 +52,17 @@ def history(record, answers: list[LLMMessage]) -> list[LLMMessage]:
 
 
 def plain(value) -> str:
-    """A sealed value in base64's usual alphabet: some of the recording clients wrote it in the other."""
+    """An encrypted value in base64's usual alphabet: some of the recording clients used the other one."""
     return str(value).replace("-", "+").replace("_", "/")
 
 
 def quoted(text: str) -> str:
-    """The text as it stands in JSON."""
+    """The text as JSON writes it."""
     return json.dumps(text)[1:-1]
 
 
 def carried(request) -> dict:
-    """What ties a request to earlier answers, all the names included that thinking goes by."""
+    """What ties a request to earlier answers: ids, signatures, and thinking under all its names."""
     links = replay_library().links(request)
     for message in request.get("messages") or []:
         details = message.get("reasoning_details") or []

@@ -23,7 +23,7 @@ pytestmark = recordings.needed
 
 
 def pieces(body: bytes, seed: str):
-    """The body in pieces of random sizes up to 64 bytes; in one piece where the seed is empty."""
+    """The body in pieces of random sizes up to 64 bytes, or in one piece if the seed is empty."""
     random = Random(seed)
     at = 0
     while at < len(body):
@@ -105,13 +105,13 @@ PARTS = {
 
 
 def goes_back(part) -> bool:
-    """Gemini takes no thoughts back, but for those with a signature; nobody takes an empty text."""
+    """Gemini takes back only thoughts with a signature, and no vendor takes an empty text."""
     shown = part.get("thought") and not part.get("thoughtSignature")
     return not shown and not (part.get("type") == "text" and not part["text"].strip())
 
 
 def is_loose(part) -> bool:
-    """Reasoning that can't go back, with all that hangs on it: it is not sealed."""
+    """Reasoning that can't go back because it is not encrypted, with all that depends on it."""
     return part.get("type") == "reasoning" and not (part.get("encrypted_content") or part.get("content"))
 
 

@@ -1,4 +1,4 @@
-"""What a model refuses is learned from one 400 and left out from then on, whatever the vendor's way of saying it."""
+"""What a model refuses is learned from one 400 and left out from then on, whatever words the vendor uses."""
 
 import json
 
@@ -134,7 +134,7 @@ async def test_each_provider_and_each_model_learns_for_itself(loopback, connect)
 
 @pytest.mark.parametrize("word", ["temperature", "max_tokens", "messages", "tools", "model", "stream", "store", "stop"])
 async def test_a_refusal_that_stays_is_raised_and_nothing_is_learned(loopback, connect, word):
-    """No loop: each field is left out once at most, and what the request means is never changed."""
+    """This never loops: each field is left out once at most, and what the request means never changes."""
     loopback.answers = [refused(openai(f"Unsupported parameter: '{word}' is not supported with this model."))]
     provider = connect("openai", temperature=0.5, max_tokens=9, stop=["x"], store=False)
     with pytest.raises(BadRequestError, match=word):

@@ -246,7 +246,7 @@ def test_a_header_says_more_than_the_details():
     assert status_error(429, {"retry-after": "2"}, json.dumps({"error": QUOTA}).encode()).retry_after == 2
 
 
-async def test_the_request_on_the_wire(loopback, connect):
+async def test_the_request_over_http(loopback, connect):
     loopback.answers = [Answer(streamed(said("Hi", "STOP")))]
     provider = connect("gemini", max_tokens=7, thinking=True)
     assert (await provider.chat([USER], [ADD])).content == "Hi"

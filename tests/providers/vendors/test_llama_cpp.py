@@ -1,4 +1,4 @@
-"""llama.cpp's own server, as it is, reached as any user of it would: `open_source` and a base URL."""
+"""llama.cpp's own server, reached as its users do: with `open_source` and a base URL."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def served(embedded_server):
 
 
 async def slot(server) -> dict:
-    """The one place where the server generates: whether it does, and how many tokens it has made."""
+    """The server's only slot: whether it generates, and how many tokens it has generated."""
     headers = {"Authorization": f"Bearer {server.secret.get_secret_value()}"}
     async with httpx.AsyncClient(trust_env=False) as client:
         [found] = (await client.get(f"{server.address}/slots", headers=headers)).json()
@@ -48,7 +48,7 @@ async def is_generating(server) -> bool:
 
 
 async def stopped_early(server, limit=WINDOW) -> bool:
-    """Wait until the server rests -> whether it left off before it had made half of the tokens."""
+    """Wait until the server is idle. True if it stopped before it had generated half of the tokens."""
     made = 0
     async with asyncio.timeout(300):
         while (found := await slot(server))["is_processing"]:

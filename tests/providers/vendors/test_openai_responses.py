@@ -63,7 +63,7 @@ def test_models_that_reason_are_reached_by_responses_at_openai(model, path, base
 @pytest.mark.parametrize(
     "base_url", ["http://localhost:1234/v1", "https://api.openai.com.example/v1", "http://localhost"]
 )
-def test_elsewhere_chat_is_spoken_unless_told_otherwise(base_url, monkeypatch):
+def test_elsewhere_chat_is_the_default(base_url, monkeypatch):
     assert OpenAIProvider(model="gpt-5", base_url=base_url).codec.path("m", True) == "/chat/completions"
     assert OpenAIProvider(model="gpt-5", base_url=base_url, api="responses").codec.path("m", True) == "/responses"
     monkeypatch.setenv("OPENAI_BASE_URL", base_url)
@@ -256,7 +256,7 @@ def test_models_that_do_not_reason_get_no_reasoning():
     assert body([assistant("Ja – 東京", None, ITEMS[1:2])], codec=PLAIN)["input"] == ITEMS[1:2]
 
 
-def test_reasoning_that_led_to_nothing_is_left_out():
+def test_reasoning_that_nothing_follows_is_left_out():
     assert body([USER, assistant("", None, [THOUGHT]), USER])["input"] == body([USER, USER])["input"]
     assert body([assistant("Ja – 東京", None, [*ITEMS[:2], THOUGHT])])["input"] == ITEMS[:2]
 
@@ -322,7 +322,7 @@ async def test_argument_pieces_name_their_call():
         (whole(status="queued"), InvalidResponseError, False),
     ],
 )
-def test_bodies_that_are_no_answer(sent, error, retryable):
+def test_bodies_without_an_answer(sent, error, retryable):
     with pytest.raises(error) as caught:
         CODEC.decode_body(sent)
     assert caught.value.retryable is retryable
@@ -346,7 +346,7 @@ async def test_over_http(connect, loopback):
     assert two.json["input"][1]["encrypted_content"] == "two"
 
 
-def test_ids_that_are_too_long_have_stand_ins():
+def test_ids_that_are_too_long_are_replaced():
     long = "call_" + "x" * 61
     native = [{"type": "function_call", "call_id": long, "name": "add", "arguments": '{"a":1}'}]
     call = FunctionCall("add", {"a": 1}, long)
@@ -356,7 +356,7 @@ def test_ids_that_are_too_long_have_stand_ins():
         assert len(made["call_id"]) <= 64
 
 
-def test_an_answer_that_stands_there_again_brings_no_item_twice():
+def test_a_repeated_answer_repeats_no_item():
     sent = body([USER, MESSAGE, USER, MESSAGE.replace(tool_calls=None), USER])["input"]
     ids = [item["id"] for item in sent if "id" in item]
     assert ids

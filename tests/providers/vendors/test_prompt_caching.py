@@ -60,7 +60,7 @@ def without_marks(raw):
 
 @pytest.mark.parametrize("name", CODECS)
 def test_each_request_begins_with_the_one_before(name):
-    """Byte for byte, from the head on; where breakpoints move, the blocks themselves stay."""
+    """Byte for byte, from the head on. Breakpoints move; the blocks themselves stay the same."""
     bodies = [without_marks(raw) for raw in sent_requests(CODECS[name], conversation(8))]
     assert len(bodies) > 10
     for before, after in itertools.pairwise(bodies):
@@ -70,7 +70,7 @@ def test_each_request_begins_with_the_one_before(name):
 
 @pytest.mark.parametrize("name", CODECS)
 def test_the_prefix_does_not_depend_on_what_was_encoded_before(name):
-    """A conversation that was loaded anew sends the same bytes as the one that grew."""
+    """A loaded conversation sends the same bytes as one that grew."""
     grown = sent_requests(CODECS[name], conversation(5))[-1]
     data = [message.to_dict() for message in conversation(5)]
     fresh = CODECS[name].encode_request([LLMMessage.from_dict(item) for item in data], ResolvedOptions([ADD]), "m1")
@@ -105,7 +105,7 @@ def part(text, ttl=None):
     return {"type": "text", "text": text, "cache_control": mark}
 
 
-def test_where_ours_stand():
+def test_where_our_breakpoints_are():
     raw = CODECS["marked messages"].encode_request(conversation(3), ResolvedOptions([ADD]), "m1")
     assert marks_of(raw) == [("5m", "add"), ("5m", "text"), ("5m", "tool_result"), ("5m", "text")]
     raw = MessagesCodec(CATALOG["claude"], "1h").encode_request(conversation(3), ResolvedOptions([ADD]), "m1")
@@ -137,7 +137,7 @@ def in_order(ttls):
 @pytest.mark.parametrize("at", [1, 3, -1])
 @pytest.mark.parametrize("head", HEADS)
 def test_at_most_four_and_never_longer_than_before(own_parts, ttl, own_ttl, at, head):
-    """Whatever the user adds, ours give way; what the user adds stays."""
+    """The user's breakpoints stay; ours give way to them."""
     extra, before, after = HEADS[head]
     messages = conversation(4)
     if own_parts:
@@ -153,8 +153,8 @@ def test_at_most_four_and_never_longer_than_before(own_parts, ttl, own_ttl, at, 
         assert len(marks) == 4 - (head == "bare system" and len(theirs) == 0)  # a bare text can't hold one
 
 
-def test_breakpoints_of_ones_own_are_not_doubled():
-    """A block with two of them would be a key twice."""
+def test_breakpoints_of_the_user_are_not_doubled():
+    """A block with two breakpoints would have the same key twice."""
     messages = [SYSTEM, LLMMessage("user", [part("long", "1h")])]
     raw = CODECS["marked messages"].encode_request(messages, ResolvedOptions([ADD]), "m1")
     assert raw.count(b'"cache_control"') == 1 == len(marks_of(raw))
@@ -179,7 +179,7 @@ async def test_the_option(loopback, connect, vendor, options, marks):
 
 
 @pytest.mark.parametrize(("vendor", "cache"), [("claude", "24h"), ("minimax", "1h"), ("claude", 5)])
-def test_other_times_are_refused(vendor, cache):
+def test_other_lifetimes_are_refused(vendor, cache):
     with pytest.raises(ConfigurationError, match=f"True, False.*'5m'.*{cache!r}"):
         create_provider(vendor, api_key="k", cache=cache)
 
@@ -212,7 +212,7 @@ print(json.dumps(registry.list_functions()))
 
 
 def test_tools_are_the_same_bytes_in_every_process():
-    """Sets have another order in each: they must not decide about a schema."""
+    """The order of sets differs between processes, so a schema must not depend on it."""
     texts = set()
     for seed in ("0", "1", "2", "3"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -289,7 +289,7 @@ async def test_hits_are_in_the_trace(loopback, connect):
     assert agent.trace.runs["cost_usd"].sum() == pytest.approx(first + second)
 
 
-async def test_an_answer_without_counts_says_nothing_of_hits(loopback, connect):
+async def test_an_answer_without_counts_has_no_hits(loopback, connect):
     usage = {"prompt_tokens": 5, "completion_tokens": 1}
     loopback.answers = [Answer(sse(said("Good.", usage=usage))), Answer(sse(said("Good.")))]
     agent = Agent(connect("open_source"))
@@ -299,7 +299,7 @@ async def test_an_answer_without_counts_says_nothing_of_hits(loopback, connect):
     assert (hits[0], hits.isna().tolist()) == (False, [False, True])
 
 
-async def test_what_is_kept_for_an_hour_costs_more(loopback, connect):
+async def test_caching_for_an_hour_costs_more(loopback, connect):
     written = {"ephemeral_5m_input_tokens": 500, "ephemeral_1h_input_tokens": 1500}
     loopback.answers = [
         Answer(claude_usage(cache_creation_input_tokens=2000, cache_read_input_tokens=0, cache_creation=written))

@@ -1,4 +1,4 @@
-"""A vendor is one file and its name in the catalog: nothing else has to know of it."""
+"""A vendor is one file and its name in the catalog: nothing else has to change."""
 
 import sys
 from pathlib import Path
@@ -63,7 +63,7 @@ async def test_one_file_makes_a_vendor(acme, loopback, monkeypatch):
     await provider.aclose()
     assert isinstance(response, LLMResponse)
     assert response.content
-    assert any("temperature" in event.content for event in events), "what is left out is told"
+    assert any("temperature" in event.content for event in events), "the user is told what is left out"
     (request,) = loopback.requests
     assert request.path == "/v1/chat/completions"
     assert request.headers["authorization"] == "Bearer acme-key"
@@ -75,7 +75,7 @@ async def test_one_file_makes_a_vendor(acme, loopback, monkeypatch):
     assert "temperature" not in request.json
 
 
-def test_everybody_knows_the_new_vendor(acme, monkeypatch):
+def test_the_new_vendor_is_known_everywhere(acme, monkeypatch):
     for vendor in catalog.with_keys().values():
         for name in vendor.key_vars:
             monkeypatch.delenv(name, raising=False)

@@ -28,7 +28,7 @@ _MARK = re.compile(rb',"cache_control":\{[^}]*\}')
 
 @dataclass(frozen=True)
 class MessagesDialect(Dialect):
-    """Anthropic Messages with one vendor's ways."""
+    """Anthropic Messages as one vendor speaks it."""
 
     #: Thinking has a signature, and is refused without it.
     signed: bool = True
@@ -53,7 +53,7 @@ class MessagesDialect(Dialect):
     # ------------------------------------------------------------------ the answer
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
-        """Each block with its start, its pieces and its stop; counts come at the start, and in between."""
+        """Each block with its start, its pieces and its stop; token counts come at the start and in between."""
         message = {**self._message(asked), "content": [], "stop_reason": None, "usage": self._usage(reply, 1)}
         events: list[Any] = [{"type": "message_start", "message": message}, {"type": "ping"}]
         for index, part in enumerate(reply.parts):
@@ -66,7 +66,7 @@ class MessagesDialect(Dialect):
         return events
 
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
-        """Counts so far, then all counts; each a total."""
+        """The token counts so far, then the final ones; all are totals."""
         delta = {"stop_reason": self._word(reply), "stop_sequence": None}
         return [
             {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 2}},
@@ -103,7 +103,7 @@ class MessagesDialect(Dialect):
         return {"id": "msg_1", "type": "message", "role": "assistant", "model": asked.model, "stop_sequence": None}
 
     def _block_of(self, part: Any) -> dict[str, Any]:
-        """A block as it is when whole. What the limit cut of a call's arguments is left out."""
+        """A whole block, without the arguments that the token limit cut off."""
         if isinstance(part, Said):
             return {"type": "text", "text": part.text}
         if not isinstance(part, Call):
@@ -130,7 +130,7 @@ class MessagesDialect(Dialect):
         return [*({"type": "thinking_delta", "thinking": piece} for piece in part.pieces), *signature]
 
     def _usage(self, reply: Reply, output: int) -> dict[str, Any]:
-        """Input leaves cached tokens out."""
+        """Input does not count cached tokens."""
         counts = reply.counts
         return {
             "input_tokens": counts.input - counts.cached - counts.written,

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
 def check_head(dialect: MessagesDialect, asked: Asked) -> None:
-    """All but the messages; and the cache breakpoints, wherever they are."""
+    """Everything but the messages, and all cache breakpoints."""
     body = asked.body
     known_fields(body, _FIELDS, "{}: Extra inputs are not permitted")
     require(asked.model, "model: Field required")
@@ -126,7 +126,7 @@ def _check_block(dialect: MessagesDialect, block: Mapping[str, Any], role: str, 
 
 
 def _check_thinking(blocks: Sequence[Mapping[str, Any]], issued: Sequence[Any], where: str) -> None:
-    """What this server said comes back block by block; thinking that it did not give is nobody's business."""
+    """What this server said comes back block by block; thinking from elsewhere is not checked."""
     bare = [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
     mine = next((item for item in issued if _outline(item) == _outline(bare)), None)
     if mine is not None:
@@ -137,5 +137,5 @@ def _check_thinking(blocks: Sequence[Mapping[str, Any]], issued: Sequence[Any], 
 
 
 def _outline(blocks: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What is said and called, by which an answer is known again."""
+    """The text and calls by which an answer is recognized."""
     return [block.get("text") or block.get("id") for block in blocks if block["type"] in ("text", "tool_use")]

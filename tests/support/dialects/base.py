@@ -1,4 +1,4 @@
-"""What all dialects share: how a neutral reply becomes bytes, and what a checked request tells."""
+"""What all dialects share: how a neutral reply becomes bytes, and what is read from a checked request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def require(condition: Any, message: str, kind: str = "invalid") -> None:
 
 @dataclass(frozen=True)
 class Asked:
-    """What one request asked for, read out of the vendor's form."""
+    """What one request asks for, read from the vendor's form."""
 
     raw: bytes
     body: dict[str, Any]
@@ -48,7 +48,7 @@ class Asked:
 
 
 class Dialect(ABC):
-    """One wire format as one vendor speaks it. It keeps nothing: what was `issued` is given to it."""
+    """One format as one vendor speaks it. It keeps no state: the caller passes what was `issued`."""
 
     #: After the server's address: what a user gives as `base_url`.
     base_path: ClassVar[str] = ""
@@ -78,7 +78,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
-        """The stream's events up to, but without, what marks its end."""
+        """The stream's events, without those that mark its end."""
 
     @abstractmethod
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
@@ -90,18 +90,18 @@ class Dialect(ABC):
 
     @abstractmethod
     def error_event(self) -> Any:
-        """An error in a stream that began well."""
+        """An error in the middle of a stream."""
 
     @abstractmethod
     def noise(self) -> list[Any]:
-        """Events that mean nothing to us."""
+        """Events that nbagent must ignore."""
 
     @abstractmethod
     def error_body(self, kind: str, message: str) -> dict[str, Any]:
         """The body of an HTTP error."""
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
-        """What of an answer has to come back, in the form in which it has to."""
+        """The parts of an answer that have to come back, in the form in which they have to."""
         return self.whole(reply, asked)
 
     def status(self, kind: str) -> int:
@@ -116,14 +116,14 @@ class Dialect(ABC):
 
     @abstractmethod
     def read(self, request: Request) -> Asked:
-        """What is asked. Raises `RefusedError` for another path, or for what can't be read."""
+        """The request, parsed. Raises `RefusedError` for another path or an unreadable body."""
 
     @abstractmethod
     def check(self, asked: Asked, issued: Sequence[Any]) -> None:
-        """Raise `RefusedError` where the vendor would refuse. `issued` is what this server said before."""
+        """Raise `RefusedError` if the vendor would refuse the request. `issued` is what this server said before."""
 
     def without_marks(self, raw: bytes) -> bytes:
-        """A body without what does not count for the vendor's cache."""
+        """A body without the fields that do not matter for the vendor's cache."""
         return raw
 
     # ------------------------------------------------------------------ bytes
@@ -176,7 +176,7 @@ def parsed(request: Request) -> dict[str, Any]:
         body = json.loads(request.body)
     except ValueError:
         raise RefusedError("We could not parse the JSON body of your request.") from None
-    require(isinstance(body, dict), "the body is no object")
+    require(isinstance(body, dict), "the body is not an object")
     return body
 
 
@@ -187,7 +187,7 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def known_fields(body: Mapping[str, Any], known: Iterable[str] | None, text: str) -> None:
-    """Refuse fields that the vendor does not know; `text` has a place for the field's name."""
+    """Refuse unknown fields; `text` is a template for the field's name."""
     for name in body:
         require(known is None or name in known, text.replace("{}", name))
 
@@ -208,7 +208,7 @@ def answered_once(called: Sequence[str], results: Sequence[str], what: str) -> N
 
 
 def without_whole(blocks: Sequence[Any], issued: Sequence[Any]) -> list[Any]:
-    """What is left of one side's words without the answers that stand in them as they were given.
+    """The rest of one side's words, after removing the answers that are repeated unchanged.
 
     Answers follow each other where the user said nothing in between; they are one message then.
     """

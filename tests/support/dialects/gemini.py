@@ -75,7 +75,7 @@ class GeminiDialect(Dialect):
         return self.error_body("overloaded", self.texts["overloaded"])
 
     def noise(self) -> list[Any]:
-        """Chunks without candidates, another candidate's words, a strange field."""
+        """Chunks without candidates, another candidate's text, an unknown field."""
         other = {"index": 1, "content": {"role": "model", "parts": [{"text": "not mine"}]}}
         return [{"usageMetadata": {}}, {"candidates": [other]}, {"dreams": [{"of": "sheep"}]}]
 
@@ -84,11 +84,11 @@ class GeminiDialect(Dialect):
         return {"error": {"code": self.status(kind), "message": message, "status": status}}
 
     def status(self, kind: str) -> int:
-        """A wrong key is a bad request like any other."""
+        """A wrong key is a bad request, like any bad argument."""
         return 400 if kind == "key" else STATUS[kind]
 
     def _word(self, reply: Reply) -> str:
-        """Calls are no reason to stop."""
+        """Gemini has no finish reason for calls."""
         return reply.word or self.words[reply.finish if reply.finish in self.words else "stop"]
 
     def _chunk(self, parts: list[Any], asked: Asked, counts: Counts) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class GeminiDialect(Dialect):
         return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": asked.model, "responseId": "r1"}
 
     def _signed(self, call: Call, reply: Reply) -> dict[str, Any]:
-        """A call whole; of several only the first has the signature of the thinking before them."""
+        """A whole call; of several, only the first has the signature of the thinking before them."""
         known = {"id": call.id} if call.id else {}
         part = {"functionCall": {**known, "name": call.name, "args": json.loads(call.arguments or "{}")}}
         first = {"thoughtSignature": reply.thoughts[0].signature if reply.thoughts else "b3RoZXI="}
@@ -130,7 +130,7 @@ class GeminiDialect(Dialect):
         return headers.get("x-goog-api-key")
 
     def read(self, request: Request) -> Asked:
-        """The path says which model, and whether to stream."""
+        """The path names the model and says whether to stream."""
         found = _PATH.fullmatch(request.path)
         require(found, "Not Found", "missing")
         body = parsed(request)

@@ -25,7 +25,7 @@ _SKIP = {"skip_thought_signature_validator", "context_engineering_is_the_way_to_
 
 
 def check_head(body: Mapping[str, Any]) -> None:
-    """All but the contents."""
+    """Everything but the contents."""
     known_fields(body, _FIELDS, _UNKNOWN)
     known_fields(body.get("generationConfig", {}), _CONFIG, _UNKNOWN)
     require(
@@ -79,7 +79,7 @@ def _check_part(part: Mapping[str, Any], role: str, n: int) -> None:
     if "functionCall" in part:
         require(_NAME.fullmatch(part["functionCall"].get("name", "")), f"contents[{n}]: function name is invalid")
     if "functionResponse" in part:
-        require(isinstance(part["functionResponse"].get("response"), dict), f"contents[{n}]: response is no struct")
+        require(isinstance(part["functionResponse"].get("response"), dict), f"contents[{n}]: response is not a struct")
 
 
 def _check_responses(called: Sequence[Mapping[str, Any]], responses: Sequence[Mapping[str, Any]]) -> None:
@@ -94,7 +94,7 @@ def _check_responses(called: Sequence[Mapping[str, Any]], responses: Sequence[Ma
 
 
 def _check_mine(parts: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
-    """What this server said comes back part by part; a signature that it did not give is refused."""
+    """What this server said comes back part by part; unknown signatures are refused."""
     mine = next((item for item in issued if _outline(item) == _outline(parts)), None)
     if mine is not None:
         require(list(parts) == mine, "Thought signature is not valid: parts were modified")
@@ -114,7 +114,7 @@ def _check_signature(parts: Sequence[Mapping[str, Any]], n: int) -> None:
 
 
 def _outline(parts: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What is said and called, by which an answer is known again."""
+    """The text and calls by which an answer is recognized."""
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
     text = "".join(part.get("text", "") for part in parts)
     return [text, *((call.get("id"), call["name"], call.get("args")) for call in calls)]

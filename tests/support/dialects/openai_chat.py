@@ -15,7 +15,7 @@ WORDS = {"stop": "stop", "tool_calls": "tool_calls", "length": "length", "conten
 
 
 def openai_error(kind: str, message: str) -> dict[str, Any]:
-    """OpenAI's form, which most others took over."""
+    """OpenAI's form, which most vendors use."""
     types = {"key": "authentication_error", "rate_limit": "rate_limit_error", "overloaded": "server_error"}
     code = {"key": "invalid_api_key", "context": "context_length_exceeded"}.get(kind)
     error = {"message": message, "type": types.get(kind, "invalid_request_error"), "param": None, "code": code}
@@ -43,7 +43,7 @@ TEXTS = {
 
 @dataclass(frozen=True)
 class ChatDialect(Dialect):
-    """Chat completions with one vendor's ways."""
+    """Chat completions as one vendor speaks them."""
 
     #: The field in which thinking comes; "<think>": inside the text; "": never.
     thinking: str = "reasoning_content"
@@ -62,7 +62,7 @@ class ChatDialect(Dialect):
     pedantic: bool = False
     #: Token counts without being asked.
     usage_unasked: bool = False
-    #: How cached tokens are told: in details, or DeepSeek's way.
+    #: How cached tokens are counted: in the details, or as DeepSeek does.
     cached_by: str = "details"
     written_as: str = ""
     #: Further pieces of a call repeat its id as an empty text (Qwen); a call comes in one piece (Ollama).
@@ -98,7 +98,7 @@ class ChatDialect(Dialect):
     # ------------------------------------------------------------------ the answer
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
-        """The pieces, after one that only says who speaks; counts so far, where they come in between."""
+        """The pieces, after one with the role only; token counts so far, if they come in between."""
         pieces: list[dict[str, Any]] = [{"role": "assistant", "content": "", "refusal": None}]
         index = -1
         for part in reply.parts:
@@ -133,7 +133,7 @@ class ChatDialect(Dialect):
         return {**head, "choices": [choice], "usage": self._usage(reply.counts)}
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
-        """The text, the calls' ids, and the thinking as it has to come back."""
+        """The text, the ids of the calls, and the thinking as it has to come back."""
         back = {}
         for thought in reply.thoughts:
             back = self._thought_field(thought.text, thought.signature)

@@ -32,7 +32,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def check_head(dialect: ChatDialect, asked: Asked) -> None:
-    """All but the messages."""
+    """Everything but the messages."""
     body = asked.body
     known_fields(body, dialect.fields, "Unrecognized request argument supplied: {}")
     require(asked.model, "you must provide a model parameter")
@@ -50,18 +50,18 @@ def check_tools(tools: Any) -> None:
     """Functions in OpenAI's nested form."""
     require(isinstance(tools, list) and tools, "[] is too short - 'tools'")
     for n, tool in enumerate(tools):
-        require(tool.keys() == {"type", "function"} and tool["type"] == "function", f"tools[{n}] is no function")
+        require(tool.keys() == {"type", "function"} and tool["type"] == "function", f"tools[{n}] is not a function")
         function = tool["function"]
         known_fields(function, {"name", "description", "parameters"}, f"tools[{n}].function: strange field {{}}")
         require(_NAME.fullmatch(function.get("name", "")), f"Invalid 'tools[{n}].function.name'")
-        require(isinstance(function.get("description", ""), str), f"tools[{n}].function.description is no string")
+        require(isinstance(function.get("description", ""), str), f"tools[{n}].function.description is not a string")
         schema_is_plain(function.get("parameters"), f"tools[{n}].function.parameters")
     names = [tool["function"]["name"] for tool in tools]
     require(len(set(names)) == len(names), "tool names must be unique")
 
 
 def check_conversation(dialect: ChatDialect, messages: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
-    """Each message by itself, each call with its results, thinking as it is wanted back."""
+    """Each message by itself, each call with its result, and thinking as the vendor wants it back."""
     require(any(m["role"] == "user" for m in messages) or not dialect.pedantic, "messages 参数非法。请检查文档。")
     after_tools = any(message["role"] == "tool" for message in messages)
     index, ids = 0, []
@@ -132,11 +132,11 @@ def _check_call(dialect: ChatDialect, call: Mapping[str, Any], where: str) -> No
         arguments = json.loads(function["arguments"])
     except ValueError:
         arguments = None
-    require(isinstance(arguments, dict), f"{where}.function.arguments is no JSON object")
+    require(isinstance(arguments, dict), f"{where}.function.arguments is not a JSON object")
 
 
 def _check_thinking(dialect: ChatDialect, message: Mapping[str, Any], issued: Sequence[Any], after_tools: bool) -> None:
-    """Thinking comes back unmodified, in its one field, and nobody else's comes."""
+    """Thinking comes back unmodified in its own field, and no thinking from elsewhere comes."""
     ids = [call["id"] for call in message.get("tool_calls", ())]
     mine = next((item for item in issued if item["text"] == message["content"] and item["ids"] == ids), {})
     given = {name: message[name] for name in _REASONING if name in message}

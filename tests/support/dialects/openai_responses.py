@@ -1,4 +1,4 @@
-"""OpenAI Responses as it answers; `openai_responses_rules` holds what it refuses."""
+"""OpenAI Responses as OpenAI answers; `openai_responses_rules` holds what it refuses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ResponsesDialect(Dialect):
         return events
 
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
-        """The whole response once more, encrypted in another way."""
+        """The whole response once more, with reasoning that is encrypted differently."""
         response = self._response(reply, asked)
         again = [item | {"encrypted_content": "other"} if "summary" in item else item for item in response["output"]]
         return [{"type": f"response.{response['status']}", "response": response | {"output": again}}]
@@ -65,7 +65,7 @@ class ResponsesDialect(Dialect):
         return {"type": "error", **error, "error": error}
 
     def noise(self) -> list[Any]:
-        """Events of new kinds, also about items that nobody knows."""
+        """Events of new kinds, some about unknown items."""
         return [{"type": "response.rate_limits.updated"}, {"type": "response.dream.delta", "output_index": 99}]
 
     def error_body(self, kind: str, message: str) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class ResponsesDialect(Dialect):
         return [self._item(part, n, reply, asked) for n, part in enumerate(reply.parts)]
 
     def _item(self, part: Any, n: int, reply: Reply, asked: Asked) -> dict[str, Any]:
-        """One item; what makes its id unique is the request that it answers."""
+        """One item. The request that it answers makes its id unique."""
         name = f"{zlib.crc32(asked.raw):08x}{n:08x}"
         if isinstance(part, Said):
             content = [{"type": "output_text", "text": part.text, "annotations": []}]

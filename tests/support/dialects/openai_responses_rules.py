@@ -32,7 +32,7 @@ _LONGEST_ID = 64
 
 
 def check_head(dialect: ResponsesDialect, asked: Asked) -> None:
-    """All but the input."""
+    """Everything but the input."""
     body = asked.body
     known_fields(body, _FIELDS, "Unknown parameter: '{}'.")
     require(asked.model, "you must provide a model parameter")
@@ -86,12 +86,12 @@ def _check_item(item: Mapping[str, Any], where: str) -> None:
 
 
 def _check_mine(items: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
-    """What this server said comes back item by item; reasoning that it did not give is refused."""
+    """What this server said comes back item by item; unknown reasoning is refused."""
     rest = list(items)
     for mine in issued:
         at = next((n for n, item in enumerate(rest) if _outline(item) and _outline(item) == _outline(mine[-1])), None)
         thought = any(item["type"] == "reasoning" for item in mine)
-        if at is None or not (thought or "id" in rest[at]):  # not in this conversation, or told in other words
+        if at is None or not (thought or "id" in rest[at]):  # not in this conversation, or rebuilt from its text
             continue
         begin = at + 1 - len(mine)
         require(
@@ -106,7 +106,7 @@ def _check_mine(items: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> No
 
 
 def _outline(item: Mapping[str, Any]) -> Any:
-    """What is said or called, by which an item is known again."""
+    """The text or call by which an item is recognized."""
     if item["type"] == "message" and item["role"] == "assistant":
         content = item["content"]
         return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)

@@ -1,4 +1,4 @@
-"""What a vendor is to answer, in no vendor's words."""
+"""What a vendor is to answer, in neutral terms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Said:
-    """Text, in the pieces in which it comes."""
+    """Text, in the pieces in which it arrives."""
 
     pieces: tuple[str, ...]
 
@@ -30,7 +30,7 @@ class Thought:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call. The pieces are those of its arguments as JSON; an empty id is none at all."""
+    """A tool call. The pieces are those of its arguments as JSON; an empty id means that there is none."""
 
     name: str
     pieces: tuple[str, ...]
@@ -43,7 +43,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Counts:
-    """Tokens, by the rule that input includes cached ones, output reasoning."""
+    """Token counts: input includes cached tokens, output includes reasoning."""
 
     input: int = 20
     output: int = 8
@@ -57,7 +57,7 @@ Part = Said | Thought | Call
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer, how it ends, and how its bytes come.
+    """One answer, how it ends, and how its bytes arrive.
 
     - `finish`: the neutral reason; `word`: the vendor's own, where it has to be another than the dialect's usual one
     - `fault`: "error" puts the vendor's error into the answer, "end" ends it before its terminal marker, "stall" goes
@@ -109,7 +109,7 @@ def call(name: str, *pieces: str, id: str = "call_1") -> Call:
 
 
 def reply(*parts: Part | str, **more: object) -> Reply:
-    """An answer. Strings are text; with calls in it, it ends with them unless told otherwise."""
+    """An answer. Strings are text. An answer with calls ends with them by default."""
     whole = tuple(said(part) if isinstance(part, str) else part for part in parts)
     finish = "tool_calls" if any(isinstance(part, Call) for part in whole) else "stop"
     return Reply(whole, **{"finish": finish, **more})

@@ -14,7 +14,7 @@ Script = Sequence[Reply | Failure] | Callable[[Asked], Reply | Failure]
 
 
 class VendorServer(Loopback):
-    """Serves `script`: answers in order, the last one again and again, or a function of what was asked.
+    """Serves `script`: answers in order, the last one again and again, or a function of the request.
 
     `refusals` says why requests were refused; a provider that keeps to the format gets none.
     """

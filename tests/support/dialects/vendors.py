@@ -1,4 +1,4 @@
-"""Which vendor answers, and refuses, how. Rows of the catalog that are not listed here are taken to be lenient.
+"""How each vendor answers and what it refuses. Vendors that are not listed here are taken to be lenient.
 
 Sources: each vendor's API reference; what their errors say.
 """
@@ -89,7 +89,7 @@ DIALECTS: dict[str, Dialect] = {
     "local": ChatDialect(thinking="", sees=False),
 }
 
-#: For rows that are not listed: a vendor who takes everything that is well-formed.
+#: For vendors that are not listed: they take everything that is well-formed.
 _LENIENT: dict[str, Dialect] = {
     "openai_chat": ChatDialect(limits=_BOTH),
     "openai_responses": ResponsesDialect(cool=()),
@@ -99,7 +99,7 @@ _LENIENT: dict[str, Dialect] = {
 
 
 def dialect_of(name: str) -> Dialect:
-    """The dialect of a vendor; for one that is not listed, of its wire format, thinking as its vendor says."""
+    """The dialect of a vendor. One that is not listed gets a lenient dialect of its format."""
     if name in DIALECTS:
         return DIALECTS[name]
     vendor = CATALOG[name]

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from nbagent.checks import check_type, invalid
 from nbagent.errors import ConfigurationError
 from nbagent.providers.catalog import CATALOG, first_with_key
 
@@ -54,22 +55,21 @@ def register_provider(name: str, factory: Factory) -> None:
     >>> register_provider("echo", lambda **options: ...)
     """
     if not isinstance(name, str) or not name or ":" in name:
-        raise ConfigurationError(f"{name!r} can't be a provider's name: give a text without a colon.")
+        raise invalid("name", name, "a provider's name without a colon")
     if not callable(factory):
-        raise ConfigurationError(f"{factory!r} makes no provider: pass its class, or a function of its options.")
+        raise invalid("factory", factory, "a provider's class, or a function that makes a provider", secret=True)
     _registered[name] = factory
 
 
 def create_provider(name: str, **options: Any) -> LLMProvider:
     """A provider by name; `"vendor:model"` names the model too.
 
-    Options: api_key, model, base_url, timeout=60, max_retries=3, streaming=True, client, and the vendor's own. Options
-    that are no setting of the provider become fields of each request body, such as `max_tokens`.
+    Options: api_key, model, base_url, timeout=60, max_retries=3, streaming=True, client, and the vendor's own. Others,
+    such as `max_tokens`, become fields of each request body.
 
-    Raises `ConfigurationError` for an unknown name, with the names that exist.
+    Raises `ConfigurationError` for an unknown name, and lists the known ones.
     """
-    if not isinstance(name, str):
-        raise ConfigurationError(f"{name!r} is no provider's name: give 'vendor' or 'vendor:model'.")
+    check_type("name", name, str, fix="Pass 'vendor' or 'vendor:model'.")
     vendor, _, model = name.partition(":")
     if model:
         options.setdefault("model", model)
@@ -85,10 +85,10 @@ def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
     """The provider that `spec` means.
 
     - an `LLMProvider`: itself
-    - `"vendor"` or `"vendor:model"`: made by name
-    - an `AgentConfig`: its provider with its model, api_key and base_url; without one, the OpenAI chat API at base_url
-    - None: the environment variable NBAGENT_MODEL (`"vendor:model"`); else the first vendor, in the catalog's order,
-      whose key is found (see `providers.keys`); else the embedded model
+    - `"vendor"` or `"vendor:model"`: see `create_provider`
+    - an `AgentConfig`: its provider, or else any server that speaks OpenAI chat completions at its base_url
+    - None: the environment variable NBAGENT_MODEL (`"vendor:model"`), then the first vendor of the catalog whose key is
+      found (see `providers.keys`), then the embedded model
     """
     from nbagent.providers.base import LLMProvider
 
@@ -105,8 +105,9 @@ def _from_config(config: Any) -> LLMProvider:
     from nbagent.config import AgentConfig
 
     if not isinstance(config, AgentConfig):
-        what = f"The class {config.__name__}" if isinstance(config, type) else repr(type(config).__name__)
-        raise ConfigurationError(f"{what} is no provider. Pass a provider, 'vendor:model', an AgentConfig, or None.")
+        fix = f"Pass an instance of {config.__name__}." if isinstance(config, type) else ""
+        # the value is not shown, since it may hold a key
+        raise invalid("provider", config, "a provider, 'vendor:model', an AgentConfig or None", fix, secret=True)
     given = {key: value for key in ("model", "api_key", "base_url") if (value := getattr(config, key))}
     return create_provider(config.provider or "open_source", **given)
 

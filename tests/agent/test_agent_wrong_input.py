@@ -49,9 +49,9 @@ MADE_WRONGLY = {
     "an option as text": (lambda: tool(parallel="no")(area), "parallel: .*True or False, got 'no'"),
     "retries": (lambda: tool(retries=True)(area), "retries: .*at least 0, got True"),
     "a name as the function": (lambda: tool("area"), "a function, got 'area'"),
-    "a provider's name": (lambda: create_provider(5), "5 is no provider's name"),
-    "a provider's class": (lambda: Agent(Own).provider, "The class Own is no provider"),
-    "a factory": (lambda: register_provider("mine", 5), "5 makes no provider"),
+    "a provider's name": (lambda: create_provider(5), "name: .*got 5.*'vendor:model'"),
+    "a provider's class": (lambda: Agent(Own).provider, "provider: .*instance of Own"),
+    "a factory": (lambda: register_provider("mine", 5), "factory: .*got int"),
 }
 
 

@@ -19,18 +19,11 @@ from nbagent.errors import (
 )
 
 _BY_WORD: dict[str, type[ProviderError]] = {
-    "authentication_error": AuthenticationError,
-    "permission_error": AuthenticationError,
-    "invalid_api_key": AuthenticationError,
-    "not_found_error": ModelNotFoundError,
-    "model_not_found": ModelNotFoundError,
-    "rate_limit_error": RateLimitError,
-    "rate_limit_exceeded": RateLimitError,
-    "context_length_exceeded": ContextLengthError,
-    "exceed_context_size_error": ContextLengthError,
-    "invalid_request_error": BadRequestError,
-    "invalid_prompt": BadRequestError,
-    "content_filter": BadRequestError,
+    **dict.fromkeys(("authentication_error", "permission_error", "invalid_api_key"), AuthenticationError),
+    **dict.fromkeys(("not_found_error", "model_not_found"), ModelNotFoundError),
+    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), RateLimitError),
+    **dict.fromkeys(("context_length_exceeded", "exceed_context_size_error"), ContextLengthError),
+    **dict.fromkeys(("invalid_request_error", "invalid_prompt", "content_filter"), BadRequestError),
 }
 _CONTEXT_PHRASES = (
     "maximum context length",

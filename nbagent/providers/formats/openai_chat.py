@@ -29,20 +29,10 @@ from nbagent.providers.vendor import Vendor
 _IMAGES_NOTE = "Images returned by the tools above:"
 #: The vendors' words for why an answer ended. Words that are not here leave `finish_reason` None.
 FINISH_REASONS = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_calls": "tool_calls",
-    "tool_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "model_context_window_exceeded": "length",
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",
+    **dict.fromkeys(("stop", "eos", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
+    **dict.fromkeys(("length", "max_tokens", "model_length", "model_context_window_exceeded"), "length"),
+    **dict.fromkeys(("content_filter", "sensitive"), "content_filter"),
     "refusal": "refusal",
 }
 #: The vendor broke off, so the answer is not whole, whatever was sent.

@@ -8,6 +8,7 @@ Format: https://platform.openai.com/docs/api-reference/responses
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -77,7 +78,7 @@ class ResponsesDecoder(Decoder):
     def __init__(self, vendor: str) -> None:
         super().__init__(vendor)
         self._response: dict[str, Any] = {}
-        self._items: dict[int, _Item] = {}
+        self._items: defaultdict[int, _Item] = defaultdict(_Item)
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
         """See `Decoder`. Events of unknown types are ignored."""
@@ -128,17 +129,14 @@ class ResponsesDecoder(Decoder):
 
     # what one event holds
 
-    def _item(self, index: int) -> _Item:
-        return self._items.setdefault(index, _Item())
-
     def _begin(self, index: int, item: dict[str, Any]) -> list[Event]:
-        self._item(index).begun = dict(item)
+        self._items[index].begun = dict(item)
         if item.get("type") == "function_call":
             return [ToolCallDelta("", item.get("name"), metadata={"index": index})]
         return []
 
     def _delta(self, index: int, name: str, event: Mapping[str, Any]) -> list[Event]:
-        item, piece = self._item(index), event["delta"]
+        item, piece = self._items[index], event["delta"]
         if not piece:
             return []
         if name in ("summary", "content"):
@@ -160,14 +158,14 @@ class ResponsesDecoder(Decoder):
         return [Thinking(piece)]
 
     def _whole_arguments(self, index: int, arguments: str) -> list[Event]:
-        item = self._item(index)
+        item = self._items[index]
         shown = "arguments" in item.pieces
         item.pieces["arguments"] = [arguments]
         return [] if shown else [ToolCallDelta(arguments, item.begun.get("name"), metadata={"index": index})]
 
     def _end(self, index: int, ended: dict[str, Any]) -> list[Event]:
         """An item has ended; in this form it is sent back. An item that came without pieces is shown now."""
-        item = self._item(index)
+        item = self._items[index]
         events = [] if item.begun else self._begin(index, ended)
         item.ended = dict(ended)
         return events if item.pieces else [*events, *_shown(index, ended)]

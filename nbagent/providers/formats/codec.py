@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
-from nbagent.providers.formats.images import sendable
+from nbagent.providers.formats.images import sendable_messages
 from nbagent.providers.formats.refused import IMAGES, Changes, changed_head
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
@@ -142,7 +142,7 @@ class Codec(ABC):
         Raises `ImageInputError` if the question holds an image and the model takes none.
         """
         text_only = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
-        messages = sendable(messages, self.vendor, text_only, self._replays)
+        messages = sendable_messages(messages, self.vendor, text_only, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = self._head(model, options, system)
         fragments = self._fragments(messages, head)

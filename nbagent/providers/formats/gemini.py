@@ -19,7 +19,7 @@ from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats.codec import Codec, Decoder, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.gemini_schema import gemini_schema
-from nbagent.providers.formats.images import Pictures
+from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.role_groups import RoleGroup, group_by_role
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.options.resolved import ResolvedOptions
@@ -34,7 +34,7 @@ _BODY_FIELDS = {
 _FOREIGN = {"thoughtSignature": "skip_thought_signature_validator"}
 _ROLES = {"user": b"user", "assistant": b"model"}
 #: The beginning of ids that are made here for calls that came without one. Gemini never sees them.
-MADE_ID = "gemini_call_"
+OWN_ID_PREFIX = "gemini_call_"
 _FILTERED = (
     *str.split("SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY"),
     *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", 3, 4),
@@ -61,7 +61,7 @@ class GeminiDecoder(Decoder):
         self._open: dict[str, Any] | None = None  # the call whose arguments are still arriving
         self._plain: list[str] = []  # pieces of text not yet in a part
         self._text: list[str] = []
-        self._pictures = Pictures()
+        self._answer_images = AnswerImages()
         self._thinking: list[str] = []
         self._finish: Any = None
         self._blocked: Any = None
@@ -111,7 +111,7 @@ class GeminiDecoder(Decoder):
             content=text,
             function_calls=calls or None,
             finish_reason="content_filter" if self._finish is None else FINISH_REASONS.get(self._finish),
-            metadata=self._about() | self._pictures.metadata(text),
+            metadata=self._about() | self._answer_images.metadata(text),
             raw_response={"vendor": self._vendor, "parts": self._parts},
         )
 
@@ -132,7 +132,7 @@ class GeminiDecoder(Decoder):
     def _said(self, part: dict[str, Any], events: list[Event]) -> None:
         """Text or an image. Pieces of text become one part, but a part that holds more than text is kept as it is."""
         if inline := part.get("inlineData"):
-            self._pictures.add(sum(map(len, self._text)), inline.get("data"))
+            self._answer_images.add(sum(map(len, self._text)), inline.get("data"))
         if text := part.get("text"):
             self._text.append(text)
             events.append(Text(text))
@@ -184,7 +184,7 @@ class GeminiDecoder(Decoder):
         arguments, raw = parse_arguments(call.get("args"))
         if part is self._open:
             arguments, raw = {}, json.dumps(arguments)
-        return FunctionCall(call.get("name") or "", arguments, call.get("id") or new_call_id(MADE_ID), raw)
+        return FunctionCall(call.get("name") or "", arguments, call.get("id") or new_call_id(OWN_ID_PREFIX), raw)
 
     def _about(self) -> dict[str, Any]:
         """The answer's metadata."""
@@ -323,7 +323,7 @@ def _name(name: str | None) -> str:
 
 def _id(call_id: str | None) -> dict[str, str]:
     """The id of a call. A call to which Gemini gave none goes without: Gemini matches results by name and order."""
-    return {"id": call_id} if call_id and not call_id.startswith(MADE_ID) else {}
+    return {"id": call_id} if call_id and not call_id.startswith(OWN_ID_PREFIX) else {}
 
 
 def _named(messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:

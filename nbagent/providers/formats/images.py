@@ -29,10 +29,10 @@ def without_images(messages: Sequence[LLMMessage], vendor: str = "", model: str 
         held = content_as_text([part for part in _parts(messages[-1]) if part.get("type") == "image"])
         text = f"this model takes no images, but the question holds {held.replace(chr(10), ', ')}"
         raise ImageInputError(text, vendor=vendor, model=model)
-    return [_kept(message, _in_words) if has_image(message.content) else message for message in messages]
+    return [_cached(message, _described) if has_image(message.content) else message for message in messages]
 
 
-def sendable(
+def sendable_messages(
     messages: Sequence[LLMMessage], vendor: Vendor, text_only: bool, replays: Callable[[LLMMessage], bool]
 ) -> Sequence[LLMMessage]:
     """The conversation with its images where the vendor takes them, and descriptions in place of the others.
@@ -55,7 +55,7 @@ def sendable(
             continue
         taken = _fetched(message, vendor, asked=message is messages[-1] and message.role == "user")
         if taken.role == "assistant" and not replays(taken):
-            taken, below = _kept(taken, _parted)
+            taken, below = _cached(taken, _split_off_images)
         sent.append(taken)
     return [*sent, below] if below else sent
 
@@ -78,11 +78,11 @@ def _unfetched(part: Part, vendor: Vendor) -> bool:
     return "url" in part and not re.match(vendor.image_urls, part["url"])
 
 
-def _in_words(message: LLMMessage) -> LLMMessage:
+def _described(message: LLMMessage) -> LLMMessage:
     return message.replace(content=content_as_text(message.content, _NO_IMAGES))
 
 
-def _parted(message: LLMMessage) -> tuple[LLMMessage, LLMMessage | None]:
+def _split_off_images(message: LLMMessage) -> tuple[LLMMessage, LLMMessage | None]:
     """An answer with descriptions in place of its images, and a user's message with the images."""
     images = [part for part in _parts(message) if part.get("type") == "image"]
     if not images:
@@ -95,7 +95,7 @@ def _parts(message: LLMMessage) -> list[Part]:
     return [] if isinstance(message.content, str) else message.content
 
 
-def _kept(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
+def _cached(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
     """`make(message)`, which the message keeps: so a conversation is converted, and encoded, only once."""
     if make.__name__ not in message.encoded:
         message.encoded[make.__name__] = make(message)
@@ -103,12 +103,12 @@ def _kept(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
     return made
 
 
-def address(part: Mapping[str, Any]) -> str:
+def image_url(part: Mapping[str, Any]) -> str:
     """The URL of an image part: its address, or a `data:` URL with the image itself."""
     return str(part["url"]) if "url" in part else f"data:{part['media_type']};base64,{part['data']}"
 
 
-class Pictures:
+class AnswerImages:
     """The images of an answer, each with its place in the text."""
 
     def __init__(self) -> None:

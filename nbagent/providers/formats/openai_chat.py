@@ -19,7 +19,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, 
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
-from nbagent.providers.formats.images import Pictures, address
+from nbagent.providers.formats.images import AnswerImages, image_url
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.formats.think_tags import ThinkTags, split_missing_open
@@ -71,7 +71,7 @@ class ChatDecoder(Decoder):
         self._thinking: list[str] = []
         self._native: dict[str, Any] = {}
         self._calls: list[_Call] = []
-        self._pictures = Pictures()
+        self._answer_images = AnswerImages()
         self._finish: str | None = None
         self._refusal = ""
         self._model: str | None = None
@@ -130,7 +130,7 @@ class ChatDecoder(Decoder):
             content=text,
             function_calls=calls or None,
             finish_reason=FINISH_REASONS.get(self._finish or ""),
-            metadata=metadata | self._pictures.metadata(text),
+            metadata=metadata | self._answer_images.metadata(text),
             raw_response=self._raw_response(calls),
         )
 
@@ -206,7 +206,7 @@ class ChatDecoder(Decoder):
         for image in images:
             if image not in kept:
                 kept.append(image)
-                self._pictures.add(sum(map(len, self._text)), (image.get("image_url") or {}).get("url"))
+                self._answer_images.add(sum(map(len, self._text)), (image.get("image_url") or {}).get("url"))
 
     def _add(self, text: str, thinking: str, events: list[Event]) -> None:
         if thinking:
@@ -433,7 +433,7 @@ def _tool_text(message: LLMMessage) -> str:
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     """A content part. Parts of unknown kinds are sent as they are."""
     if part.get("type") == "image":
-        return {"type": "image_url", "image_url": {"url": address(part)}}
+        return {"type": "image_url", "image_url": {"url": image_url(part)}}
     return dict(part)
 
 

@@ -17,7 +17,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, parse_a
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, same_calls
 from nbagent.providers.formats.errors import error_in_answer
-from nbagent.providers.formats.images import Pictures, address
+from nbagent.providers.formats.images import AnswerImages, image_url
 from nbagent.providers.formats.openai_chat import schema_format, usage_of
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
@@ -193,12 +193,12 @@ class ResponsesDecoder(Decoder):
         metadata = self._metadata(usage_of(self._usage), reason or None, model, response_id, thinking)
         if refusal := "".join(part.get("refusal") or "" for part in _message_parts(items)):
             metadata["refusal"] = refusal
-        pictures, place = Pictures(), 0
+        images, place = AnswerImages(), 0
         for item in items:
             place += len(text_of([item]))
             if item.get("type") == "image_generation_call":
-                pictures.add(place, item.get("result"))
-        return metadata | pictures.metadata(text_of(items))
+                images.add(place, item.get("result"))
+        return metadata | images.metadata(text_of(items))
 
 
 def text_of(items: Iterable[Mapping[str, Any]]) -> str:
@@ -350,7 +350,7 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     if part.get("type") == "text":
         return {"type": "input_text", "text": part.get("text", "")}
     if part.get("type") == "image":
-        return {"type": "input_image", "image_url": address(part), "detail": "auto"}
+        return {"type": "input_image", "image_url": image_url(part), "detail": "auto"}
     return dict(part)
 
 

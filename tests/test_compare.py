@@ -149,7 +149,7 @@ def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, me
         ({"max_iterations": "many"}, "max_iterations: .*'many'"),
         ({"tools": "multiply"}, "no tool 'multiply'"),
         ({"api_key": "k", "model": "m"}, "api_key, model can't be given for one request"),
-        ({"thinking": "much"}, "thinking='much' is no way to think"),
+        ({"thinking": "much"}, "thinking: expected .* got 'much'"),
     ],
 )
 def test_wrong_options_are_errors_before_anything_is_asked(options, message):
@@ -162,7 +162,7 @@ def test_an_option_that_one_agent_does_not_take_is_its_row_alone():
     off = Agent(create_provider("minimax", api_key="k", model="MiniMax-M2.5", max_retries=0))
     frame = compare({"on": scripted("a"), "off": off}, ["go"], thinking=False).frame.set_index("agent")
     assert frame["answer"]["on"] == "a"
-    assert frame["error"]["off"].startswith("ConfigurationError: MiniMax-M2.5 always thinks")
+    assert "MiniMax-M2.5 always thinks" in frame["error"]["off"]
 
 
 def test_one_prompt_needs_no_list_and_no_prompt_gives_no_row():

@@ -1,13 +1,14 @@
-"""Providers: where answers come from. `create_provider` makes one by name, `resolve` from whatever the user gave.
+"""Providers send requests to models. `create_provider` makes one by name, `resolve` from whatever the user passed.
 
 >>> create_provider("open_source", base_url="http://localhost:8000/v1", model="qwen").model_name
 'qwen'
 
-Nothing heavy is imported until a provider is made.
+Their classes are imported only when they are needed.
 """
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import os
@@ -50,7 +51,7 @@ def __getattr__(name: str) -> Any:
 
 
 def register_provider(name: str, factory: Factory) -> None:
-    """Make `factory(**options)` available as `create_provider(name, **options)`. It may replace a built-in one.
+    """Let `create_provider(name, **options)` call `factory(**options)`. It may replace a built-in provider.
 
     >>> register_provider("echo", lambda **options: ...)
     """
@@ -62,7 +63,7 @@ def register_provider(name: str, factory: Factory) -> None:
 
 
 def create_provider(name: str, **options: Any) -> LLMProvider:
-    """A provider by name; `"vendor:model"` names the model too.
+    """A provider by name, `"vendor"` or `"vendor:model"`.
 
     Options: api_key, model, base_url, timeout=60, max_retries=3, streaming=True, client, and the vendor's own. Others,
     such as `max_tokens`, become fields of each request body.
@@ -77,12 +78,12 @@ def create_provider(name: str, **options: Any) -> LLMProvider:
 
 
 def provider_names() -> list[str]:
-    """All names that `create_provider` knows: built in, registered, and from installed packages."""
+    """All names that `create_provider` knows: built in, registered, and of installed packages."""
     return list(dict.fromkeys([*CATALOG, *_registered, *(point.name for point in _entry_points())]))
 
 
 def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
-    """The provider that `spec` means.
+    """The provider for what a user passed.
 
     - an `LLMProvider`: itself
     - `"vendor"` or `"vendor:model"`: see `create_provider`
@@ -90,6 +91,7 @@ def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
     - None: the environment variable NBAGENT_MODEL (`"vendor:model"`), then the first vendor of the catalog whose key is
       found (see `providers.keys`), then the embedded model
     """
+    from nbagent.config import AgentConfig
     from nbagent.providers.base import LLMProvider
 
     if isinstance(spec, LLMProvider):
@@ -98,12 +100,7 @@ def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
         return create_provider(spec)
     if spec is None:
         return create_provider(os.environ.get("NBAGENT_MODEL") or first_with_key() or "local")
-    return _from_config(spec)
-
-
-def _from_config(config: Any) -> LLMProvider:
-    from nbagent.config import AgentConfig
-
+    config: Any = spec
     if not isinstance(config, AgentConfig):
         fix = f"Pass an instance of {config.__name__}." if isinstance(config, type) else ""
         # the value is not shown, since it may hold a key
@@ -122,19 +119,13 @@ def _factory(name: str) -> Factory:
     for point in _entry_points():
         if point.name == name:
             return point.load()  # type: ignore[no-any-return]
-    raise ConfigurationError(_unknown(name))
+    names = provider_names()
+    similar = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+    raise ConfigurationError(f"Unknown provider {name!r}.{hint} Known: {', '.join(names)}.")
 
 
 def _entry_points() -> Any:
     from importlib.metadata import entry_points
 
     return entry_points(group=ENTRY_POINTS)
-
-
-def _unknown(name: str) -> str:
-    import difflib
-
-    names = provider_names()
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"Unknown provider {name!r}.{hint} Known: {', '.join(names)}."

@@ -1,6 +1,6 @@
-"""What a provider is: something that turns a conversation into an answer.
+"""The base classes of providers. A provider sends a conversation to a model and returns the model's answer.
 
-`chat` alone makes a provider (`__init__` need not be called, nothing is kept between calls):
+`chat`, `supports_function_calling` and `model_name` make a provider; its `__init__` need not call the base class:
 
 >>> class Echo(LLMProvider):
 ...     model_name = "echo"
@@ -23,7 +23,7 @@ from nbagent.core.model_request import Functions, ModelRequest
 
 
 class LLMProvider(ABC):
-    """Abstract base of all providers."""
+    """The base class of all providers. It keeps no state."""
 
     #: The vendor's name as `create_provider` knows it; tags `provider_extras`.
     vendor: str = "custom"
@@ -36,39 +36,41 @@ class LLMProvider(ABC):
         temperature: float | None = None,
         **kwargs: Any,
     ) -> LLMResponse:
-        """One complete answer to the conversation. Raises a `ProviderError` where the vendor fails."""
+        """One complete answer to the conversation. Raises a `ProviderError` if the vendor fails.
+
+        `functions` are the tools on offer. `kwargs` are further options of the request, such as `max_tokens`.
+        """
 
     @abstractmethod
     def supports_function_calling(self) -> bool:
-        """Whether the model itself can call tools; where not, the agent describes them in the prompt."""
+        """Whether the model can call tools. If it can't, the agent describes them in the prompt."""
 
     @property
     @abstractmethod
     def model_name(self) -> str:
-        """The model's name as the vendor knows it."""
+        """The vendor's name of the model."""
 
     def check(self) -> None:  # noqa: B027  most providers need nothing
-        """Raise what the first request would raise for want of a key."""
+        """Raise now what the first request would raise because there is no key."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """The request as it will be sent: `effective_options` are filled in. Called once, before `stream`.
+        """Complete a request before it is sent: set its `effective_options`. Called once for each request.
 
-        Raises `ConfigurationError` for options that the model can't be given.
+        Raises `ConfigurationError` for options that are impossible with the model.
         """
         return replace(request, effective_options={"params": {"temperature": None, **request.options}})
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """The same answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, `Http`, and the `LLMResponse` last.
+        """Yields `Text`, `Thinking`, `ToolCallDelta`, `Retry` and `Http` events, and the `LLMResponse` last.
 
-        `request` comes from `resolve`. Leave this method as it is and the answer arrives in one piece.
+        `request` comes from `resolve`. Without an override, `chat` answers and the answer arrives in one piece.
         """
-        # a temperature is passed only where one was asked for, so that the default of `chat` stands
         answer: Any = self.chat(request.messages, request.tools, **request.options)
         is_async = inspect.isawaitable(answer)
         response = await answer if is_async else answer
         if not is_async or not isinstance(response, LLMResponse):
             name, gave = type(self).__name__, type(response).__name__
-            raise TypeError(f"{name}.chat() must be async and return an LLMResponse, and gave a {gave}")
+            raise TypeError(f"{name}.chat() must be async and return an LLMResponse, got a {gave}")
         thinking = (response.metadata or {}).get("thinking")
         if thinking:
             yield Thinking(thinking)
@@ -77,11 +79,11 @@ class LLMProvider(ABC):
         yield response
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Request options that hold the answer to a JSON Schema; none where the model can't be held to one."""
+        """Request options that make the answer follow a JSON Schema; empty if the vendor has none."""
         return {}
 
     async def model_list(self) -> list[str]:
-        """The names of the models to choose from, sorted; this one alone where the provider has no others.
+        """The names of the models to choose from, sorted. A provider without a list returns its own model.
 
         >>> import asyncio
         >>> from nbagent.providers import create_provider
@@ -91,7 +93,7 @@ class LLMProvider(ABC):
         return [self.model_name]
 
     async def aclose(self) -> None:  # noqa: B027  most providers have nothing to close
-        """Close connections. Nothing to do where there are none."""
+        """Close the provider's connections."""
 
 
 class StreamingProvider(LLMProvider):
@@ -119,8 +121,8 @@ class StreamingProvider(LLMProvider):
         """See `LLMProvider.stream`."""
 
 
-class ProviderAround(StreamingProvider):
-    """A provider between an agent and its own, `inner`, whose name and vendor it has."""
+class WrapperProvider(StreamingProvider):
+    """A provider between an agent and the agent's own provider, `inner`. It has the same vendor and model name."""
 
     def __init__(self, inner: LLMProvider) -> None:
         self.inner = inner
@@ -128,11 +130,11 @@ class ProviderAround(StreamingProvider):
 
     @property
     def model_name(self) -> str:
-        """The inner model's name."""
+        """See `LLMProvider.model_name`."""
         return self.inner.model_name
 
     def supports_function_calling(self) -> bool:
-        """True: where the inner one does not, this one does it."""
+        """True: if the inner provider can't, this one does it."""
         return True
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""A provider that says what it is told to: for tests, for demonstrations without a key, for notebooks about errors."""
+"""A provider whose answers are written in advance: for tests, demonstrations without a key, and trying out errors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
+from nbagent.checks import invalid
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest
@@ -18,11 +19,10 @@ ScriptedTurn = str | FunctionCall | list[FunctionCall] | LLMResponse | BaseExcep
 
 
 class ScriptedProvider(StreamingProvider):
-    """Answers with the next of `turns`, or with what the function `turns(messages, functions)` returns (or awaits).
-    A text, call, response or exception alone is a script of one turn.
+    """Answers with the next of `turns`, or with what the function `turns(messages, functions)` returns or awaits.
 
-    Texts are streamed word by word, `delay` seconds apart. `requests` keeps what was asked: a list of
-    `(messages, functions)`.
+    A single text, call, response or exception is a script of one turn. Texts are streamed word by word, `delay` seconds
+    apart. `requests` lists the `(messages, functions)` of each request.
 
     >>> provider = ScriptedProvider([FunctionCall("get_weather", {"city": "Berlin"}), "It is sunny in Berlin."])
     """
@@ -48,11 +48,11 @@ class ScriptedProvider(StreamingProvider):
 
     @property
     def model_name(self) -> str:
-        """The name given as `model`."""
+        """See `LLMProvider.model_name`; given as `model`."""
         return self._model
 
     def supports_function_calling(self) -> bool:
-        """As given."""
+        """See `LLMProvider.supports_function_calling`; given as `function_calling`."""
         return self._function_calling
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
@@ -74,14 +74,14 @@ class ScriptedProvider(StreamingProvider):
         try:
             return next(self._turns)
         except StopIteration:
-            asked = len(self.requests)
+            number = len(self.requests)
             raise ConfigurationError(
-                f"the script has no turn for request {asked}: give ScriptedProvider more turns, or a function"
+                f"the script has no turn for request {number}: pass ScriptedProvider more turns, or a function"
             ) from None
 
 
 def _as_response(turn: ScriptedTurn, messages: list[LLMMessage]) -> LLMResponse:
-    """A scripted turn as a response whose usage counts words, so that traces and limits have numbers."""
+    """A scripted turn as a response. Its usage counts words, so that traces and limits have numbers."""
     if isinstance(turn, BaseException):
         raise turn
     if isinstance(turn, LLMResponse):
@@ -91,10 +91,7 @@ def _as_response(turn: ScriptedTurn, messages: list[LLMMessage]) -> LLMResponse:
         return LLMResponse(turn, None, "stop", {"usage": usage})
     calls = [turn] if isinstance(turn, FunctionCall) else turn
     if not isinstance(calls, list) or not all(isinstance(call, FunctionCall) for call in calls):
-        raise ConfigurationError(
-            f"{turn!r} is no turn of a script: give a text, a FunctionCall or a list of these, an LLMResponse, or an "
-            "exception"
-        )
+        raise invalid("turn", turn, "a text, a FunctionCall, a list of FunctionCalls, an LLMResponse or an exception")
     return LLMResponse("", calls, "tool_calls", {"usage": usage})
 
 

@@ -123,9 +123,9 @@ class Blocking(Own):
 @pytest.mark.parametrize(
     ("provider", "words"),
     [
-        (Own("text"), r"Own.chat\(\) must be async and return an LLMResponse, and gave a str"),
-        (Own(None), "gave a NoneType"),
-        (Blocking(LLMResponse("text")), r"Blocking.chat\(\) must be async .* gave a LLMResponse"),
+        (Own("text"), r"Own.chat\(\) must be async and return an LLMResponse, got a str"),
+        (Own(None), "got a NoneType"),
+        (Blocking(LLMResponse("text")), r"Blocking.chat\(\) must be async .* got a LLMResponse"),
     ],
 )
 def test_a_provider_that_gives_something_else(provider, words):
@@ -141,7 +141,7 @@ def test_calls_without_a_text_may_have_none():
 @pytest.mark.parametrize("turn", [5, {"content": "x"}, ["text"], lambda messages, functions: None])
 def test_a_turn_that_is_none(turn):
     provider = ScriptedProvider(turn if callable(turn) else [turn])
-    with pytest.raises(ConfigurationError, match="is no turn of a script: give a text"):
+    with pytest.raises(ConfigurationError, match="turn: expected a text, a FunctionCall"):
         Agent(provider).chat_sync("hi")
 
 

@@ -118,16 +118,16 @@ def test_colab_is_asked_once_for_what_it_has_and_not_at_once_again_for_what_it_h
     assert [found(), found(), found("OPENAI_API_KEY"), found("OPENAI_API_KEY")] == ["from-colab"] * 2 + [None] * 2
     assert colab.asked == [NAME, "OPENAI_API_KEY"]
     colab.secrets["OPENAI_API_KEY"] = "granted"
-    monkeypatch.setattr(keys, "ASK_AGAIN", 0.0)
-    keys.keys._answers["OPENAI_API_KEY"] = ("", 0.0)  # as if the time were over
+    monkeypatch.setattr(keys, "COLAB_RETRY_S", 0.0)
+    keys.keys._colab_answers["OPENAI_API_KEY"] = ("", 0.0)  # as if the time were over
     assert found("OPENAI_API_KEY") == "granted"
 
 
 def test_colab_without_its_own_page_is_asked_once(folder, colab):
     colab.secrets[NAME] = colab.Timeout
-    keys.keys._answers.clear()
+    keys.keys._colab_answers.clear()
     assert [found(), found()] == [None, None]
-    assert keys.keys._answers[NAME][1] == float("inf")
+    assert keys.keys._colab_answers[NAME][1] == float("inf")
     assert colab.asked == [NAME]
 
 

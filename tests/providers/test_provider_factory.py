@@ -293,19 +293,20 @@ def test_the_factory_is_light():
 @pytest.mark.parametrize(
     ("setting", "value", "says"),
     [
-        ("timeout", 0, "timeout=0 can't be used: give seconds"),
-        ("timeout", "1m", "timeout='1m' can't be used"),
-        ("timeout", None, "timeout=None can't be used"),
-        ("timeout", float("nan"), "timeout=nan can't be used"),
-        ("max_retries", -1, "max_retries=-1 can't be used: give a whole number from 0 up"),
-        ("max_retries", True, "max_retries=True can't be used"),
-        ("streaming", "no", "streaming='no' can't be used: give True or False"),
-        ("model", 5, "model=5 can't be used: give the name"),
-        ("base_url", b"http://x", "can't be used: give an address"),
-        ("api_key", 12345678, "api_key is of type int"),
-        ("headers", "X-Key: sk-12345678", "headers is of type str"),
-        ("headers", {"X Key": "sk-12345678"}, "'X Key' can't be the name of a header"),
-        ("headers", {"X-Key": "sk-12345678\n"}, "the header 'X-Key' must be a text of one line"),
+        ("timeout", 0, "timeout: expected a number above 0, got 0"),
+        ("timeout", "1m", "got '1m'"),
+        ("timeout", None, "timeout: expected a number above 0, got None"),
+        ("timeout", float("nan"), "got nan"),
+        ("timeout", float("inf"), "timeout: expected a finite number"),
+        ("max_retries", -1, "max_retries: expected a whole number of at least 0, got -1"),
+        ("max_retries", True, "got True"),
+        ("streaming", "no", "streaming: expected True or False, got 'no'"),
+        ("model", 5, "model: expected a str or None, got 5"),
+        ("base_url", b"http://x", "Pass an address"),
+        ("api_key", 12345678, "api_key: expected a text or a SecretStr, got int"),
+        ("headers", "X-Key: sk-12345678", "headers: expected a dict of names and texts, got str"),
+        ("headers", {"X Key": "sk-12345678"}, "got 'X Key'"),
+        ("headers", {"X-Key": "sk-12345678\n"}, "headers['X-Key']: expected one line of ASCII text, got str"),
     ],
 )
 def test_settings_of_a_wrong_kind(vendor, setting, value, says):
@@ -317,5 +318,7 @@ def test_settings_of_a_wrong_kind(vendor, setting, value, says):
 @pytest.mark.parametrize("vendor", ["openai", "claude", "gemini", "qwen"])
 async def test_options_that_are_no_data(vendor):
     agent = Agent(create_provider(vendor, api_key="k", model="m1", base_url="http://127.0.0.1:9"))
-    with pytest.raises(ConfigurationError, match=re.escape("stop={'.'} can't be sent: Object of type set")):
+    with pytest.raises(
+        ConfigurationError, match=re.escape("stop: expected JSON data, got set {'.'}. Object of type set")
+    ):
         await agent.chat("hi", stop={"."})

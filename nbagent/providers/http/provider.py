@@ -85,8 +85,16 @@ class HTTPProvider(StreamingProvider):
         vendor: str | None = None,
         **options: Any,
     ) -> None:
-        given = {"model": model, "base_url": base_url, "timeout": timeout, "max_retries": max_retries}
-        check_settings(api_key, headers, streaming=streaming, function_calling=function_calling, **given)
+        check_settings(
+            api_key=api_key,
+            headers=headers,
+            model=model,
+            base_url=base_url,
+            timeout=timeout,
+            max_retries=max_retries,
+            streaming=streaming,
+            function_calling=function_calling,
+        )
         self.vendor = vendor or self.vendor
         self._vendor = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
         self._model = model or self._vendor.model

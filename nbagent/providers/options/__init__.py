@@ -1,1 +1,1 @@
-"""Request options that mean the same for every vendor."""
+"""Options of requests that mean the same for every vendor, and the settings of providers."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbagent.core.model_request import Functions, ModelRequest
-from nbagent.providers.options.thinking import beside, fields_for, level_of, thinks
+from nbagent.providers.options.thinking import fields_for, level_of, merge_fields, thinks
 from nbagent.providers.options.tool_choice import ToolChoiceResolver
 from nbagent.providers.vendor import Vendor
 
@@ -92,7 +92,7 @@ class OptionsResolver:
             return "custom", {self._thinking_field: thinking, **extra}
         level = level_of(thinking, self.profile, self.model)
         max_tokens = extra.get("max_tokens", self.vendor.body.get("max_tokens"))
-        return level, beside(fields_for(level, self.profile, self.model, max_tokens), extra, level)
+        return level, merge_fields(fields_for(level, self.profile, self.model, max_tokens), extra, level)
 
     def _obstacle(self, will_think: bool | None) -> str:
         """Why this model can't be made to call a tool; empty if it can."""

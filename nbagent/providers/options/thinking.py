@@ -1,8 +1,10 @@
-"""The option `thinking`: whether and how deep a model thinks, in the vendor's own fields.
+"""The option `thinking`: whether and how deeply a model thinks, in the vendor's own fields.
 
-`None` leaves it to the vendor, and shows what is thought where that costs nothing. `False`, `"off"` and `"none"` switch
-it off; `True` and `"on"` on, as deep as the vendor thinks right; then there are the levels of `LEVELS`. A dict
-is the vendor's own configuration and is sent as it is.
+- None leaves it to the vendor, and makes the thinking visible if that costs nothing
+- `False`, `"off"` or `"none"` switches it off
+- `True` or `"on"` switches it on, at the vendor's own depth
+- `"minimal"` to `"max"` (see `LEVELS`) sets the depth
+- a dict is the vendor's own configuration and is sent as it is
 """
 
 from __future__ import annotations
@@ -10,21 +12,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.providers.vendor import LEVELS, ModelProfile
 
-#: The least number of tokens that a vendor with budgets takes.
-SMALLEST_BUDGET = 1024
+#: The smallest budget of tokens that vendors take.
+MIN_BUDGET = 1024
 _WORDS: Mapping[Any, str] = {True: "on", "on": "on", False: "off", "off": "off", "none": "off"}
-#: Fields that hold more than thinking: what is ours stands beside what is the user's.
+#: Fields that hold more than thinking: nbagent's entries are added to the user's.
 _SHARED = frozenset({"reasoning", "output_config", "chat_template_kwargs"})
 
 
 def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
-    """The level at which this model is to think: one of its own, `"on"`, `"off"`, or None for as it comes.
+    """The level for this model: one of its own, `"on"`, `"off"`, or None to leave it to the vendor.
 
-    Between two levels that are equally near, it is the deeper one. Raises `ConfigurationError` for a value that is none
-    of the option's, and for what the model can't do.
+    A level that the model lacks becomes its nearest one, of two equally near ones the deeper. Raises
+    `ConfigurationError` for an unknown value, and for one that is impossible with the model.
 
     >>> level_of("minimal", ModelProfile(levels={"low": "low", "high": "high"}), "m")
     'low'
@@ -33,17 +36,18 @@ def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
         return None
     word = _WORDS.get(value) or value if isinstance(value, bool | str) else value
     if word not in ("on", "off", *LEVELS):
-        allowed = ", ".join(map(repr, LEVELS))
-        raise ConfigurationError(
-            f"thinking={value!r} is no way to think: pass None, False or 'off', True or 'on', {allowed}, or a dict in "
-            "the vendor's own form."
-        )
+        levels = ", ".join(map(repr, LEVELS))
+        expected = f"None, False or 'off', True or 'on', {levels}, or a dict in the vendor's own form"
+        raise invalid("thinking", value, expected)
     if word == "off":
         if profile.thinking_off is None:
-            raise ConfigurationError(f"{model} always thinks, thinking={value!r} is impossible: {_possible(profile)}.")
+            possible = (
+                f"pass one of {', '.join(map(repr, profile.levels))}" if profile.levels else "leave the option out"
+            )
+            raise ConfigurationError(f"thinking={value!r}: {model} always thinks, {possible}.")
         return "off"
     if not profile.thinks:
-        raise ConfigurationError(f"{model} does not think, thinking={value!r} is impossible: leave the option out.")
+        raise ConfigurationError(f"thinking={value!r}: {model} does not think, leave the option out.")
     if word == "on" or not profile.levels:
         return "on"
     rank = LEVELS.index(word)
@@ -51,7 +55,7 @@ def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
 
 
 def fields_for(level: str | None, profile: ModelProfile, model: str, max_tokens: int | None = None) -> dict[str, Any]:
-    """The fields of a request that say so.
+    """The fields of a request that set this level.
 
     >>> fields_for("off", ModelProfile(thinking_off={"enable_thinking": False}), "m")
     {'enable_thinking': False}
@@ -70,8 +74,11 @@ def fields_for(level: str | None, profile: ModelProfile, model: str, max_tokens:
     return fields
 
 
-def beside(fields: Mapping[str, Any], extra: Mapping[str, Any], level: str | None) -> dict[str, Any]:
-    """Our fields and the user's own, which win. What is only there to show thinking stays away from theirs."""
+def merge_fields(fields: Mapping[str, Any], extra: Mapping[str, Any], level: str | None) -> dict[str, Any]:
+    """The thinking fields and the user's `extra` ones, which win.
+
+    If the user switched thinking off in a field of their own, the fields that only make it visible are left out.
+    """
     own_effort = _effort(extra)
     both = dict(extra)
     for name, value in fields.items():
@@ -86,7 +93,7 @@ def beside(fields: Mapping[str, Any], extra: Mapping[str, Any], level: str | Non
 
 
 def thinks(level: str | None, profile: ModelProfile, fields: Mapping[str, Any]) -> bool | None:
-    """Whether the model will think, as all fields of the request say; None where nobody knows."""
+    """Whether the model will think with these fields of the request; None if that is not known."""
     if effort := _effort(fields):
         return effort != "none"
     mode = fields.get("thinking")
@@ -104,15 +111,10 @@ def _effort(fields: Mapping[str, Any]) -> str | None:
 
 
 def _budget(tokens: int, max_tokens: int, model: str) -> int:
-    """A quarter of what may be written is left for the answer."""
-    if max_tokens <= SMALLEST_BUDGET:
+    """The budget for thinking: at most three quarters of `max_tokens`, so that the rest is left for the answer."""
+    if max_tokens <= MIN_BUDGET:
         raise ConfigurationError(
-            f"{model} needs max_tokens above {SMALLEST_BUDGET} to think in, not {max_tokens}: raise it, or leave "
+            f"max_tokens={max_tokens}: {model} needs max_tokens above {MIN_BUDGET} to think. Raise it, or leave "
             "thinking out."
         )
-    return min(tokens, max(SMALLEST_BUDGET, max_tokens * 3 // 4))
-
-
-def _possible(profile: ModelProfile) -> str:
-    levels = ", ".join(map(repr, profile.levels))
-    return f"it takes {levels}" if levels else "leave the option out"
+    return min(tokens, max(MIN_BUDGET, max_tokens * 3 // 4))

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbagent.checks import check_choice
 from nbagent.core.messages import LLMMessage
 from nbagent.core.model_request import Functions
 from nbagent.errors import ConfigurationError
@@ -65,9 +66,7 @@ class ToolChoiceResolver:
             return ToolChoice(tools, _NONE[self.wire] if names or vendor_tools else {}, "none")
         if choice == "required" and not (names or vendor_tools):
             raise ConfigurationError("tool_choice='required' needs tools, and there are none.")
-        if choice != "required" and choice not in names:
-            known = ", ".join(map(repr, ["auto", "none", "required", *names]))
-            raise ConfigurationError(f"tool_choice={choice!r} is neither a choice nor a tool: pass one of {known}.")
+        check_choice("tool_choice", choice, ["auto", "none", "required", *names])
         if messages and messages[-1].role == "tool":
             return ToolChoice(tools, name="auto")
         if obstacle:
@@ -86,7 +85,7 @@ class ToolChoiceResolver:
         if name != "required" and "required" in self.supported:
             return ToolChoice([tool for tool in tools or () if tool["name"] == name], _REQUIRED[self.wire], name)
         possible = "'auto', 'none' or a tool's name" if "named" in self.supported else "'auto' or 'none'"
-        raise ConfigurationError(f"tool_choice={choice!r} can't be asked of {self.model} here: pass {possible}.")
+        raise ConfigurationError(f"tool_choice={choice!r}: {self.model} does not take it here, pass {possible}.")
 
 
 def _gemini(mode: str, **more: Any) -> dict[str, Any]:

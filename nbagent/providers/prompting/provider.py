@@ -22,7 +22,7 @@ from nbagent.core.content.images import has_image
 from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import Functions, ModelRequest
-from nbagent.providers.base import ProviderAround
+from nbagent.providers.base import WrapperProvider
 from nbagent.providers.formats.images import without_images
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call, first_json_object
 from nbagent.providers.prompting.narrowing import Tool, choose_tool, narrow, parameter_schemas, signature, words
@@ -93,7 +93,7 @@ class Completer(Protocol):
         """What a request would wait for now ("loading the model"), or None."""
 
 
-class PromptedProvider(ProviderAround):
+class PromptedProvider(WrapperProvider):
     """Makes an `inner` provider without tool calling call tools, by prompting."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:

@@ -26,7 +26,7 @@ from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.run import Tools
 from nbagent.errors import AuthenticationError, ConfigurationError, ReplayError
-from nbagent.providers.base import LLMProvider, ProviderAround, StreamingProvider
+from nbagent.providers.base import LLMProvider, StreamingProvider, WrapperProvider
 from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling
 from nbagent.providers.replay import active, file
 from nbagent.providers.replay.file import RecordedExchange, Writer
@@ -238,7 +238,7 @@ class Recording:
         return text
 
 
-class RecordingProvider(ProviderAround):
+class RecordingProvider(WrapperProvider):
     """Stands between an agent and its provider for one run, and records its answers or replays recorded ones."""
 
     def __init__(self, inner: LLMProvider, tape: Recording) -> None:

@@ -108,7 +108,7 @@ def test_forcing_a_call_from_a_model_that_thinks(spec, options, sent):
 
 def test_an_error_names_what_was_asked_for():
     for choice in ("required", "add"):
-        with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}' can't be asked of glm-5.2"):
+        with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}': glm-5.2 does not take it"):
             body("zhipu:glm-5.2", choice, [ADD])
 
 
@@ -134,11 +134,13 @@ def test_a_name_is_a_tool_alone_where_names_are_not_taken():
 
 
 def test_a_choice_that_is_none_is_refused_with_what_there_is():
-    with pytest.raises(ConfigurationError, match="tool_choice='sub' .* 'auto', 'none', 'required', 'add', 'mul'"):
+    with pytest.raises(
+        ConfigurationError, match="tool_choice: expected 'auto', 'none', 'required', 'add' or 'mul', got 'sub'"
+    ):
         body("openai:gpt-4o", "sub")
     with pytest.raises(ConfigurationError, match="'required' needs tools"):
         body("openai:gpt-4o", "required", [])
-    with pytest.raises(ConfigurationError, match="neither a choice nor a tool"):
+    with pytest.raises(ConfigurationError, match="tool_choice: expected"):
         body("openai:gpt-4o", 7)
 
 

@@ -1,4 +1,5 @@
-"""The agent core: messages, events, one loop. It knows no vendor, no tool registry, no notebook.
+"""The agent core: messages, events and the loop. It knows no vendor, no tool registry and no notebook.
 
-Reading order: `messages`, `events`, `turn`, `loop`, then `nbagent.agent`, which wires it all.
+Reading order: `messages`, `events`, `model_request`, `turn`, `loop`, `stream`; then `nbagent.agent`, which connects it
+to providers and tools.
 """

@@ -1,4 +1,4 @@
-"""Writing files and folders whole or not at all: what was there before goes only when the new one is safe on disk."""
+"""Writes files and folders completely or not at all: old content is replaced when the new one is safe on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def atomic_write(target: Path) -> Iterator[Path]:
-    """The path of a new, empty file in the same folder, which takes the target's place when the block ends well.
+    """The path of a new, empty file in the same folder. It replaces the target if the block ends without an error.
 
     >>> with atomic_write(Path("result.txt")) as path:                        # doctest: +SKIP
     ...     path.write_text("all of it")
@@ -30,7 +30,7 @@ def atomic_write(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_folder(target: Path) -> Iterator[Path]:
-    """As `atomic_write`, for a folder. One that is there is first moved aside: two steps, for want of a single one."""
+    """Like `atomic_write`, for a folder. An old one is moved away first, since no single step replaces a folder."""
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     aside = temporary.with_name(f"{temporary.name}.old")
     try:

@@ -1,21 +1,19 @@
-"""What happens in a run, as a closed set of small dataclasses. Every surface consumes the same ones.
+"""The events of a run, a closed set of small dataclasses. Cells, panels and plain Python consume the same ones.
 
 Each event has `type`, `content` (always a string), `tool_name`, `tool_arguments` and `metadata`, as attributes and as
-items (`event["type"]`). `metadata` holds `run_id` and, where they apply, `call_id`, `tool_call_id`, `is_error`,
-`duration_s`. `to_dict()` gives exactly those five. `done` is last when a run ends well or politely, `error` when it
-fails.
+items (`event["type"]`). `to_dict()` returns exactly these five. `metadata` holds `run_id` and, if they apply,
+`call_id`, `tool_call_id`, `is_error` and `duration_s`. The last event is `done`, or `error` if the run failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-if TYPE_CHECKING:
-    from nbagent.core.http_exchange import Exchange
-    from nbagent.core.messages import LLMMessage, LLMResponse
-    from nbagent.core.results import AgentResult, ToolOutcome
+from nbagent.core.http_exchange import Exchange
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.results import AgentResult, ToolOutcome
 
 KEYS = ("type", "content", "tool_name", "tool_arguments", "metadata")
 _NONE: Mapping[str, Any] = {}
@@ -23,22 +21,22 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(slots=True)
 class Event:
-    """Base of all events; reads like a mapping too."""
+    """The base class of events. Its five main fields can be read as items too."""
 
     type: ClassVar[str] = ""
     content: str = ""
     tool_name: str | None = None
     tool_arguments: dict[str, Any] | None = None
-    #: Shared between the events of one model request: treat it as read-only.
+    #: Events of one request may share it: treat it as read-only.
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NONE)
 
     def __getitem__(self, key: str) -> Any:
         if key not in KEYS:
-            raise KeyError(f"{key!r}: an event has {', '.join(KEYS)}")
+            raise KeyError(f"{key!r}: expected one of {', '.join(KEYS)}")
         return getattr(self, key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As for a mapping."""
+        """Like `dict.get`."""
         return getattr(self, key) if key in KEYS else default
 
     def keys(self) -> tuple[str, ...]:
@@ -46,15 +44,15 @@ class Event:
         return KEYS
 
     def to_dict(self) -> dict[str, Any]:
-        """The five items as plain data."""
+        """The five items as a dict."""
         return {key: getattr(self, key) for key in KEYS} | {"metadata": dict(self.metadata)}
 
 
 @dataclass(slots=True)
 class RunStarted(Event):
-    """A run begins; `content` is the prompt, `messages` what it adds to the history (and the system message).
+    """A run begins. `content` is the prompt; `messages` are the system message and what the prompt adds to the history.
 
-    They stand behind `after`, if anything was said before.
+    `after` is the message before them; None at the beginning of a conversation.
     """
 
     type: ClassVar[Literal["run_started"]] = "run_started"
@@ -64,7 +62,9 @@ class RunStarted(Event):
 
 @dataclass(slots=True)
 class TurnStarted(Event):
-    """A request goes to the model, with `messages`. `metadata`: call_id, step, provider, model, n_messages_in."""
+    """A request goes to the model, with `messages`. `metadata`: call_id, step, provider, model, n_messages_in, and the
+    options in effect: thinking_level, tool_choice, params.
+    """
 
     type: ClassVar[Literal["turn_started"]] = "turn_started"
     messages: Sequence[LLMMessage] = ()
@@ -86,14 +86,14 @@ class Text(Event):
 
 @dataclass(slots=True)
 class ToolCallDelta(Event):
-    """A piece of a tool call's arguments; `metadata`: index. `tool_name` is known so far or None."""
+    """A piece of a tool call's arguments. `metadata`: index. `tool_name` is None until it is known."""
 
     type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
 
 
 @dataclass(slots=True)
 class ToolCall(Event):
-    """A complete tool call of a complete turn. `metadata`: tool_call_id, index."""
+    """A tool call of a complete answer. `metadata`: tool_call_id, index."""
 
     type: ClassVar[Literal["tool_call"]] = "tool_call"
 
@@ -107,10 +107,7 @@ class ToolStarted(Event):
 
 @dataclass(slots=True)
 class ToolResult(Event):
-    """What the model will read as the call's result, `message` in the history.
-
-    `outcome` has the raw value and everything about the call.
-    """
+    """The result of a call. `content` is what the model will read, `message` is in the history, `outcome` has details."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     outcome: ToolOutcome | None = None
@@ -119,37 +116,37 @@ class ToolResult(Event):
 
 @dataclass(slots=True)
 class ValidationError(Event):
-    """Arguments that don't fit the tool; `content` is the feedback for the model. A `tool_result` follows."""
+    """A call's arguments don't fit the tool. `content` is the feedback for the model. A `tool_result` follows."""
 
     type: ClassVar[Literal["validation_error"]] = "validation_error"
 
 
 @dataclass(slots=True)
 class Approval(Event):
-    """A call was approved, edited or denied; `content` is that word."""
+    """A call was "approved", "edited" or "denied", as `content` says."""
 
     type: ClassVar[Literal["approval"]] = "approval"
 
 
 @dataclass(slots=True)
 class UsageReport(Event):
-    """Token counts of a finished request, in `metadata`: the fields of `Usage`, cost_usd."""
+    """Token counts of a complete answer. `metadata`: the fields of `Usage`, and cost_usd."""
 
     type: ClassVar[Literal["usage"]] = "usage"
 
 
 @dataclass(slots=True)
 class Retry(Event):
-    """The request is sent again: discard this turn's text and thinking. `metadata`: attempt, wait_s, discard_chars."""
+    """The request is sent again: discard the turn's text and thinking. `metadata`: attempt, wait_s, discard_chars."""
 
     type: ClassVar[Literal["retry"]] = "retry"
 
 
 @dataclass(slots=True)
 class Context(Event):
-    """The history was trimmed, summarised or repaired; `content` says how.
+    """The history was trimmed, summarised or repaired, as `content` says.
 
-    `metadata`: trimmed, the `message_id`s of what no later request holds.
+    `metadata`: trimmed, the `message_id`s of the messages that left it.
     """
 
     type: ClassVar[Literal["context"]] = "context"
@@ -157,17 +154,16 @@ class Context(Event):
 
 @dataclass(slots=True)
 class Limit(Event):
-    """A limit ends the run; `content` says which, `metadata["limit_reason"]` names it."""
+    """A limit ends the run. `content` is a sentence about it, `metadata["limit_reason"]` its name."""
 
     type: ClassVar[Literal["limit"]] = "limit"
 
 
 @dataclass(slots=True)
 class Http(Event):
-    """A word about waiting ("loading the model") in `content`; or, with none, an `exchange` that the trace asked for.
+    """Either a note in `content`, such as "loading the model", or an `exchange` for a trace that records HTTP.
 
-    `metadata` has the exchange in short: attempt, method, url, status, duration_s, request_bytes, response_bytes,
-    error_type.
+    `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type.
     """
 
     type: ClassVar[Literal["http"]] = "http"
@@ -176,7 +172,7 @@ class Http(Event):
 
 @dataclass(slots=True)
 class Interrupted(Event):
-    """The run was cancelled; `content` is the text so far, `messages` what closed the history."""
+    """The run was cancelled. `content` is the text so far; `messages` completed the history."""
 
     type: ClassVar[Literal["interrupted"]] = "interrupted"
     messages: Sequence[LLMMessage] = ()
@@ -184,7 +180,7 @@ class Interrupted(Event):
 
 @dataclass(slots=True)
 class TurnDone(Event):
-    """A complete answer of the model arrived; `content` is its text, `message` what the history has of it."""
+    """A complete answer of the model arrived. `content` is its text, `message` is in the history."""
 
     type: ClassVar[Literal["turn_done"]] = "turn_done"
     response: LLMResponse | None = None
@@ -193,9 +189,7 @@ class TurnDone(Event):
 
 @dataclass(slots=True)
 class Done(Event):
-    """The run is over; `content` is the final answer, `result` the `AgentResult`, `messages` what closed the history
-    where the time for the run was over.
-    """
+    """The run is over. `content` is the final answer. If the run's time was up, `messages` completed the history."""
 
     type: ClassVar[Literal["done"]] = "done"
     result: AgentResult | None = None
@@ -204,7 +198,7 @@ class Done(Event):
 
 @dataclass(slots=True)
 class Error(Event):
-    """The run failed; `exception` is what `chat` raises, `content` its text."""
+    """The run failed. `exception` is raised by `chat`, `content` is its text; `messages` completed the history."""
 
     type: ClassVar[Literal["error"]] = "error"
     exception: BaseException | None = None

@@ -107,7 +107,7 @@ class ToolStarted(Event):
 
 @dataclass(slots=True)
 class ToolResult(Event):
-    """The result of a call. `content` is what the model will read, `message` is in the history, `outcome` has details."""
+    """The result of a call. `content` is what the model will read; `message` is in the history."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     outcome: ToolOutcome | None = None

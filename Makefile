@@ -35,8 +35,8 @@ demo test test-all coverage notebook bench bench-browser: export NBAGENT_MODEL :
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-all coverage lint types bench bench-browser bench-peers notebook pictures format hooks \
-  clean
+.PHONY: help demo lab test test-all coverage lint types bench bench-browser bench-peers notebook pictures format map \
+  hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -112,6 +112,9 @@ pictures: $(VENV)/.browser ## make the README's pictures again: plots, and scree
 format: $(VENV)/.dev ## format the code and apply ruff's safe corrections
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+map: $(VENV)/.dev ## draw the map of the package in CONTRIBUTING.md again
+	@$(BIN)/python tests/support/imports.py
 
 hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install

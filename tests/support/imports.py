@@ -4,6 +4,7 @@ Run as a script, it writes the map of the rooms into CONTRIBUTING.md: `make map`
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -124,7 +125,9 @@ def room_map() -> str:
     arrows = {(room.split("/")[0], target.split("/")[0]) for room, targets in graph.items() for target in targets}
     between = {(source, target) for source, target in arrows if source != target and target not in GROUND}
     lines += [f"    {source} --> {target}" for source, target in sorted(_shortest(between))]
-    return "```mermaid\n" + "\n".join(lines) + "\n```\n"
+    # Mermaid's names have no slash; the labels in quotes keep theirs
+    text = re.sub(r"(\w)/(\w)", r"\1_\2", "\n".join(lines))
+    return f"```mermaid\n{text}\n```\n"
 
 
 def _shortest(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -150,5 +153,5 @@ def saved_map() -> str:
 
 
 if __name__ == "__main__":
-    text = CONTRIBUTING.read_text("utf-8")
-    CONTRIBUTING.write_text(text.replace(saved_map(), room_map()), "utf-8")
+    before, _, rest = CONTRIBUTING.read_text("utf-8").partition(BEGIN)
+    CONTRIBUTING.write_text(before + BEGIN + room_map() + END + rest.partition(END)[2], "utf-8")

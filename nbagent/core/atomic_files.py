@@ -32,19 +32,19 @@ def atomic_write(target: Path) -> Iterator[Path]:
 def atomic_write_folder(target: Path) -> Iterator[Path]:
     """Like `atomic_write`, for a folder. An old one is moved away first, since no single step replaces a folder."""
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    aside = temporary.with_name(f"{temporary.name}.old")
+    old = temporary.with_name(f"{temporary.name}.old")
     try:
         yield temporary
         for file in temporary.iterdir():
             _sync(file)
         if target.exists():
-            target.rename(aside)
+            target.rename(old)
         temporary.rename(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        if not target.exists() and aside.exists():
-            aside.rename(target)
-        shutil.rmtree(aside, ignore_errors=True)
+        if not target.exists() and old.exists():
+            old.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Text from models and tools, rendered for people: safe HTML and plain text."""
+"""Text from models and tools for people: as safe HTML and as plain text."""

@@ -1,28 +1,28 @@
-"""Text that shows what it is: nothing in it moves a cursor, colours a terminal or turns the reading order around.
+"""Control characters in text from models and tools: made visible, or escaped in JSON.
 
-What models and tools say may hold control characters. In a terminal they can overwrite what was said before, and the
-bidirectional ones let `photo\\u202egnp.exe` read as a picture's name (https://trojansource.codes).
+In a terminal they can overwrite earlier output. Bidirectional ones can reorder what people read, so that
+`photo\\u202egnp.exe` looks like the name of a picture (https://trojansource.codes).
 """
 
 from __future__ import annotations
 
 import re
 
-#: Colours, cursor movements, titles and links of terminals: whole sequences, which say nothing elsewhere.
+#: Whole terminal sequences: colours, cursor movements, titles, links. Outside of a terminal they mean nothing.
 _TERMINAL = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)")
 _HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
 
 
 def show_control_chars(text: str) -> str:
-    """The text without terminal sequences; other control characters as signs that are seen.
+    """Remove terminal sequences, and replace other control characters by visible symbols.
 
     >>> show_control_chars("\\x1b[31mred\\x1b[0m, user\\u202excod.exe\\x08")
     'red, user⟨U+202E⟩xcod.exe␈'
     """
-    return _HIDDEN.sub(_sign, _TERMINAL.sub("", text)) if _HIDDEN.search(text) else text
+    return _HIDDEN.sub(_symbol, _TERMINAL.sub("", text)) if _HIDDEN.search(text) else text
 
 
-def _sign(found: re.Match[str]) -> str:
+def _symbol(found: re.Match[str]) -> str:
     code = ord(found[0])
     if found[0] == "\r":
         return "\n"
@@ -30,7 +30,7 @@ def _sign(found: re.Match[str]) -> str:
 
 
 def escape_control_chars(json_text: str) -> str:
-    """JSON text with the same characters as `\\uXXXX`: its value stays what it was.
+    """Write the same characters in JSON text as `\\uXXXX`, which keeps its value.
 
     >>> escape_control_chars('{"name": "photo\\u202egnp.exe"}')
     '{"name": "photo\\\\u202egnp.exe"}'

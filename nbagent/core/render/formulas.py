@@ -1,9 +1,9 @@
-r"""Formulas in Markdown: left as they are written, for the host to typeset.
+r"""Formulas in Markdown: kept exactly as written, for the host to typeset.
 
-`$…$`, `$$…$$`, `\(…\)`, `\[…\]` and `\begin{…}…\end{…}` are formulas, and Markdown makes nothing else of what is in
-them. A dollar sign in front of a price or of a shell's variable is none: a formula does not begin or end with a space,
-end with a slash, or have a brace behind it, and no letter or digit stands right beside it, unless it is a single sign,
-as in `$n$th`, `H$_2$O` or `5$\times$10`.
+`$…$`, `$$…$$`, `\(…\)`, `\[…\]` and `\begin{…}…\end{…}` are formulas, and Markdown inside them is ignored. Dollar signs
+of prices and shell variables must not count, so the content of `$…$` neither begins nor ends with a space, does not end
+with a slash, and no brace follows it. No letter or digit may touch it, unless it is a single symbol as in `$n$th`,
+`H$_2$O` or `5$\times$10`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-#: Longer ones are text: parsing time must not grow with what is never closed.
+#: Longer formulas are plain text, so that unclosed ones don't make parsing slow.
 MAX_CHARS, MAX_LINES = 2_000, 50
-_CLOSES = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
+_CLOSERS = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 #: What may stand in the middle of a word.
-_SIGN = re.compile(r"[a-zA-Z]|[_^]?\\[a-zA-Z]+|[_^](?:[a-zA-Z0-9]|\{[^{}]*\})")
+_SYMBOL = re.compile(r"[a-zA-Z]|[_^]?\\[a-zA-Z]+|[_^](?:[a-zA-Z0-9]|\{[^{}]*\})")
 _BEGIN = re.compile(r"\\begin\{([a-zA-Z]{1,20}\*?)\}")
 
 
 def formula_plugin(parser: Any) -> None:
-    """A plugin of markdown-it: tokens `formula` and `formula_block`, with the formula and its signs as content."""
+    """A markdown-it plugin: tokens `formula` and `formula_block`, whose content includes the delimiters."""
     parser.inline.ruler.before("escape", "formula", _inline)
     parser.block.ruler.before(
         "fence", "formula_block", _block, {"alt": ["paragraph", "reference", "blockquote", "list"]}
@@ -29,7 +29,8 @@ def formula_plugin(parser: Any) -> None:
 
 def _inline(state: Any, silent: bool) -> bool:
     text, begin = state.src, state.pos
-    end = _end_in_line(text, begin) if text[begin] == "$" and text[begin : begin + 2] != "$$" else _end(text, begin)
+    is_dollar = text[begin] == "$" and text[begin : begin + 2] != "$$"
+    end = _dollar_end(text, begin) if is_dollar else _end(text, begin)
     if not end:
         return False
     if not silent:
@@ -38,43 +39,43 @@ def _inline(state: Any, silent: bool) -> bool:
     return True
 
 
-def _end_in_line(text: str, begin: int) -> int:
-    """Where `$…$` ends; 0 where it is none."""
+def _dollar_end(text: str, begin: int) -> int:
+    """The end of a `$…$` that begins here; 0 if none does."""
     close = text.find("$", begin + 1, begin + MAX_CHARS)
     while close > 0 and text[close - 1] == "\\":
         close = text.find("$", close + 1, begin + MAX_CHARS)
-    within = text[begin + 1 : close] if close > 0 else ""
-    before, behind = text[begin - 1 : begin], text[close + 1 : close + 2]
-    if not within or within != within.strip() or "`" in within or within.endswith("/") or behind == "{":
+    content = text[begin + 1 : close] if close > 0 else ""
+    before, after = text[begin - 1 : begin], text[close + 1 : close + 2]
+    if not content or content != content.strip() or "`" in content or content.endswith("/") or after == "{":
         return 0
-    stands_alone = not (before.isalnum() or behind.isalnum())
-    return close + 1 if stands_alone or _SIGN.fullmatch(within) else 0
+    stands_alone = not (before.isalnum() or after.isalnum())
+    return close + 1 if stands_alone or _SYMBOL.fullmatch(content) else 0
 
 
 def _end(text: str, begin: int) -> int:
-    """Where a formula with signs of two characters, or an environment, ends; 0 where there is none."""
-    closes = _closing(text, begin)
-    close = text.find(closes, begin + 2, begin + MAX_CHARS) if closes else -1
-    return close + len(closes) if close > 0 and text[begin + 2 : close].strip() else 0
+    """The end of an environment, or of a formula with two-character delimiters, that begins here; 0 if none does."""
+    closer = _closer(text, begin)
+    close = text.find(closer, begin + 2, begin + MAX_CHARS) if closer else -1
+    return close + len(closer) if close > 0 and text[begin + 2 : close].strip() else 0
 
 
-def _closing(text: str, begin: int) -> str:
-    """What ends the formula that begins here; `""` where none does."""
+def _closer(text: str, begin: int) -> str:
+    """What ends the formula that begins here; `""` if none does."""
     if found := _BEGIN.match(text, begin):
         return f"\\end{{{found[1]}}}"
-    return _CLOSES.get(text[begin : begin + 2], "")
+    return _CLOSERS.get(text[begin : begin + 2], "")
 
 
 def _block(state: Any, first: int, last: int, silent: bool) -> bool:
-    """Lines from one that begins with a formula's sign to the one that ends with it; no blank line is between."""
+    """A formula that fills whole lines, without a blank line between them."""
     begin = state.bMarks[first] + state.tShift[first]
-    if state.is_code_block(first) or not (closes := _closing(state.src, begin)):
+    if state.is_code_block(first) or not (closer := _closer(state.src, begin)):
         return False
     for line in range(first, min(last, first + MAX_LINES)):
         start = begin + 2 if line == first else state.bMarks[line]
         if state.isEmpty(line) or state.sCount[line] < state.blkIndent:
             return False
-        if closes in state.src[start : state.eMarks[line]]:
+        if closer in state.src[start : state.eMarks[line]]:
             break
     else:
         return False

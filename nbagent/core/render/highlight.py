@@ -1,24 +1,23 @@
-"""Code in an answer, in colours: a few classes of tokens, so that a saved output stays small."""
+"""Syntax highlighting of code in answers. A few CSS classes keep saved outputs small; `output.css` has the colours."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-#: What a code block's language is called, and pygments' name for it. Others, which may be slow to read, stay plain.
+#: Pygments' names of the languages that code blocks may name. Other languages, which may be slow, stay plain.
 LANGUAGES = {
     **dict.fromkeys(("python", "py", "python3", "ipython"), "python"),
     **dict.fromkeys(("bash", "sh", "shell"), "bash"),
     **dict.fromkeys(("javascript", "js"), "javascript"),
     **{name: name for name in ("json", "sql", "toml", "yaml", "r")},
 }
-#: Longer code stays plain: it is read anew whenever it grows, and hostile code takes a time that grows with its square.
+#: Longer code stays plain: it is highlighted again whenever it grows, and hostile code may take quadratic time.
 MAX_CHARS = 4_000
 
-#: The class of a token of this type or of one below it; the first that fits counts. `output.css` has the colours.
+#: The class of a token of this type or of a subtype; the first match counts.
 _CLASSES = {
     "Comment": "nbagent-comment",
     "Keyword": "nbagent-keyword",
@@ -33,9 +32,9 @@ _CLASSES = {
 CLASSES = frozenset(_CLASSES.values())
 
 
-@lru_cache(maxsize=32)  # the blocks of an answer that goes on
+@lru_cache(maxsize=32)  # for the blocks of an answer that is streaming
 def highlight_code(code: str, language: str, _: Any = None) -> str:
-    """The code as HTML with classes; `""` where the language is not known.
+    """The code as HTML with classes; `""` for other languages and long code.
 
     >>> highlight_code("x = 1", "python")
     'x = <span class="nbagent-number">1</span>\\n'
@@ -45,14 +44,12 @@ def highlight_code(code: str, language: str, _: Any = None) -> str:
         return ""
     from pygments.lexers import get_lexer_by_name
 
-    tokens = ((_class_of(kind), text) for kind, text in get_lexer_by_name(known, stripnl=False).get_tokens(code))
-    return "".join(_spans(tokens))
-
-
-def _spans(tokens: Iterator[tuple[str, str]]) -> Iterator[str]:
-    for name, group in groupby(tokens, key=lambda token: token[0]):
+    tokens = get_lexer_by_name(known, stripnl=False).get_tokens(code)
+    spans = []
+    for name, group in groupby(tokens, key=lambda token: _class_of(token[0])):
         text = html.escape("".join(text for _, text in group), quote=False)
-        yield f'<span class="{name}">{text}</span>' if name else text
+        spans.append(f'<span class="{name}">{text}</span>' if name else text)
+    return "".join(spans)
 
 
 def _class_of(kind: Any) -> str:

@@ -1,4 +1,4 @@
-"""Lines of a label and a text each, as a notebook and a terminal show them: what an agent is, what a trace holds."""
+"""Labels and their values as a small table, for notebooks and terminals: what an agent is, what a trace holds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ KeyValues = Sequence[tuple[str, str]]
 
 
 def key_values_html(pairs: KeyValues) -> str:
-    """One small, safe output in the look of all others."""
+    """A table as safe HTML, in the style of all outputs."""
     rows = (f"<tr><th>{render.escape(label)}</th><td>{render.escape(text)}</td></tr>" for label, text in pairs)
     return render.output_html(f"<table>{''.join(rows)}</table>", formulas=False)
 
 
 def key_values_text(pairs: KeyValues) -> str:
-    """The same as lines of text.
+    """The same as aligned lines of text.
 
     >>> print(key_values_text([("runs", "2"), ("model calls", "3: claude-sonnet-5 ×3")]))
     runs         2

@@ -1,8 +1,8 @@
-"""Images: what a user or a tool hands over becomes a content part, and a part becomes something that a notebook shows.
+"""Images in messages: what a user or a tool passes becomes a content part, and a part becomes an `Image` to display.
 
 A part is plain JSON data: `{"type": "image", "media_type": "image/png", "data": base64 str}`, or `{"type": "image",
-"url": "https://…"}` for an image that the vendor is to fetch. What format an image has is told by its first bytes, not
-by its name. PIL and matplotlib are known by the names of their classes: neither is imported for it.
+"url": "https://…"}` for an image that the vendor fetches. The first bytes tell an image's format, not its name. PIL and
+matplotlib objects are recognised by their classes' names, so that neither library is imported for it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ import base64
 import binascii
 import io
 import os
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from nbagent.checks import SHOWN_CHARS, invalid
 from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.text import shortened
 
 Part = dict[str, Any]
 
-#: Pixels of the longest side of a figure or PIL image: vendors scale larger ones down themselves.
+#: Figures and PIL images are scaled down to so many pixels on the longest side, as vendors do themselves.
 MAX_SIDE = 1568
-#: Files and bytes are sent as they are up to here: 5 MiB in base64 and 8000 pixels are what Claude takes, and Zhipu.
+#: Files and bytes within these limits are sent unchanged: Claude and Zhipu take 5 MiB of base64 and 8000 pixels.
 #: https://docs.anthropic.com/en/docs/build-with-claude/vision
 MAX_BYTES = 5 * 2**20 * 3 // 4
 MAX_FILE_SIDE = 8000
@@ -38,7 +41,7 @@ _PIL_MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Image:
-    """An image as bytes, which displays itself in a notebook. `AgentResult.images` is a list of these.
+    """The bytes of an image, which displays itself in a notebook. `AgentResult.images` is a list of these.
 
     >>> image = Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")
     >>> image
@@ -50,7 +53,7 @@ class Image:
 
     @classmethod
     def from_part(cls, part: Mapping[str, Any]) -> Image | None:
-        """The image in a part; None where it holds none of a known format, whatever it claims to be."""
+        """The image in a part; None if its data is not of a known format, whatever the part claims."""
         data = part.get("data")
         try:
             raw = base64.b64decode(data) if isinstance(data, str) else b""
@@ -61,7 +64,7 @@ class Image:
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """Width and height in pixels; None where the file does not tell."""
+        """Width and height in pixels; None if the file is broken."""
         return image_size(self.data)
 
     @property
@@ -70,7 +73,7 @@ class Image:
         return self.media_type.removeprefix("image/")
 
     def to_part(self) -> Part:
-        """The content part that holds it."""
+        """The content part that holds the image."""
         return {"type": "image", "media_type": self.media_type, "data": self.to_base64()}
 
     def to_base64(self) -> str:
@@ -78,7 +81,7 @@ class Image:
         return base64.b64encode(self.data).decode("ascii")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file and return its path. Where the name ends otherwise than its format, PIL converts it."""
+        """Write the image to a file and return its path. PIL converts it if the suffix names another format."""
         target = Path(path).expanduser()
         ending = target.suffix.lower().lstrip(".").replace("jpg", "jpeg")
         if ending in ("", self.format):
@@ -100,16 +103,16 @@ class Image:
         return f"<Image {_shape(self)}, {f'{n / 1000:,.0f} kB' if n >= 1000 else f'{n} bytes'}>"
 
 
-# -- what is an image -------------------------------------------------------------------------------------------------
+# -- recognising images -----------------------------------------------------------------------------------------------
 
 
 def is_image_object(value: Any) -> bool:
-    """Whether a value is an image by its nature: an `Image`, a PIL image, a matplotlib figure or part of one."""
+    """Whether a value is an `Image`, a PIL image, a matplotlib figure, or part of a figure."""
     return isinstance(value, Image) or matplotlib_figure(value) is not None or _is_pil(value)
 
 
 def is_image(value: Any) -> bool:
-    """Whether a user who passes this value means an image: pictures, paths, bytes and files; never a string."""
+    """Whether a user who passes this value means an image: an image object, a path, bytes or a file; never a string."""
     return is_image_object(value) or isinstance(value, (os.PathLike, bytes, bytearray, memoryview, io.IOBase))
 
 
@@ -119,12 +122,12 @@ def has_image(content: str | Iterable[Mapping[str, Any]]) -> bool:
 
 
 def images_in(content: str | Iterable[Mapping[str, Any]]) -> list[Image]:
-    """The images in a message's content, in order; those that are only addresses are left out."""
+    """The images in a message's content, in order, without those that are only URLs."""
     parts = [] if isinstance(content, str) else [part for part in content if part.get("type") == "image"]
     return [image for part in parts if (image := Image.from_part(part)) is not None]
 
 
-# -- values into parts ------------------------------------------------------------------------------------------------
+# -- values to parts ---------------------------------------------------------------------------------------------------
 
 
 def content_parts(items: Iterable[Any]) -> list[Part]:
@@ -137,10 +140,10 @@ def content_parts(items: Iterable[Any]) -> list[Part]:
 
 
 def image_part(value: Any) -> Part:
-    """The content part of an image; parts of other kinds pass as they are.
+    """The content part of an image; parts of other types pass unchanged.
 
-    Figures and PIL images become PNG of at most `MAX_SIDE` pixels; bytes and files are kept as they are, unless they
-    are larger than vendors take, and then scaled down by PIL. Raises `ConfigurationError` for what is no image.
+    Figures and PIL images become PNG of at most `MAX_SIDE` pixels a side. Bytes and files stay as they are unless they
+    exceed the vendors' limits; then PIL scales them down. Raises `ConfigurationError` for anything but images.
     """
     if isinstance(value, Mapping):
         return _known_part(dict(value))
@@ -161,15 +164,14 @@ def image_part(value: Any) -> Part:
 
 
 def unsupported_content(value: Any) -> ConfigurationError:
-    """The error about a value that is neither text nor image: it says what can be given."""
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
-    return ConfigurationError(f"A message can't hold {shown} (a {type(value).__name__}). {_ACCEPTED}.")
+    """The error for a value that is neither text nor image; it lists what a message can hold."""
+    shown = shortened(repr(value), SHOWN_CHARS)
+    return ConfigurationError(f"A message can't hold {shown} (type {type(value).__name__}). {_ACCEPTED}.")
 
 
 def _known_part(part: Part) -> Part:
-    """A part that the user wrote: paths are read, bytes encoded, addresses looked at."""
-    if part.get("type") == "image_url":  # as chat completions have it
+    """A part that the user wrote: read its path, encode its bytes, check its URL."""
+    if part.get("type") == "image_url":  # the form of chat completions
         address = part.get("image_url")
         part = {"type": "image", "url": address.get("url") if isinstance(address, Mapping) else address}
     if part.get("type") != "image":
@@ -183,7 +185,8 @@ def _known_part(part: Part) -> Part:
         data = url.partition(",")[2]
     elif isinstance(url, str):
         if not url.startswith(("https://", "http://", "gs://")):
-            raise ConfigurationError(f"{url!r} is no address of an image. For a file, give pathlib.Path({url!r}).")
+            fix = f"For a file, pass pathlib.Path({url!r})."
+            raise invalid("image url", url, "a URL that begins with https://, http:// or gs://", fix)
         return part
     if isinstance(data, str) and data:
         image = Image.from_part({"data": data})
@@ -208,14 +211,14 @@ def _from_path(path: str | os.PathLike[str]) -> Part:
 
 
 def _from_bytes(data: Any, name: str) -> Part:
-    """Checked, and within the vendors' limits."""
+    """Check the data, and scale the image down to the vendors' limits."""
     if not data:
-        raise ConfigurationError(f"{name} is empty: there is no image in it.")
+        raise ConfigurationError(f"{name} is empty. Give {_FORMATS}.")
     media_type = image_media_type(data) if isinstance(data, bytes) else None
     if media_type is None:
         raise ConfigurationError(
-            f"{name} is no image that models take: it begins with {data[:12]!r}. Give {_FORMATS}; "
-            "PIL.Image.open() reads many other formats, and its images can be given too."
+            f"{name} is not in a format that models accept: it begins with {data[:12]!r}. Give {_FORMATS}, or open it "
+            "with PIL.Image.open() and pass the result."
         )
     image = Image(data, media_type)
     if len(data) > MAX_BYTES or max(image.size or (0,)) > MAX_FILE_SIDE:
@@ -224,26 +227,25 @@ def _from_bytes(data: Any, name: str) -> Part:
 
 
 def _opened(data: bytes, name: str) -> Any:
-    """The PIL image in some bytes, upright."""
+    """The bytes as a PIL image, turned upright."""
     try:
         import PIL.Image
         import PIL.ImageOps
     except ImportError:
         raise MissingDependencyError(
-            f"{name} can't be opened without Pillow: pip install pillow, or give a smaller one."
+            f"{name} can't be opened without Pillow: pip install pillow, or give a smaller image."
         ) from None
     try:
         image = PIL.Image.open(io.BytesIO(data))
         image.load()
         return PIL.ImageOps.exif_transpose(image)
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as exc:
-        raise ConfigurationError(f"{name} can't be opened: {exc}. Give a whole file, or a smaller one.") from None
+        raise ConfigurationError(f"{name} can't be opened: {exc}. Give a complete or a smaller file.") from None
 
 
 def _from_pil(value: Any) -> Part:
-    """PNG, or JPEG where that would be too large."""
-    image = value if value.mode in _PIL_MODES else value.convert("RGB")
-    image = image.copy()
+    """As PNG, or as JPEG if the PNG would be too large."""
+    image = value.copy() if value.mode in _PIL_MODES else value.convert("RGB")
     image.thumbnail((MAX_SIDE, MAX_SIDE))
     buffer = io.BytesIO()
     image.save(buffer, format="PNG")
@@ -256,7 +258,7 @@ def _from_pil(value: Any) -> Part:
 
 def _from_figure(figure: Any) -> Part:
     buffer = io.BytesIO()
-    drawn = figure.get_tightbbox()  # inches; as notebooks show figures: with their labels, without wide margins
+    drawn = figure.get_tightbbox()  # in inches; like notebooks do: with all labels, without wide margins
     figure.savefig(buffer, format="png", dpi=min(100.0, MAX_SIDE / (max(drawn.size) + 0.2)), bbox_inches="tight")
     return Image(buffer.getvalue(), "image/png").to_part()
 
@@ -266,7 +268,7 @@ def _is_pil(value: Any) -> bool:
 
 
 def matplotlib_figure(value: Any) -> Any:
-    """The matplotlib figure that a value is, or belongs to (plotting functions often return axes); else None."""
+    """The matplotlib figure that a value is or belongs to (plotting functions often return axes), or None."""
     if callable(getattr(type(value), "savefig", None)):
         return getattr(value, "figure", value)
     if any(base.__module__.startswith("matplotlib.") for base in type(value).__mro__):
@@ -275,11 +277,11 @@ def matplotlib_figure(value: Any) -> Any:
     return None
 
 
-# -- parts into words -------------------------------------------------------------------------------------------------
+# -- parts to text -----------------------------------------------------------------------------------------------------
 
 
 def image_note(part: Mapping[str, Any], why: str = "") -> str:
-    """A few words in place of an image, with the reason why it is not there.
+    """A short description in place of an image, and `why` it is missing.
 
     >>> image_note({"type": "image", "url": "https://example.org/cat.png"}, "not shown: this model takes no images")
     '[image: https://example.org/cat.png, not shown: this model takes no images]'
@@ -302,7 +304,7 @@ def _shape(image: Image) -> str:
     return f"{size[0]}x{size[1]} {image.format}" if size else image.format
 
 
-# -- image files: format and size from their first bytes ---------------------------------------------------------------
+# -- image files ------------------------------------------------------------------------------------------------------
 
 
 def image_media_type(data: bytes) -> str | None:
@@ -317,60 +319,53 @@ def image_media_type(data: bytes) -> str | None:
         return "image/jpeg"
     if data.startswith((b"GIF87a", b"GIF89a")):
         return "image/gif"
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "image/webp"
-    return None
+    return "image/webp" if data.startswith(b"RIFF") and data[8:12] == b"WEBP" else None
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels, out of the head of an image file; None where it does not tell.
+    """Width and height in pixels from the head of an image file; None if the head is cut off or broken.
 
     >>> image_size(b"GIF89a" + bytes([3, 0, 2, 0]))
     (3, 2)
     """
     try:
-        return _size(data)
-    except IndexError:
+        match image_media_type(data):
+            case "image/png":
+                width, height = struct.unpack_from(">II", data, 16)
+            case "image/gif":
+                width, height = struct.unpack_from("<HH", data, 6)
+            case "image/jpeg":
+                height, width = struct.unpack_from(">HH", data, _jpeg_frame(data) + 5)
+            case "image/webp":
+                width, height = _webp_size(data)
+            case _:
+                return None
+    except (IndexError, struct.error):
         return None
+    return width, height
 
 
-def _size(data: bytes) -> tuple[int, int] | None:
-    """Raises IndexError where the file ends too early."""
-    kind = image_media_type(data)
-    if kind == "image/png":
-        return _number(data, 16, 4, "big"), _number(data, 20, 4, "big")
-    if kind == "image/gif":
-        return _number(data, 6, 2, "little"), _number(data, 8, 2, "little")
-    if kind == "image/webp":
-        return _webp_size(data)
-    return _jpeg_size(data) if kind == "image/jpeg" else None
-
-
-def _webp_size(data: bytes) -> tuple[int, int] | None:
-    """https://developers.google.com/speed/webp/docs/riff_container"""
-    match data[12:16]:
-        case b"VP8 ":
-            return _number(data, 26, 2, "little") & 0x3FFF, _number(data, 28, 2, "little") & 0x3FFF
-        case b"VP8L":
-            bits = _number(data, 21, 4, "little")
-            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        case b"VP8X":
-            return _number(data, 24, 3, "little") + 1, _number(data, 27, 3, "little") + 1
-    return None
-
-
-def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """In the first start-of-frame segment (C0 to CF, but for three that mean something else)."""
+def _jpeg_frame(data: bytes) -> int:
+    """Where the start-of-frame segment begins: C0 to CF, except three markers that mean something else."""
     place = 2
     while data[place] == 0xFF:
         marker = data[place + 1]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return _number(data, place + 7, 2, "big"), _number(data, place + 5, 2, "big")
-        place += 1 if marker == 0xFF else 2 + _number(data, place + 2, 2, "big")
-    return None
+            return place
+        place += 1 if marker == 0xFF else 2 + struct.unpack_from(">H", data, place + 2)[0]
+    raise IndexError("there is no start of frame")
 
 
-def _number(data: bytes, at: int, length: int, order: Literal["big", "little"]) -> int:
-    if len(data) < at + length:
-        raise IndexError(at)
-    return int.from_bytes(data[at : at + length], order)
+def _webp_size(data: bytes) -> tuple[int, int]:
+    """https://developers.google.com/speed/webp/docs/riff_container"""
+    match data[12:16]:
+        case b"VP8 ":
+            width, height = struct.unpack_from("<HH", data, 26)
+            return width & 0x3FFF, height & 0x3FFF
+        case b"VP8L":
+            (bits,) = struct.unpack_from("<I", data, 21)
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8X":
+            sides = struct.unpack_from("<3s3s", data, 24)
+            return int.from_bytes(sides[0], "little") + 1, int.from_bytes(sides[1], "little") + 1
+    raise IndexError("this chunk tells no size")

@@ -1,1 +1,1 @@
-"""The conversation: kept, trimmed, repaired, summarised, saved, and previewed before it is sent."""
+"""A conversation's history: kept within limits, repaired, summarised, saved, and previewed before a request."""

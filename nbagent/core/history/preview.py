@@ -1,4 +1,4 @@
-"""What a message would send: made by the code that makes a real request, on a copy of the history."""
+"""A preview of the request that a message would lead to, built by the code that builds real requests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nbagent.core.run import Run
 class Preview:
     """The first request that a message would lead to.
 
-    `messages` begin with the system message; `functions` are the tools on offer. `options` holds what else would be
-    asked for, such as `thinking_level` and the `temperature`. `tokens` is the vendor's count of the conversation so
-    far, and an estimate of the rest. `notes` say what would be done to the history before.
+    `messages` begin with the system message; `functions` are the tools on offer. `options` holds the rest of the
+    request, such as `thinking_level` and `temperature`. `tokens` is the vendor's count of the conversation so far, plus
+    an estimate of what is new. `notes` say how the history would be changed first.
     """
 
     vendor: str
@@ -31,12 +31,12 @@ class Preview:
 
 
 def preview(run: Run, message: Any) -> Preview:
-    """What a run, whose context is a copy, would send first for this message."""
+    """The first request of a run, whose context is a copy, for this message."""
     context, provider = run.context, run.provider
     context.add_input(message)
     notes = []
     if context.strategy == "summarise" and (oldest := context.messages_to_drop()):
-        notes.append(f"the model would be asked to sum up {len(oldest)} old messages first")
+        notes.append(f"the model would summarise {len(oldest)} old messages in a request of its own")
         context.drop(oldest)
     counted = context.has_vendor_count
     notes.append(context.prepare())
@@ -58,5 +58,5 @@ def preview(run: Run, message: Any) -> Preview:
 
 
 def estimate_function_tokens(function: Mapping[str, Any]) -> int:
-    """A rough count of what describes one function to the model."""
+    """A rough count of the tokens that describe one function to the model."""
     return len(json.dumps(function, default=str)) // CHARS_PER_TOKEN

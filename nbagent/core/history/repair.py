@@ -1,7 +1,7 @@
-"""Makes any history one that every vendor accepts: each tool call has exactly one result, and no result is an orphan.
+"""Makes any history valid for every vendor: each tool call has exactly one result, and each result has its call.
 
-`repair` is pure and idempotent, uses no clock and no random ids (so that a vendor's prompt cache still matches), and
-returns the same message objects wherever nothing had to change.
+`repair` is pure and idempotent. It uses no clock and no random ids, so that a vendor's prompt cache still matches, and
+it returns the same message objects wherever nothing had to change.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Sequence, Set
 
 from nbagent.core.messages import FunctionCall, LLMMessage
 
-#: What the model reads where a call has no result, because the run was interrupted before it.
+#: The result of a call that was interrupted before it had one.
 NO_RESULT = "No result: the call was interrupted before it finished."
 
-#: What a user says where nobody said anything yet.
+#: The user's message in a history that has none.
 CONTINUE = LLMMessage("user", "Continue.")
 
 
 def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
-    """The same conversation, made valid. `valid` is how many leading messages are known to be so already.
+    """The same conversation, made valid. The first `valid` messages are known to be valid.
 
-    System messages come first. Each call has an id of its own. Results follow their call, in call order; missing ones
-    are made up as errors; orphans, duplicates and empty assistant messages go. Where nobody said anything yet, a user
-    message is added.
+    System messages come first. Each call gets a unique id. Results follow their call, in the order of the calls;
+    missing ones become errors. Results without a call, duplicates and empty messages are removed. If there is no user
+    message, one is added.
     """
     if any(m.role == "system" for m in messages[valid:]):
         valid = 0
@@ -34,7 +34,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         message = rest[index]
         index += 1
         if message.role == "tool":
-            continue  # an orphan: results that belong to a call are taken below, with their call
+            continue  # without a call: results that have one are consumed below, with their call
         if message.role != "assistant" or not message.tool_calls:
             if message.provider_extras or not is_blank(message):
                 repaired.append(message)
@@ -53,7 +53,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
 
 
 def is_blank(message: LLMMessage) -> bool:
-    """Whether the content is nothing but white space, which some vendors refuse and others leave out."""
+    """Whether the content is only white space, which some vendors reject and others drop."""
     if isinstance(message.content, str):
         return not message.content or message.content.isspace()
     return all(part.get("type") == "text" and not part.get("text", "").strip() for part in message.content)
@@ -62,7 +62,7 @@ def is_blank(message: LLMMessage) -> bool:
 def _with_results(
     message: LLMMessage, results: list[LLMMessage], position: int, taken: Set[str | None]
 ) -> list[LLMMessage]:
-    """An assistant message with calls, and one result for each of its calls; same ids are paired in order."""
+    """An assistant message and one result for each of its calls; equal ids are paired in order."""
     sent = message.tool_calls or []
     calls = with_unique_ids(sent, prefix=f"call_{position}", taken=taken)
     if calls != sent:
@@ -80,28 +80,26 @@ def _with_results(
 
 
 def call_ids(messages: Sequence[LLMMessage]) -> set[str | None]:
-    """The ids of all calls in a conversation."""
+    """The ids of all tool calls in a conversation."""
     return {call.id for message in messages for call in message.tool_calls or ()}
 
 
 def with_unique_ids(
     calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] = frozenset()
 ) -> list[FunctionCall]:
-    """The calls, each with an id that no other of them has, and that is not `taken` by an earlier one.
+    """The calls with unique ids that are not `taken` by earlier ones; a missing or repeated id becomes `prefix_0`, ….
 
-    Some servers count from `call_0` in each answer, and some vendors refuse a conversation with the same id twice.
+    Some servers count from `call_0` in each answer, and some vendors reject a conversation with the same id twice.
     """
     seen: set[str | None] = set()
-    named = []
+    unique = []
     for number, call in enumerate(calls):
-        if call.id and call.id not in seen and call.id not in taken:
-            named.append(call)
-        else:
-            named.append(FunctionCall(call.name, call.arguments, f"{prefix}_{number}", call.raw))
-        seen.add(named[-1].id)
-    return named
+        is_unique = call.id and call.id not in seen and call.id not in taken
+        unique.append(call if is_unique else FunctionCall(call.name, call.arguments, f"{prefix}_{number}", call.raw))
+        seen.add(unique[-1].id)
+    return unique
 
 
 def missing_result(call: FunctionCall) -> LLMMessage:
-    """The result of a call that never got one."""
+    """The error that stands for the missing result of a call."""
     return LLMMessage("tool", NO_RESULT, name=call.name, tool_call_id=call.id, is_error=True)

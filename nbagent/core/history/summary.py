@@ -1,4 +1,4 @@
-"""What a model is told when it sums up the beginning of a long conversation."""
+"""The request in which a model summarises the beginning of a long conversation."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ You are given the beginning of a conversation between a user and an assistant th
 assistant, who will go on with it and will not see the beginning any more. Keep what may still matter: what the user
 wants and has decided, facts, names and numbers, what the tools gave, what is still open. Be brief. Write nothing but
 the summary."""
-#: Longer texts are cut in the middle: the summary needs the gist.
-MOST_CHARS = 4_000
+#: Longer texts are cut in the middle: a summary needs the gist only.
+MAX_CHARS = 4_000
 
 
 def transcript(messages: Iterable[LLMMessage]) -> str:
-    """Messages as a text to read.
+    """Messages as text.
 
     >>> print(transcript([LLMMessage("user", "2 + 2?"), LLMMessage("assistant", "4")]))
     User: 2 + 2?
     Assistant: 4
     """
-    return "\n".join(line for message in messages for line in _lines(message))
-
-
-def _lines(message: LLMMessage) -> list[str]:
-    if message.role == "tool":
-        return [f"Result of {message.name or 'the tool'}: {_cut(content_as_text(message.content))}"]
-    said = [f"{message.role.capitalize()}: {_cut(content_as_text(message.content))}"] if message.content else []
-    return said + [f"Assistant calls {call.name}({_cut(str(call.arguments))})" for call in message.tool_calls or ()]
+    lines = []
+    for message in messages:
+        text = _cut(content_as_text(message.content))
+        if message.role == "tool":
+            lines.append(f"Result of {message.name or 'the tool'}: {text}")
+        elif text:
+            lines.append(f"{message.role.capitalize()}: {text}")
+        lines += [f"Assistant calls {call.name}({_cut(str(call.arguments))})" for call in message.tool_calls or ()]
+    return "\n".join(lines)
 
 
 def _cut(text: str) -> str:
-    half = MOST_CHARS // 2
-    return text if len(text) <= MOST_CHARS else f"{text[:half]} […] {text[-half:]}"
+    half = MAX_CHARS // 2
+    return text if len(text) <= MAX_CHARS else f"{text[:half]} […] {text[-half:]}"

@@ -128,15 +128,15 @@ def test_the_camera_s_orientation_is_kept_where_a_photo_is_scaled_down():
 
 @pytest.mark.parametrize(("value", "says"), [
     (b"", "The bytes value is empty"),
-    (b"%PDF-1.4 abc", r"no image that models take: it begins with b'%PDF-1.4 abc'. Give PNG, JPEG, GIF or WebP"),
-    (b"<svg xmlns='...'>", "no image that models take"),
-    (io.StringIO("text"), "no image that models take"),
-    (5, r"can't hold 5 \(a int\). Give a text, a matplotlib figure"),
+    (b"%PDF-1.4 abc", r"b'%PDF-1.4 abc'. Give PNG, JPEG, GIF or WebP"),
+    (b"<svg xmlns='...'>", "not in a format that models accept"),
+    (io.StringIO("text"), "not in a format that models accept"),
+    (5, r"can't hold 5 \(type int\). Give a text, a matplotlib figure"),
     ({"type": "image"}, "Give a text, a matplotlib figure"),
     ({"text": "no type"}, "Give a text, a matplotlib figure"),
-    ({"type": "image", "url": "cat.png"}, r"no address of an image. For a file, give pathlib.Path\('cat.png'\)"),
-    ({"type": "image", "data": "bm90aGluZw=="}, "no image that models take"),
-    ({"type": "image", "media_type": "image/png", "data": "bm90aGluZw=="}, "no image that models take"),
+    ({"type": "image", "url": "cat.png"}, r"got 'cat.png'. For a file, pass pathlib.Path\('cat.png'\)"),
+    ({"type": "image", "data": "bm90aGluZw=="}, "not in a format that models accept"),
+    ({"type": "image", "media_type": "image/png", "data": "bm90aGluZw=="}, "not in a format that models accept"),
     ({"type": "image", "path": "/no/such/cat.png"}, "The image '/no/such/cat.png' can't be read: No such file"),
     ({"type": "image", "path": "."}, "can't be read: Is a directory.*The current folder is"),
 ])  # fmt: skip
@@ -146,7 +146,7 @@ def test_what_is_no_image_is_named(value, says):
 
 
 def test_a_broken_large_file_is_named():
-    with pytest.raises(ConfigurationError, match=r"too large to send, and can't be opened: .*Give a whole file"):
+    with pytest.raises(ConfigurationError, match=r"too large to send, and can't be opened: .*Give a complete"):
         image_part(file("PNG", 9000, 9)[:60])
 
 
@@ -189,7 +189,7 @@ def test_what_a_user_may_not_say(value):
 def test_a_frame_is_no_list_of_its_columns():
     import pandas as pd
 
-    with pytest.raises(ConfigurationError, match="a DataFrame"):
+    with pytest.raises(ConfigurationError, match="type DataFrame"):
         as_messages(pd.DataFrame({"a": [1]}))
 
 

@@ -80,9 +80,9 @@ def test_what_was_cut_off_is_repaired(agent, tmp_path):
     ("text", "said"),
     [
         (None, "No such file"),
-        ("", "is no saved conversation: Expecting value"),
-        ("[]", "is no saved conversation: agent.save"),
-        ('{"format": "nbagent conversation", "version": 9}', "saved in version 9 of the format.*update nbagent"),
+        ("", "is not a saved conversation: Expecting value"),
+        ("[]", "is not a saved conversation.*agent.save"),
+        ('{"format": "nbagent conversation", "version": 9}', "version 9 of the format.*Update nbagent"),
         ('{"format": "nbagent conversation", "version": 1, "messages": [{}]}', "a message that can't be read"),
     ],
 )
@@ -96,7 +96,7 @@ def test_what_is_no_conversation_is_named(text, said, tmp_path):
 def test_a_failure_leaves_the_old_file(agent, tmp_path):
     (tmp_path / "talk.json").write_text("old")
     agent.context.add_message(LLMMessage("user", "x", provider_extras=object()))
-    with pytest.raises(ConfigurationError, match="no JSON"):
+    with pytest.raises(ConfigurationError, match="not JSON data"):
         agent.save(tmp_path / "talk.json")
     assert (tmp_path / "talk.json").read_text() == "old"
     agent.undo()

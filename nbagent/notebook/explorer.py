@@ -1,7 +1,7 @@
-"""`TraceExplorer`: what is in a trace, as a table with filters, and what was chosen in it in full.
+"""`TraceExplorer`: a trace as a table with filters, and the details of the selected row.
 
-The table is itables' widget (DataTables), whose script comes with it: no request leaves the page. Texts of models and
-tools are cut, escaped, and shown in full by the same rules as in a cell.
+The table is itables' widget (DataTables), which brings its own script: the page sends no requests. Text from models and
+tools is shortened and escaped in the table; the details follow the same rules as cells.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from nbagent.core.messages import well_formed
 from nbagent.core.render import markdown as render
 from nbagent.errors import MissingDependencyError
 from nbagent.notebook.panel.panel import PANEL_STYLE
+from nbagent.text import shortened
 from nbagent.trace.trace import Trace
 from nbagent.trace.views.search import TABLES, Search
 from nbagent.trace.views.transcript import TraceTranscript
 
-#: Characters of a value in the table, and rows of it.
-CELL, ROWS = 100, 1_000
-#: What the table shows of each table of the trace, and what it calls the columns.
-SHOWN: dict[str, dict[str, str]] = {
+#: The longest value in the table, in characters, and the most rows.
+MAX_CHARS, MAX_ROWS = 100, 1_000
+#: The columns of each table that are shown, with their labels.
+COLUMNS: dict[str, dict[str, str]] = {
     "runs": {
         "prompt": "prompt", "output": "output", "status": "status", "n_calls": "calls", "n_tool_calls": "tools",
         "input_tokens": "in", "output_tokens": "out", "cost_usd": "$", "duration_s": "s",
@@ -39,27 +40,27 @@ SHOWN: dict[str, dict[str, str]] = {
     "messages": {"role": "role", "text": "text", "n_blocks": "blocks"},
     "blocks": {"type": "kind", "name": "tool", "text": "text", "chars": "characters"},
 }  # fmt: skip
-#: Columns that are shown as texts of their own.
+#: Columns whose text gets a block of its own.
 _TEXTS = (
     "text", "args", "args_raw", "result_text", "validation_error", "error_message", "traceback", "params", "usage_raw",
     "provider_data",
 )  # fmt: skip
-#: How the table is drawn; given with each update, since the user's own defaults for itables would hold otherwise.
+#: How the table is drawn. Passed with each update, because the user's own defaults for itables would apply otherwise.
 _OPTIONS: dict[str, Any] = {
     "allow_html": False, "select": "single", "showIndex": False, "maxBytes": 0, "maxRows": 0, "pageLength": 10,
     "lengthMenu": [10, 25, 100], "classes": "compact hover", "style": "table-layout:auto;width:100%;margin:0",
     "layout": {"topStart": None, "topEnd": None, "bottomStart": "info", "bottomEnd": "paging"},
 }  # fmt: skip
-#: The choice that leaves a filter out.
+#: The choice that switches a filter off.
 ANY = ""
 _STYLE = render.style_html(Path(__file__).with_name("explorer.css"))
 
 
 class TraceExplorer(widgets.VBox):
-    """Look through a trace: its runs, model calls, tool calls, messages and blocks.
+    """Explore a trace: its runs, model calls, tool calls, messages and blocks.
 
-    Filters choose by run, tool, kind of block, failure and text; a row that is clicked is shown in full below, a run as
-    its whole conversation. `Refresh` takes in what happened since. Needs itables: `pip install 'nbagent[explore]'`.
+    Filter by run, tool, kind of block, failure and text. A click on a row shows its details below, for a run the whole
+    conversation. `Refresh` reads the trace again. Needs itables: `pip install 'nbagent[explore]'`.
 
     >>> agent.trace.explore()                                               # doctest: +SKIP
     """
@@ -69,7 +70,7 @@ class TraceExplorer(widgets.VBox):
         self._table = _empty_table()
         self._tables: dict[str, Any] = {}
         self._found: Any = None
-        self._quiet = False  # while several filters change at a time
+        self._is_refreshing = False  # several filters change at a time
         self._make()
         super().__init__([widgets.HTML(PANEL_STYLE + _STYLE), self._bar, self._filters, self._table, self._detail])
         self.add_class("nbagent-panel").add_class("nbagent-explore")
@@ -77,7 +78,7 @@ class TraceExplorer(widgets.VBox):
         for widget in (self._tabs, self._run, self._tool, self._kind, self._errors, self._text):
             widget.observe(lambda _: self._search(), "value")
         self._refresh_button.on_click(lambda _: self.refresh())
-        self._table.observe(lambda _: self._choose(), "selected_rows")
+        self._table.observe(lambda _: self._show_details(), "selected_rows")
 
     def _make(self) -> None:
         tabs = widgets.ToggleButtons(options=[(name.replace("_", " "), name) for name in TABLES])
@@ -89,57 +90,54 @@ class TraceExplorer(widgets.VBox):
         )
         self._errors = widgets.ToggleButton(description="Failed", tooltip="Only what failed")
         self._text = widgets.Text(placeholder="Search the texts", tooltip="Text", continuous_update=False)
-        self._refresh_button = widgets.Button(description="Refresh", tooltip="Take in what happened since")
+        self._refresh_button = widgets.Button(description="Refresh", tooltip="Read the trace again")
         self._text.add_class("nbagent-search")
         filters = [self._run, self._tool, self._kind, self._errors, self._text, self._refresh_button]
         self._filters = widgets.HBox(filters).add_class("nbagent-filters")
         self._detail = widgets.HTML().add_class("nbagent-detail")
 
     def refresh(self) -> None:
-        """Read the trace anew; filters stay where what they name is still there."""
+        """Read the trace again. Filters keep their choice if it still exists."""
         self._tables = {name: getattr(self.trace, name) for name in TABLES}
         runs, calls, blocks = (self._tables[name] for name in ("runs", "tool_calls", "blocks"))
         prompts = zip(runs["prompt"].fillna(""), runs["run_id"], strict=True)
         asked = [(f"{number} · {_line(prompt, 40)}", run_id) for number, (prompt, run_id) in enumerate(prompts, 1)]
-        self._quiet = True
-        _offer(self._run, "all runs", asked)
-        _offer(self._tool, "all tools", [(_line(name, 40), name) for name in calls["name"].dropna().unique()])
-        _offer(self._kind, "all kinds", [(kind, kind) for kind in blocks["type"].dropna().unique()])
-        self._quiet = False
+        self._is_refreshing = True
+        _set_options(self._run, "all runs", asked)
+        _set_options(self._tool, "all tools", [(_line(name, 40), name) for name in calls["name"].dropna().unique()])
+        _set_options(self._kind, "all kinds", [(kind, kind) for kind in blocks["type"].dropna().unique()])
+        self._is_refreshing = False
         self._search()
 
     def _search(self) -> None:
-        """Show what fits; the newest where it is too much."""
-        if self._quiet:
+        """Show the matching rows, or the newest of them if there are too many."""
+        if self._is_refreshing:
             return
         name = self._tabs.value
         wanted = (self._run.value, self._tool.value, self._kind.value, self._errors.value, self._text.value.strip())
-        every = Search(*wanted).rows(self._tables, name)
-        self._found = every.tail(ROWS)
-        of = len(self._tables[name])
-        said = f"{len(every):,} of {of:,}" if len(every) < of else f"{of:,}"
-        more = f", the newest {ROWS:,} shown" if len(every) > ROWS else ""
-        self._count.value = f'<div class="nbagent-status">{said} {name.replace("_", " ")}{more}</div>'
+        found, total = Search(*wanted).rows(self._tables, name), len(self._tables[name])
+        self._found = found.tail(MAX_ROWS)
+        count = f"{len(found):,} of {total:,}" if len(found) < total else f"{total:,}"
+        more = f", the newest {MAX_ROWS:,} shown" if len(found) > MAX_ROWS else ""
+        self._count.value = f'<div class="nbagent-status">{count} {name.replace("_", " ")}{more}</div>'
         self._detail.value = ""
-        self._table.update(_as_texts(self._found, SHOWN[name]), **_OPTIONS, selected_rows=[])
+        self._table.update(_as_texts(self._found, COLUMNS[name]), **_OPTIONS, selected_rows=[])
 
-    def _choose(self) -> None:
-        chosen = self._table.selected_rows
-        if not chosen or self._found is None or chosen[0] >= len(self._found):
-            self._detail.value = ""
-            return
-        row = self._found.iloc[chosen[0]]
-        self._detail.value = render.output_html(self._in_full(self._tabs.value, {str(k): v for k, v in row.items()}))
+    def _show_details(self) -> None:
+        selected, self._detail.value = self._table.selected_rows, ""
+        if selected and self._found is not None and selected[0] < len(self._found):
+            row = {str(name): value for name, value in self._found.iloc[selected[0]].items()}
+            self._detail.value = render.output_html(self._details(self._tabs.value, row))
 
-    def _in_full(self, name: str, row: Mapping[str, Any]) -> str:
-        """A row as HTML: a run or call as its conversation, anything else by its columns."""
+    def _details(self, name: str, row: Mapping[str, Any]) -> str:
+        """A row as HTML: a run or a call as its conversation, other rows by their columns."""
         if name == "runs":
             return self.trace.transcript(row["run_id"]).html()
         if name == "calls":
             rows = {each: self.trace.rows(each) for each in ("runs", "calls", "messages", "blocks", "tool_calls")}
             rows["messages"] = [each for each in rows["messages"] if each["call_id"] == row["call_id"]]
-            return TraceTranscript(rows).html() + facts_html(row)
-        return facts_html(row)
+            return TraceTranscript(rows).html() + row_html(row)
+        return row_html(row)
 
     def __repr__(self) -> str:
         return f"TraceExplorer({self.trace!r})"
@@ -147,7 +145,7 @@ class TraceExplorer(widgets.VBox):
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         """The widget, and the table as it is now for readers without a kernel."""
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options) or {}
-        shown = _as_texts(self._found.tail(20), SHOWN[self._tabs.value])
+        shown = _as_texts(self._found.tail(20), COLUMNS[self._tabs.value])
         table = shown.to_html(escape=True, index=False, border=0)
         return {
             **bundle,
@@ -156,17 +154,17 @@ class TraceExplorer(widgets.VBox):
         }
 
 
-def facts_html(row: Mapping[str, Any]) -> str:
-    """The columns of a row that hold something: texts first, then what is short, then what tables are joined by."""
+def row_html(row: Mapping[str, Any]) -> str:
+    """The columns of a row that have a value: first texts, then short values, then ids."""
     known = {name: text for name, value in row.items() if (text := _text(value))}
     texts = "".join(render.labelled_html(name, known.pop(name)) for name in _TEXTS if name in known)
     ids = {name: known.pop(name) for name in list(known) if name.endswith("_id") or name == "parallel_group"}
     return f'<div class="nbagent-body" style="border: 0; padding-left: 0">{texts}</div>{_grid(known)}{_grid(ids)}'
 
 
-def _grid(facts: Mapping[str, str]) -> str:
+def _grid(values: Mapping[str, str]) -> str:
     cells = "".join(
-        f"<div><small>{render.escape(name)}</small><br>{render.escape(text)}</div>" for name, text in facts.items()
+        f"<div><small>{render.escape(name)}</small><br>{render.escape(text)}</div>" for name, text in values.items()
     )
     return f'<div class="nbagent-facts">{cells}</div>' if cells else ""
 
@@ -175,29 +173,29 @@ def _empty_table() -> Any:
     try:
         from itables.widget import ITable
     except ImportError:
-        raise MissingDependencyError("the explorer needs itables: pip install 'nbagent[explore]'") from None
+        raise MissingDependencyError("The explorer needs itables: pip install 'nbagent[explore]'") from None
     import pandas as pd
 
     return ITable(pd.DataFrame({" ": []}), **_OPTIONS)
 
 
-def _offer(box: Any, anything: str, options: Sequence[tuple[str, Any]]) -> None:
-    """The choices of a box; what was chosen stays, if it is still there."""
+def _set_options(box: Any, anything: str, options: Sequence[tuple[str, Any]]) -> None:
+    """Set the choices of a dropdown, and keep the chosen one if it still exists."""
     before = box.value
     box.options = [(anything, ANY), *options]
     box.value = before if before in [value for _, value in options] else ANY
 
 
 def _as_texts(frame: Any, columns: Mapping[str, str]) -> Any:
-    """The columns as short plain texts, so that nothing is left for the table to format."""
+    """The columns as short plain texts, so that the table formats nothing itself."""
     import pandas as pd
 
-    texts = {label: [_line(_text(value), CELL) for value in frame[name]] for name, label in columns.items()}
+    texts = {label: [_line(_text(value), MAX_CHARS) for value in frame[name]] for name, label in columns.items()}
     return pd.DataFrame(texts, columns=list(columns.values()), dtype=object)
 
 
 def _text(value: Any) -> str:
-    """A value for people; nothing where it is not known."""
+    """A value for people; `""` for a missing one."""
     import pandas as pd
 
     if pd.isna(value):
@@ -210,6 +208,5 @@ def _text(value: Any) -> str:
 
 
 def _line(text: str, limit: int) -> str:
-    """The text on one line, cut."""
-    line = " ".join(text[: 2 * limit].split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    """The text on one line, shortened."""
+    return shortened(" ".join(text[: 2 * limit].split()), limit)

@@ -67,7 +67,7 @@ def firsts(explorer):
     return [row[0] for row in explorer.rows]
 
 
-def test_filters_choose_rows_and_a_click_shows_one_in_full(explorer):
+def test_filters_select_rows_and_a_click_shows_details(explorer):
     assert firsts(explorer) == ["How heavy?", "Hi &lt;img src=x onerror=alert(1)&gt;"]
     explorer.set({"index": 2}, _model_name="ToggleButtonsModel")
     explorer.until(lambda: firsts(explorer) == ["mean", "mean"])
@@ -89,7 +89,7 @@ def test_filters_choose_rows_and_a_click_shows_one_in_full(explorer):
     assert "<strong>4.2</strong>" not in explorer.html
 
 
-def test_the_boxes_name_runs_tools_and_kinds_and_refresh_keeps_what_was_chosen(explorer, one_kernel):
+def test_filters_list_runs_tools_and_kinds_and_refresh_keeps_the_choice(explorer, one_kernel):
     assert explorer.kernel.widgets()[explorer.find(tooltip="Run")]["_options_labels"][:2] == [
         "all runs",
         "1 · How heavy?",
@@ -112,7 +112,7 @@ def test_a_saved_notebook_shows_the_table_without_a_kernel(explorer):
     assert "How heavy?" in explorer.bundle["text/plain"]
 
 
-def test_long_tables_are_shown_whole_and_escaped_whatever_the_user_s_defaults_are(one_kernel, tmp_path):
+def test_long_tables_are_complete_and_escaped_despite_user_defaults(one_kernel, tmp_path):
     one_kernel._cells.clear()
     said = [{"run_id": "r", "role": "user", "text": f"<b>{number}</b>" * 50} for number in range(1_200)]
     lines = [{"format": "nbagent trace", "version": 1}, *({"table": "messages", "row": row} for row in said)]

@@ -1,4 +1,4 @@
-"""Real JupyterLab in headless Chromium, for tests and for looking at what was made."""
+"""Real JupyterLab in headless Chromium, for tests and screenshots."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import nbformat
 from playwright.sync_api import BrowserContext, Page, Playwright, expect, sync_playwright
 
 TOKEN = "tests-only"
-#: How long anything may take: generous, for busy machines.
+#: The longest that any step may take; generous, for busy machines.
 PATIENCE_S = 180
 expect.set_options(timeout=PATIENCE_S * 1000)
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-#: No news, and every cell is in the page, whether it is in sight or not.
+#: No news, and every cell is in the page, visible or not.
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
-#: Opens a notebook in a page that is there, which is faster than to load Lab again.
+#: Opens a notebook in an open page, which is faster than loading Lab again.
 REPLACE = """async name => {
     for (const old of [...window.jupyterapp.shell.widgets('main')]) old.dispose();
     await window.jupyterapp.commands.execute('docmanager:open', {path: name});
@@ -38,13 +38,13 @@ REPLACE = """async name => {
 
 @cache
 def playwright() -> Playwright:
-    """One for all, since a thread can have one alone; it ends with the process."""
+    """One instance for all, since a thread can have only one; it ends with the process."""
     started = sync_playwright().start()
     atexit.register(started.stop)
     return started
 
 
-#: The extension, with patience where the buttons of a question come late.
+#: The extension, with more time for the approval buttons to appear.
 LOAD = f"""%load_ext nbagent
 import nbagent.notebook.display.approval
 nbagent.notebook.display.approval.SHOWN_WITHIN_S = {PATIENCE_S}
@@ -68,7 +68,7 @@ def chromium() -> str:
 
 
 class Lab:
-    """A JupyterLab server on a folder, and a page to look at it."""
+    """A JupyterLab server for a folder, and a page that shows it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""A chat panel in a kernel, driven and read as by a front end."""
+"""A chat panel in a kernel, controlled and read like a front end does it."""
 
 import html
 import re
@@ -6,7 +6,7 @@ import time
 
 
 class Panel:
-    """What a front end knows of a panel: the widgets' states, from the messages in the order they were sent."""
+    """A front end's view of a panel: the widgets' states, from the messages in the order they were sent."""
 
     def __init__(self, kernel, code="nbagent.ChatPanel(agent)"):
         self.kernel = kernel
@@ -19,7 +19,7 @@ class Panel:
         return self.kernel.widgets()
 
     def tree(self):
-        """`(comm_id, state)` of all that the panel shows, top down; what is not displayed is left out."""
+        """`(comm_id, state)` of every displayed widget of the panel, top down."""
         states = self.states()
 
         def walk(comm_id):
@@ -66,7 +66,7 @@ class Panel:
         self.kernel.tell(self.usable(**wanted), method="update", state=value, buffer_paths=[])
 
     def usable(self, **wanted):
-        """The widget, as soon as a reader could use it."""
+        """The widget, once a user could use it."""
         self.until(lambda: (comm := self.find(**wanted)) and not self.states()[comm].get("disabled"))
         return self.find(**wanted)
 
@@ -88,7 +88,7 @@ def script(kernel, *turns, options=""):
 
 
 def result(kernel, expression):
-    """What it is worth when no run goes on any more: the last text is shown before the run's end."""
+    """The value of the expression once no run is active: a run ends a little after its last text is shown."""
     kernel.ok("while 'running' in list(agent.trace.runs['status']): await asyncio.sleep(0.01)")
     return kernel.ok(expression).result
 

@@ -1,4 +1,4 @@
-"""What a user may hand over as an image, how large it may be, and what is said about everything else."""
+"""Which images users may pass, how large they may be, and the errors for everything else."""
 
 import base64
 import io
@@ -52,7 +52,7 @@ def opened(part):
 
 @pytest.mark.parametrize("name", ["PNG", "JPEG", "GIF", "WEBP"])
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, io.BytesIO])
-def test_bytes_pass_as_they_are(name, wrap):
+def test_bytes_pass_unchanged(name, wrap):
     data = file(name)
     part = image_part(wrap(data))
     assert part == {
@@ -66,7 +66,7 @@ def test_bytes_pass_as_they_are(name, wrap):
     ("PNG", {}), ("GIF", {}), ("JPEG", {}), ("JPEG", {"progressive": True}), ("WEBP", {}), ("WEBP", {"lossless": True}),
     ("WEBP", {"exif": b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0"}),
 ])  # fmt: skip
-def test_the_size_stands_in_the_head(name, options):
+def test_the_size_is_read_from_the_file_head(name, options):
     data = file(name, 300, 20, **options)
     assert image_size(data) == (300, 20)
     cut = data[: 9 if name == "GIF" else 12]
@@ -93,7 +93,7 @@ def test_figures_axes_and_pil_images():
     assert opened(image_part(picture(4000, 1000, "CMYK"))).size == (1568, 392)
 
 
-def test_a_buffer_that_was_just_written_is_read_from_its_beginning():
+def test_a_buffer_is_read_from_its_beginning():
     buffer = io.BytesIO()
     figure().savefig(buffer)
     assert buffer.read() == b""
@@ -119,7 +119,7 @@ def test_too_large_files_are_scaled_down(monkeypatch):
         image_part(large)
 
 
-def test_the_camera_s_orientation_is_kept_where_a_photo_is_scaled_down():
+def test_scaling_down_a_photo_keeps_its_orientation():
     exif = PIL.Image.Exif()
     exif[0x0112] = 6  # turn right
     part = image_part(file("JPEG", 9000, 90, exif=exif))
@@ -140,12 +140,12 @@ def test_the_camera_s_orientation_is_kept_where_a_photo_is_scaled_down():
     ({"type": "image", "path": "/no/such/cat.png"}, "The image '/no/such/cat.png' can't be read: No such file"),
     ({"type": "image", "path": "."}, "can't be read: Is a directory.*The current folder is"),
 ])  # fmt: skip
-def test_what_is_no_image_is_named(value, says):
+def test_errors_name_what_is_not_an_image(value, says):
     with pytest.raises(ConfigurationError, match=says):
         content_parts(["look", value])
 
 
-def test_a_broken_large_file_is_named():
+def test_the_error_for_a_broken_large_file():
     with pytest.raises(ConfigurationError, match=r"too large to send, and can't be opened: .*Give a complete"):
         image_part(file("PNG", 9000, 9)[:60])
 
@@ -164,7 +164,7 @@ def test_parts():
     assert image_part({"type": "image", "data": file()}) == png
 
 
-def test_what_a_user_may_say_with_images():
+def test_accepted_messages_with_images():
     png = image_part(file())
     text = {"type": "text", "text": "What is this?"}
     for said in (["What is this?", file()], ("What is this?", file()), iter([text, png])):
@@ -181,12 +181,12 @@ def test_what_a_user_may_say_with_images():
 
 
 @pytest.mark.parametrize("value", [5, {1, 2}, [["nested"]]])
-def test_what_a_user_may_not_say(value):
+def test_rejected_messages(value):
     with pytest.raises(ConfigurationError, match="can't hold"):
         as_messages(value)
 
 
-def test_a_frame_is_no_list_of_its_columns():
+def test_a_dataframe_is_not_a_list_of_its_columns():
     import pandas as pd
 
     with pytest.raises(ConfigurationError, match="type DataFrame"):
@@ -209,7 +209,7 @@ def test_messages_with_images_are_plain_data():
     assert LLMMessage.from_dict(json.loads(json.dumps(message.to_dict()))) == message
 
 
-def test_an_image_shows_itself(tmp_path):
+def test_an_image_displays_itself(tmp_path):
     image = Image(file("PNG", 300, 200), "image/png")
     assert repr(image).startswith("<Image 300x200 png, ")
     bundle = image._repr_mimebundle_()
@@ -222,7 +222,7 @@ def test_an_image_shows_itself(tmp_path):
     assert len(repr(Image(b"GIF89a", "image/gif"))) < 40
 
 
-def test_a_part_is_what_its_bytes_are():
+def test_the_bytes_decide_the_media_type_of_a_part():
     claims = {"type": "image", "media_type": "image/png"}
     assert Image.from_part({**claims, "data": base64.b64encode(file("GIF")).decode()}).media_type == "image/gif"
     for data in (base64.b64encode(b"<svg onload=alert(1)>").decode(), "a", "", None, 5):

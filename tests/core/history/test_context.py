@@ -1,4 +1,4 @@
-"""ContextManager: the system message first, whole turns trimmed, the history repaired before a send."""
+"""ContextManager: the system message comes first, whole turns are trimmed, the history is repaired before a request."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_trimming_leaves_room_so_that_the_prefix_stays_for_a_while():
     assert context.messages[:3] == prefix
 
 
-def test_of_the_last_turn_the_question_and_the_last_round_stay():
+def test_trimming_the_last_turn_keeps_its_question_and_last_round():
     context = ContextManager(max_messages=4)
     context.add_message(LLMMessage("user", "question"))
     for number in range(9):
@@ -73,7 +73,7 @@ def test_a_message_is_edited_in_place():
     assert context.messages[-1].text == "another answer"
 
 
-def test_a_message_is_edited_with_what_chat_takes():
+def test_edit_accepts_the_same_content_as_chat():
     context = filled(1)
     context.edit(1, ["Look:", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
     assert [part["type"] for part in context.messages[1].content] == ["text", "image"]
@@ -84,7 +84,7 @@ def test_a_message_is_edited_with_what_chat_takes():
     assert context.messages == before
 
 
-def test_the_same_words_again_change_nothing():
+def test_editing_to_the_same_content_changes_nothing():
     context = ContextManager()
     context.add_message(LLMMessage("assistant", "hm", provider_extras={"vendor": "claude"}))
     before = context.messages[0]
@@ -98,7 +98,7 @@ def test_the_same_words_again_change_nothing():
 
 
 @pytest.mark.parametrize("change", [lambda c, m: c.edit(m, "x"), lambda c, m: c.pin(m)])
-def test_a_message_that_is_not_there_is_named(change):
+def test_errors_name_a_missing_message(change):
     context = filled(2)
     with pytest.raises(ValueError, match="user message is not in the history"):
         change(context, LLMMessage("user", "question 0"))
@@ -106,7 +106,7 @@ def test_a_message_that_is_not_there_is_named(change):
         change(context, 99)
 
 
-def test_a_strategy_that_is_none_is_named():
+def test_errors_name_wrong_limits_and_strategies():
     with pytest.raises(ValueError, match="strategy: .*'forget'"):
         ContextManager(max_messages=2, strategy="forget")
     with pytest.raises(ValueError, match="max_tokens: .* at least 1.*'many'"):
@@ -128,8 +128,8 @@ def test_max_tokens_trims_by_the_vendors_count():
     assert context.get_tokens() <= 500
 
 
-def test_what_stays_is_measured_as_the_vendor_counts():
-    """An image is estimated at far more than some vendors count: what holds now must not be dropped next."""
+def test_kept_messages_are_measured_on_the_vendors_scale():
+    """Our estimate for an image is far above some vendors' count; a history that fits must not be trimmed for it."""
     context = ContextManager(max_tokens=500)
     for number in range(4):
         context.add_input([f"question {number}", Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")])
@@ -140,7 +140,7 @@ def test_what_stays_is_measured_as_the_vendor_counts():
     assert context.prepare() == ""
 
 
-def test_undo_takes_back_the_last_turn():
+def test_undo_removes_the_last_turn():
     context = filled(2)
     removed = context.undo()
     assert [m.role for m in removed] == ["user", "assistant", "tool", "assistant"]
@@ -150,7 +150,7 @@ def test_undo_takes_back_the_last_turn():
     assert context.undo() == []
 
 
-def test_a_list_of_messages_replaces_the_history_but_the_system_message():
+def test_a_list_of_messages_replaces_the_history_except_the_system_message():
     context = filled(2)
     context.add_input([{"role": "user", "content": "new"}])
     assert [(m.role, m.content) for m in context.messages] == [("system", "system"), ("user", "new")]
@@ -162,7 +162,7 @@ EMPTY = ["", " \n\t", [], [""], [{"type": "text", "text": " "}], LLMMessage("use
 
 
 @pytest.mark.parametrize("question", EMPTY, ids=repr)
-def test_an_empty_question_is_refused_and_changes_nothing(question):
+def test_an_empty_question_is_rejected_and_changes_nothing(question):
     context = filled(2)
     before = list(context.messages)
     with pytest.raises(ConfigurationError, match=r"The question .* is empty\. Write what"):
@@ -170,7 +170,7 @@ def test_an_empty_question_is_refused_and_changes_nothing(question):
     assert all(now is then for now, then in zip(context.messages, before, strict=True))
 
 
-def test_a_conversation_that_ends_with_an_answer_is_no_empty_question():
+def test_a_conversation_may_end_with_an_empty_answer():
     context = ContextManager()
     context.add_input([LLMMessage("user", "Name a colour."), LLMMessage("assistant", "")])
     assert len(context.messages) == 2
@@ -182,7 +182,7 @@ def test_content_parts_are_one_user_message():
     assert (message.role, message.text) == ("user", "look")
 
 
-def test_a_history_that_the_user_edited_is_repaired():
+def test_a_history_edited_by_the_user_is_repaired():
     context = filled(2)
     context.prepare()
     del context.messages[5]  # a tool result
@@ -190,7 +190,7 @@ def test_a_history_that_the_user_edited_is_repaired():
     assert [m.role for m in context.messages].count("tool") == 1
 
 
-def test_a_new_history_is_counted_anew():
+def test_replacing_the_history_resets_the_count():
     context = filled(2)
     context.record_usage(Usage(input_tokens=15))
     context.replace_history([LLMMessage("user", "x" * 40_000)])
@@ -204,12 +204,12 @@ def test_a_generator_of_messages_replaces_the_history_too():
 
 
 @pytest.mark.parametrize("limits", [{"max_messages": 0}, {"max_tokens": -1}])
-def test_a_senseless_limit_is_named(limits):
+def test_errors_name_limits_below_one(limits):
     with pytest.raises(ValueError, match=next(iter(limits))):
         ContextManager(**limits)
 
 
-def test_an_edited_answer_does_not_take_along_what_its_vendor_thought():
+def test_editing_an_answer_removes_its_thinking():
     context = ContextManager()
     context.add_message(LLMMessage("assistant", "one", provider_extras={"vendor": "zhipu", "reasoning_content": "1?"}))
     context.edit(0, "two")

@@ -1,4 +1,4 @@
-"""`repair` makes any history valid, twice the same, without touching what is right."""
+"""`repair` makes any history valid, is idempotent, and keeps valid messages as they are."""
 
 import random
 
@@ -24,7 +24,7 @@ USER = LLMMessage("user", "hello")
 
 
 def is_valid(messages):
-    """An independent check: roles, and exactly one result for each call, at once after it, in order."""
+    """An independent check: the roles, and exactly one result per call, right after it, in order."""
     index = 0
     roles = [m.role for m in messages]
     if "system" in roles[1:] or (messages and "user" not in roles):
@@ -51,7 +51,7 @@ def test_a_valid_history_stays_the_same_objects():
     assert all(new is old for new, old in zip(repaired, history, strict=True))
 
 
-def test_a_missing_result_is_made_up_as_an_error():
+def test_a_missing_result_becomes_an_error():
     repaired = repair([USER, asks("a", "b"), gives("b")])
     assert [(m.tool_call_id, m.is_error) for m in repaired[2:]] == [("a", True), ("b", False)]
     assert repaired[2].content == NO_RESULT
@@ -84,15 +84,15 @@ def test_a_missing_result_is_made_up_as_an_error():
         "nothing",
     ],
 )
-def test_what_does_not_belong_goes(history, roles):
+def test_invalid_messages_are_removed(history, roles):
     assert [m.role for m in repair(history)] == roles
 
 
-def test_results_come_in_call_order():
+def test_results_follow_the_order_of_the_calls():
     assert [m.tool_call_id for m in repair([USER, asks("a", "b"), gives("b"), gives("a")])[2:]] == ["a", "b"]
 
 
-def test_calls_without_or_with_the_same_id_get_their_own():
+def test_missing_and_repeated_call_ids_become_unique():
     repaired = repair([USER, LLMMessage("assistant", "", tool_calls=[call(None), call("a"), call("a")])])
     assert is_valid(repaired)
     assert len({c.id for c in repaired[1].tool_calls}) == 3
@@ -104,7 +104,7 @@ def test_ids_reused_in_a_later_turn_are_paired_within_their_turn():
 
 
 @pytest.mark.parametrize("ids", [(None, None), ("a", "a")])
-def test_results_without_ids_of_their_own_are_paired_in_order(ids):
+def test_results_without_unique_ids_are_paired_in_order(ids):
     history = [USER, LLMMessage("assistant", "", tool_calls=[call(i) for i in ids])]
     history += [gives(i, text) for i, text in zip(ids, ["one", "two"], strict=True)]
     repaired = repair(history)
@@ -124,7 +124,7 @@ def random_history(rng):
 
 
 @pytest.mark.parametrize("runs", [2_000, pytest.param(100_000, marks=pytest.mark.full)])
-def test_any_history_becomes_valid_and_stays_so(runs):
+def test_any_history_becomes_valid_and_stays_valid(runs):
     rng = random.Random(1)
     for _ in range(runs):
         history = random_history(rng)
@@ -139,7 +139,7 @@ def test_any_history_becomes_valid_and_stays_so(runs):
         assert repair(once + more, valid=cut) == repair(once + more), "the short cut must give the same"
 
 
-def test_an_id_that_came_in_an_earlier_answer_is_changed_with_its_result():
+def test_an_id_used_in_an_earlier_answer_changes_together_with_its_result():
     turn = [asks("call_0"), gives("call_0")]
     repaired = repair([LLMMessage("user", "q"), *turn, *turn])
     first, second = (message.tool_calls[0].id for message in repaired if message.tool_calls)

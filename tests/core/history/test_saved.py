@@ -1,4 +1,4 @@
-"""Conversations in files: whole, readable, never half written."""
+"""Conversations in files: complete, readable, never half written."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def agent():
     return agent
 
 
-async def test_a_conversation_goes_on_where_it_was(agent, tmp_path):
+async def test_a_loaded_conversation_continues(agent, tmp_path):
     agent.save(tmp_path / "talk.json")
     other = Agent.load(tmp_path / "talk.json", ScriptedProvider(["more"]))
     assert other.conversation_history == HISTORY
@@ -34,7 +34,7 @@ async def test_a_conversation_goes_on_where_it_was(agent, tmp_path):
     assert other.provider.requests[0][0][:5] == HISTORY
 
 
-def test_the_file_is_readable_and_nothing_else_is_left(agent, tmp_path):
+def test_the_file_is_readable_and_no_temporary_file_is_left(agent, tmp_path):
     agent.save(tmp_path / "talk.json")
     text = (tmp_path / "talk.json").read_text("utf-8")
     assert json.loads(text)["model"] == "scripted:scripted"
@@ -42,14 +42,14 @@ def test_the_file_is_readable_and_nothing_else_is_left(agent, tmp_path):
     assert os.listdir(tmp_path) == ["talk.json"]
 
 
-def test_the_system_prompt_can_be_another(agent, tmp_path):
+def test_the_system_prompt_can_be_replaced(agent, tmp_path):
     agent.save(tmp_path / "talk.json")
     other = Agent.load(tmp_path / "talk.json", "scripted")
     other.system_prompt = "You are long."
     assert other.conversation_history[1:] == HISTORY[1:]
 
 
-def test_a_system_prompt_that_is_given_wins(agent, tmp_path):
+def test_a_given_system_prompt_wins_over_the_file(agent, tmp_path):
     agent.save(tmp_path / "talk.json")
     other = Agent.load(tmp_path / "talk.json", "scripted", system_prompt="You are long.")
     assert [m.text for m in other.conversation_history if m.role == "system"] == ["You are long."]
@@ -70,7 +70,7 @@ def test_halves_of_surrogate_pairs_are_replaced(agent, tmp_path):
     assert calls[-1][0].arguments == {"text": "\ufffd"}
 
 
-def test_what_was_cut_off_is_repaired(agent, tmp_path):
+def test_an_incomplete_history_is_repaired(agent, tmp_path):
     del agent.conversation_history[3:]
     agent.save(tmp_path / "talk.json")
     assert [m.role for m in Agent.load(tmp_path / "talk.json", "scripted").conversation_history][-1] == "tool"
@@ -86,14 +86,14 @@ def test_what_was_cut_off_is_repaired(agent, tmp_path):
         ('{"format": "nbagent conversation", "version": 1, "messages": [{}]}', "a message that can't be read"),
     ],
 )
-def test_what_is_no_conversation_is_named(text, said, tmp_path):
+def test_errors_name_what_is_wrong_with_the_file(text, said, tmp_path):
     if text is not None:
         (tmp_path / "talk.json").write_text(text)
     with pytest.raises(ConfigurationError, match=said):
         Agent.load(tmp_path / "talk.json", "scripted")
 
 
-def test_a_failure_leaves_the_old_file(agent, tmp_path):
+def test_a_failed_save_keeps_the_old_file(agent, tmp_path):
     (tmp_path / "talk.json").write_text("old")
     agent.context.add_message(LLMMessage("user", "x", provider_extras=object()))
     with pytest.raises(ConfigurationError, match="not JSON data"):

@@ -1,4 +1,4 @@
-"""A history over its limits, summed up by the model instead of dropped."""
+"""A history over its limits is summarised by the model instead of dropped."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from nbagent.errors import ServerError
 
 
 def agent_of(turns, **limits):
-    """An agent whose model answers as `turns` says, and sums up as `Ada has 2 cats`."""
+    """An agent whose model answers with `turns`, and whose summary is `Ada has 2 cats`."""
     answers = iter(turns)
     asked = []
 
@@ -41,7 +41,7 @@ async def test_the_oldest_turns_become_a_summary():
     ]
 
 
-async def test_it_is_a_run_of_its_own_paid_by_the_one_that_needs_it():
+async def test_the_summary_is_a_run_of_its_own_that_counts_towards_the_outer_run():
     agent, _ = agent_of([f"answer {n}" for n in range(9)], max_messages=6)
     results = [await agent.chat(f"question {n}") for n in range(4)]
     runs = agent.trace.runs
@@ -50,7 +50,7 @@ async def test_it_is_a_run_of_its_own_paid_by_the_one_that_needs_it():
     assert results[3].usage.total_tokens > results[2].usage.total_tokens
 
 
-async def test_a_summary_is_summed_up_again():
+async def test_a_summary_is_summarised_again():
     agent, asked = agent_of([f"answer {n}" for n in range(9)], max_messages=4)
     for number in range(6):
         await agent.chat(f"question {number}")
@@ -59,7 +59,7 @@ async def test_a_summary_is_summed_up_again():
 
 
 @pytest.mark.parametrize("error", [ServerError("overloaded"), ValueError("overloaded")])
-async def test_without_a_summary_the_turns_are_dropped(error):
+async def test_turns_are_dropped_if_the_summary_fails(error):
     agent, _ = agent_of([f"answer {n}" for n in range(9)], max_messages=6)
     SUMMARY[:] = [error]
     for number in range(4):
@@ -77,7 +77,7 @@ def step() -> str:
 
 
 async def a_long_turn(earlier):
-    """An agent that took eight steps to answer its last question, which its limits let it summarise in between."""
+    """An agent that took eight steps for its last question and had to summarise in between."""
     steps = [FunctionCall("step", {}, f"c{number}") for number in range(8)]
     agent, asked = agent_of([f"answer {number}" for number in range(earlier)] + steps + ["after all"], max_messages=6)
     agent.register_function("step", "One step.", step)
@@ -87,7 +87,7 @@ async def a_long_turn(earlier):
     return agent, asked
 
 
-async def test_the_beginning_of_a_long_turn_is_summed_up_behind_its_question():
+async def test_the_summary_of_a_long_turns_beginning_follows_its_question():
     agent, asked = await a_long_turn(earlier=0)
     history = agent.conversation_history
     assert [(m.role, m.text) for m in history[1:3]] == [
@@ -102,7 +102,7 @@ async def test_the_beginning_of_a_long_turn_is_summed_up_behind_its_question():
     assert agent.undo() == []
 
 
-async def test_what_went_before_a_long_turn_has_a_summary_of_its_own_which_undo_leaves():
+async def test_turns_before_a_long_turn_get_their_own_summary_which_undo_keeps():
     agent, _ = await a_long_turn(earlier=2)
     texts = [m.text for m in agent.conversation_history]
     summary = "Summary of our conversation so far:\n\nAda has 2 cats."
@@ -113,7 +113,7 @@ async def test_what_went_before_a_long_turn_has_a_summary_of_its_own_which_undo_
     assert len(agent.conversation_history) == 2
 
 
-def test_what_was_cleared_meanwhile_leaves_no_summary():
+def test_clearing_the_history_meanwhile_leaves_no_summary():
     context = ContextManager()
     context.add_input("question")
     asked = list(context.messages)
@@ -131,7 +131,7 @@ def test_a_summary_is_saved_as_one():
     assert not message.opens_turn
 
 
-def test_calls_results_and_long_texts_can_be_read():
+def test_the_transcript_shows_calls_results_and_long_texts():
     messages = [
         LLMMessage("user", "x" * 5_000),
         LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {"a": 1}, "c1")]),

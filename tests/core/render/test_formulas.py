@@ -1,4 +1,4 @@
-"""Formulas of an answer reach the host as they were written; prices and shell variables are none."""
+"""Formulas in an answer reach the host as written; prices and shell variables are not formulas."""
 
 import re
 import time
@@ -27,7 +27,7 @@ NONE = [
 
 @pytest.mark.parametrize("tex", FORMULAS)
 @pytest.mark.parametrize("around", ["%s", "Before %s, after", "- one\n- %s", "> %s", "Text\n\n%s\n\ntext"])
-def test_a_formula_stays_as_it_was_written(tex, around):
+def test_a_formula_stays_as_written(tex, around):
     if "\n" in tex:
         around = "Text\n%s\ntext"
     html = markdown_to_html(around % tex)
@@ -36,29 +36,29 @@ def test_a_formula_stays_as_it_was_written(tex, around):
 
 
 @pytest.mark.parametrize("text", ["the $n$th", "H$_2$O", "10$^{-3}$ and $^{13}$C", r"5$\times$10", r"20$^\circ$C"])
-def test_a_sign_may_stand_in_the_middle_of_a_word(text):
+def test_a_single_symbol_may_be_part_of_a_word(text):
     assert markdown_to_html(text) == f"<p>{text}</p>\n"
 
 
 @pytest.mark.parametrize("text", NONE)
-def test_what_is_no_formula_is_not_taken_for_one(text):
+def test_other_text_is_not_a_formula(text):
     assert not has_formulas(markdown_to_html(text))
 
 
-def test_a_formula_of_several_lines_in_a_list_is_one():
+def test_a_formula_in_a_list_may_have_several_lines():
     html = markdown_to_html("- item\n  $$\n  x\n  $$\n- two")
     assert "<p>$$\nx\n$$</p>" in html
     assert html.count("<li>") == 2
 
 
-def test_tasks_of_a_list_have_boxes():
+def test_task_lists_have_boxes():
     assert re.findall("<li>(.*?)</li>", markdown_to_html("- [ ] one\n- [x] two\n- [y] three\n- `[x] `four")) == [
         "☐ one", "☑ two", "[y] three", "<code>[x] </code>four",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["$a ", "\\(", "$$\n", "$$a\n$$b\n", "\\[a\n", "\\begin{a}", "$"])
-def test_many_beginnings_take_no_time(text):
+def test_many_unclosed_formulas_parse_fast(text):
     begun = time.process_time()
     markdown_to_html(text * (50_000 // len(text)))
     assert time.process_time() - begun < 5  # seconds; it takes a second at most

@@ -1,4 +1,4 @@
-"""Code in colours: by a few classes, and never by what a model says is one."""
+"""Syntax highlighting uses a few classes, and no class comes from the text of a model."""
 
 import html
 import re
@@ -11,7 +11,7 @@ from nbagent.core.render.highlight import CLASSES, LANGUAGES, MAX_CHARS, highlig
 CODE = '@dec\ndef f(x: int) -> str:\n    # c < d\n    return "a & b" if x > 1 else None\n'
 
 
-def test_python_has_its_classes_and_its_text():
+def test_python_is_highlighted_and_keeps_its_text():
     shown = highlight_code(CODE, "python")
     assert html.unescape(re.sub(r"<[^>]+>", "", shown)) == CODE
     assert set(re.findall(r'class="([^"]+)"', shown)) == CLASSES
@@ -25,12 +25,12 @@ def test_no_language_loses_a_character(language):
 
 
 @pytest.mark.parametrize(("code", "language"), [(CODE, "brainfuck"), (CODE, ""), ("x" * (MAX_CHARS + 1), "python")])
-def test_the_rest_stays_plain(code, language):
+def test_other_languages_and_long_code_stay_plain(code, language):
     assert highlight_code(code, language) == ""
     assert html.escape(code[:20], quote=False) in render.markdown_to_html(f"```{language}\n{code}\n```")
 
 
-def test_a_model_gives_no_classes():
+def test_a_model_can_not_set_classes():
     shown = render.markdown_to_html(
         '<span class="nbagent-keyword evil">x</span>\n\n```python evil" onclick="x\nif x: pass\n```'
     )

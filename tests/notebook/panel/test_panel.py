@@ -18,7 +18,7 @@ def one_kernel(tmp_path_factory):
 
 @pytest.fixture
 def kernel(one_kernel):
-    """The same kernel for all; no tools, no messages of the test before."""
+    """One kernel for all tests, without the tools and messages of the previous test."""
     one_kernel._cells.clear()
     one_kernel.elsewhere.clear()
     assert one_kernel.run("for name in nbagent.live.names(): nbagent.live.unregister(name)").status == "ok"
@@ -68,7 +68,7 @@ def test_enter_sends_and_a_backslash_breaks_the_line(kernel):
     assert history(kernel).count("'user'") == 2
 
 
-def test_the_script_in_the_page_tells_what_to_send(kernel):
+def test_the_script_in_the_page_sends_the_question(kernel):
     script(kernel, "'a'", "'b'")
     panel = Panel(kernel)
     page = panel.find(_model_name="AnyModel")
@@ -114,7 +114,7 @@ def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
     assert result(kernel, sources) == "[['magic', 'ok'], ['panel', 'ok']]"
 
 
-def test_a_cell_that_blocks_the_kernel_is_explained(kernel, tmp_path):
+def test_the_panel_says_when_a_cell_blocks_the_kernel(kernel, tmp_path):
     script(kernel, "'a'")
     panel = Panel(kernel)
     gate = tmp_path / "gate"
@@ -183,7 +183,7 @@ def test_the_last_question_can_be_edited(kernel):
         ("Stop", "[]", "interrupted"),
     ],
 )
-def test_a_tool_asks_in_the_panel(kernel, button, wiped, approval):
+def test_a_tool_asks_for_approval_in_the_panel(kernel, button, wiped, approval):
     kernel.run(WIPE)
     script(kernel, "call", "'done'")
     panel = Panel(kernel)
@@ -244,7 +244,7 @@ def test_meter_and_trace(kernel):
     assert "<b>bold" not in panel.html()
 
 
-def test_the_output_reads_well_without_a_kernel(kernel):
+def test_the_saved_output_is_readable_without_a_kernel(kernel):
     kernel.run(WIPE)
     script(kernel, "FunctionCall('wipe', {}, 'c')", "'**Nothing** <script>alert(1)</script>'", options=", approve=None")
     kernel.run("%%agent\nWhat is <left>?")
@@ -259,7 +259,7 @@ def test_the_output_reads_well_without_a_kernel(kernel):
     assert "text/markdown" not in bundle
 
 
-def test_what_happened_before_there_was_a_panel_is_shown_as_it_was(kernel):
+def test_turns_from_before_the_panel_look_as_in_their_cell(kernel):
     kernel.run("@tool\ndef add(a: int) -> int:\n    'Add.'\n    return a")
     calls = "[FunctionCall('add', {'a': 'x'}, 'c1'), FunctionCall('add', {'a': 2}, 'c2')]"
     used = "{'thinking': 'Two of them.', 'usage': nbagent.Usage(1000, 200)}"
@@ -274,7 +274,7 @@ def test_what_happened_before_there_was_a_panel_is_shown_as_it_was(kernel):
     assert foot in panel.bundle["text/plain"]
 
 
-def test_a_long_answer_sends_little(kernel):
+def test_streaming_a_long_answer_sends_little(kernel):
     kernel.run("answer = '\\n\\n'.join('word ' * 20 + str(i) for i in range(115))")
     script(kernel, "answer", options="")
     kernel.run("agent.provider = ScriptedProvider([answer], delay=0.003)")
@@ -286,7 +286,7 @@ def test_a_long_answer_sends_little(kernel):
     assert sum(len(json.dumps(m["content"])) for m in sent) < 400_000
 
 
-def test_a_figure_of_a_tool_is_shown_in_its_place(kernel):
+def test_a_tools_figure_appears_below_its_call(kernel):
     pytest.importorskip("matplotlib")
     kernel.run("import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt")
     kernel.run("@tool\ndef draw() -> str:\n    'Draw.'\n    plt.plot([1, 2])\n    return 'drawn'")
@@ -298,7 +298,7 @@ def test_a_figure_of_a_tool_is_shown_in_its_place(kernel):
     assert page.index("draw()") < page.index("data:image/png;base64,") < page.index("There.")
 
 
-def test_a_closed_panel_listens_no_more(kernel):
+def test_a_closed_panel_stops_listening(kernel):
     script(kernel, "'a'", "'b'")
     panel = Panel(kernel, "panel = nbagent.ChatPanel(agent); panel")
     panel.ask("one")
@@ -310,7 +310,7 @@ def test_a_closed_panel_listens_no_more(kernel):
     again.until_text("one", "a", "two", "b")
 
 
-def test_a_panel_is_of_an_agent(kernel):
+def test_a_panel_needs_an_agent(kernel):
     cell = kernel.run("nbagent.ChatPanel('openai')")
     assert cell.error == "ConfigurationError"
     assert "expected an Agent, got 'openai'" in cell.reply["content"]["evalue"]

@@ -1,4 +1,4 @@
-"""Panels and cells of one agent beside each other, on any kernel."""
+"""Panels and cells that share an agent, on any kernel."""
 
 import pytest
 from support.kernels import WIPE, Kernel
@@ -13,7 +13,7 @@ def kernel(tmp_path_factory):
         yield kernel
 
 
-def test_a_question_that_is_sent_while_a_cell_runs_is_asked_after_it_on_any_kernel(kernel, tmp_path):
+def test_a_question_sent_while_a_cell_runs_is_asked_after_it(kernel, tmp_path):
     gate = tmp_path / "gate"
     kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
     panel = Panel(kernel)
@@ -28,7 +28,7 @@ def test_a_question_that_is_sent_while_a_cell_runs_is_asked_after_it_on_any_kern
     ]  # fmt: skip
 
 
-def test_tools_are_switched_in_cells_and_panels_alike(kernel):
+def test_switching_a_tool_in_a_cell_or_panel_shows_in_both(kernel):
     kernel.run(WIPE)
     script(kernel, "'x'")
     panel = Panel(kernel)

@@ -17,11 +17,11 @@ def asked(*turns):
     return agent.trace
 
 
-def test_no_run_no_timeline():
+def test_an_empty_trace_has_no_timeline():
     assert timeline_html(Agent(ScriptedProvider([])).trace) == NOTHING
 
 
-def test_a_lane_for_each_step_with_bars_inside_it():
+def test_each_step_has_a_lane_with_its_bars():
     page = timeline_html(asked(FunctionCall("add", {"a": 1, "b": 2}, "c")))
     assert re.findall("<span>(.*?)</span>", page) == ["m", "add()", "m"]
     bars = [(float(left), float(width)) for left, width in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", page)]
@@ -30,12 +30,12 @@ def test_a_lane_for_each_step_with_bars_inside_it():
     assert re.search('class="nbagent-span-tool" title="tool: [0-9.]+ [mµ]?s"', page)
 
 
-def test_many_steps_share_few_lanes():
+def test_many_steps_share_a_few_lanes():
     calls = [FunctionCall("add", {"a": number, "b": 1}, f"c{number}") for number in range(30)]
     assert timeline_html(asked(*calls)).count("<span>") == 2
 
 
-def test_names_are_text():
+def test_names_are_escaped():
     page = timeline_html(asked(FunctionCall("<img src=x>", {}, "c")))
     assert "&lt;img src=x&gt;()" in page
     assert "<img" not in page

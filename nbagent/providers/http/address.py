@@ -1,13 +1,32 @@
-"""Addresses of servers and proxies: checked, and shown without passwords."""
+"""Where requests go: addresses of servers and proxies, checked, and shown without passwords."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from nbagent.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a request goes. The key is a `SecretStr`, or None if the server wants no key."""
+
+    base_url: str
+    path: str
+    key: SecretStr | None = None
+    timeout: float = 60.0
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: The environment variable that may hold the key; its name stands for the key in the HTTP log.
+    key_variable: str = "API_KEY"
 
 
 def checked_address(base_url: str) -> str:

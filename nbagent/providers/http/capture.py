@@ -1,48 +1,60 @@
-"""Keeping what a transport sends and receives, for whoever collects exchanges (see `core.http_log`)."""
+"""Keeping what a transport sends and receives, for those who collect exchanges (see `core.http_exchange`)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbagent.core.http_exchange import Collector, Exchange, current_collector
 from nbagent.errors import ProviderError
+from nbagent.providers.http.address import Target
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import Redactor
-
-if TYPE_CHECKING:
-    from nbagent.providers.http.client import Target
 
 #: Bytes kept of each body; the true sizes are kept too.
 LONGEST_KEPT = 10 * 2**20
 
 
 async def recorded(send: Callable[[Target, bytes | None], Awaitable[Any]], target: Target, body: bytes | None) -> Any:
-    """The response of `send(target, body)`: as it is where nobody collects exchanges, else kept while it is read.
+    """The response of `send(target, body)`, unchanged if nobody collects exchanges, else a `RecordedResponse`.
 
-    The exchange is reported when the response is closed, or when there is none.
+    One call is one exchange, since nothing below sends again. Wrapping the call covers a client of the user's own as
+    well, whose transport can't be reached without its private attributes.
     """
     collector = current_collector.get()
     if collector is None:
         return await send(target, body)
-    recording = _Recording(collector, target, body)
+    recorded = RecordedResponse(collector, target, body)
     try:
-        return RecordedResponse(await send(target, body), recording)
-    except BaseException as exc:  # also a cancelled one was sent
-        recording.unanswered(exc)
+        recorded.answered(await send(target, body))
+    except BaseException as exc:  # also a cancelled request was sent
+        recorded.unanswered(exc)
         raise
+    return recorded
 
 
 class RecordedResponse:
-    """A response, and the iterator of its body, that keeps what is read. All else is the response's own."""
+    """A response, and the iterator of its body, that keeps what is read. Everything else is the response's own.
 
-    def __init__(self, response: Any, recording: _Recording) -> None:
-        self._response = response
-        self._recording = recording
+    The exchange is reported when the response is closed, or when there is none.
+    """
+
+    def __init__(self, collector: Collector, target: Target, body: bytes | None) -> None:
+        self._collector: Collector | None = collector
+        self._target = target
+        self._body = body
+        self._request: Any = None
+        self._response: Any = None
         self._chunks: Any = None
-        recording.answered(response)
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._started, self._clock = time(), perf_counter()
+        self._duration = 0.0
+        self._ttfb: float | None = None
+        self._error: BaseException | None = None
+        self._complete = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._response, name)
@@ -64,12 +76,13 @@ class RecordedResponse:
         try:
             chunk: bytes = await anext(self._chunks)
         except StopAsyncIteration:
-            self._recording.complete = True
+            self._complete = True
             raise
         except Exception as exc:
-            self._recording.broke(exc)
+            self._duration = perf_counter() - self._clock
+            self._error = provider_error(exc, streaming=True) or exc
             raise
-        self._recording.received(chunk)
+        self._received(chunk)
         return chunk
 
     async def aclose(self) -> None:
@@ -77,65 +90,38 @@ class RecordedResponse:
         try:
             await self._response.aclose()
         finally:
-            self._recording.report()
-
-
-class _Recording:
-    """One exchange while it goes on."""
-
-    def __init__(self, collector: Collector, target: Target, body: bytes | None) -> None:
-        self._collector = collector
-        self._target = target
-        self._body = body
-        self._request: Any = None
-        self._response: Any = None
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._started, self._clock = time(), perf_counter()
-        self._duration = 0.0
-        self._ttfb: float | None = None
-        self._error: BaseException | None = None
-        self.complete = False
+            self._report()
 
     def answered(self, response: Any) -> None:
         """The head of the answer is there."""
         self._request, self._response = _request_of(response), response
         self._ttfb = self._duration = perf_counter() - self._clock
 
-    def received(self, chunk: bytes) -> None:
-        """A piece of the body is there."""
-        self._duration = perf_counter() - self._clock
-        if self._size < LONGEST_KEPT:
-            self._parts.append(chunk[: LONGEST_KEPT - self._size])
-        self._size += len(chunk)
-
-    def broke(self, exc: Exception) -> None:
-        """The body came to a bad end."""
-        self._duration = perf_counter() - self._clock
-        self._error = provider_error(exc, streaming=True) or exc
-
     def unanswered(self, exc: BaseException) -> None:
         """There is no response: an SDK raised it, no connection was made, or the request was cancelled."""
         response = getattr(exc, "response", None)
         if response is not None:
             self.answered(response)
-            self.received(_content(response, b""))
-            self.complete = True
+            self._received(_content(response, b""))
+            self._complete = True
         else:
             self._request = _request_of(exc)
             self._duration = perf_counter() - self._clock
             if isinstance(exc, asyncio.CancelledError):
-                self._error = asyncio.CancelledError("the request was cancelled before an answer came")
-            elif self._request is None:  # nothing was sent
-                return
-            else:
-                self._error = provider_error(exc, streaming=False) or exc if isinstance(exc, Exception) else exc
-        self.report()
+                exc = asyncio.CancelledError("the request was cancelled before an answer came")
+            self._error = provider_error(exc, streaming=False) or exc if isinstance(exc, Exception) else exc
+        self._report()
 
-    def report(self) -> None:
+    def _received(self, chunk: bytes) -> None:
+        self._duration = perf_counter() - self._clock
+        if self._size < LONGEST_KEPT:
+            self._parts.append(chunk[: LONGEST_KEPT - self._size])
+        self._size += len(chunk)
+
+    def _report(self) -> None:
         """Tell the collector, once."""
-        collector, self._collector = self._collector, _nobody
-        if collector is not _nobody:
+        collector, self._collector = self._collector, None
+        if collector is not None:
             collector(self._exchange())
 
     def _exchange(self) -> Exchange:
@@ -168,15 +154,11 @@ class _Recording:
             started=self._started,
             duration_s=self._duration,
             ttfb_s=self._ttfb,
-            complete=self.complete,
+            complete=self._complete,
             secrets=sorted(redactor.names),
             truncated=max(len(sent), self._size) > LONGEST_KEPT,
             **answer,
         )
-
-
-def _nobody(_: Exchange) -> None:
-    """The collector of a recording that was reported."""
 
 
 def _request_of(thing: Any) -> Any:

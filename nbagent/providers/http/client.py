@@ -1,8 +1,9 @@
-"""HTTP clients, and sending over them: httpx2 for vendors without an SDK, the SDK's client for OpenAI and Claude.
+"""HTTP clients: one for each event loop, made for the way to a server, and closed with its event loop.
 
-Both use the same connections: aiohttp's, through `httpx-aiohttp`, or httpx2's own behind a proxy, since these speak to
-every kind of proxy. A piece of a paced answer costs aiohttp half the CPU that it costs httpx2, which is more than the
-agent's whole share; see tests/benchmarks/README.md. Neither sends a request again: only `retry` does.
+A client is httpx2's, which both SDKs use as well. It sends over aiohttp's connections, through `httpx-aiohttp`: with
+httpx2's own, a piece of a paced answer costs 2.0 times what it costs bare httpx, and a tool round 2.6 times; with
+aiohttp's 1.4 and 2.1 times (see tests/benchmarks/README.md). Behind a proxy it is httpx2's own transport, since
+aiohttp's speaks to no SOCKS proxy, and CPU matters less there.
 """
 
 from __future__ import annotations
@@ -11,38 +12,27 @@ import asyncio
 import contextlib
 import functools
 import gc
-import importlib
-import inspect
-import json
-import logging
 import os
 import socket
 import ssl
-import threading
 import warnings
 import weakref
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import ConfigurationError, InvalidResponseError, MissingDependencyError, ProviderTimeoutError
-from nbagent.providers.http.address import behind_proxy, proxy_for, without_password
-from nbagent.providers.http.capture import recorded
-from nbagent.providers.http.errors import proxy_error, status_error
-from nbagent.providers.http.response import read_up_to
+from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.providers.http.address import Target, behind_proxy, proxy_for, without_password
 
 if TYPE_CHECKING:
     import httpx2
-    from pydantic import SecretStr
 
-log = logging.getLogger("nbagent")
 CONNECT_TIMEOUT_S = 10.0
 #: How long an idle connection is kept. Servers close them after 5 s (uvicorn, llama.cpp) to some minutes.
 KEPT_S = 30.0
-#: A longer body is handed over in pieces of this size, so that sending images does not block the event loop.
-LONGEST_PIECE = 2**18
+#: After so long without a request, the event loop first notices which idle connections have ended.
+IDLE_S = 1.0
 #: Bytes of one header line.
 LONGEST_HEADER = 2**16
 #: An answer may be compressed once, by one of these: each layer multiplies the memory that a piece can take.
@@ -52,98 +42,47 @@ CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 #: Probes on a silent connection (after a minute, each minute, five): routers on the way forget it otherwise while a
 #: model thinks. By the names that the platform has.
 _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
-#: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
-_UNREAD = {"X-Stainless-Raw-Response": "stream"}
 
 
-@dataclass(frozen=True)
-class Target:
-    """Where a request goes. The key is a `SecretStr`, or None if the server wants no key."""
+@dataclass
+class _Opened:
+    """The client of one event loop, the HTTP client below it, and the generator that closes both."""
 
-    base_url: str
-    path: str
-    key: SecretStr | None = None
-    timeout: float = 60.0
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: The environment variable that may hold the key; its name stands for the key in the HTTP log.
-    key_variable: str = "API_KEY"
+    client: Any
+    http: httpx2.AsyncClient
+    closing: AsyncGenerator[None]
+    used: float
 
 
-class Transport(ABC):
-    """Opens responses. `client` is the user's own, used as it is and never closed; else one is made per event loop.
+class ClientPerLoop:
+    """Connections belong to one event loop, so each event loop has a client.
 
-    What is made is closed with its event loop, by `aclose`, or when the last reference to this transport goes.
+    A client is closed with its event loop, by `aclose`, or when the last reference to this object goes.
     """
 
-    #: The method of the client that sends.
-    sends_by = "send"
-
-    def __init__(self, client: Any, *packages: str) -> None:
-        """`packages` are those that a client given by the user may come from."""
-        self._given = client
+    def __init__(self) -> None:
         self._opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = weakref.WeakKeyDictionary()
-        if client is not None:
-            _check(client, self.sends_by, packages)
-            return
         weakref.finalize(self, _close_ended, self._opened)
-        # imports take up to a second: a thread starts on them as soon as the provider is made
-        threading.Thread(target=_import_all, args=packages[:1], name=f"import {packages[0]}", daemon=True).start()
 
-    async def open(self, target: Target, body: bytes | None) -> Any:
-        """POST `body`, or GET if it is None -> a response still to be read. Raises for any status but 2xx."""
-        client = await self._client(target) if self._given is None else self._given
-        for _ in range(2):  # after a busy while, the event loop notices which idle connections have ended
-            await asyncio.sleep(0)
-        response = await recorded(partial(self._send_in_time, client), target, body)
-        request = response.request
-        log.debug("%s %s%s: %d", request.method, request.url.host, request.url.path, response.status_code)
-        try:
-            if response.status_code == 407 and self._given is None:
-                raise proxy_error(target.base_url, "407 Proxy Authentication Required")
-            if not 200 <= response.status_code < 300:
-                content = await read_up_to(response.aiter_bytes())
-                raise status_error(response.status_code, response.headers, content, request)
-            self._check_compression(response.headers.get("content-encoding", ""))
-        except BaseException:
-            await response.aclose()
-            raise
-        return response
+    async def get(self, target: Target, make: Callable[[Target], tuple[Any, httpx2.AsyncClient]]) -> Any:
+        """The client of the running event loop, made by `make(target)` together with the HTTP client below it.
 
-    async def _client(self, target: Target) -> Any:
-        """The client of the running event loop."""
+        It is made in a thread: imports and certificates take their time.
+        """
         loop = asyncio.get_running_loop()
         opened = self._opened.get(loop)
         if opened is None or opened.http.is_closed:
             _close_ended(self._opened)
-            client, http = await asyncio.to_thread(self._make, target)
+            client, http = await asyncio.to_thread(make, target)
             opened = self._opened.get(loop)  # another request may have been faster
             if opened is None or opened.http.is_closed:
-                opened = self._opened[loop] = _Opened(client, http, _closed_with_loop(http))
+                opened = self._opened[loop] = _Opened(client, http, _closed_with_loop(http), loop.time())
                 await anext(opened.closing)
+        elif loop.time() - opened.used > IDLE_S:  # perhaps a cell kept the event loop busy
+            for _ in range(2):
+                await asyncio.sleep(0)
+        opened.used = loop.time()
         return opened.client
-
-    @abstractmethod
-    def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
-        """A new client, and the HTTP client below it. Called in a thread: imports and certificates take their time."""
-
-    async def _send_in_time(self, client: Any, target: Target, body: bytes | None) -> Any:
-        """Send, and wait for the head of the answer, with a limit that a server can't put off byte by byte."""
-        limit = None if self._given is not None else CONNECT_TIMEOUT_S + 2 * target.timeout
-        try:
-            async with asyncio.timeout(limit):
-                return await self._send(client, target, body)
-        except TimeoutError:
-            raise ProviderTimeoutError(f"no answer began within {limit:g} s") from None
-
-    @abstractmethod
-    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
-        """The response to be read. May raise for a status that is not 2xx."""
-
-    def _check_compression(self, encoding: str) -> None:
-        """Raise for an answer compressed in another way than was asked for, or more than once."""
-        known = ("identity", *COMPRESSIONS)
-        if encoding and ("," in encoding or (self._given is None and encoding.lower() not in known)):
-            raise InvalidResponseError(f"the answer is compressed as {encoding[:60]!r}, expected gzip or deflate")
 
     async def aclose(self) -> None:
         """Close the running event loop's client."""
@@ -152,112 +91,36 @@ class Transport(ABC):
             await opened.closing.aclose()
 
 
-def _check(client: Any, sends_by: str, packages: tuple[str, ...]) -> None:
-    """Raise `ConfigurationError` for a client of another library, or one that can't be awaited."""
-    name = type(client).__name__
-    if not {cls.__module__.partition(".")[0] for cls in type(client).__mro__} & set(packages):
-        raise ConfigurationError(f"client={name} does not fit: this provider takes a client of {packages[0]}.")
-    if not inspect.iscoroutinefunction(getattr(client, sends_by, None)):
-        raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
+async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
+    """Started once and held, it closes the client when it is collected, or when the event loop ends.
+
+    An event loop closes the async generators that were started on it: `asyncio.run` asks it to, at its end, and one
+    that nobody holds any more is closed at once, from whatever thread.
+    """
+    try:
+        yield
+    finally:
+        await http.aclose()
 
 
-def _import_all(package: str) -> None:
-    """Import what a client needs. If an import fails, the first request says so."""
-    for module in ("httpx_aiohttp.httpx2", package):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
+def _close_ended(opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened]) -> None:
+    """Close the clients of event loops that were closed without asking their generators to end.
 
-
-class HttpxTransport(Transport):
-    """httpx, with the key as a bearer token, or as it is in the header `key_header`."""
-
-    def __init__(self, client: Any = None, key_header: str | None = None) -> None:
-        super().__init__(client, "httpx2", "httpx")
-        self._key_header = key_header
-
-    def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
-        client = new_http_client(target)
-        return client, client
-
-    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
-        url = target.base_url.rstrip("/") + target.path
-        method = "GET" if body is None else "POST"
-        request = client.build_request(method, url, content=_in_pieces(body), headers=self._headers(target, body))
-        return await client.send(request, stream=True)
-
-    def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
-        """With the key: they are not a local variable of any function that a traceback may show."""
-        return {**_about(body), **target.headers, **self._auth(target.key)}
-
-    def _auth(self, key: SecretStr | None) -> dict[str, str]:
-        if key is None:
-            return {}
-        secret = key.get_secret_value()
-        return {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
-
-
-class SDKTransport(Transport):
-    """A vendor's official SDK, through its low-level `post`: it brings authentication, Azure, Bedrock, Vertex."""
-
-    sends_by = "post"
-
-    def __init__(self, module: str, client_class: str, client: Any = None) -> None:
-        super().__init__(client, module)
-        self._module = module
-        self._client_class = client_class
-
-    def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
-        sdk = importlib.import_module(self._module)
-        http = new_http_client(target)
-        client = getattr(sdk, self._client_class)(
-            api_key=target.key.get_secret_value() if target.key else "",
-            base_url=target.base_url,
-            default_headers=dict(target.headers),
-            timeout=http.timeout,
-            max_retries=0,
-            http_client=http,
-        )
-        return client, http
-
-    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
-        """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes.
-
-        A client made here has the headers already: those of a request are written to the SDK's log.
-        """
-        own = type(client).__name__ == self._client_class
-        more = {} if self._given is None else target.headers
-        headers = {**(_about(body) if own else _about(None)), **more, **_UNREAD}
-        options: dict[str, Any] = {"max_retries": 0, "headers": headers}
-        if body is None:
-            reply = await client.get(target.path, cast_to=object, options=options)
-        else:
-            content: dict[str, Any] = {"content": _in_pieces(body)} if own else {"body": json.loads(body)}
-            reply = await client.post(target.path, cast_to=object, options=options, **content)
-        response = reply.http_response
-        if "amazon.eventstream" in response.headers.get("content-type", ""):
-            # Bedrock's events come in a binary framing that its client alone can read
-            response.nbagent_decoder = client._make_sse_decoder()
-        return response
-
-
-def _about(body: bytes | None) -> dict[str, str]:
-    """The headers that describe a body."""
-    return {"Content-Type": "application/json", **({"Content-Length": str(len(body))} if body else {})}
-
-
-def _in_pieces(body: bytes | None) -> bytes | AsyncIterator[bytes] | None:
-    """A short body as it is, a long one as an iterator."""
-    if body is None or len(body) <= LONGEST_PIECE:
-        return body
-
-    async def pieces() -> AsyncIterator[bytes]:
-        for start in range(0, len(body), LONGEST_PIECE):
-            yield body[start : start + LONGEST_PIECE]
-
-    return pieces()
-
-
-# ------------------------------------------------------------------ making HTTP clients
+    Nothing can be awaited there any more. aiohttp's sessions close at their first step; the sockets below are closed by
+    the garbage collector, which asyncio would warn of.
+    """
+    ended = [loop for ref in opened.keyrefs() if (loop := ref()) is not None and loop.is_closed()]
+    if not ended:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        for loop in ended:
+            closing = opened.pop(loop).http.aclose()
+            with contextlib.suppress(Exception):  # StopIteration: it has ended
+                closing.send(None)
+            closing.close()
+            del closing
+        gc.collect()
 
 
 def new_http_client(target: Target) -> httpx2.AsyncClient:
@@ -367,47 +230,3 @@ def _tls_context(name: str, path: str) -> ssl.SSLContext:
 def _trusts_nobody() -> ssl.SSLContext:
     """For connections without TLS."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-# ------------------------------------------------------------------ closing them
-
-
-@dataclass
-class _Opened:
-    """The client of one event loop, the HTTP client below it, and the generator that closes both."""
-
-    client: Any
-    http: httpx2.AsyncClient
-    closing: AsyncGenerator[None]
-
-
-async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
-    """Started once and held, it closes the client when it is collected, or when the event loop ends.
-
-    An event loop closes the async generators that were started on it: `asyncio.run` asks it to, at its end, and one
-    that nobody holds any more is closed at once, from whatever thread.
-    """
-    try:
-        yield
-    finally:
-        await http.aclose()
-
-
-def _close_ended(opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened]) -> None:
-    """Close the clients of event loops that were closed without asking their generators to end.
-
-    Nothing can be awaited there any more. aiohttp's sessions close at their first step; the sockets below are closed by
-    the garbage collector, which asyncio would warn of.
-    """
-    ended = [loop for ref in opened.keyrefs() if (loop := ref()) is not None and loop.is_closed()]
-    if not ended:
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        for loop in ended:
-            closing = opened.pop(loop).http.aclose()
-            with contextlib.suppress(Exception):  # StopIteration: it has ended
-                closing.send(None)
-            closing.close()
-            del closing
-        gc.collect()

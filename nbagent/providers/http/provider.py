@@ -29,12 +29,12 @@ from nbagent.providers.base import StreamingProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
-from nbagent.providers.http.address import checked_address, without_password
-from nbagent.providers.http.client import Target, Transport
+from nbagent.providers.http.address import Target, checked_address, without_password
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling, without_secrets
 from nbagent.providers.http.response import Body, drain, read_events, read_up_to
 from nbagent.providers.http.retry import retrying
+from nbagent.providers.http.transport import Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import check_options, check_settings, setting_names
 from nbagent.providers.vendor import Vendor

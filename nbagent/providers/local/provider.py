@@ -23,9 +23,10 @@ from nbagent.core.model_request import ModelRequest
 from nbagent.core.threads import DaemonThreads
 from nbagent.errors import ConfigurationError, IncompleteStreamError, ServerError
 from nbagent.providers.formats.errors import error_message
-from nbagent.providers.http.client import HttpxTransport, Target
+from nbagent.providers.http.address import Target
 from nbagent.providers.http.errors import provider_error
 from nbagent.providers.http.response import read_events
+from nbagent.providers.http.transport import HttpxTransport
 from nbagent.providers.local.download import SMOLLM2, cached, pull
 from nbagent.providers.local.gguf import chat_template
 from nbagent.providers.local.server import LlamaServer, ServerSettings, available_processors, end_unused, shared_server

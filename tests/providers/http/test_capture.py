@@ -80,7 +80,7 @@ async def test_what_was_sent_and_what_came(loopback, recording, vendor):
 
 async def test_nothing_is_recorded_unless_asked_for(loopback, connect, monkeypatch, vendor):
     name, options, stream, _ = vendor
-    monkeypatch.setattr(http_log, "_Recording", None)  # the least use of it would raise
+    monkeypatch.setattr(http_log, "RecordedResponse", None)  # the least use of it would raise
     loopback.answers = [Answer(stream)]
     agent = Agent(connect(name, **options))
     assert (await agent.chat("hi")).content == "Good."

@@ -15,7 +15,7 @@ from nbagent import Agent, Trace
 from nbagent.core.events import Retry
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ProviderConnectionError
-from nbagent.providers.http import retry
+from nbagent.providers.http import client, retry
 
 HI = [LLMMessage("user", "hi")]
 VENDORS = ["open_source", "openai", "claude"]
@@ -58,8 +58,8 @@ async def test_a_request_on_a_kept_connection_that_breaks_is_not_repeated(connec
 @pytest.mark.parametrize("library", [httpx, httpx2])
 async def test_nor_with_a_client_of_the_user_s_own(connect, library):
     requests = []
-    async with dropping(body("open_source"), requests) as address, library.AsyncClient() as client:
-        provider = connect(base_url=f"http://{address}", max_retries=0, client=client)
+    async with dropping(body("open_source"), requests) as address, library.AsyncClient() as own:
+        provider = connect(base_url=f"http://{address}", max_retries=0, client=own)
         await provider.chat(HI)
         with pytest.raises(ProviderConnectionError):
             await provider.chat(HI)
@@ -70,9 +70,9 @@ async def test_nor_with_an_sdk_client_of_the_user_s_own_that_would_retry(connect
     requests = []
     async with (
         dropping(body("openai"), requests) as address,
-        openai.AsyncOpenAI(api_key="k", base_url=f"http://{address}", max_retries=5) as client,
+        openai.AsyncOpenAI(api_key="k", base_url=f"http://{address}", max_retries=5) as own,
     ):
-        provider = connect("openai", client=client, max_retries=0)
+        provider = connect("openai", client=own, max_retries=0)
         await provider.chat(HI)
         with pytest.raises(ProviderConnectionError):
             await provider.chat(HI)
@@ -121,8 +121,9 @@ async def test_a_list_of_models_is_asked_for_once_too(connect, vendor, kept):
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-async def test_what_closed_while_the_event_loop_was_busy_is_not_used(connect, vendor):
+async def test_what_closed_while_the_event_loop_was_busy_is_not_used(connect, vendor, monkeypatch):
     """A cell computes for minutes, and meanwhile the server ends the idle connection."""
+    monkeypatch.setattr(client, "IDLE_S", 0)
     answer, requests, closed = body(vendor), [], threading.Event()
     address, ready = [], threading.Event()
 

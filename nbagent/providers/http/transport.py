@@ -1,0 +1,205 @@
+"""Sending a ready body and opening the answer: over httpx, or over a vendor's SDK.
+
+A transport sends each request once: only `retry` sends again. `response` reads what it opens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import inspect
+import json
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderTimeoutError
+from nbagent.providers.http import client as http_client
+from nbagent.providers.http.address import Target
+from nbagent.providers.http.capture import recorded
+from nbagent.providers.http.errors import proxy_error, status_error
+from nbagent.providers.http.response import read_up_to
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic import SecretStr
+
+log = logging.getLogger("nbagent")
+#: A longer body is handed over in pieces of this size, so that sending images does not block the event loop.
+LONGEST_PIECE = 2**18
+#: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
+_UNREAD = {"X-Stainless-Raw-Response": "stream"}
+
+
+class Transport(ABC):
+    """Opens responses. `client` is the user's own, used as it is and never closed; else one is made per event loop."""
+
+    #: The method of the client that sends.
+    sends_by = "send"
+
+    def __init__(self, client: Any, *packages: str) -> None:
+        """`packages` are those that a client given by the user may come from."""
+        self._given = client
+        if client is not None:
+            _check(client, self.sends_by, packages)
+            return
+        self._clients = http_client.ClientPerLoop()
+        # imports take up to a second: a thread starts on them as soon as the provider is made
+        threading.Thread(target=_import_all, args=packages[:1], name=f"import {packages[0]}", daemon=True).start()
+
+    async def open(self, target: Target, body: bytes | None) -> Any:
+        """POST `body`, or GET if it is None -> a response still to be read. Raises for any status but 2xx."""
+        client = await self._clients.get(target, self._make) if self._given is None else self._given
+        response = await recorded(partial(self._send_in_time, client), target, body)
+        request = response.request
+        log.debug("%s %s%s: %d", request.method, request.url.host, request.url.path, response.status_code)
+        try:
+            if response.status_code == 407 and self._given is None:
+                raise proxy_error(target.base_url, "407 Proxy Authentication Required")
+            readable = self._can_be_decompressed(response.headers.get("content-encoding", ""))
+            if not 200 <= response.status_code < 300:
+                content = await read_up_to(response.aiter_bytes()) if readable else b""
+                raise status_error(response.status_code, response.headers, content, request)
+            if not readable:
+                encoding = response.headers["content-encoding"][:60]
+                raise InvalidResponseError(f"the answer is compressed as {encoding!r}, expected gzip or deflate")
+        except BaseException:
+            await response.aclose()
+            raise
+        return response
+
+    @abstractmethod
+    def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
+        """A new client, and the HTTP client below it. Called in a thread: imports and certificates take their time."""
+
+    async def _send_in_time(self, client: Any, target: Target, body: bytes | None) -> Any:
+        """Send, and wait for the head of the answer, with a limit that a server can't put off byte by byte."""
+        limit = None if self._given is not None else http_client.CONNECT_TIMEOUT_S + 2 * target.timeout
+        try:
+            async with asyncio.timeout(limit):
+                return await self._send(client, target, body)
+        except TimeoutError:
+            raise ProviderTimeoutError(f"no answer began within {limit:g} s") from None
+
+    @abstractmethod
+    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
+        """The response to be read. May raise for a status that is not 2xx."""
+
+    def _can_be_decompressed(self, encoding: str) -> bool:
+        """Whether an answer is compressed as was asked for, and not twice: that would multiply its size twice."""
+        known = ("", "identity", *http_client.COMPRESSIONS)
+        return "," not in encoding if self._given is not None else encoding.lower() in known
+
+    async def aclose(self) -> None:
+        """Close the running event loop's client."""
+        if self._given is None:
+            await self._clients.aclose()
+
+
+def _check(client: Any, sends_by: str, packages: tuple[str, ...]) -> None:
+    """Raise `ConfigurationError` for a client of another library, or one that can't be awaited."""
+    name = type(client).__name__
+    if not {cls.__module__.partition(".")[0] for cls in type(client).__mro__} & set(packages):
+        raise ConfigurationError(f"client={name} does not fit: this provider takes a client of {packages[0]}.")
+    if not inspect.iscoroutinefunction(getattr(client, sends_by, None)):
+        raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
+
+
+def _import_all(package: str) -> None:
+    """Import what a client needs. If an import fails, the first request says so."""
+    for module in ("httpx_aiohttp.httpx2", package):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+
+
+class HttpxTransport(Transport):
+    """httpx, with the key as a bearer token, or as it is in the header `key_header`."""
+
+    def __init__(self, client: Any = None, key_header: str | None = None) -> None:
+        super().__init__(client, "httpx2", "httpx")
+        self._key_header = key_header
+
+    def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
+        client = http_client.new_http_client(target)
+        return client, client
+
+    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
+        url = target.base_url.rstrip("/") + target.path
+        method = "GET" if body is None else "POST"
+        request = client.build_request(method, url, content=_in_pieces(body), headers=self._headers(target, body))
+        return await client.send(request, stream=True)
+
+    def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
+        """With the key: they are not a local variable of any function that a traceback may show."""
+        return {**_about(body), **target.headers, **self._auth(target.key)}
+
+    def _auth(self, key: SecretStr | None) -> dict[str, str]:
+        if key is None:
+            return {}
+        secret = key.get_secret_value()
+        return {self._key_header: secret} if self._key_header else {"Authorization": f"Bearer {secret}"}
+
+
+class SDKTransport(Transport):
+    """A vendor's official SDK, through its low-level `post`: it brings authentication, Azure, Bedrock, Vertex."""
+
+    sends_by = "post"
+
+    def __init__(self, module: str, client_class: str, client: Any = None) -> None:
+        super().__init__(client, module)
+        self._module = module
+        self._client_class = client_class
+
+    def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
+        sdk = importlib.import_module(self._module)
+        http = http_client.new_http_client(target)
+        client = getattr(sdk, self._client_class)(
+            api_key=target.key.get_secret_value() if target.key else "",
+            base_url=target.base_url,
+            default_headers=dict(target.headers),
+            timeout=http.timeout,
+            max_retries=0,
+            http_client=http,
+        )
+        return client, http
+
+    async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:
+        """See `Transport`. Clients that rewrite bodies (Azure, Bedrock, Vertex) get a dict, the SDK's own the bytes.
+
+        A client made here has the headers already: those of a request are written to the SDK's log.
+        """
+        own = type(client).__name__ == self._client_class
+        more = {} if self._given is None else target.headers
+        headers = {**(_about(body) if own else _about(None)), **more, **_UNREAD}
+        options: dict[str, Any] = {"max_retries": 0, "headers": headers}
+        if body is None:
+            reply = await client.get(target.path, cast_to=object, options=options)
+        else:
+            content: dict[str, Any] = {"content": _in_pieces(body)} if own else {"body": json.loads(body)}
+            reply = await client.post(target.path, cast_to=object, options=options, **content)
+        response = reply.http_response
+        if "amazon.eventstream" in response.headers.get("content-type", ""):
+            # Bedrock's events come in a binary framing that its client alone can read
+            response.nbagent_decoder = client._make_sse_decoder()
+        return response
+
+
+def _about(body: bytes | None) -> dict[str, str]:
+    """The headers that describe a body."""
+    return {"Content-Type": "application/json", **({"Content-Length": str(len(body))} if body else {})}
+
+
+def _in_pieces(body: bytes | None) -> bytes | AsyncIterator[bytes] | None:
+    """A short body as it is, a long one as an iterator."""
+    if body is None or len(body) <= LONGEST_PIECE:
+        return body
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), LONGEST_PIECE):
+            yield body[start : start + LONGEST_PIECE]
+
+    return pieces()

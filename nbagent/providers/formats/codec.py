@@ -37,9 +37,9 @@ class Decoder(ABC):
     def feed(self, event: dict[str, Any]) -> Sequence[Event]:
         """The pieces of text, thinking and arguments in one event. Raises `ProviderError` for an error event."""
 
-    @abstractmethod
     def feed_body(self, body: dict[str, Any]) -> None:
-        """A whole answer that came as one JSON body."""
+        """A whole answer that came as one JSON body: like a stream of one event, unless a format overrides this."""
+        self.feed(body)
 
     @abstractmethod
     def finish(self) -> LLMResponse:

@@ -93,10 +93,6 @@ class GeminiDecoder(Decoder):
                 self._candidate(candidate, events)
         return events
 
-    def feed_body(self, body: dict[str, Any]) -> None:
-        """See `Decoder`. A whole answer is a stream of one chunk."""
-        self.feed(body)
-
     def finish(self) -> LLMResponse:
         """See `Decoder`."""
         if self._finish in _GARBLED:

@@ -143,7 +143,7 @@ class TraceExplorer(widgets.VBox):
         return f"TraceExplorer({self.trace!r})"
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        """The widget, and the table as it is now for readers without a kernel."""
+        """The widget, and the current table for readers without a kernel."""
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options) or {}
         shown = _as_texts(self._found.tail(20), COLUMNS[self._tabs.value])
         table = shown.to_html(escape=True, index=False, border=0)

@@ -1,4 +1,4 @@
-"""One JupyterLab for all browser tests. `--screenshots FOLDER` keeps pictures of what they saw."""
+"""One JupyterLab for all browser tests. `--screenshots FOLDER` saves screenshots."""
 
 from pathlib import Path
 
@@ -12,14 +12,14 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory):
-    """A JupyterLab whose page each test opens anew with its own notebook."""
+    """A JupyterLab in which each test opens its own notebook."""
     with Lab(tmp_path_factory.mktemp("lab")) as lab:
         yield lab
 
 
 @pytest.fixture
 def picture(request):
-    """Keeps a screenshot of a locator, or of the page, under a name, if pictures are wanted."""
+    """Saves a screenshot of a locator or page under a name, with `--screenshots`."""
 
     def keep(shown, name):
         if folder := request.config.getoption("--screenshots"):

@@ -1,4 +1,4 @@
-"""`%%agent` in real JupyterLab: the answer streams, tools are shown collapsed, Run All runs all, nothing executes."""
+"""`%%agent` in real JupyterLab: answers stream, tool calls are collapsed, Run All works, no script runs."""
 
 import pytest
 from support.lab import BEGIN
@@ -37,7 +37,7 @@ WATCH = """() => {
 
 
 def outputs(page):
-    """All that stands below each cell that asks."""
+    """The outputs of each cell that asks."""
     return page.locator(".jp-Cell-outputArea:has(.nbagent)")
 
 
@@ -76,7 +76,7 @@ first = LLMResponse("", calls, "tool_calls", {"thinking": "By year, by island."}
 agent.provider = ScriptedProvider([first, "More of it, and *more*.\\n\\n" * 5000], delay=0.02)"""
 
 
-def test_what_the_reader_unfolds_stays_open_while_the_answer_streams(lab, picture):
+def test_an_opened_tool_call_stays_open_while_the_answer_streams(lab, picture):
     page = lab.open("unfolded.ipynb", [SETUP + LONG, "%%agent\nHow?"])
     lab.command(page, "notebook:run-all-cells")
     page.wait_for_function("document.body.innerText.includes('More of it')")

@@ -1,4 +1,4 @@
-"""The trace's explorer in real JupyterLab: filters, rows in full, both themes; no request leaves, nothing runs."""
+"""The trace's explorer in real JupyterLab: filters, details, both themes; it sends no requests, and no script runs."""
 
 import pytest
 from playwright.sync_api import expect
@@ -54,7 +54,7 @@ def until_detail(page, text):
 
 
 def see_run(page, picture, name):
-    """Choose the first run, unfold its first tool call, and keep a picture."""
+    """Select the first run, open its first tool call, and save a screenshot."""
     explorer = page.locator(".nbagent-explore")
     explorer.locator("tbody tr").first.click()
     until_detail(page, "more than Chinstrap")
@@ -63,7 +63,7 @@ def see_run(page, picture, name):
     picture(explorer, name)
 
 
-def test_filters_and_a_run_in_full(lab, picture):
+def test_filters_and_the_details_of_a_run(lab, picture):
     page, requests = opened(lab, "explore.ipynb", "JupyterLab Light")
     explorer = page.locator(".nbagent-explore")
     until_rows(page, 3)

@@ -1,4 +1,4 @@
-"""A notebook with streamed answers, saved and exported: everything is there for readers without kernel and network."""
+"""A notebook with streamed answers, saved and exported: all of it is readable without a kernel and a network."""
 
 import subprocess
 import sys

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 #: In each page and frame: what calls itself `hit` is counted.
 COUNT = "top.hits ??= []; window.hit = number => top.hits.push(number)"
-#: Every payload in a frame of its own, so that none stands in another's way.
+#: Every payload gets a frame of its own, so that none affects another.
 FRAMES = """pages => pages.forEach(page => {
   const frame = document.createElement("iframe")
   frame.srcdoc = page
@@ -23,7 +23,7 @@ CLICK = "each => each.dispatchEvent(new MouseEvent('click', {bubbles: true, canc
 
 
 class Watch:
-    """What a page asks of foreign servers, and what pops up. Nothing foreign is answered."""
+    """Records requests to foreign servers, which are blocked, and dialogs."""
 
     def __init__(self, page, home=""):
         self.foreign, self.dialogs = [], []
@@ -36,7 +36,7 @@ class Watch:
             self.foreign.append(url)
 
 
-def test_shown_carelessly_each_of_them_works(lab):
+def test_every_attack_works_when_rendered_carelessly(lab):
     page = lab.blank()
     page.add_init_script(COUNT)
     page.route("http://careless.example/", lambda route: route.fulfill(body="<body>", content_type="text/html"))
@@ -52,7 +52,7 @@ def test_shown_carelessly_each_of_them_works(lab):
 
 
 def effects(page, watch):
-    """The numbers of the payloads that worked, by effect. Then everything is clicked, for the next look."""
+    """The numbers of the payloads that worked, by effect. Afterwards everything is clicked, for the next check."""
     ran = set(page.evaluate("hits"))
     found = page.evaluate(f"() => {EACH}.map(body => body ? ({FOUND})([body]) : [])")
     page.evaluate(f"() => {EACH}.forEach(body => body?.querySelectorAll('a, button').forEach({CLICK}))")
@@ -158,7 +158,7 @@ def say_in_panel(page, text):
 
 @pytest.fixture(scope="module")
 def notebook(lab):
-    """One page for all: the notebook with its first cell run, and who watches it."""
+    """One page for all tests: the notebook after its first cell, and its `Watch`."""
     texts = [payload.text for payload in PAYLOADS]
     (lab.folder / "texts.json").write_text(json.dumps([texts, MATH, LONG]))
     page = lab.open("hostile.ipynb", list(CELLS.values()), prepare=lambda page: page.add_init_script(COUNT))

@@ -1,4 +1,4 @@
-"""The same notebook in JupyterLab, Notebook 7 and Voila, and as nbconvert's page without a network."""
+"""The same notebook in JupyterLab, Notebook 7 and Voila, and as a page from nbconvert without a network."""
 
 import json
 import os

@@ -25,7 +25,7 @@ def script(*turns, delay=0.01):
     return Agent(provider, tools=live, limits=Limits(max_total_tokens=5_000))
 '''
 
-#: What stands before widgets that have lost their kernel.
+#: The message in front of widgets that have lost their kernel.
 SIGNS = """all => all.filter(each => each.matches(".jupyter-widgets-disconnected"))
     .map(each => getComputedStyle(each, "::before")).map(sign => sign.display == "none" ? "none" : sign.content)"""
 
@@ -39,7 +39,7 @@ def opened(lab, name, *cells, **options):
 
 
 def asks(page, text):
-    """Type at a person's pace, then Enter."""
+    """Type at human speed, then press Enter."""
     box = page.locator(".nbagent-input textarea").first
     box.press_sequentially(text, delay=20)
     box.press("Enter")
@@ -54,7 +54,7 @@ def until_text(page, text):
 
 
 def run_new_cell(page, code):
-    """Below the last one."""
+    """Add a cell at the end and run it."""
     do = "await window.jupyterapp.commands.execute"
     page.evaluate(
         f"""async code => {{
@@ -73,7 +73,7 @@ def run_cell(page, index):
     page.evaluate(f"i => {{window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; {command}}}", index)
 
 
-def test_by_keyboard_and_by_ear(lab):
+def test_keyboard_and_screen_reader(lab):
     page = opened(lab, "keys.ipynb", "agent = script(clean, 'Dropped **11** rows.', 'Again.')\nChatPanel(agent)")
     panel = page.get_by_role("region", name="Chat with an agent")
     box = panel.get_by_label("Your question")
@@ -112,7 +112,7 @@ def test_by_keyboard_and_by_ear(lab):
     assert not re.findall(r"- (?:button|textbox|combobox|checkbox|tab)\b(?! \").*", panel.aria_snapshot())
 
 
-def test_enter_and_a_backslash_where_no_scripts_of_widgets_are_run(lab):
+def test_enter_and_backslash_without_the_panels_script(lab):
     code = "agent = script('answered')\nChatPanel(agent)"
     page = opened(lab, "plain.ipynb", code, blocked="**/extensions/anywidget/**")
     asks(page, "one\\")
@@ -157,7 +157,7 @@ ChatPanel(agent)"""
 BUSY = "The kernel is busy with a cell"
 
 
-def test_beside_cells_that_redefine_a_tool_or_run_on(lab):
+def test_cells_that_redefine_a_tool_or_keep_running(lab):
     page = opened(lab, "beside.ipynb", SPEED + TURN)
     wait = "import time, pathlib\nwhile not pathlib.Path('gate').exists(): time.sleep(0.01)"
     asks(page, "how")
@@ -178,7 +178,7 @@ def test_beside_cells_that_redefine_a_tool_or_run_on(lab):
     until(page, "([text]) => !document.querySelector('.nbagent-panel').innerText.includes(text)", BUSY)
 
 
-def test_stop_retry_and_the_reader_s_place(lab):
+def test_stop_retry_and_the_scroll_position(lab):
     code = "agent = script('intro line\\n\\n' * 40, 'word ' * 5000, 'short')\nChatPanel(agent, height='300px')"
     page = opened(lab, "stop.ipynb", code)
     asks(page, "one")
@@ -222,7 +222,7 @@ def test_deny_in_the_panel_and_ask_from_a_cell(lab):
     expect(page.locator(".jp-Cell").last).to_contain_text("['denied']")
 
 
-def test_a_reloaded_page_shows_the_conversation_and_goes_on(lab):
+def test_a_reloaded_page_shows_the_conversation_and_continues(lab):
     code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer', delay=0.03)\nChatPanel(agent)"
     page = opened(lab, "reload.ipynb", code)
     asks(page, "one")

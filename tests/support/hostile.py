@@ -1,8 +1,8 @@
-"""What a hostile model, tool or file could say, and how one finds that it worked.
+"""Attacks that a hostile model, tool or file could send, and how to detect that one succeeded.
 
-`PAYLOADS` are numbered. A payload that runs calls `hit(number)`, one that loads something asks `evil.example/number`,
-and the others leave something in the page that `FOUND` finds. `naive` is what a careless notebook tool would show:
-there they all work, which `tests/browser/test_hostile.py` proves before it shows that none does in ours.
+`PAYLOADS` are numbered. A payload that runs calls `hit(number)`, one that loads something requests
+`evil.example/number`, and the others leave something in the page that `FOUND` finds. `naive` renders like a careless
+notebook tool: `tests/browser/test_hostile.py` shows that all attacks succeed there, and then that none does in ours.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ HOST = "evil.example"
 
 @dataclass(frozen=True)
 class Payload:
-    """`text` as a model would say it; `effect` is what happens where it is shown carelessly.
+    """`text` is what the model says; `effect` is what happens if it is rendered carelessly.
 
-    runs: it calls `hit` by itself · clicked: it does when its link or button is clicked · loads: it asks a foreign
-    server · covers: it lies over the page · link: a link that is no web address · control: characters that hide or
-    reorder what is read.
+    runs: it calls `hit` by itself · clicked: it does so when its link or button is clicked · loads: it sends a request
+    to a foreign server · covers: it covers the page · link: its link is not a web address · control: its characters
+    hide or reorder text.
     """
 
     number: int
@@ -165,7 +165,7 @@ LONG = [
 
 
 def naive(text: str) -> str:
-    """Markdown as careless tools show it: with its HTML, and links to wherever."""
+    """Markdown as careless tools render it: with raw HTML and any links."""
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table"])
     parser.validateLink, parser.normalizeLink = lambda url: True, lambda url: url
     return parser.render(text)

@@ -353,7 +353,7 @@ def _jpeg_frame(data: bytes) -> int:
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             return place
         place += 1 if marker == 0xFF else 2 + struct.unpack_from(">H", data, place + 2)[0]
-    raise IndexError("there is no start of frame")
+    raise IndexError("no start of frame")
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
@@ -368,4 +368,4 @@ def _webp_size(data: bytes) -> tuple[int, int]:
         case b"VP8X":
             sides = struct.unpack_from("<3s3s", data, 24)
             return int.from_bytes(sides[0], "little") + 1, int.from_bytes(sides[1], "little") + 1
-    raise IndexError("this chunk tells no size")
+    raise IndexError("a chunk without a size")

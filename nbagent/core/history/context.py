@@ -30,8 +30,8 @@ IMAGE_TOKENS = 1_000
 class ContextManager:
     """Manages the context that a model sees: the messages of a conversation, kept within limits.
 
-    It is no context manager in Python's sense: there is no `with` block, and nothing to close. An agent has one in
-    `agent.context`; pass your own, `Agent(context=ContextManager(...))`, to set limits.
+    This is not a Python context manager: it has no `with` block and nothing to close. Every agent has one in
+    `agent.context`; to set limits, pass your own: `Agent(context=ContextManager(max_messages=20))`.
 
     `max_messages` does not count the system message; `max_tokens` uses the vendor's count. Over a limit, the oldest
     turns are dropped (`strategy="trim"`), or the model first summarises them in a request of its own (`"summarise"`).

@@ -1,9 +1,9 @@
-// What ipywidgets can't do for the chat panel: Shift-Enter, names and roles for screen readers, where the focus goes, what
-// stays unfolded. The panel works without it, too. Text is only ever set as text: nothing here makes HTML of it.
+// What ipywidgets can't do for the chat panel: Shift-Enter, names and roles for screen readers, keyboard focus, and keeping
+// opened blocks open. The panel also works without this script. Text is only ever set as text, never as HTML.
 
 const ROLES = {
   ".nbagent-chat": { role: "tabpanel", "aria-label": "Chat", tabindex: "0" },
-  ".nbagent-log": { role: "log", "aria-label": "Conversation", "aria-live": "off" }, // answers are read when complete
+  ".nbagent-log": { role: "log", "aria-label": "Conversation", "aria-live": "off" }, // complete answers are announced
   ".nbagent-trace": { role: "tabpanel", "aria-label": "Trace", tabindex: "0" },
   ".nbagent-setup": { role: "tabpanel", "aria-label": "Setup" },
   ".nbagent-actions": { role: "group", "aria-label": "The last question" },
@@ -21,8 +21,8 @@ const visible = (element) => element.isConnected && !element.disabled && element
 function render({ model, el }) {
   const ended = new AbortController();
   let panel = null;
-  let last = null; // where the focus was last, in the panel
-  const opened = new WeakSet(); // the pieces that the reader has unfolded
+  let last = null; // the last focused element of the panel
+  const opened = new WeakSet(); // the pieces in which the reader opened a block
 
   function dress() {
     for (const [selector, attributes] of Object.entries(ROLES)) mark(panel.querySelector(selector), attributes);
@@ -32,11 +32,11 @@ function render({ model, el }) {
       const selected = index === model.get("tab");
       mark(tab, { role: "tab", "aria-selected": selected, tabindex: selected ? 0 : -1 });
     });
-    // the host's shortcuts, such as D D, which deletes a cell, are not for what has the focus in the panel
+    // the host's shortcuts, such as D D, which deletes a cell, must not act on typing in the panel
     for (const element of panel.querySelectorAll(FOCUSABLE)) mark(element, { "data-lm-suppress-shortcuts": "true" });
   }
 
-  // What the reader has unfolded stays so when it is painted anew, such as a tool call that gets its result.
+  // A block that the reader opened stays open when its piece is replaced, such as a tool call that gets its result.
   function keepOpen() {
     for (const details of panel.querySelectorAll("details:not([open])")) {
       details.open = opened.has(details.closest(".widget-html"));
@@ -47,7 +47,7 @@ function render({ model, el }) {
     opened[target.open ? "add" : "delete"](target.closest(".widget-html"));
   }
 
-  // A button that was pressed and is gone leaves the focus to what comes next: the arguments to edit, or the box.
+  // If a pressed button disappears, the focus moves on: to the arguments to edit, or to the question's box.
   function keepFocus() {
     if (!last || visible(last)) return;
     const elsewhere = ![document.body, last, null].includes(document.activeElement);
@@ -72,7 +72,7 @@ function render({ model, el }) {
     if (!box.value.trim()) return;
     model.send({ ask: box.value });
     box.value = "";
-    box.dispatchEvent(new Event("input", { bubbles: true })); // tells the box's own widget
+    box.dispatchEvent(new Event("input", { bubbles: true })); // informs the box's own widget
   }
 
   function enter() {
@@ -91,7 +91,7 @@ function render({ model, el }) {
   }
 
   const changes = new MutationObserver(() => (dress(), keepOpen(), keepFocus()));
-  const arrival = new ResizeObserver(enter); // called when `el` has got its place in the page
+  const arrival = new ResizeObserver(enter); // called once `el` is in the page
   const say = () => (el.textContent = model.get("announcement"));
   const show = () => panel && dress();
   const focus = (message) => message.focus && panel?.querySelector(BOX)?.focus({ preventScroll: true });

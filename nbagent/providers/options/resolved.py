@@ -50,12 +50,12 @@ class OptionsResolver:
     {'effort': 'low'}
     """
 
-    def __init__(self, vendor: Vendor, wire: str, model: str) -> None:
+    def __init__(self, vendor: Vendor, format_name: str, model: str) -> None:
         self.vendor = vendor
         self.model = model
-        self.profile = vendor.profile(model, wire)
-        self._thinking_field = "thinkingConfig" if wire == "gemini" else "thinking"
-        self._tool_choice = ToolChoiceResolver(wire, model, vendor.tool_choices)
+        self.profile = vendor.profile(model, format_name)
+        self._thinking_field = "thinkingConfig" if format_name == "gemini" else "thinking"
+        self._tool_choice = ToolChoiceResolver(format_name, model, vendor.tool_choices)
 
     def resolve(self, request: ModelRequest, stream: bool = True) -> ResolvedOptions:
         """Raises `ConfigurationError` for a value that no model takes, and for what this model can't do."""

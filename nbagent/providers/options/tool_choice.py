@@ -1,4 +1,4 @@
-"""The option `tool_choice`: `"auto"`, `"none"`, `"required"` or a tool's name, in the form of each wire format.
+"""The option `tool_choice`: `"auto"`, `"none"`, `"required"` or a tool's name, in the form of each format.
 
 A choice that forces a call holds until a tool has answered: after a tool's result the model is free again, since the
 run would never end otherwise. A dict is the vendor's own form and is sent as it is.
@@ -32,7 +32,7 @@ class ToolChoice:
 class ToolChoiceResolver:
     """Puts tool choices into the form that one model of one vendor takes."""
 
-    wire: str
+    format_name: str
     model: str
     #: Which of `"none"`, `"required"` and `"named"` the vendor takes.
     supported: tuple[str, ...] = ("none", "required", "named")
@@ -56,14 +56,16 @@ class ToolChoiceResolver:
         if choice is None:
             return ToolChoice(tools)
         if isinstance(choice, Mapping):
-            return ToolChoice(tools, {"toolConfig" if self.wire == "gemini" else "tool_choice": choice}, "custom")
+            return ToolChoice(
+                tools, {"toolConfig" if self.format_name == "gemini" else "tool_choice": choice}, "custom"
+            )
         if choice == "auto":
             return ToolChoice(tools, name="auto")
         names = [tool["name"] for tool in tools or ()]
         if choice == "none":
             if "none" not in self.supported:
                 return ToolChoice(None, name="none")
-            return ToolChoice(tools, _NONE[self.wire] if names or vendor_tools else {}, "none")
+            return ToolChoice(tools, _NONE[self.format_name] if names or vendor_tools else {}, "none")
         if choice == "required" and not (names or vendor_tools):
             raise ConfigurationError("tool_choice='required' needs tools, and there are none.")
         check_choice("tool_choice", choice, ["auto", "none", "required", *names])
@@ -79,11 +81,11 @@ class ToolChoiceResolver:
         if choice == "required" and "required" not in self.supported and len(names) == 1:
             name = names[0]
         if name == "required" and "required" in self.supported:
-            return ToolChoice(tools, _REQUIRED[self.wire], name)
+            return ToolChoice(tools, _REQUIRED[self.format_name], name)
         if name != "required" and "named" in self.supported:
-            return ToolChoice(tools, _named(self.wire, name), name)
+            return ToolChoice(tools, _named(self.format_name, name), name)
         if name != "required" and "required" in self.supported:
-            return ToolChoice([tool for tool in tools or () if tool["name"] == name], _REQUIRED[self.wire], name)
+            return ToolChoice([tool for tool in tools or () if tool["name"] == name], _REQUIRED[self.format_name], name)
         possible = "'auto', 'none' or a tool's name" if "named" in self.supported else "'auto' or 'none'"
         raise ConfigurationError(f"tool_choice={choice!r}: {self.model} does not take it here, pass {possible}.")
 
@@ -106,11 +108,11 @@ _REQUIRED: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _named(wire: str, name: str) -> dict[str, Any]:
-    if wire == "gemini":
+def _named(format_name: str, name: str) -> dict[str, Any]:
+    if format_name == "gemini":
         return _gemini("ANY", allowedFunctionNames=[name])
-    if wire == "anthropic_messages":
+    if format_name == "anthropic_messages":
         return {"tool_choice": {"type": "tool", "name": name}}
-    if wire == "openai_responses":
+    if format_name == "openai_responses":
         return {"tool_choice": {"type": "function", "name": name}}
     return {"tool_choice": {"type": "function", "function": {"name": name}}}

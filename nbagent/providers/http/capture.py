@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from time import perf_counter, time
 from typing import Any
 
@@ -17,22 +16,14 @@ from nbagent.providers.http.redaction import Redactor
 LONGEST_KEPT = 10 * 2**20
 
 
-async def recorded(send: Callable[[Target, bytes | None], Awaitable[Any]], target: Target, body: bytes | None) -> Any:
-    """The response of `send(target, body)`, unchanged if nobody collects exchanges, else a `RecordedResponse`.
+def new_record(target: Target, body: bytes | None) -> RecordedResponse | None:
+    """The record of a request that is about to be sent, or None if nobody collects exchanges.
 
-    One call is one exchange, since nothing below sends again. Wrapping the call covers a client of the user's own as
-    well, whose transport can't be reached without its private attributes.
+    It wraps the response instead of the client's transport: that covers a client of the user's own as well, whose
+    transport can't be reached without its private attributes. Nothing below sends again, so one record is one exchange.
     """
     collector = current_collector.get()
-    if collector is None:
-        return await send(target, body)
-    recorded = RecordedResponse(collector, target, body)
-    try:
-        recorded.answered(await send(target, body))
-    except BaseException as exc:  # also a cancelled request was sent
-        recorded.unanswered(exc)
-        raise
-    return recorded
+    return None if collector is None else RecordedResponse(collector, target, body)
 
 
 class RecordedResponse:
@@ -92,10 +83,11 @@ class RecordedResponse:
         finally:
             self._report()
 
-    def answered(self, response: Any) -> None:
-        """The head of the answer is there."""
+    def answered(self, response: Any) -> RecordedResponse:
+        """The head of the answer has arrived. Returns the record, to be read in place of the response."""
         self._request, self._response = _request_of(response), response
         self._ttfb = self._duration = perf_counter() - self._clock
+        return self
 
     def unanswered(self, exc: BaseException) -> None:
         """There is no response: an SDK raised it, no connection was made, or the request was cancelled."""

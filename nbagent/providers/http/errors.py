@@ -130,7 +130,7 @@ def provider_error(
     if "APIStatusError" in names:
         answer: Any = exc
         response = answer.response
-        if response.status_code == 407 and base_url:
+        if response.status_code == 407 and base_url and proxy_for(base_url):
             return proxy_error(base_url, "407 Proxy Authentication Required")
         return status_error(response.status_code, response.headers, response.content, response.request)
     if "InvalidURL" in names or "UnsupportedProtocol" in names or "LocalProtocolError" in names:

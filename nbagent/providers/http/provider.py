@@ -1,4 +1,4 @@
-"""`HTTPProvider`: a codec, an HTTP client and the retry policy. All vendors share `chat` and `stream`."""
+"""`HTTPProvider`: a codec, an HTTP client and the retry policy. All vendors share its `chat` and `stream`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +33,7 @@ from nbagent.providers.http.address import Target, checked_address, without_pass
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling, without_secrets
 from nbagent.providers.http.response import Body, drain, read_events, read_up_to
-from nbagent.providers.http.retry import retrying
+from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.transport import Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import check_options, check_settings, setting_names
@@ -48,7 +48,7 @@ T = TypeVar("T")
 #: Characters of a vendor's explanation that an error keeps.
 SHOWN_CHARS = 500
 
-#: What decoding raises where an answer is not of the form that it should have.
+#: What decoding raises if an answer is not in the expected form.
 _UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 
 
@@ -57,17 +57,17 @@ class HTTPProvider(StreamingProvider):
 
     A subclass names its `vendor` (a name of the catalog) and makes its codec and transport.
 
-    - `api_key`: a string or `SecretStr`; else as `providers.keys` finds it, at each request
+    - `api_key`: a string or `SecretStr`; by default, `providers.keys` looks for one at each request
     - `timeout`: seconds between two reads; connecting has 10 s of its own
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: ask for one JSON body
     - `client`: your own SDK (or httpx) client; it is used as it is, with its own key and proxies, and never closed
-    - `function_calling=False`: tools are to be described in the prompt
+    - `function_calling=False`: describe tools in the prompt
     - `vendor`: another vendor of the catalog, or a name of your own for a server of the same kind
-    - `thinking`: None for the vendor's own way, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
-      "max". What the model can't do is an error, a level between its own becomes the nearest (see `thinking`)
-    - `tool_choice`: "auto", "none", "required" or a tool's name, for the answer to a message (see `tool_choice`)
-    - `headers`: further HTTP headers; all other options are fields of each request body, such as `max_tokens`
+    - `thinking`: None for the vendor's default, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
+      "max". The model's nearest level is used; what the model can't do is an error (see `options.thinking`)
+    - `tool_choice`: "auto", "none", "required" or a tool's name (see `options.tool_choice`)
+    - `headers`: more HTTP headers; all other options are fields of each request body, such as `max_tokens`
     """
 
     def __init__(
@@ -111,17 +111,17 @@ class HTTPProvider(StreamingProvider):
         self._function_calling = function_calling
         self._headers = headers or {}
         self._options_resolver = OptionsResolver(self._vendor, self.codec.format, self._model)
-        told: dict[str, Any] = {name: options[name] for name in ("thinking", "max_tokens") if name in options}
-        self._options_resolver.resolve(ModelRequest([], options=told))  # wrong ones fail now
-        #: Words about what is left out of requests, each said once.
-        self._said: set[str] = set()
+        checked: dict[str, Any] = {name: options[name] for name in ("thinking", "max_tokens") if name in options}
+        self._options_resolver.resolve(ModelRequest([], options=checked))  # wrong options raise here
+        #: Notes about options that are left out; each is sent as an event once.
+        self._noted: set[str] = set()
         #: By model: the fields that it refused.
         self._refused: dict[str, dict[str, str | None]] = {}
         self._transport = self._make_transport(client)
 
     @abstractmethod
     def _make_codec(self, vendor: Vendor) -> Codec:
-        """The codec for these facts."""
+        """The codec for this vendor."""
 
     @abstractmethod
     def _make_transport(self, client: Any) -> Transport:
@@ -133,31 +133,31 @@ class HTTPProvider(StreamingProvider):
 
     @property
     def model_name(self) -> str:
-        """The model asked for."""
+        """The name of the model."""
         return self._model
 
     @property
     def base_url_host(self) -> str | None:
-        """Where requests go, for the trace: the host alone."""
+        """The host that requests go to, for the trace."""
         return urlsplit(self.base_url).hostname
 
     def supports_function_calling(self) -> bool:
-        """As given when the provider was made."""
+        """What the argument `function_calling` said."""
         return self._function_calling
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """See `LLMProvider.output_options`; as the codec writes it."""
+        """See `LLMProvider.output_options`."""
         return self.codec.output_options(name, schema)
 
     def check(self) -> None:
-        """Raise AuthenticationError where there must be a key and there is none."""
+        """Raise `AuthenticationError` if the vendor needs a key and there is none."""
         self._key()
 
     async def prepare(self) -> None:
-        """Awaited before each request. Nothing to do here; a subclass may start its server and set `base_url`."""
+        """Awaited before each request. A subclass may start its server here and set `base_url`."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """See `LLMProvider.resolve`. Options of the provider count where the request does not set them."""
+        """See `LLMProvider.resolve`. The provider's own options are the defaults of each request."""
         options = request.options
         if misplaced := setting_names(type(self)).intersection(options):
             raise ConfigurationError(
@@ -174,26 +174,27 @@ class HTTPProvider(StreamingProvider):
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
         options: ResolvedOptions = request.resolved
-        encode = partial(self._encode, request)
         path = self.codec.path(self.model_name, options.stream)
-        items = retrying(partial(self._attempt, path, encode, self._read, request.tools), self.max_retries)
-        if options.left_out and options.left_out not in self._said:
-            self._said.add(options.left_out)
-            return _after(Http(options.left_out), items)
+        changes = dict(self._refused.get(self.model_name, {}))
+        attempt = partial(self._attempt, path, partial(self._encode, request), self._read, changes, request.tools)
+        items = retrying(attempt, self.max_retries)
+        if options.left_out and options.left_out not in self._noted:
+            self._noted.add(options.left_out)
+            return _with_first(Http(options.left_out), items)
         return items
 
     async def model_list(self) -> list[str]:
         """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""
-        attempt = partial(self._attempt, self.codec.models_path, lambda changes: None, _model_names)
+        attempt = partial(self._attempt, self.codec.models_path, lambda changes: None, _model_names, {})
         async with aclosing(retrying(attempt, self.max_retries)) as items:
             return [name async for name in items if isinstance(name, str)]
 
     async def aclose(self) -> None:
-        """Close the connections that the running event loop made."""
+        """Close the connections of the running event loop."""
         await self._transport.aclose()
 
     def _encode(self, request: ModelRequest, changes: Changes) -> bytes:
-        """A resolved request's body; `changes` are the fields that the model refused."""
+        """The body of a resolved request; `changes` are the fields that the model refuses."""
         options: ResolvedOptions = request.resolved
         try:
             return self.codec.encode_request(request.messages, options, self.model_name, changes)
@@ -206,28 +207,27 @@ class HTTPProvider(StreamingProvider):
         path: str,
         encode: Callable[[Changes], bytes | None],
         read: Callable[[Any], AsyncGenerator[T]],
+        changes: dict[str, str | None],
         functions: Functions | None = None,
-    ) -> AsyncGenerator[T | Retry]:
-        """One request and what `read` makes of the answer.
+    ) -> AsyncGenerator[T]:
+        """Send one request, and yield what `read` makes of the answer. `changes` are the fields that the model refuses.
 
-        Errors leave as nbagent's own, without the library's exception (which may hold a key) behind.
+        Raises `RequestRevised` if the vendor refuses another field, which then is one of `changes`. All other errors
+        are nbagent's own, without the library's exception, which may hold a key.
         """
         await self.prepare()
-        response = None
+        body = response = None
         try:
-            async with aclosing(self._open(path, encode)) as opening:
-                async for step in opening:
-                    if isinstance(step, Retry):
-                        yield step
-                    else:
-                        response = step
+            body = encode(changes)
+            response = await self._transport.open(self._target(path), body)
+            self._refused.setdefault(self.model_name, {}).update(changes)
             async with aclosing(read(response)) as items:
                 async for item in items:
                     yield item
             return
         except (ProviderError, ConfigurationError) as exc:
             failure: NbagentError = exc
-        except Exception as exc:  # each HTTP library and SDK has a tree of its own
+        except Exception as exc:  # each HTTP library and SDK has its own errors
             timeout, base_url = (self.timeout, self.base_url) if self._client is None else (None, None)
             known = provider_error(exc, streaming=response is not None, timeout=timeout, base_url=base_url)
             if known is None:
@@ -236,36 +236,15 @@ class HTTPProvider(StreamingProvider):
         finally:
             if response is not None:
                 await response.aclose()
+        if refused := {} if response else refused_field(failure, body, changes):
+            changes |= refused
+            with suppress(ImageInputError):  # the question itself holds an image: the vendor's message says more
+                encode(changes)
+                raise RequestRevised(_refusal_event(refused))
         raise self._explained(failure, response, functions)
 
-    async def _open(self, path: str, encode: Callable[[Changes], bytes | None]) -> AsyncGenerator[Any]:
-        """The response, last; before it a `Retry` for each field that the model refused and that is not sent any more.
-
-        What was refused is remembered once the vendor has taken the request without it. This comes to an end: each
-        round takes one of a few fields out of the request.
-        """
-        changes = dict(self._refused.get(self.model_name, {}))
-        body = encode(changes)
-        while True:
-            try:
-                response = await self._transport.open(self._target(path), body)
-                break
-            except Exception as exc:  # each HTTP library and SDK has a tree of its own
-                error = exc if isinstance(exc, ProviderError) else provider_error(exc, streaming=False)
-                refused = refused_field(error, body, changes)
-                if not refused:
-                    raise
-                changes |= refused
-                try:
-                    body = encode(changes)
-                except ImageInputError:  # the question itself is an image: the vendor's own words say more
-                    raise exc from None
-            yield _without(refused)
-        self._refused.setdefault(self.model_name, {}).update(changes)
-        yield response
-
     async def _read(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
-        """The items of one answer, up to its logical end."""
+        """The events of one answer up to its logical end, then the `LLMResponse`."""
         decoder = self.codec.decoder()
         try:
             async with aclosing(read_events(response)) as events:
@@ -283,7 +262,7 @@ class HTTPProvider(StreamingProvider):
                         break
         except _UNREADABLE as exc:
             raise _undecodable(exc) from None
-        except Exception as exc:  # a connection that breaks after the terminal marker has broken nothing
+        except Exception as exc:  # after the terminal marker, a broken connection does no harm
             if not decoder.complete or provider_error(exc, streaming=True) is None:
                 raise
         try:
@@ -296,7 +275,7 @@ class HTTPProvider(StreamingProvider):
         return Target(self.base_url, path, self._key(), self.timeout, self._headers, self._key_variable)
 
     def _key(self) -> SecretStr | None:
-        """The key for this request. Raises where there must be one and there is none."""
+        """The key for this request. Raises `AuthenticationError` if the vendor needs a key and there is none."""
         secret = self._secret or _secret(self._vendor.api_key())
         if secret is None:
             if self._vendor.keyless or self._client is not None:
@@ -306,29 +285,29 @@ class HTTPProvider(StreamingProvider):
                 f"there is no API key: {variables} is neither set nor in a .env file", vendor=self.vendor
             )
         if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
-            raise AuthenticationError("the API key holds spaces or characters that no key has", vendor=self.vendor)
+            raise AuthenticationError("the API key holds characters that no key may have", vendor=self.vendor)
         return secret
 
     @property
     def secrets(self) -> list[str]:
-        """What must not be shown or written: keys, and headers whose name tells that they hold one."""
-        told = [value for name, value in self._headers.items() if is_telling(name)]
-        known = (self._secret, *map(_secret, (self._vendor.api_key(), self._client_key, *told)))
+        """What must not be shown or written: keys, and headers whose names say that they hold one."""
+        named = [value for name, value in self._headers.items() if is_telling(name)]
+        known = (self._secret, *map(_secret, (self._vendor.api_key(), self._client_key, *named)))
         return [secret.get_secret_value() for secret in known if secret]
 
     @property
     def _client_key(self) -> str | None:
-        """The key that the user's own client holds."""
+        """The key of the user's own client."""
         key = getattr(self._client, "api_key", None)
         return key if isinstance(key, str) else None
 
     def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
-        """The error with who, what and which request; secrets that the vendor repeated blotted out."""
-        error.__traceback__ = error.__context__ = None  # frames hold the request and the answer, which some tools show
+        """The error with vendor, model and request id, and without secrets that the vendor repeated."""
+        error.__traceback__ = error.__context__ = None  # frames hold the request, and some tools show their variables
         if isinstance(error, ProviderError) and response is not None:
             error.request_id = error.request_id or request_id(response.headers)
-        told = [partial(blotted, secret=secret) for secret in self.secrets if len(secret) >= SHORTEST_SECRET]
-        for clean in (*told, partial(without_secrets, request=getattr(response, "request", None))):
+        cleaners = [partial(blotted, secret=secret) for secret in self.secrets if len(secret) >= SHORTEST_SECRET]
+        for clean in (*cleaners, partial(without_secrets, request=getattr(response, "request", None))):
             error.args = tuple(clean(str(arg)) for arg in error.args)
             if isinstance(error, ProviderError) and error.request_id:
                 error.request_id = clean(error.request_id)
@@ -350,30 +329,30 @@ def _undecodable(exc: Exception) -> IncompleteStreamError:
     return IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})")
 
 
-async def _after(first: Event, rest: AsyncGenerator[T]) -> AsyncGenerator[Event | T]:
+async def _with_first(first: Event, rest: AsyncGenerator[T]) -> AsyncGenerator[Event | T]:
     yield first
     async with aclosing(rest) as items:
         async for item in items:
             yield item
 
 
-def _without(refused: Changes) -> Retry:
-    """Tells that the request is sent again without a field, or with the field's other name."""
+def _refusal_event(refused: Changes) -> Retry:
+    """Says that the request is sent again without a field, or with another name for it."""
     ((name, other),) = refused.items()
-    instead = other or ("words in their place" if name == IMAGES else "the default")
+    instead = other or ("short descriptions" if name == IMAGES else "the default")
     text = f"This model does not take {name}. Trying again with {instead}."
-    facts = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError", "refused": name}
-    return Retry(text, metadata=facts)
+    details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError", "refused": name}
+    return Retry(text, metadata=details)
 
 
 async def _model_names(response: Any) -> AsyncGenerator[str]:
-    """The models of a listing, as each vendor writes it: `data` or `models` or a bare list, of `id` or `name`."""
+    """The models in a vendor's list: `data`, `models` or a bare list, of objects with `id` or `name`."""
     try:
         body = json.loads(await read_up_to(response.aiter_bytes()))
         listed = body if isinstance(body, list) else body.get("data") or body.get("models") or []
         names = sorted({str(item.get("id") or item["name"]).removeprefix("models/") for item in listed})
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        raise InvalidResponseError("the answer is no list of models", status=response.status_code) from None
+        raise InvalidResponseError("expected a list of models", status=response.status_code) from None
     for name in names:
         yield name
 

@@ -1,9 +1,9 @@
-"""When and how a request is sent again. The only place that retries: SDK clients are made with `max_retries=0`.
+"""When and how a request is sent again. Nothing else retries: SDK clients are made with `max_retries=0`.
 
-Sent again are the errors that are `retryable` (408, 409, 429, 5xx, 529, connections, streams that broke), unless the
-vendor's `x-should-retry` says otherwise. The wait is the vendor's `retry-after(-ms)`, else 0.5 s doubling to 8 s,
-shortened by up to a quarter at random so that many clients don't come back at the same moment. No time at all is no
-answer to when: a vendor that rounds down to it would see all attempts within milliseconds.
+Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken streams) are retried, unless the vendor's
+`x-should-retry` says otherwise. The wait is the vendor's `retry-after(-ms)`, otherwise 0.5 s doubling to 8 s, shortened
+by up to a quarter at random so that many clients don't come back at the same moment. A `retry-after` of 0 does not
+count: it would send all attempts within milliseconds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from nbagent.errors import ProviderError
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 8.0
 JITTER = 0.25
-#: A vendor that asks for more patience than this gets none: the error is raised, with `retry_after`.
-MOST_PATIENCE_S = 120.0
+#: If a vendor asks for a longer wait than this, the error is raised at once, with `retry_after`.
+MAX_RETRY_AFTER_S = 120.0
 
 T = TypeVar("T")
 
@@ -61,9 +61,21 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
+class RequestRevised(Exception):  # noqa: N818  it reports no failure
+    """Raised by an attempt whose request was refused and has been changed. It is sent again at once.
+
+    `event` says what changed.
+    """
+
+    def __init__(self, event: Retry) -> None:
+        super().__init__(event.content)
+        self.event = event
+
+
 async def retrying(attempt: Callable[[], AsyncGenerator[T]], max_retries: int) -> AsyncGenerator[T | Retry]:
-    """The items of `attempt()`; after an error that may pass, a `Retry` event, a wait, and the next attempt's."""
-    for number in range(1, max_retries + 2):
+    """The items of `attempt()`. After a retryable error: a `Retry` event, a wait, and the items of the next attempt."""
+    failures = 0
+    while True:
         shown = 0
         try:
             async with aclosing(attempt()) as items:
@@ -72,16 +84,19 @@ async def retrying(attempt: Callable[[], AsyncGenerator[T]], max_retries: int) -
                         shown += len(item.content)
                     yield item
             return
+        except RequestRevised as revision:
+            wait, event = 0.0, revision.event
         except ProviderError as error:
-            if not error.retryable or number > max_retries or (error.retry_after or 0) > MOST_PATIENCE_S:
+            failures += 1
+            if not error.retryable or failures > max_retries or (error.retry_after or 0) > MAX_RETRY_AFTER_S:
                 raise
-            failure = error
-        wait = wait_s(failure, number)
-        yield _event(failure, number, max_retries, wait, shown)
+            wait = wait_s(error, failures)
+            event = _event(error, failures, max_retries, wait, shown)
+        yield event
         await asyncio.sleep(wait)
 
 
 def _event(error: ProviderError, number: int, max_retries: int, wait: float, shown: int) -> Retry:
-    facts = {"attempt": number, "wait_s": wait, "discard_chars": shown, "error": type(error).__name__}
+    details = {"attempt": number, "wait_s": wait, "discard_chars": shown, "error": type(error).__name__}
     cause = error.message.rstrip(".")
-    return Retry(f"{cause}. Trying again in {wait:.1f} s ({number} of {max_retries}).", metadata=facts)
+    return Retry(f"{cause}. Trying again in {wait:.1f} s ({number} of {max_retries}).", metadata=details)

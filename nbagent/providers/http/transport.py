@@ -14,13 +14,12 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderTimeoutError
 from nbagent.providers.http import client as http_client
-from nbagent.providers.http.address import Target
-from nbagent.providers.http.capture import recorded
+from nbagent.providers.http.address import Target, proxy_for
+from nbagent.providers.http.capture import new_record
 from nbagent.providers.http.errors import proxy_error, status_error
 from nbagent.providers.http.response import read_up_to
 
@@ -54,11 +53,26 @@ class Transport(ABC):
     async def open(self, target: Target, body: bytes | None) -> Any:
         """POST `body`, or GET if it is None -> a response still to be read. Raises for any status but 2xx."""
         client = await self._clients.get(target, self._make) if self._given is None else self._given
-        response = await recorded(partial(self._send_in_time, client), target, body)
+        limit = None if self._given is not None else http_client.CONNECT_TIMEOUT_S + 2 * target.timeout
+        recorded = new_record(target, body)
+        try:
+            async with asyncio.timeout(limit) as head_timeout:  # a server can't put it off byte by byte
+                response = await self._send(client, target, body)
+        except BaseException as exc:  # a cancelled request was sent, too
+            late = None
+            if isinstance(exc, TimeoutError) and head_timeout.expired():
+                late = ProviderTimeoutError(f"no answer began within {limit:g} s")
+            if recorded:
+                recorded.unanswered(late or exc)
+            if late:
+                raise late from None
+            raise
+        if recorded:
+            response = recorded.answered(response)
         request = response.request
         log.debug("%s %s%s: %d", request.method, request.url.host, request.url.path, response.status_code)
         try:
-            if response.status_code == 407 and self._given is None:
+            if response.status_code == 407 and self._given is None and proxy_for(target.base_url):
                 raise proxy_error(target.base_url, "407 Proxy Authentication Required")
             readable = self._can_be_decompressed(response.headers.get("content-encoding", ""))
             if not 200 <= response.status_code < 300:
@@ -75,15 +89,6 @@ class Transport(ABC):
     @abstractmethod
     def _make(self, target: Target) -> tuple[Any, httpx2.AsyncClient]:
         """A new client, and the HTTP client below it. Called in a thread: imports and certificates take their time."""
-
-    async def _send_in_time(self, client: Any, target: Target, body: bytes | None) -> Any:
-        """Send, and wait for the head of the answer, with a limit that a server can't put off byte by byte."""
-        limit = None if self._given is not None else http_client.CONNECT_TIMEOUT_S + 2 * target.timeout
-        try:
-            async with asyncio.timeout(limit):
-                return await self._send(client, target, body)
-        except TimeoutError:
-            raise ProviderTimeoutError(f"no answer began within {limit:g} s") from None
 
     @abstractmethod
     async def _send(self, client: Any, target: Target, body: bytes | None) -> Any:

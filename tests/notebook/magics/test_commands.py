@@ -200,14 +200,14 @@ def test_loading_the_extension_makes_colabs_secrets_known_to_other_threads(kerne
     kernel.ok("%reload_ext nbagent")
     assert kernel.ok(ask).result == "['sk-from-colab']"
     kernel.ok("for name in list(sys.modules):\n    if name.split('.')[0] == 'google': del sys.modules[name]")
-    kernel.ok("keys._answers.clear()")
+    kernel.ok("keys._colab_answers.clear()")
 
 
 def test_a_broken_env_file_does_not_keep_the_extension_from_loading(kernel, tmp_path):
     (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
     kernel.ok(f"before = os.getcwd(); os.chdir({str(tmp_path)!r})")
     kernel.ok("%reload_ext nbagent")
-    assert "is not UTF-8 text: correct it" in kernel.run("%agent model qwen").traceback
+    assert "is not UTF-8 text: correct" in kernel.run("%agent model qwen").traceback
     kernel.ok("os.chdir(before)")
 
 

@@ -88,7 +88,7 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
     events = [event async for event in agent.chat_stream("Never mind, say hello.")]
     assert events[-1].result.content == "Fine."
     (retry,) = [event for event in events if isinstance(event, Retry)]
-    assert retry.content == "This model does not take images. Trying again with words in their place."
+    assert retry.content == "This model does not take images. Trying again with short descriptions."
     first, *messages = loopback.requests[2].json["messages"]
     assert first == {
         "role": "user",

@@ -69,7 +69,7 @@ async def test_errors_are_those_of_a_request(loopback, connect, vendor):
 @pytest.mark.parametrize("body", [b"<html><title>Sign in</title>", b'{"data": [7]}', b'{"data": 7}', b"7", b"["])
 async def test_what_is_no_list(loopback, connect, vendor, body):
     loopback.answers = [Answer(body)]
-    with pytest.raises(InvalidResponseError, match="no list of models"):
+    with pytest.raises(InvalidResponseError, match="expected a list of models"):
         await connect(vendor).model_list()
 
 

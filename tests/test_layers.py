@@ -7,7 +7,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from support.imports import GROUND, IMPORTS, ROOT, TREES, cycle_in
+from support.imports import GROUND, IMPORTS, ROOT, TREES, cycle_in, room_graph, room_map, saved_map
 
 MAX_FILE, MAX_FUNCTION = 600, 60
 
@@ -64,6 +64,14 @@ def test_no_cycle_between_modules():
         if found.is_ours:
             graph[found.source].add(found.target)
     assert cycle_in(graph) == ""
+
+
+def test_no_cycle_between_rooms():
+    assert cycle_in(room_graph()) == ""
+
+
+def test_the_map_in_contributing_is_current():
+    assert saved_map() == room_map(), "run `make map`"
 
 
 def test_third_party_packages_stay_at_home():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 from nbagent.errors import ConfigurationError
@@ -46,6 +47,20 @@ def checked_address(base_url: str) -> str:
             f"'https://api.example.com/v1', got {without_password(base_url)!r}."
         )
     return base_url.rstrip("/")
+
+
+def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:
+    """A base URL without user and password, and the header that carries them. HTTP libraries log the URL.
+
+    >>> without_credentials("http://ada:s3cret@localhost:8000/v1")
+    ('http://localhost:8000/v1', {'Authorization': 'Basic YWRhOnMzY3JldA=='})
+    """
+    parts = urlsplit(base_url)
+    credentials, _, host = parts.netloc.rpartition("@")
+    if not credentials:
+        return base_url, {}
+    encoded = b64encode(unquote(credentials).encode()).decode()
+    return urlunsplit(parts._replace(netloc=host)), {"Authorization": f"Basic {encoded}"}
 
 
 def without_password(url: str) -> str:

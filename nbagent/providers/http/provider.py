@@ -29,7 +29,7 @@ from nbagent.providers.base import StreamingProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
-from nbagent.providers.http.address import Target, checked_address, without_password
+from nbagent.providers.http.address import Target, checked_address, without_credentials
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling, without_secrets
 from nbagent.providers.http.response import Body, drain, read_events, read_up_to
@@ -99,7 +99,7 @@ class HTTPProvider(StreamingProvider):
         self._vendor = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
         self._model = model or self._vendor.model
         self._client = client
-        self.base_url = checked_address(base_url or self._vendor.env_base_url())
+        self.base_url, credentials = without_credentials(checked_address(base_url or self._vendor.env_base_url()))
         self.codec = self._make_codec(self._vendor)
         self.base_url = self.base_url.removesuffix(self.codec.path(self._model, streaming))
         self.timeout = timeout
@@ -109,7 +109,7 @@ class HTTPProvider(StreamingProvider):
         self._secret = _secret(api_key)
         self._key_variable = next(iter(self._vendor.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
         self._function_calling = function_calling
-        self._headers = headers or {}
+        self._headers = {**credentials, **(headers or {})}
         self._options_resolver = OptionsResolver(self._vendor, self.codec.format, self._model)
         checked: dict[str, Any] = {name: options[name] for name in ("thinking", "max_tokens") if name in options}
         self._options_resolver.resolve(ModelRequest([], options=checked))  # wrong options raise here
@@ -128,8 +128,7 @@ class HTTPProvider(StreamingProvider):
         """The transport; `client` is the user's own, or None."""
 
     def __repr__(self) -> str:
-        address = without_password(self.base_url)
-        return f"{type(self).__name__}(vendor={self.vendor!r}, model={self.model_name!r}, base_url={address!r})"
+        return f"{type(self).__name__}(vendor={self.vendor!r}, model={self.model_name!r}, base_url={self.base_url!r})"
 
     @property
     def model_name(self) -> str:

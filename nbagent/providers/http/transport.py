@@ -139,8 +139,8 @@ class HttpxTransport(Transport):
         return await client.send(request, stream=True)
 
     def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
-        """With the key: they are not a local variable of any function that a traceback may show."""
-        return {**_about(body), **target.headers, **self._auth(target.key)}
+        """With the key, unless the user gives that header. No traceback shows them: they are in no local variable."""
+        return {**_about(body), **self._auth(target.key), **target.headers}
 
     def _auth(self, key: SecretStr | None) -> dict[str, str]:
         if key is None:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import logging
 import re
 import ssl
 
@@ -20,7 +21,9 @@ from nbagent.errors import (
     NbagentError,
     ProviderConnectionError,
     ProviderError,
+    ServerError,
 )
+from nbagent.providers import create_provider
 from nbagent.providers.formats import sse
 from nbagent.providers.http import response as reading
 from nbagent.providers.http import retry
@@ -310,3 +313,16 @@ async def test_a_short_key_is_no_word_to_blot_out(loopback, connect):
     loopback.answers = [Answer(b'{"error": "not found, try ollama pull"}', 404)]
     error = await failure(connect("ollama", api_key="ollama"))
     assert "try ollama pull" in str(error)
+
+
+@pytest.mark.parametrize("vendor", ["open_source", "openai", "claude"])
+async def test_a_password_in_the_address_is_sent_and_never_logged(loopback, caplog, vendor):
+    caplog.set_level(logging.DEBUG)
+    address = loopback.url.replace("http://", "http://ada:hidden-word@")
+    provider = create_provider(vendor, base_url=address, api_key="k", model="m1", max_retries=0)
+    loopback.answers = [Answer(b"{}", 500)]
+    with pytest.raises(ServerError) as caught:
+        await provider.chat([LLMMessage("user", "x")])
+    await provider.aclose()
+    assert loopback.requests[0].headers["authorization"] == "Basic YWRhOmhpZGRlbi13b3Jk"
+    assert "hidden-word" not in f"{caplog.text}{caught.value}{provider!r}"

@@ -251,7 +251,7 @@ async def test_silence_that_stays(impatient, llmock):
     error = await impatient.fails(ProviderTimeoutError)
     assert error.retryable
     assert await noticed(llmock, 2)
-    assert error.message == f"nothing came for {TIMEOUT_S} s"
+    assert error.message == f"no data arrived for {TIMEOUT_S} s"
     llmock.assert_resilient(strict=True)
     llmock.reset().reply(THANKS)
     await impatient.goes_on()

@@ -1,4 +1,4 @@
-"""What HTTP statuses, and the exceptions of HTTP libraries and SDKs, mean in nbagent's own error tree."""
+"""Turns HTTP statuses, and the exceptions of HTTP libraries and SDKs, into nbagent's errors."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from nbagent.providers.http.address import proxy_for, without_password
 from nbagent.providers.http.redaction import without_secrets
 from nbagent.providers.http.retry import retry_headers
 
-#: Characters of a vendor's explanation that are looked at; what an error keeps of them is cut later:
-#: a key that the vendor repeats can be found in a whole text only.
+#: Characters of a vendor's explanation that are read. Errors keep fewer, but a key that the vendor repeats has to be
+#: found before the text is cut.
 TEXT_LIMIT = 8192
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """The vendor's id of the request, which its support asks for."""
+    """The vendor's id of the request, for its support."""
     return headers.get("x-request-id") or headers.get("request-id")
 
 
 def status_error(status: int, headers: Mapping[str, str], content: bytes, request: Any = None) -> ProviderError:
-    """The error that an HTTP answer with an error status means, without the secrets that were sent in the request."""
+    """The error for an HTTP answer with an error status, without the secrets that the request sent."""
     text = without_secrets(content.decode("utf-8", "replace").strip(), request)
     asked = retry_headers(headers)
     try:
@@ -40,7 +40,7 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes, reques
         asked["retry_after"] = _retry_info(body) if asked["retry_after"] is None else asked["retry_after"]
     except (ValueError, RecursionError):
         body, message, words = None, _without_explanation(text, status, headers, request), ()
-    if status == 402:  # no credit is left, and waiting brings none
+    if status == 402:  # no credit is left: retrying does not help
         asked["should_retry"] = False
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
     parameter = _refused_parameter(body)
@@ -55,20 +55,20 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes, reques
 
 
 def _refused_parameter(body: Any) -> str | None:
-    """What OpenAI names as the wrong part of the request beside its message, which may not name it."""
+    """The parameter that OpenAI names as wrong outside its message, which may not name it."""
     error = body.get("error") if isinstance(body, dict) else None
     named = error.get("param") if isinstance(error, dict) else None
     return named[:100] if isinstance(named, str) else None
 
 
 def _id_in(body: Any) -> str | None:
-    """The request's id where it stands in the body alone (Claude, DashScope)."""
+    """The request's id if only the body has it (Claude, DashScope)."""
     named = body.get("request_id") if isinstance(body, dict) else None
     return named[:100] if isinstance(named, str) else None
 
 
 def _retry_info(body: Any) -> float | None:
-    """Seconds to wait, where Google says so: in the error's details, not in a header.
+    """Seconds to wait, which Google puts into the error's details instead of a header.
 
     Format: https://cloud.google.com/apis/design/errors (google.rpc.RetryInfo)
     """
@@ -83,7 +83,7 @@ def _retry_info(body: Any) -> float | None:
 
 
 def readable(text: str) -> str:
-    """A body that is no JSON in a few words.
+    """A short description of a body that is not JSON.
 
     >>> readable("<html><title>Sign in</title>…"), readable("Ollama is running")
     ('an HTML page (Sign in)', "the text 'Ollama is running'")
@@ -99,11 +99,11 @@ def readable(text: str) -> str:
 
 
 def _without_explanation(text: str, status: int, headers: Mapping[str, str], request: Any) -> str:
-    """What an error whose body is no JSON says."""
+    """The message of an error whose body is not JSON."""
     if 300 <= status < 400 and (elsewhere := headers.get("location")):
-        return f"the server sends the request elsewhere, to {without_secrets(elsewhere, request)}"
-    told = readable(text)
-    return text if told.startswith("the text ") else f"{told} came instead of an explanation"
+        return f"the server redirects the request to {without_secrets(elsewhere, request)}"
+    description = readable(text)
+    return text if description.startswith("the text ") else f"expected an explanation, got {description}"
 
 
 #: The exceptions of httpx, httpx2, aiohttp and both SDKs, by the names they share, the special before the general.
@@ -145,13 +145,13 @@ def provider_error(
     if base_url and proxy_for(base_url) and kinds & {"ProxyError", "ConnectError", "ConnectTimeout"}:
         if "ProxyError" in kinds:
             return proxy_error(base_url, text.removeprefix("ProxyError: "))
-        if "SSL" not in text:  # in which case it may have been either end
+        if "SSL" not in text:  # TLS may fail with the proxy or the server
             proxy = without_password(proxy_for(base_url) or "")
             return cls(f"{_host(exc)}, or the proxy {proxy}, which the environment names, can't be reached: {text}")
     if cls is ProviderTimeoutError:
         if "ConnectTimeout" in kinds:
-            return cls("no connection came about in time")
-        return cls("nothing came in time" if timeout is None else f"nothing came for {timeout:g} s")
+            return cls("the connection was not made in time")
+        return cls("no data arrived in time" if timeout is None else f"no data arrived for {timeout:g} s")
     if "CERTIFICATE_VERIFY_FAILED" in text:
         advice = "Behind a company's proxy, name its certificates in the environment variable SSL_CERT_FILE"
         text = f"the server's TLS certificate is not trusted ({text}). {advice}"
@@ -160,16 +160,16 @@ def provider_error(
 
 
 def proxy_error(base_url: str, reason: str) -> ProviderConnectionError:
-    """The error of a proxy that refuses."""
+    """The error for a proxy that refuses a request."""
     proxy = without_password(proxy_for(base_url) or "on the way")
     if "407" not in reason:
         return ProviderConnectionError(f"the proxy {proxy} refused: {reason}")
-    words = f"the proxy {proxy} wants a user and a password: HTTPS_PROXY=http://user:password@host:port ({reason})"
-    return ProviderConnectionError(words, should_retry=False)
+    text = f"the proxy {proxy} requires a user and a password: HTTPS_PROXY=http://user:password@host:port ({reason})"
+    return ProviderConnectionError(text, should_retry=False)
 
 
 def _host(exc: BaseException) -> str | None:
-    """Where a request that failed was sent to."""
+    """The host that a failed request was sent to."""
     requests = [vars(link).get("_request") or vars(link).get("request") for link in _chain(exc)]
     return next((str(request.url.host) for request in reversed(requests) if request is not None), None)
 

@@ -31,7 +31,7 @@ from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
 from nbagent.providers.http.address import Target, checked_address, without_credentials
 from nbagent.providers.http.errors import provider_error, request_id
-from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling, without_secrets
+from nbagent.providers.http.redaction import SHORTEST_SECRET, is_telling, mask_secret, without_secrets
 from nbagent.providers.http.response import Body, drain, read_events, read_up_to
 from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.transport import Transport
@@ -305,7 +305,7 @@ class HTTPProvider(StreamingProvider):
         error.__traceback__ = error.__context__ = None  # frames hold the request, and some tools show their variables
         if isinstance(error, ProviderError) and response is not None:
             error.request_id = error.request_id or request_id(response.headers)
-        cleaners = [partial(blotted, secret=secret) for secret in self.secrets if len(secret) >= SHORTEST_SECRET]
+        cleaners = [partial(mask_secret, secret=secret) for secret in self.secrets if len(secret) >= SHORTEST_SECRET]
         for clean in (*cleaners, partial(without_secrets, request=getattr(response, "request", None))):
             error.args = tuple(clean(str(arg)) for arg in error.args)
             if isinstance(error, ProviderError) and error.request_id:

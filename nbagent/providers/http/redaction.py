@@ -1,8 +1,8 @@
-"""Finding the secrets of an HTTP request, and taking them out of whatever is kept of the exchange.
+"""Finds the secrets of an HTTP request and removes them from whatever is kept of the exchange.
 
-In a secret's place stands the name of a variable that could hold it: `$OPENAI_API_KEY`. A secret is known by where it
-is sent: a header or query parameter with a telling name, or the address's user and password. What was sent there is
-then looked for everywhere, in the answer too, in plain text and as JSON, URLs and HTML write it.
+The name of a variable that could hold it replaces a secret: `$OPENAI_API_KEY`. A value is a secret if it is sent in a
+header or query parameter with a telling name, or as the user or password of the address. It is then searched for
+everywhere, in the answer too, as plain text and as JSON, URLs and HTML escape it.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-#: Shorter values ("none", "ollama") are removed where they are sent, and not looked for: they may be any word.
+#: Shorter values ("none", "ollama") are removed only where they are sent: elsewhere they may be ordinary words.
 SHORTEST_SECRET = 8
 _TELLING = re.compile(
     r"authorization|cookie|key|token|secret|passw|credential|signature|(?<![a-z])(?:auth|sig|pwd|jwt)(?![a-z])", re.I
 )
-#: Headers of such a name that tell about limits and caches.
+#: Telling names of headers that only describe limits and caches.
 _HARMLESS = re.compile(r"rate-?limit|idempotency|-limit-|-remaining-|^access-control-", re.I)
-#: Where a vendor's own key is sent, in headers and in queries.
+#: Headers and query parameters that carry the vendor's own key.
 _KEY_PLACES = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "key", "api_key", "apikey"})
 _SCHEME = re.compile(r"([A-Za-z][\w-]*) +(\S+)")
 _PARAMETER = re.compile(r"([^&=]+)=([^&]*)")
 
 
 class Redactor:
-    """Takes the secrets of one request out of texts. `variable` is the name for the vendor's own key."""
+    """Removes the secrets of one request from texts. `variable` is the name that replaces the vendor's own key."""
 
     def __init__(self, url: str, headers: Mapping[str, str], key: str | None, variable: str) -> None:
         self._variable = variable
-        #: The names that stand for secrets.
+        #: The names that replace secrets.
         self.names: set[str] = set()
         self._names: dict[str, str] = {}
         self._add(key, variable)
@@ -49,13 +49,13 @@ class Redactor:
                 self._add(unquote(value), self._name_for(name))
 
     def text(self, text: str, mask: str = "") -> str:
-        """The text without secrets: the mask stands in their place, or their names."""
+        """The text with each secret replaced by `mask`, or by its name."""
         for secret in sorted(self._names, key=len, reverse=True):
-            text = blotted(text, secret, mask or f"${self._names[secret]}")
+            text = mask_secret(text, secret, mask or f"${self._names[secret]}")
         return text
 
     def url(self, url: str) -> str:
-        """The URL without user and password, telling parameters by name only."""
+        """The URL without user and password; names replace the values of telling parameters."""
         parts = urlsplit(url)
 
         def named(found: re.Match[str]) -> str:
@@ -65,11 +65,11 @@ class Redactor:
         return self.text(parts._replace(netloc=host, query=_PARAMETER.sub(named, parts.query)).geturl())
 
     def message(self, message: str) -> str:
-        """An error's words: they may name an address, a proxy's too."""
+        """An error message, which may name an address, or a proxy's."""
         return self.text(re.sub(r"//[^/@\s]*@", "//", message))
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers; a telling one keeps its name and its scheme."""
+        """The headers; telling ones keep only their name and scheme."""
         return {
             name: self._hidden(name, value) if is_telling(name) else self.text(value) for name, value in headers.items()
         }
@@ -98,10 +98,10 @@ class Redactor:
             self._add(secret, name)
 
 
-def blotted(text: str, secret: str, mask: str = "***") -> str:
-    """The text without a secret, and without the beginning of it at the end, where a text was cut or broke off.
+def mask_secret(text: str, secret: str, mask: str = "***") -> str:
+    """The text with a secret masked, also its beginning at the end of a text that was cut off.
 
-    >>> blotted("key=sk%2D12345678 or sk-1234567", "sk-12345678")
+    >>> mask_secret("key=sk%2D12345678 or sk-1234567", "sk-12345678")
     'key=*** or ***'
     """
     text = _pattern(secret).sub(lambda _: mask, text)
@@ -112,7 +112,7 @@ def blotted(text: str, secret: str, mask: str = "***") -> str:
 
 
 def without_secrets(text: str, request: Any) -> str:
-    """What came in answer to a request of httpx or httpx2, without the secrets that were sent in it."""
+    """An answer to a request of httpx or httpx2, without the secrets that the request sent."""
     return text if request is None else Redactor(str(request.url), request.headers, None, "").text(text, "***")
 
 
@@ -134,7 +134,7 @@ def _decoded(text: str) -> str:
 
 @lru_cache(maxsize=32)
 def _pattern(secret: str) -> re.Pattern[str]:
-    """The secret, each of its characters as it is or as JSON, a URL or HTML may write it."""
+    """Matches the secret, each character plain or as JSON, a URL or HTML may escape it."""
     return re.compile("".join(f"(?:{'|'.join(_forms(char))})" for char in secret))
 
 

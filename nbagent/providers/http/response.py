@@ -104,7 +104,7 @@ def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]
                 "the answer is empty, or breaks off in the middle of its JSON", status=response.status_code
             ) from None
         raise InvalidResponseError(
-            f"{readable(text)} came instead of JSON",
+            f"expected JSON, got {readable(text)}",
             status=response.status_code,
             request_id=request_id(response.headers),
         ) from None

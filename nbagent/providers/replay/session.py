@@ -27,7 +27,7 @@ from nbagent.core.model_request import ModelRequest
 from nbagent.core.run import Tools
 from nbagent.errors import AuthenticationError, ConfigurationError, ReplayError
 from nbagent.providers.base import LLMProvider, StreamingProvider, WrapperProvider
-from nbagent.providers.http.redaction import SHORTEST_SECRET, blotted, is_telling
+from nbagent.providers.http.redaction import SHORTEST_SECRET, is_telling, mask_secret
 from nbagent.providers.replay import active, file
 from nbagent.providers.replay.file import RecordedExchange, Writer
 from nbagent.providers.replay.fingerprint import Fingerprint, difference, fingerprint_hash, request_fingerprint
@@ -234,7 +234,7 @@ class Recording:
         names |= {value: names.get(value, "API_KEY") for value in self._secrets}
         for secret in sorted(names, key=len, reverse=True):
             if len(secret) >= SHORTEST_SECRET:
-                text = blotted(text, secret, f"${names[secret]}")
+                text = mask_secret(text, secret, f"${names[secret]}")
         return text
 
 

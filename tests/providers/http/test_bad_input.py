@@ -285,7 +285,7 @@ async def test_another_server_gets_no_key_by_a_redirection(loopback, make):
         error = await failure(make())
     assert elsewhere.requests == []
     assert type(error) is InvalidResponseError
-    assert f"sends the request elsewhere, to {elsewhere.url}/login (status 307)" in str(error)
+    assert f"redirects the request to {elsewhere.url}/login (status 307)" in str(error)
     assert len(loopback.requests) == 1
 
 
@@ -294,12 +294,12 @@ async def test_another_server_gets_no_key_by_a_redirection(loopback, make):
     [
         (
             Answer(b"<title>Not here</title>", 404),
-            "an HTML page (Not here) came instead of an explanation (status 404)",
+            "got an HTML page (Not here) (status 404)",
         ),
-        (Answer(b"", 403), "an empty answer came instead of an explanation (status 403)"),
+        (Answer(b"", 403), "got an empty answer (status 403)"),
         (Answer(b"no route", 404), "m1: no route (status 404)"),
-        (Answer(b"Ollama is running"), "the text 'Ollama is running' came instead of JSON"),
-        (Answer(bytes(range(256))), "binary data came instead of JSON"),
+        (Answer(b"Ollama is running"), "expected JSON, got the text 'Ollama is running'"),
+        (Answer(bytes(range(256))), "expected JSON, got binary data"),
         (Answer(b'{"error": "slow"}', 429, {"retry-after": "500"}), "slow (status 429, retry after 500 s)"),
     ],
 )

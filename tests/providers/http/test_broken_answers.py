@@ -199,4 +199,4 @@ async def test_a_connection_that_does_not_come_about(talk_to, wire):
         error = await talk_to(wire, base_url=url, timeout=0.2, max_retries=1).fails(ProviderTimeoutError)
         await asyncio.gather(*greeted)
     assert len(greeted) == 2
-    assert error.message == "no connection came about in time"
+    assert error.message == "the connection was not made in time"

@@ -190,7 +190,7 @@ async def test_a_proxy_that_cannot_be_reached(vendor, monkeypatch, scheme):
 async def test_a_proxy_that_wants_a_password(vendor, monkeypatch, scheme):
     async with served_by(Proxy(user="ada:s3cret")) as address:
         monkeypatch.setenv("ALL_PROXY", f"http://ada:wr0ng@{address}")
-        with pytest.raises(ProviderConnectionError, match=f"the proxy http://{address} wants a user") as caught:
+        with pytest.raises(ProviderConnectionError, match=f"the proxy http://{address} requires a user") as caught:
             await ask(vendor, f"{scheme}://vendor.test:81")
     assert "407" in str(caught.value)
     assert "wr0ng" not in f"{caught.value!r} {caught.value} {vars(caught.value)}"

@@ -108,7 +108,7 @@ async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:
     except asyncio.CancelledError:
         done.cancel()
         done.set_running_or_notify_cancel()
-    except BaseException as error:  # noqa: BLE001  nothing is lost: `run_sync` raises it, SystemExit too
+    except BaseException as error:  # noqa: BLE001  handed to the waiting thread, where `run_sync` raises it
         done.set_exception(error)
     else:
         done.set_result(result)
@@ -139,7 +139,7 @@ def _serve(done: Future[Any]) -> None:
         except KeyboardInterrupt:
             answer.set_exception(asyncio.CancelledError())
             raise
-        except BaseException as error:  # noqa: BLE001  nothing is lost: `call_on_main` raises it
+        except BaseException as error:  # noqa: BLE001  handed to the caller, where `call_on_main` raises it
             answer.set_exception(error)
 
 

@@ -48,7 +48,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         run.result.status = "interrupted"
         run.emit(events.Interrupted(run.result.content, messages=run.closing_messages), _complete_result(run))
         raise
-    except Exception as error:  # noqa: BLE001  nothing is lost: the last event has it, `chat` raises it
+    except Exception as error:  # noqa: BLE001  the last event holds it, and `chat` raises it
         run.result.status = "error"
         error.__dict__["partial"] = run.result  # also on exceptions that are not our own
         failed = events.Error(str(error), exception=error, messages=run.closing_messages)

@@ -50,7 +50,7 @@ class DaemonThreads:
                 return
             try:
                 settle: tuple[Callable[[Any], None], Any] = future.set_result, context.run(function, *args)
-            except BaseException as error:  # noqa: BLE001  nothing is lost: `await future` raises it
+            except BaseException as error:  # noqa: BLE001  handed to the task, where `await future` raises it
                 settle = future.set_exception, error
             with suppress(RuntimeError):  # the event loop was closed meanwhile; nobody waits
                 loop.call_soon_threadsafe(_settle, future, *settle)

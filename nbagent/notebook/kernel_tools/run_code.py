@@ -39,7 +39,7 @@ def run_code(code: str, namespace: dict[str, Any], seconds: float) -> str:
                     report = [_value_text(value)]
         except _TimeLimitError:
             report = [f"Error: TimeoutError: the code did not end within {seconds:g} s and was stopped."]
-        except Exception as error:  # noqa: BLE001  code may raise anything; the model reads it
+        except Exception as error:  # noqa: BLE001  the code's own error is the tool's result
             report = [format_error(error)]
     printed = text.getvalue().rstrip()
     return "\n".join([*([printed] if printed else []), *report]) or "Done, without output."
@@ -52,6 +52,7 @@ def _execute(code: str, filename: str, namespace: dict[str, Any]) -> Any:
     exec(compile(tree, filename, "exec"), namespace)  # noqa: S102  what this tool is for; the user approves each call
     if not isinstance(last, ast.Expr):
         return None
+    # the last line of the same approved code, as a cell shows the value of its last line
     return eval(compile(ast.Expression(last.value), filename, "eval"), namespace)  # noqa: S307
 
 

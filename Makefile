@@ -8,11 +8,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OLD    := .venv-old
 PEERS  := .venv-peers
+PHOENIX := .venv-phoenix
+AUDIT  := .venv-audit
 PIP    := -m pip install -qq --disable-pip-version-check
 
 # Tests run in several processes, since most of their time they wait: for servers, kernels and a browser.
 WORKERS ?= 4
 SPREAD  := -n $(WORKERS) --dist loadfile
+
+# What `make fuzz` gives each target.
+SECONDS ?= 120
 
 # What the targets need, by the name of their stamp.
 NEEDS.demo    := -e '.[local,plot]' nbclient
@@ -31,12 +36,12 @@ export JUPYTER_PREFER_ENV_PATH := 1
 PULL := $(BIN)/nbagent pull >/dev/null
 
 # Tests and the demo use the embedded model, never a key from the environment.
-demo test test-all coverage notebook bench bench-browser: export NBAGENT_MODEL := local
+demo test test-all fuzz coverage notebook bench bench-browser: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-all coverage lint types bench bench-browser bench-peers notebook pictures format map \
-  hooks clean
+.PHONY: help demo lab test test-all fuzz coverage lint audit types bench bench-browser bench-peers notebook pictures \
+  format map hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,25 +59,35 @@ test: $(VENV)/.dev lint types ## lint, types, tests and the notebooks: all that 
 	@$(BIN)/pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
 	@echo "Tests"
 	@$(BIN)/pytest -q $(SPREAD) tests
+	@echo "The examples of docstrings"
+	@$(BIN)/pytest -q --doctest-modules nbagent
 
 coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they leave out
 	@$(PULL)
 	@$(BIN)/pytest -q --cov --cov-report=term-missing:skip-covered tests
 
-test-all: $(VENV)/.browser $(OLD)/.kernel ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel
+test-all: $(VENV)/.browser $(OLD)/.kernel $(PHOENIX)/.phoenix ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, Phoenix
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
 	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" tests/notebook
 	@echo "Long sizes"
-	@$(BIN)/pytest -q -n $(WORKERS) -m "full or hypothesis" tests
+	@$(BIN)/pytest -q -n $(WORKERS) -m "full or hypothesis or fuzz" tests
 	@echo "JupyterLab in Chromium"
-	@$(BIN)/pytest -q -m browser tests/browser
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m browser tests/browser
 	@$(BIN)/python notebooks/demo.py
 
-lint: $(VENV)/.dev ## ruff: rules and format
+fuzz: $(VENV)/.dev ## give each fuzz target SECONDS=120: ten minutes and more, until one finds something
+	@$(PULL)
+	@NBAGENT_FUZZ_SECONDS=$(SECONDS) $(BIN)/pytest -q -n $(WORKERS) -m fuzz tests
+
+lint: $(VENV)/.dev ## ruff: rules, bandit's for security among them, and format
 	@echo "Rules and format (ruff)"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
+
+audit: $(VENV)/.dev $(AUDIT)/.audit ## known weaknesses of what is installed (pip-audit; needs a network)
+	@echo "Known weaknesses of the installed packages (pip-audit)"
+	@$(BIN)/python tests/support/audit.py $(AUDIT)/bin/pip-audit $(VENV)/lib/python3*/site-packages
 
 types: $(VENV)/.dev ## mypy, strict
 	@echo "Types (mypy --strict)"
@@ -87,6 +102,8 @@ bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, th
 	@$(BIN)/python tests/benchmarks/interrupt.py
 	@echo
 	@$(BIN)/python tests/benchmarks/trace.py
+	@echo
+	@$(BIN)/python tests/benchmarks/large_trace.py
 	@echo
 	@$(BIN)/python tests/benchmarks/local_model.py
 	@echo
@@ -120,7 +137,7 @@ hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install
 
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) $(PEERS) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -142,7 +159,18 @@ $(PEERS)/.peers: tests/benchmarks/peers/requirements.txt | $(PEERS)/.made
 	@$(PEERS)/bin/python $(PIP) -r $<
 	@touch $@
 
-$(VENV)/.made $(OLD)/.made $(PEERS)/.made:
+# A backend of OpenTelemetry that reads the conventions for generative AI; it needs two minutes and 0.9 GB.
+$(PHOENIX)/.phoenix: | $(PHOENIX)/.made
+	@echo "Installing Arize Phoenix into $(PHOENIX) (once) …"
+	@$(PHOENIX)/bin/python $(PIP) 'arize-phoenix>=20'
+	@touch $@
+
+$(AUDIT)/.audit: | $(AUDIT)/.made
+	@echo "Installing pip-audit into $(AUDIT) (once) …"
+	@$(AUDIT)/bin/python $(PIP) 'pip-audit>=2.7'
+	@touch $@
+
+$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "nbagent needs Python 3.11 or newer, and \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)." \
 	         "Name one: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12" >&2; exit 1; }

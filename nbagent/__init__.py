@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from nbagent.core.messages import LLMMessage as LLMMessage
     from nbagent.core.messages import LLMResponse as LLMResponse
     from nbagent.core.messages import Usage as Usage
+    from nbagent.core.request_options import RequestOptions as RequestOptions
     from nbagent.core.results import AgentResult as AgentResult
+    from nbagent.core.run_context import RunContext as RunContext
     from nbagent.core.stream import StreamingHandler as StreamingHandler
+    from nbagent.functions.allowances import Allow as Allow
+    from nbagent.functions.approval import outside as outside
     from nbagent.functions.discovery import agent_callable as agent_callable
     from nbagent.functions.discovery import auto_discover_and_register as auto_discover_and_register
     from nbagent.functions.discovery import register_class_methods as register_class_methods
@@ -52,6 +56,7 @@ _WHERE = {
     "Agent": "agent",
     "AgentConfig": "config",
     "AgentResult": "core.results",
+    "Allow": "functions.allowances",
     "ChatPanel": "notebook.panel.panel",
     "Comparison": "comparison",
     "ContextManager": "core.history.context",
@@ -63,6 +68,8 @@ _WHERE = {
     "LLMResponse": "core.messages",
     "Limits": "core.limits",
     "ReplayProvider": "providers.replay.session",
+    "RequestOptions": "core.request_options",
+    "RunContext": "core.run_context",
     "ScriptedProvider": "providers.scripted",
     "StreamingHandler": "core.stream",
     "ToolExecutor": "functions.executor",
@@ -75,6 +82,7 @@ _WHERE = {
     "compare": "comparison",
     "create_provider": "providers",
     "live": "functions.live",
+    "outside": "functions.approval",
     "record": "providers.replay.session",
     "register_class_methods": "functions.discovery",
     "register_instance_methods": "functions.discovery",
@@ -87,12 +95,14 @@ _WHERE = {
 __all__ = list(_WHERE)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'nbagent' has no attribute {name!r}")
-    value = getattr(import_module(f"nbagent.{_WHERE[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # which would take it for every name, a mistyped one too
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"module 'nbagent' has no attribute {name!r}")
+        value = getattr(import_module(f"nbagent.{_WHERE[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

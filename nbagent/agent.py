@@ -7,39 +7,87 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, TypeVar, Unpack, overload
 
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
 from nbagent.core.background import run_sync
+from nbagent.core.cells import watch_cells
 from nbagent.core.events import Event
 from nbagent.core.history import saved, summary
 from nbagent.core.history.context import ContextManager
-from nbagent.core.limits import Limits
-from nbagent.core.messages import LLMMessage
+from nbagent.core.inputs import MessageInput
+from nbagent.core.labels import Labels, labelled, labels_now, take_labels
+from nbagent.core.limits import Limits, shared_limits
+from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.queue import QueueEntry, RunQueue
+from nbagent.core.render.control_chars import readable_record
+from nbagent.core.request_options import RunOptions, StreamOptions
 from nbagent.core.results import AgentResult
 from nbagent.core.run import Provider, Run, Tools
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
-from nbagent.functions.live import as_registry
-from nbagent.functions.registry import FunctionRegistry
-from nbagent.pricing import price
-from nbagent.providers import resolve
+from nbagent.functions.live import ToolsInput, as_registry
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.pricing import check_priced, price
+from nbagent.providers import preload, resolve
+from nbagent.providers.options.settings import check_request_options
 from nbagent.providers.replay.active import current_recording
+from nbagent.text import did_you_mean
 from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from nbagent.extract import Records
     from nbagent.providers.base import LLMProvider
+
+T = TypeVar("T")
+Approve = Callable[[FunctionCall, FunctionDefinition], Any]
+
+#: What people may look for under its name in other tools, and what nbagent has for it.
+_OTHER_ATTRIBUTES = {
+    **dict.fromkeys(("run", "ask", "invoke", "ainvoke", "arun"), "`await agent.chat(...)`, or `agent.chat_sync(...)`"),
+    **dict.fromkeys(("run_sync", "kickoff"), "`agent.chat_sync(...)`"),
+    **dict.fromkeys(("stream", "run_stream", "astream", "iter"), "`agent.chat_stream(...)`"),
+    **dict.fromkeys(("history", "messages"), "`agent.conversation_history`"),
+    "tools": "`agent.function_registry`, or `agent.offered_tools()` for the names",
+    "model": "`agent.provider.model_name`; to switch, `agent.provider = 'vendor:model'`",
+    **dict.fromkeys(("reset", "clear"), "`agent.clear_history()`"),
+    "instructions": "`agent.system_prompt`",
+}
+_OTHER_ARGUMENTS = {
+    **dict.fromkeys(("model", "llm", "vendor", "model_name"), "Agent('vendor:model')"),
+    **dict.fromkeys(("api_key", "base_url"), "Agent(create_provider('vendor:model', api_key=..., base_url=...))"),
+    **dict.fromkeys(("instructions", "system", "system_message", "prompt"), "Agent(system_prompt=...)"),
+    **dict.fromkeys(("functions", "function"), "Agent(tools=[...])"),
+    **dict.fromkeys(("max_iterations", "max_turns", "max_steps"), "Agent(limits=Limits(max_iterations=...))"),
+    "temperature": "agent.chat(..., temperature=...), or create_provider(..., temperature=...)",
+}
+
+
+class AgentOptions(TypedDict, total=False):
+    """What `Agent` takes by keyword besides the provider, for `Agent.load`."""
+
+    function_registry: FunctionRegistry | None
+    system_prompt: str | None
+    tools: ToolsInput | None
+    context: ContextManager | None
+    limits: Limits | None
+    trace: Trace | Literal[False] | None
+    approve: Approve | None
+    tool_tracebacks: bool
+
 
 log = logging.getLogger("nbagent")
 log.addHandler(logging.NullHandler())
+log.addFilter(readable_record)
 
 
 class Agent:
@@ -47,15 +95,17 @@ class Agent:
 
     Args:
         provider: an `LLMProvider`, a name such as `"claude:claude-sonnet-5"` or `"local"`, or an `AgentConfig`. None
-            means NBAGENT_MODEL, then the first vendor with a key, then the embedded model. Nothing is loaded or
-            connected before the first message.
+            means NBAGENT_MODEL, then the first vendor with a key, then the embedded model. It is made and connected
+            at the first message; the import of what it needs begins now, in a thread.
         function_registry: the functions that the model may call; or pass `tools`: functions, or `nbagent.live`.
         system_prompt: instructions for the whole conversation.
         context: a `ContextManager` that trims long conversations.
         limits: a `Limits`; a run ends, and keeps what it has, when it reaches one.
-        trace: the `Trace` to record into; a new one by default.
-        approve: called with `(call, definition)` for tools marked `approve=True`; returns True, False, or a dict of
-            edited arguments. Without an approver such calls are denied.
+        trace: the `Trace` to record into; a new one by default. False records nothing.
+        approve: called with `(call, definition)` for tools marked `approve=True`; returns True, False, a dict of edited
+            arguments, or an `Allow`, which also holds for later calls. Without an approver such calls are denied.
+        tool_tracebacks: if a tool raises, the model reads the exception's type and text; with True, also the lines of
+            your code that led to it, with the names of your files. The trace always has the whole traceback.
 
     >>> agent = Agent("openai:gpt-5.6-luna", tools=[get_weather])           # doctest: +SKIP
     >>> result = await agent.chat("How warm is it in Berlin?")              # doctest: +SKIP
@@ -68,24 +118,30 @@ class Agent:
         function_registry: FunctionRegistry | None = None,
         system_prompt: str | None = None,
         *,
-        tools: Any = None,
+        tools: ToolsInput | None = None,
         context: ContextManager | None = None,
         limits: Limits | None = None,
-        trace: Trace | None = None,
-        approve: Callable[..., Any] | None = None,
+        trace: Trace | Literal[False] | None = None,
+        approve: Approve | None = None,
+        tool_tracebacks: bool = False,
+        **unknown: Never,
     ) -> None:
+        if unknown:
+            raise _unknown_argument(*unknown)
         if function_registry is not None and tools is not None:
             raise ConfigurationError("Pass function_registry or tools, not both: register the tools in the registry.")
         fix = "Pass functions as tools=[...]."
         check_type("function_registry", function_registry, FunctionRegistry, optional=True, fix=fix)
         check_type("context", context, ContextManager, optional=True, fix="Pass ContextManager(...).")
         check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
-        check_type("trace", trace, Trace, optional=True, fix="Pass Trace(...).")
+        trace = Trace(is_recording=False) if trace is False else trace
+        check_type("trace", trace, Trace, optional=True, fix="Pass Trace(...), or False to record nothing.")
+        check_type("tool_tracebacks", tool_tracebacks, bool)
         config = provider if isinstance(provider, AgentConfig) else None
         self._spec: Any = provider
         self._provider: LLMProvider | None = None
         self.function_registry = as_registry(tools) if function_registry is None else function_registry
-        self.tool_executor = ToolExecutor(self.function_registry, approver=approve)
+        self.tool_executor = ToolExecutor(self.function_registry, approver=approve, tracebacks=tool_tracebacks)
         self.context = context or ContextManager()
         self.limits = _limits(limits, config)
         self.temperature = config.temperature if config else None
@@ -94,10 +150,22 @@ class Agent:
         self.observers: list[Callable[[Event], None]] = []
         #: Names of tools that are not offered, unless a call of `chat` names them.
         self.tools_off: set[str] = set()
+        #: The labels of the blocks of `tagged` that are open, for questions that come from elsewhere, such as a panel.
+        self.open_labels: list[Labels] = []
         self._queue = RunQueue()
+        watch_cells()
+        if provider is None or isinstance(provider, (str, AgentConfig)):
+            preload(provider)
         prompt = system_prompt or (config.system_prompt if config else None)
         if prompt:
             self.context.set_system_message(prompt)
+
+    if not TYPE_CHECKING:  # for a type checker they are errors, too
+
+        def __getattr__(self, name):
+            if name in _OTHER_ATTRIBUTES:
+                raise AttributeError(f"An Agent has no {name!r}: use {_OTHER_ATTRIBUTES[name]}.", name=name, obj=self)
+            return object.__getattribute__(self, name)  # raises what a missing attribute raises
 
     @property
     def provider(self) -> LLMProvider:
@@ -116,6 +184,11 @@ class Agent:
             if tape is None or not tape.replay_only:
                 made.check()  # a wrong name or a missing key raises here, before anything changes
         self._spec, self._provider = spec, made
+
+    @property
+    def provider_or_spec(self) -> LLMProvider | AgentConfig | str | None:
+        """The provider; before its first use, what it will be made of. Assign it to `provider` to come back to it."""
+        return self._provider or self._spec
 
     @property
     def is_default_local(self) -> bool:
@@ -140,10 +213,10 @@ class Agent:
 
     async def chat(
         self,
-        message: Any,
+        message: MessageInput,
         max_iterations: int | None = None,
         handler: StreamingHandler | None = None,
-        **options: Any,
+        **options: Unpack[RunOptions],
     ) -> AgentResult:
         """Ask, let the model use the tools, and return the answer.
 
@@ -156,74 +229,154 @@ class Agent:
 
     def chat_sync(
         self,
-        message: Any,
+        message: MessageInput,
         max_iterations: int | None = None,
         handler: StreamingHandler | None = None,
-        **options: Any,
+        **options: Unpack[RunOptions],
     ) -> AgentResult:
         """Blocking twin of `chat`, for scripts and for cells without `await`."""
         return run_sync(self.chat(message, max_iterations, handler, **options))
 
     def chat_stream(
         self,
-        message: Any,
+        message: MessageInput,
         use_tools: bool = True,
         *,
         max_iterations: int | None = None,
-        temperature: float | None = None,
-        tools: Iterable[str] | None = None,
+        tools: str | Iterable[str] | None = None,
         approve_all: bool = False,
         instructions: str = "",
+        limits: Limits | None = None,
+        replaces: LLMMessage | None = None,
+        branch_at: LLMMessage | None = None,
         origin: Mapping[str, Any] | None = None,
-        **request_options: Any,
+        raise_errors: bool = True,
+        **options: Unpack[StreamOptions],
     ) -> AgentStream:
         """The same run as a stream of events, for `async for` and plain `for`; `.preview()` shows the request unsent.
 
         `tools` names the tools to offer; with `approve_all`, each of their calls waits for approval. `instructions`
-        follow the system prompt in the requests of this run only. The trace's `runs` keep `origin` (source, cell_id,
-        execution_count). Other keywords go into the vendor's request (`max_tokens=500`).
+        follow the system prompt in this run only. `limits` are those of this run; the agent's hold where these are
+        None. The trace's `runs` keep `origin`: source, agent, and cell_id and execution_count if not this cell asks.
+        `options` are labels (see `tagged`) and those of the requests (`RequestOptions`); any other name is a
+        `ConfigurationError`. What only the vendor knows goes into `extra_body={...}`.
+
+        If `replaces`, a question of `conversation_history`, is still there, the run takes the place of its turn: the
+        model reads what stood before it, and the turns after it stay. If `branch_at` is, a branch begins before it;
+        `context.switch` goes back. If the run fails, the old turn or branch stays; the last event is an `error`, and
+        the iteration raises its `exception`, with the unfinished result as `partial`, unless `raise_errors=False`.
+
+        >>> for event in agent.chat_stream("How warm is it in Berlin?"):            # doctest: +SKIP
+        ...     if event.type == "text":
+        ...         print(event.content, end="")
         """
-        if "handler" in request_options:
-            raise ConfigurationError("chat_stream() takes no handler: iterate its events, or use chat(handler=...).")
+        _check_stream(raise_errors, replaces=replaces, branch_at=branch_at)
+        labels, request_options = self._labels_and_options(options)
+        run_limits = self._limits_of_run(limits, max_iterations)
 
         def new_run(entry: QueueEntry, is_preview: bool) -> Run:
-            provider, executor = self._recorded(
-                self._provider_with_tools(), self._executor(use_tools, tools, approve_all)
-            )
-            sampling = self.temperature if temperature is None else temperature
+            executor = self._executor(use_tools, tools, approve_all, run_limits.tool_seconds)
+            provider, offered = self._recorded(self._provider_with_tools(), executor)
+            self._check_priced(run_limits)
             return Run(
                 entry=entry,
                 provider=provider,
-                tools=executor,
+                tools=offered,
                 context=self.context.copy() if is_preview else self.context,
-                limits=self.limits if max_iterations is None else replace(self.limits, max_iterations=max_iterations),
-                price=price,
+                limits=run_limits,
+                price=partial(price, rates=self.provider.price),
                 summarise=self._summarise,
                 observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
-                options=request_options if sampling is None else {**request_options, "temperature": sampling},
-                origin=origin or {"source": "python"},
+                options=request_options,
+                origin=origin or {},
+                labels=labels,
                 instructions=instructions,
+                replaces=replaces,
+                branch_at=branch_at,
                 record_http=self.trace.record_http,
             )
 
-        return AgentStream(new_run, message, self._queue)
+        return AgentStream(new_run, message, self._queue, raise_errors)
+
+    def _labels_and_options(self, options: Mapping[str, Any]) -> tuple[Labels, dict[str, Any]]:
+        if "handler" in options:
+            raise ConfigurationError("chat_stream() takes no handler: iterate its events, or use chat(handler=...).")
+        labels, request_options = take_labels(options)
+        check_request_options(request_options, others=("max_iterations", *RunOptions.__optional_keys__))
+        if self.temperature is not None and request_options.get("temperature") is None:
+            request_options["temperature"] = self.temperature
+        return labels, request_options
+
+    def _check_priced(self, limits: Limits) -> None:
+        tape = current_recording()
+        if tape is None or not tape.replay_only:  # a replayed answer is not paid again
+            check_priced(limits, self.provider)
+
+    def _limits_of_run(self, limits: Limits | None, max_iterations: int | None) -> Limits:
+        check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
+        both = (limits or Limits()).or_else(self.limits)
+        return both if max_iterations is None else replace(both, max_iterations=max_iterations)
+
+    @contextmanager
+    def tagged(
+        self,
+        *tags: str,
+        user: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Iterator[None]:
+        """Label the runs of this block in `trace.runs`. Blocks nest: tags add up; of other values the inner ones win.
+
+        It covers whatever code in the block asks, other agents too, and what anybody asks this agent in a panel
+        meanwhile. `session` is your application's, such as one visit; `session_id` in the trace is that of the process.
+        Labels are never sent to the model.
+
+        >>> with agent.tagged("exam", user="u1"):                           # doctest: +SKIP
+        ...     await agent.chat("What is a monad?", tags=["hard"])
+        >>> agent.trace.runs["tags"].iloc[-1]                               # doctest: +SKIP
+        '["exam","hard"]'
+        """
+        labels = labels_now(tags, user, session, metadata)
+        self.open_labels.append(labels)
+        try:
+            with labelled(labels):
+                yield
+        finally:
+            self.open_labels.remove(labels)
 
     def _tell(self, event: Event) -> None:
         for observe in tuple(self.observers):
             observe(event)
 
-    async def extract(self, text: str, shape: Any, **options: Any) -> Any:
+    @overload
+    async def extract(
+        self, text: str, shape: type[list[T]], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+    ) -> Records[T]: ...
+    @overload
+    async def extract(
+        self, text: str, shape: type[T], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+    ) -> T: ...
+    @overload  # a union, a Literal, an Annotated: type checkers have no word for their values yet
+    async def extract(
+        self, text: str, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+    ) -> Any: ...
+    async def extract(
+        self, text: str, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+    ) -> Any:
         """What a text says, as an object of type `shape`: a pydantic model, `list[Model]`, or a type pydantic supports.
 
         The conversation does not change. The answer is validated; the model may correct it twice, then
-        `ExtractionError` is raised. A list has `.to_frame()`. `options` are those of `chat`.
+        `ExtractionError` is raised. Its requests together have the limits of one run, `limits` and `max_iterations`
+        too. A list has `.to_frame()`. `options` are those of `chat`.
 
         >>> people = await agent.extract(page, list[Person])                # doctest: +SKIP
         >>> people.to_frame()                                               # doctest: +SKIP
         """
         from nbagent.extract import extract
 
-        return await extract(self.side_agent, self.provider, text, shape, **options)
+        limits = options["limits"] = self._limits_of_run(options.get("limits"), max_iterations)
+        with shared_limits(limits):
+            return await extract(self.side_agent, self.provider, text, shape, **options)
 
     async def parse_message(self, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
         """The records in an unstructured message, as a list of dicts. Describe a record in the `system_prompt`.
@@ -232,17 +385,19 @@ class Agent:
         """
         from nbagent.extract import parse_message
 
-        return await parse_message(self.side_agent, self.system_prompt, sender, timestamp, content)
+        with shared_limits(self.limits):
+            return await parse_message(self.side_agent, self.system_prompt, sender, timestamp, content)
 
-    def _executor(self, use_tools: bool, names: Iterable[str] | None, approve_all: bool) -> ToolExecutor:
-        executor = self.tool_executor.requiring_approval() if approve_all else self.tool_executor
-        if isinstance(names, str):
+    def _executor(
+        self, use_tools: bool, names: Iterable[str] | None, approve_all: bool, timeout: float | None
+    ) -> ToolExecutor:
+        if not use_tools:
+            names = ()
+        elif isinstance(names, str):
             names = [names]
-        if names is None and self.tools_off:
+        elif names is None and self.tools_off:
             names = self.offered_tools()
-        if names is not None or not use_tools:
-            executor = executor.only((names or ()) if use_tools else ())
-        return executor.with_timeout(self.limits.tool_seconds)
+        return self.tool_executor.with_options(only=names, approve_all=approve_all, timeout=timeout)
 
     def _provider_with_tools(self) -> Provider:
         """The provider; if its model cannot call tools, they are described in the prompt."""
@@ -292,7 +447,7 @@ class Agent:
         return sum(stream.stop() for stream in streams if stream is not None)
 
     def clear_history(self) -> None:
-        """Forget the conversation, but not the system prompt."""
+        """Forget the conversation, but not the system prompt. `context.new_conversation()` keeps it for later."""
         self.context.clear()
 
     def undo(self) -> list[LLMMessage]:
@@ -300,10 +455,15 @@ class Agent:
         return self.context.undo()
 
     def fork(self) -> Agent:
-        """Another agent that continues this conversation: same provider and tools, its own history and trace."""
-        trace = Trace(self.trace.record_http, self.trace.keep_results, self.trace.max_bytes)
+        """Another agent that continues this conversation: same provider and tools, its own history and trace.
+
+        `agent.trace.with_children()` has the runs of both.
+        """
+        mine = self.trace
+        trace = Trace(mine.record_http, mine.keep_results, mine.max_bytes, is_recording=mine.is_recording)
         trace.observers += self.trace.observers
-        other = Agent(self._provider or self._spec, self.function_registry, trace=trace)
+        mine.recorder.forks.add(trace.recorder)
+        other = Agent(self.provider_or_spec, self.function_registry, trace=trace)
         # set last, since an AgentConfig brings its own system prompt
         other.context = self.context.copy()
         other.limits, other.temperature = self.limits, self.temperature
@@ -315,13 +475,13 @@ class Agent:
         other = self.fork()
         other.context = ContextManager()
         other.system_prompt, other.trace = system_prompt, self.trace
-        other.tool_executor = self.tool_executor.only([])
+        other.tool_executor = self.tool_executor.with_options(only=[])
         other.function_registry = other.tool_executor.registry
         return other
 
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
         result = await self.side_agent(summary.PROMPT).chat(summary.transcript(messages), origin={"source": "summary"})
-        if result.status != "ok" or not result.content:
+        if result.status not in ("ok", "truncated") or not result.content:  # a part of a summary is better than none
             raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
         return result.content
 
@@ -334,7 +494,12 @@ class Agent:
         saved.save(path, self.context.messages, f"{provider.vendor}:{provider.model_name}")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], provider: Any = None, **options: Any) -> Agent:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        provider: LLMProvider | AgentConfig | str | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> Self:
         """An agent that continues a saved conversation, with any provider; `options` are those of `Agent`.
 
         The saved system prompt stays unless `options` has another.
@@ -363,11 +528,11 @@ class Agent:
         from nbagent.agent_summary import agent_summary
         from nbagent.core.render.key_values import key_values_html, key_values_text
 
-        lines = agent_summary(self, self._provider or self._spec)
+        lines = agent_summary(self, self.provider_or_spec)
         return {"text/html": key_values_html(lines), "text/plain": key_values_text(lines)}
 
     def __repr__(self) -> str:
-        provider: Any = self._provider or self._spec
+        provider: Any = self.provider_or_spec
         if hasattr(provider, "model_name"):
             model = f"{provider.vendor}:{provider.model_name}"
         else:
@@ -375,6 +540,22 @@ class Agent:
         counts = [(len(self.offered_tools()), "tool"), (len(self.context.messages), "message")]
         listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
         return f"<Agent {model}, {listed}>"
+
+
+def _unknown_argument(name: str, *_: str) -> ConfigurationError:
+    """The error for an argument of `Agent` that it does not have."""
+    if name in _OTHER_ARGUMENTS:
+        return ConfigurationError(f"Agent() has no argument {name!r}: write {_OTHER_ARGUMENTS[name]}.")
+    known = [each for each in signature(Agent).parameters if each != "unknown"]
+    hint = did_you_mean(name, known) or "."
+    return ConfigurationError(f"Agent() has no argument {name!r}{hint} It takes {', '.join(known)}.")
+
+
+def _check_stream(raise_errors: bool, **given: LLMMessage | None) -> None:
+    """Check these arguments of `chat_stream`."""
+    check_type("raise_errors", raise_errors, bool)
+    for name, question in given.items():
+        check_type(name, question, LLMMessage, optional=True, fix="Pass a message of agent.conversation_history.")
 
 
 def _limits(given: Limits | None, config: AgentConfig | None) -> Limits:

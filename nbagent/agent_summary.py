@@ -9,7 +9,6 @@ from typing import Any
 from nbagent.errors import NbagentError
 from nbagent.providers import resolve
 from nbagent.text import shortened
-from nbagent.trace.views.summary import summary_lines
 
 #: Characters shown of the tools' names, and of the system prompt.
 MAX_CHARS = 300
@@ -22,7 +21,7 @@ def agent_summary(agent: Any, provider: Any) -> list[tuple[str, str]]:
 
     `provider` is what the user passed for it: an `LLMProvider`, or what `resolve` takes.
     """
-    trace = summary_lines({name: agent.trace.rows(name) for name in ("runs", "calls", "tool_calls")})
+    trace = agent.trace.summary_lines()
     lines = [
         ("agent", _name(agent)),
         *_model(provider),

@@ -13,16 +13,39 @@ nbagent.errors.ConfigurationError: mode: expected 'once' or 'new', got 'twice'.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Any
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
-from nbagent.errors import ConfigurationError
-from nbagent.text import shortened
+from nbagent.errors import ConfigurationError, NbagentError
+from nbagent.text import shortened, without_keys
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Characters of a value that a message repeats.
 SHOWN_CHARS = 60
+
+
+def hides_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """A decorator for what takes keys: tracebacks of nbagent's errors have no frame that holds the arguments.
+
+    Some tools show the variables of each frame, such as IPython after `%xmode Verbose`.
+    """
+
+    @functools.wraps(function)
+    def hiding(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except NbagentError as error:
+            del args, kwargs  # this frame is a part of the new traceback
+            raise error.with_traceback(None) from None
+
+    return hiding
 
 
 def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: bool = False) -> ConfigurationError:
@@ -34,9 +57,9 @@ def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: b
     if secret:
         got = kind
     elif value is None or isinstance(value, (str, int, float)):
-        got = shortened(repr(value), SHOWN_CHARS)
+        got = shortened(without_keys(repr(value)), SHOWN_CHARS)
     else:
-        got = f"{kind} {shortened(repr(value), SHOWN_CHARS)}"
+        got = f"{kind} {shortened(without_keys(repr(value)), SHOWN_CHARS)}"
     return ConfigurationError(f"{name}: expected {expected}, got {got}. {fix}".rstrip())
 
 
@@ -79,6 +102,21 @@ def check_number(
     bound = f" above {above:g}" if above is not None else "" if minimum is None else f" of at least {minimum:g}"
     expected = f"a {'whole ' if whole else ''}number{bound}{', or None' if optional else ''}"
     raise invalid(name, value, expected, fix)
+
+
+def checked_path(path: Any, fix: str = "") -> Path:
+    """A path that a user passed. Raises `ConfigurationError` unless it can be one; `~` is the home folder.
+
+    >>> checked_path("run.jsonl").name
+    'run.jsonl'
+    """
+    try:
+        text = os.fspath(path)
+        if isinstance(text, str) and "\0" not in text:
+            return Path(text).expanduser()
+    except (TypeError, RuntimeError):  # the latter for a home folder that nobody has
+        pass
+    raise invalid("path", path, "a path as a str or os.PathLike", fix)
 
 
 def is_number(value: object) -> bool:

@@ -12,7 +12,8 @@ from nbagent.errors import NbagentError
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the exit status: 0, 1 for an error (printed to standard error), 130 for Ctrl-C.
 
-    >>> main(["pull", "--quiet"])
+    >>> main(["pull", "--quiet"])                                           # doctest: +SKIP
+    0
     """
     arguments = _parser().parse_args(argv)
     try:

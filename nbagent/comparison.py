@@ -7,16 +7,18 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pandas as pd
 
 from nbagent.agent import Agent
 from nbagent.checks import check_type, invalid
 from nbagent.core.background import run_sync
-from nbagent.core.inputs import as_messages
+from nbagent.core.inputs import MessageInput, as_messages
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
+from nbagent.core.request_options import QuestionOptions
+from nbagent.core.stream import StreamingHandler
 from nbagent.errors import ConfigurationError
 from nbagent.trace.columns import COUNT, REAL, TEXT
 from nbagent.trace.trace import Trace
@@ -38,6 +40,13 @@ MEASURES = {"seconds": "seconds a prompt", "tokens": "tokens a prompt", "cost": 
 ROWS, WIDTH, BAR_AFTER_S = 60, 160, 1.0
 
 Row = dict[str, Any]
+
+
+class CompareOptions(QuestionOptions, total=False):
+    """What `compare` takes by keyword: options of `Agent.chat`."""
+
+    max_iterations: int | None
+    handler: StreamingHandler | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,13 +94,13 @@ class Comparison:
         drawn = {name: words for name, words in MEASURES.items() if name == "seconds" or self.frame[name].any()}
         names, answered = list(self.frame["agent"].unique()), self._answered()
         size = (1.2 + 3.0 * len(drawn), 1.0 + 0.4 * max(len(names), 1))
-        grid = list(subplots(len(drawn), figsize=size, squeeze=False)[0])
+        grid = subplots(len(drawn), figsize=size)
         for ax, (measure, words) in zip(grid, drawn.items(), strict=True):
             for place, name in enumerate(names):
                 values = answered.loc[answered["agent"] == name, measure].dropna().astype(float)
                 if len(values):
                     ax.barh(place, values.mean(), height=0.62, color=COLOURS["waiting"])
-                    dots = {"color": COLOURS["model"], "alpha": 0.6, "markersize": 5, "clip_on": False}
+                    dots: dict[str, Any] = {"color": COLOURS["model"], "alpha": 0.6, "markersize": 5, "clip_on": False}
                     ax.plot(values, [place] * len(values), "o", **dots)
             ax.set(xlabel=words, ylim=(len(names) - 0.4, -0.6))
             ax.set_yticks(range(len(names)), names if ax is grid[0] else [""] * len(names), parse_math=False)
@@ -130,7 +139,11 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare(
-    agents: Mapping[str, Agent], prompts: Iterable[Any], *, progress: bool = True, **options: Any
+    agents: Mapping[str, Agent],
+    prompts: Iterable[MessageInput],
+    *,
+    progress: bool = True,
+    **options: Unpack[CompareOptions],
 ) -> Comparison:
     """Ask several agents the same prompts, and compare what they answer.
 
@@ -147,7 +160,11 @@ def compare(
 
 
 async def acompare(
-    agents: Mapping[str, Agent], prompts: Iterable[Any], *, progress: bool = True, **options: Any
+    agents: Mapping[str, Agent],
+    prompts: Iterable[MessageInput],
+    *,
+    progress: bool = True,
+    **options: Unpack[CompareOptions],
 ) -> Comparison:
     """`compare` for async code.
 
@@ -162,7 +179,7 @@ async def acompare(
     return Comparison(frame, Trace.concat(trace for _, trace in by_prompt))
 
 
-def _checked(agents: Mapping[str, Agent], prompts: Iterable[Any], options: Mapping[str, Any]) -> list[Any]:
+def _checked(agents: Mapping[str, Agent], prompts: Iterable[MessageInput], options: Mapping[str, Any]) -> list[Any]:
     if not isinstance(agents, Mapping) or not agents:
         raise invalid("agents", agents, "a dict of agents by name", 'Pass {"claude": agent_a, "qwen": agent_b}.')
     for name, agent in agents.items():
@@ -201,6 +218,7 @@ async def _ask(
         try:
             agent.provider.check()  # makes the provider once, for all forks
             fork = agent.fork()
+            fork.trace = fork.trace if fork.trace.is_recording else Trace()
             await fork.chat(prompt, origin={"source": "compare", "agent": name}, **options)
         except Exception as failure:  # the row holds it; other rows are not lost
             log.info("%s failed", name, exc_info=True)
@@ -222,12 +240,18 @@ def _row(name: str, prompt: Any, trace: Trace, error: Exception | None) -> Row:
         "answer": run.get("output"),
         "tools": " ".join(row["name"] for row in trace.rows("tool_calls") if row["run_id"] == run.get("run_id")),
         "tokens": run.get("total_tokens"),
-        "cost": run.get("cost_usd"),
+        "cost": _cost(run),
         "seconds": _seconds(run, trace),
         "status": run.get("status", "error"),
         "error": text,
         "run_id": run.get("run_id"),
     }
+
+
+def _cost(run: Row) -> float | None:
+    """What the models cost, replayed answers when they were recorded."""
+    paid = run.get("cost_usd")
+    return None if paid is None else paid + (run.get("replayed_cost_usd") or 0.0)
 
 
 def _seconds(run: Row, trace: Trace) -> float | None:

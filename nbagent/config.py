@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 #: Model requests in one run, unless the call or the configuration sets another number.
 DEFAULT_MAX_ITERATIONS = 10
+#: How deep agents may ask agents through their tools, and how many requests they all may send.
+DEFAULT_MAX_DEPTH = 5
+DEFAULT_MAX_REQUESTS = 1000
 
 
 @dataclass
 class AgentConfig:
     """The settings of an agent as one value, for `Agent(AgentConfig(...))`.
 
-    `provider` is a name that `create_provider` knows; None means an OpenAI-compatible server at `base_url`. The limits
-    are those of `Limits`; its docstring says which environment variables and arguments override them.
+    `provider` is a name that `create_provider` knows; None means an OpenAI-compatible server at `base_url` or, without
+    one, the vendor that has the model. The limits are those of `Limits`; its docstring says which environment variables
+    and arguments override them. The key is in no repr and in no pickle: where one is loaded, it is looked up again.
 
     >>> AgentConfig(model="qwen3-235b-instruct", api_key="secret", base_url="http://127.0.0.1:8000/v1").provider is None
     True
@@ -26,6 +33,8 @@ class AgentConfig:
     max_tool_iterations: int = DEFAULT_MAX_ITERATIONS
     temperature: float | None = None
     provider: str | None = None
+    max_requests: int | None = None
+    max_depth: int | None = None
     max_tool_calls: int | None = None
     max_total_tokens: int | None = None
     max_input_tokens: int | None = None
@@ -33,3 +42,15 @@ class AgentConfig:
     max_cost: float | None = None  # US dollars
     max_seconds: float | None = None
     tool_seconds: float | None = None
+    #: Dollars per million tokens, as `create_provider` takes them.
+    price: Mapping[str, float] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle may be written to a file: it leaves out the key."""
+        return {**vars(self), "api_key": ""}
+
+    def __copy__(self) -> AgentConfig:
+        return replace(self)
+
+    def __deepcopy__(self, memo: Any) -> AgentConfig:
+        return replace(self, price=deepcopy(self.price, memo))

@@ -11,7 +11,9 @@
     │   ├── BadRequestError               400, 422: the vendor refused the request
     │   │   ├── ContextLengthError        the conversation is longer than the model's window
     │   │   └── ImageInputError           the model takes no images, and the question holds one
-    │   ├── RateLimitError                429, 402: wait, or pay
+    │   ├── RateLimitError                429: wait
+    │   ├── QuotaError                    402 and the vendors' codes: no credit or quota is left; not retried
+    │   ├── RegionError                   the vendor does not serve the country that the request came from
     │   ├── ServerError                   408, 409, 5xx, 529: the vendor failed or is overloaded
     │   ├── ProviderConnectionError       no connection, no TLS, no such host
     │   ├── ProviderTimeoutError          no byte came within `timeout` seconds
@@ -26,7 +28,8 @@
     │   └── ToolExecutionError            the function raised; the original is `__cause__`
     ├── ReplayError                       the recording has no answer to a request; `.difference` shows why
     ├── ExtractionError                   no answer fitted the requested type; `.answer` is the last one
-    └── AgentBusyError                    the new run would wait for a run that waits for it
+    ├── AgentBusyError                    the new run would wait for a run that waits for it
+    └── AgentDepthError                   agents ask agents deeper than `Limits.max_depth`
 
 Messages name the value and the remedy. No message, attribute or repr ever holds a key.
 """
@@ -34,6 +37,8 @@ Messages name the value and the remedy. No message, attribute or repr ever holds
 from __future__ import annotations
 
 from typing import Any
+
+from nbagent.text import without_keys
 
 
 class NbagentError(Exception):
@@ -43,7 +48,10 @@ class NbagentError(Exception):
 
 
 class ConfigurationError(NbagentError, ValueError):
-    """A name, an option or a setting is wrong."""
+    """A name, an option or a setting is wrong. The message does not repeat what has the form of a key."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(without_keys(message))
 
 
 class MissingDependencyError(ConfigurationError):
@@ -53,7 +61,8 @@ class MissingDependencyError(ConfigurationError):
 class ProviderError(NbagentError):
     """The vendor, or the connection to it, failed.
 
-    Attributes: `vendor`, `model`, `status` (HTTP status or None), `request_id`, `retry_after` (seconds or None),
+    Attributes: `vendor`, `model`, `status` (HTTP status or None), `code` (the vendor's own, such as "1214" or
+    "insufficient_quota", or None), `request_id`, `retry_after` (seconds or None),
     `retryable` (whether the retry policy sends the request again; the vendor's `x-should-retry` wins).
     """
 
@@ -69,6 +78,7 @@ class ProviderError(NbagentError):
         vendor: str = "",
         model: str = "",
         status: int | None = None,
+        code: str | None = None,
         request_id: str | None = None,
         retry_after: float | None = None,
         should_retry: bool | None = None,
@@ -78,6 +88,7 @@ class ProviderError(NbagentError):
         self.vendor = vendor
         self.model = model
         self.status = status
+        self.code = code
         self.request_id = request_id
         self.retry_after = retry_after
         if should_retry is not None:
@@ -87,6 +98,7 @@ class ProviderError(NbagentError):
         """`vendor model: message (status 429, request req_1). What to do next.`"""
         who = " ".join(part for part in (self.vendor, self.model) if part)
         details = [f"status {self.status}"] if self.status is not None else []
+        details += [f"code {self.code}"] if self.code and self.code not in self.message else []
         details += [f"request {self.request_id}"] if self.request_id else []
         details += [f"retry after {self.retry_after:g} s"] if self.retry_after else []
         text = f"{who}: {self.message}" if who else self.message
@@ -128,10 +140,22 @@ class ImageInputError(BadRequestError):
 
 
 class RateLimitError(ProviderError):
-    """Too many requests or tokens (429), or no credit left (402, which is not retried)."""
+    """Too many requests or tokens (429)."""
 
     retryable = True
-    remedy = "Wait, lower the concurrency, or raise the limit or the credit of the account."
+    remedy = "Wait, lower the concurrency, or raise the account's limit."
+
+
+class QuotaError(ProviderError):
+    """The account has no credit or quota left, or its bill is not paid: trying again does not help."""
+
+    remedy = "Add credit or raise the quota in the vendor's console, or use another model."
+
+
+class RegionError(ProviderError):
+    """The vendor does not serve the country or region that the request came from."""
+
+    remedy = "Use a model of another vendor, or an address that serves your region: base_url=..."
 
 
 class ServerError(ProviderError):
@@ -185,7 +209,16 @@ class UnknownToolError(ToolError):
 
 
 class ToolArgumentsError(ToolError):
-    """The arguments don't fit the tool's schema; the message is the feedback for the model."""
+    """The arguments don't fit the tool's schema; the message is the feedback for the model.
+
+    `kind` and `field` tell what is wrong first: "missing", "unexpected", "type", "value" or "json", and where
+    (`filters[0].name`).
+    """
+
+    def __init__(self, message: str, *, tool: str = "", kind: str | None = None, field: str | None = None) -> None:
+        super().__init__(message, tool=tool)
+        self.kind = kind
+        self.field = field
 
 
 class ToolTimeoutError(ToolError):
@@ -217,4 +250,11 @@ class ReplayError(NbagentError):
 
 
 class AgentBusyError(NbagentError):
-    """The new run would deadlock: a tool of the same agent started it, or a call that blocks another run."""
+    """The new run would deadlock: a tool of the same agent started it, or a call that blocks another run.
+
+    Also: the agent can't go to another conversation or branch while it answers.
+    """
+
+
+class AgentDepthError(NbagentError):
+    """A tool asked an agent whose tool asked an agent, and so on, deeper than `Limits.max_depth`."""

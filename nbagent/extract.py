@@ -12,9 +12,12 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
 from nbagent.checks import check_type, invalid
+from nbagent.core.render.control_chars import show_control_chars
+from nbagent.core.render.markdown import NO_TEX
+from nbagent.core.request_options import RunOptions
 from nbagent.core.results import AgentResult
 from nbagent.errors import BadRequestError, ConfigurationError, ContextLengthError, ExtractionError
 from nbagent.providers.base import LLMProvider
@@ -31,6 +34,8 @@ CORRECTIONS = 2
 #: Combinations of server, model and schema that were refused: from then on, the schema is only in the prompt.
 _REFUSED: set[str] = set()
 _ERRORS_SHOWN = 10
+#: Rows that a notebook shows.
+ROWS = 60
 _CODE_BLOCK = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _BETWEEN_LINES = re.compile(r"(?:```\w*|[\s,])*")
 _EXTRACT = """\
@@ -50,7 +55,7 @@ Answer again, with the corrected JSON alone."""
 class SideAgent(Protocol):
     """What `Agent.side_agent` makes."""
 
-    async def chat(self, message: Any, **options: Any) -> AgentResult:
+    async def chat(self, message: Any, **options: Unpack[RunOptions]) -> AgentResult:
         """Ask one question."""
         ...
 
@@ -72,6 +77,11 @@ class Records(list[T]):
 
         rows = [item.model_dump() if hasattr(item, "model_dump") else item for item in self]
         return pd.DataFrame(rows, columns=list(self._fields) or None)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the objects as a table."""
+        page: str = self.to_frame().to_html(notebook=True, max_rows=ROWS, classes=NO_TEX)
+        return show_control_chars(page)
 
 
 async def extract(make_side_agent: MakeSideAgent, provider: LLMProvider, text: str, shape: Any, **options: Any) -> Any:
@@ -155,19 +165,15 @@ async def _ask(
     origin = {"source": "extract", "output_type": output_type}
     for _ in range(CORRECTIONS + 1):
         result = await side_agent.chat(message, origin=origin, **options)
+        if result.status_reason:  # part of an answer never passes for the whole
+            problem = f"there is no whole answer. {result.status_reason}"
+            break
         try:
             return check(json_in(result.content))
         except ValueError as error:
-            problem = str(error)
-        if result.status != "ok" or result.finish_reason == "length":
-            break
-        message = _CORRECT.format(problem=problem)
-    ending = "the model did not correct it"
-    if result.limit_reason:
-        ending = f"a limit ended the run ({result.limit_reason})"
-    elif result.finish_reason == "length":
-        ending = "the answer was cut off: raise max_tokens, or extract from a shorter text"
-    raise ExtractionError(f"Expected {output_type} in the model's answer: {problem}; {ending}.", answer=result.content)
+            problem = f"{error}; the model did not correct it."
+            message = _CORRECT.format(problem=error)
+    raise ExtractionError(f"Expected {output_type} in the model's answer: {problem}", answer=result.content)
 
 
 def json_in(text: str) -> Any:

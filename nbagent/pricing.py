@@ -1,17 +1,32 @@
-"""What a request costs, by the price list of the package `genai-prices`. An unknown model has no price, never 0."""
+"""What a request costs: by the provider's own `price`, or by the price list of the package `genai-prices`.
+
+An unknown model has no price, never 0. Models on the user's machine and scripted answers cost 0, and a replayed answer
+is not paid again.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbagent.core.messages import Usage
+from nbagent.errors import ConfigurationError
 from nbagent.providers.catalog import CATALOG
 
+if TYPE_CHECKING:
+    from nbagent.core.limits import Limits
+    from nbagent.providers.base import LLMProvider
 
-def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | None:
+
+def price(
+    usage: Usage, model: str, vendor: str, raw: Any = None, rates: Mapping[str, float] | None = None
+) -> float | None:
     """US dollars for these tokens, or None if the price list does not have this model of this vendor.
 
+    `rates` are the provider's own `price` (see `LLMProvider.price`), which replaces the list.
     `raw` is the vendor's own usage object, which may say more: Claude charges more for tokens that it caches for an
     hour, and Gemini bills what its own tools returned as input. Models on the user's machine are free.
 
@@ -19,7 +34,9 @@ def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | Non
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
     2.0
     """
-    if vendor in CATALOG and CATALOG[vendor].free:
+    if rates is not None:
+        return _by_rates(usage, rates)
+    if _is_free(vendor):
         return 0.0
     listed_at = _listed_at(vendor)
     if not _is_listed(model, listed_at):
@@ -35,6 +52,30 @@ def price(usage: Usage, model: str, vendor: str, raw: Any = None) -> float | Non
         **_one_hour_cache_writes(raw),
     )
     return float(calc_price(tokens, model, provider_id=listed_at).total_price)
+
+
+def check_priced(limits: Limits, provider: LLMProvider) -> None:
+    """Raise `ConfigurationError` if there is a limit of dollars, and no price to count them by."""
+    if limits.max_cost in (None, math.inf) or _is_free(type(provider).vendor):  # a replay has the vendor it replays
+        return
+    vendor, model = provider.vendor, provider.model_name
+    if price(Usage(), model, vendor, rates=provider.price) is None:
+        raise ConfigurationError(
+            f"max_cost={limits.max_cost:g}: the price of {vendor}:{model} is not known, so its costs can't be counted. "
+            f'Give its price in dollars per million tokens, create_provider({vendor!r}, ..., price={{"input": 0.5, '
+            '"output": 1.5, "cached": 0.05}), or set a limit of tokens, Limits(max_total_tokens=...), or none, '
+            "Limits(max_cost=None)."
+        )
+
+
+def _by_rates(usage: Usage, rates: Mapping[str, float]) -> float:
+    cached = usage.cache_read_tokens
+    new = (usage.input_tokens - cached) * rates["input"]
+    return (new + cached * rates.get("cached", rates["input"]) + usage.output_tokens * rates["output"]) / 1e6
+
+
+def _is_free(vendor: str) -> bool:
+    return vendor in CATALOG and CATALOG[vendor].free
 
 
 def _listed_at(vendor: str) -> str:
@@ -66,6 +107,48 @@ def priced_models(vendor: str) -> list[str]:
     listed = [each for each in get_snapshot().providers if each.id == _listed_at(vendor)]
     models = [model for each in listed for model in each.models if not model.deprecated]
     return [model.id for model in models if model.id[-1].isalnum()]  # an id that ends in "-" or "." is a prefix
+
+
+def context_window(provider: LLMProvider) -> int | None:
+    """Tokens that the provider's model takes, as far as the provider or the price list knows.
+
+    >>> context_window(create_provider("claude:claude-sonnet-5"))           # doctest: +SKIP
+    1000000
+    """
+    return getattr(provider, "n_ctx", None) or list_entry(provider.model_name, provider.vendor).window
+
+
+class ListEntry(NamedTuple):
+    """What the price list says about a model. None: nothing."""
+
+    #: US dollars per million tokens, of a short prompt and of its answer.
+    input_price: float | None = None
+    output_price: float | None = None
+    #: Long prompts cost more.
+    is_tiered: bool = False
+    #: Tokens that the model takes.
+    window: int | None = None
+
+
+@lru_cache(maxsize=1024)
+def list_entry(model: str, vendor: str) -> ListEntry:
+    """What the price list says about a model of a vendor. Models on the user's machine are free.
+
+    >>> list_entry("claude-sonnet-5", "claude")
+    ListEntry(input_price=2.0, output_price=10.0, is_tiered=False, window=1000000)
+    """
+    from genai_prices.data_snapshot import get_snapshot
+
+    if _is_free(vendor):
+        return ListEntry(0.0, 0.0)
+    try:
+        found = get_snapshot().find_provider_model(model, None, _listed_at(vendor), None)[1]
+    except LookupError:
+        return ListEntry()
+    prices = found.get_prices(datetime.now(UTC))
+    both: tuple[Any, Any] = (prices.input_mtok, prices.output_mtok)
+    first = [None if each is None else float(getattr(each, "base", each)) for each in both]
+    return ListEntry(first[0], first[1], any(hasattr(each, "tiers") for each in both), found.context_window)
 
 
 def _one_hour_cache_writes(raw: Any) -> dict[str, int]:

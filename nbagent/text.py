@@ -1,6 +1,21 @@
-"""Shortening text: the one way in which anything shown to people or models is cut."""
+"""Small helpers for texts that people and models read: one way to shorten, to suggest a name, to mask keys."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import takewhile
+from typing import Any
+
+#: Keys of well-known services, tokens, private keys, and passwords in addresses.
+_FORM = re.compile(
+    r"\bsk-[\w+/.-]{8,}|\b(?:sk|pk|rk|gsk|xai)[-_][\w-]{16,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
+    r"|\bxox[a-z]-[\w-]{10,}|\bAIza[\w-]{30,}|\b[0-9a-f]{32}\.\w{16}\b|\bhf_\w{20,}|\bnpm_\w{20,}|\bpypi-[\w-]{20,}|\bSG\.[\w-]{16,}\.[\w-]{16,}"
+    r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{0,4096}|(?<=Bearer )[\w.~+/-]{8,}|(?<=Basic )[\w+/=-]{8,}"
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{0,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----"
+    r"|(?<=://)(?!user:password@)[^\s/@:]{0,200}:[^\s/@]{1,200}(?=@)"  # `user:password` is how messages say it
+)
 
 
 def shortened(text: str, limit: int) -> str:
@@ -10,3 +25,57 @@ def shortened(text: str, limit: int) -> str:
     'peng…'
     """
     return text if len(text) <= limit else text[: max(limit - 1, 0)].rstrip() + "…"
+
+
+def beginning(value: Any, limit: int) -> Any:
+    """The value, or of a large text or built-in container its beginning, whose `repr` has at least `limit` characters.
+
+    To write all of a container that holds a gigabyte would stop the process for as long.
+
+    >>> beginning({"a": [0] * 1_000_000}, 6)
+    {'a': [0, 0]}
+    """
+    left = limit
+
+    def part(value: Any, depth: int) -> Any:
+        nonlocal left
+        left -= 1
+        kind = type(value)
+        if kind in (str, bytes):
+            taken = value[: max(left, 0)]
+            left -= len(taken)
+            return taken
+        if kind not in (list, tuple, set, frozenset, dict):
+            return value
+        if depth == _DEEPEST:
+            return "…"
+        items = takewhile(lambda _: left > 0, value.items() if kind is dict else value)
+        if kind is dict:
+            return {part(key, depth + 1): part(item, depth + 1) for key, item in items}
+        return kind([part(item, depth + 1) for item in items])
+
+    return part(value, 0)
+
+
+#: Levels of containers that are shown.
+_DEEPEST = 50
+
+
+def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:
+    """`; did you mean temperature?` for a message about an unknown name; empty if no known one is close.
+
+    >>> did_you_mean("temprature", ["temperature", "top_p"])
+    '; did you mean temperature?'
+    """
+    spellings = {each.lower(): each for each in known}
+    near = [spellings[each] for each in get_close_matches(word.lower(), spellings, n=most)]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def without_keys(text: str, mask: str = "***") -> str:
+    """The text with a mask for what has the form of a key, a token, or a password in an address.
+
+    >>> without_keys("expected a number, got 'sk-proj-0123456789'")
+    "expected a number, got '***'"
+    """
+    return _FORM.sub(mask, text)

@@ -60,7 +60,7 @@ async def test_servers_and_the_embedded_model():
     assert frame["answer"].dropna().tolist()[:1] == ["Four."]
     assert frame["answer"].tolist()[3:5] == ["Six.", "6"]
     assert "4" in frame["answer"][2]
-    assert "RateLimitError: qwen m: no credit (status 402)" in frame["error"][1]
+    assert "QuotaError: qwen m: no credit (status 402)" in frame["error"][1]
     assert frame["error"].isna().tolist() == [True, False, True, True, True, True]
     assert frame["tools"].tolist() == ["", "", "add", "", "", "add"]
     assert frame["tokens"][4] == 12
@@ -145,7 +145,7 @@ def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, me
     [
         ({"origin": {"source": "mine"}}, "sets origin itself"),
         ({"message": "x", "origin": {}}, "sets message and origin itself"),
-        ({"messages": ["x"], "functions": []}, "functions and messages: not an option"),
+        ({"messages": ["x"], "functions": []}, "functions is not an option"),
         ({"max_iterations": "many"}, "max_iterations: .*'many'"),
         ({"tools": "multiply"}, "no tool 'multiply'"),
         ({"api_key": "k", "model": "m"}, "api_key, model can't be given for one request"),
@@ -278,7 +278,7 @@ async def test_a_comparison_within_a_tool_spends_from_the_budget_of_the_asking_r
             return " ".join((await acompare(agents(), ["?"] * 4, progress=False)).frame["status"])
 
     script = ScriptedProvider([FunctionCall("ask_all", {}, "c"), "not asked any more"])
-    result = await Agent(script, tools=[ask_all], limits=Limits(max_total_tokens=350)).chat("Go")
+    result = await Agent(script, tools=[ask_all], limits=Limits(max_total_tokens=350, tool_seconds=300)).chat("Go")
     assert (result.status, result.limit_reason) == ("limit", "tokens")
     statuses = result.function_calls[0]["result"].split()
     assert {"ok", "limit"} == set(statuses)

@@ -42,6 +42,15 @@ async def test_a_list_and_its_frame():
     assert frame["age"].tolist() == [36, 4]
 
 
+async def test_a_notebook_shows_a_list_as_a_table():
+    people = await scripted({"result": [{"name": "<b>A\u202eda", "age": 36}]}).extract("Ada is 36.", list[Person])
+    page = people._repr_html_()
+    assert "<th>name</th>" in page
+    assert "&lt;b&gt;A" in page
+    assert "mathjax_ignore" in page
+    assert "\u202e" not in page
+
+
 async def test_a_list_that_was_not_wrapped_and_an_empty_one():
     assert await scripted([ADA]).extract("Ada is 36.", list[Person]) == [Person(**ADA)]
     nobody = await scripted([]).extract("Nobody came.", list[Person])
@@ -74,7 +83,7 @@ async def test_a_model_that_never_gets_it_right_is_an_error():
 
 
 async def test_a_limit_ends_it():
-    with pytest.raises(ExtractionError, match=r"a limit ended the run \(iterations\)"):
+    with pytest.raises(ExtractionError, match="The limit of 0 model requests is reached"):
         await scripted(ADA, limits=Limits(max_iterations=0)).extract("Ada is 36.", Person)
 
 
@@ -138,7 +147,7 @@ async def test_of_broken_records_none_is_taken_for_all(broken):
 
 async def test_an_answer_that_is_cut_off_says_so_and_is_not_asked_for_again():
     agent = Agent(ScriptedProvider([LLMResponse('[{"name": "Ada", "age": 36}, {"na', None, "length")]))
-    with pytest.raises(ExtractionError, match="cut off: raise max_tokens"):
+    with pytest.raises(ExtractionError, match="The answer is cut off: raise max_tokens"):
         await agent.extract("Ada is 36.", list[Person])
     assert len(agent.provider.requests) == 1
 

@@ -19,6 +19,10 @@ README = INIT.parents[1] / "README.md"
 HEAVY = ["openai", "anthropic", "pandas", "ipywidgets", "pydantic", "IPython", "httpx"]
 
 
+#: Waits for what is imported in the background.
+PRELOADED = "import threading\nfor each in threading.enumerate():\n    if each.name == 'nbagent-preload': each.join()"
+
+
 def _loaded_after(code: str) -> set[str]:
     """Names of the modules that a fresh interpreter has loaded after `code`."""
     program = f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
@@ -46,6 +50,35 @@ def test_import_loads_nothing():
 )
 def test_agents_and_tools_load_nothing_heavy(code):
     assert _loaded_after(code).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize(
+    ("spec", "key", "imports"),
+    [
+        ("'claude:claude-sonnet-5'", None, "anthropic"),
+        ("AgentConfig(provider='openai')", None, "openai"),
+        ("", "DEEPSEEK_API_KEY", "httpx2"),
+        ("", None, None),
+        ("'local'", None, None),
+        ("'unknown'", None, None),
+    ],
+)
+def test_an_agent_begins_to_import_what_its_provider_needs(spec, key, imports, monkeypatch):
+    monkeypatch.delenv("NBAGENT_MODEL", raising=False)
+    if key:
+        monkeypatch.setenv(key, "k")
+    loaded = _loaded_after(f"from nbagent import Agent, AgentConfig; Agent({spec})\n{PRELOADED}")
+    assert loaded & {"anthropic", "openai", "httpx2"} >= ({imports} if imports else set())
+    assert imports or loaded.isdisjoint(HEAVY)
+
+
+def test_loading_the_extension_begins_that_import(monkeypatch, tmp_path):
+    monkeypatch.delenv("NBAGENT_MODEL", raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    shell = "from IPython.testing.globalipapp import start_ipython\nshell = start_ipython()"
+    assert "anthropic" not in _loaded_after(shell)
+    assert "anthropic" in _loaded_after(f"{shell}\nshell.run_line_magic('load_ext', 'nbagent')\n{PRELOADED}")
 
 
 @pytest.mark.parametrize("name", nbagent.__all__)

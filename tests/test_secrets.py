@@ -4,10 +4,15 @@ A server repeats all that it is sent, in every way to write it; besides, there a
 hosts that nobody knows and doors that are closed. What is kept of it all is searched for the keys.
 """
 
+import asyncio
 import contextlib
+import copy
+import json
 import logging
+import pickle
 import ssl
 import traceback
+from dataclasses import replace
 
 import httpx
 import pandas as pd
@@ -129,6 +134,46 @@ async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys)
         assert_clean("\n".join(texts), secret)
 
 
+class Waiting(Loopback):
+    """Begins an answer that repeats the request, or none, and waits until the client goes."""
+
+    def __init__(self, begun):
+        super().__init__()
+        self.begun, self.asked = begun, asyncio.Event()
+
+    async def _send(self, answer, reader, writer):
+        if self.begun:
+            told = json.dumps(self.requests[-1].headers)
+            writer.write(f"HTTP/1.1 200 OK\r\n\r\ndata: {told}\n\ndata: {told[:-1]}".encode())
+            await writer.drain()
+        self.asked.set()
+        await reader.read()
+        return False
+
+
+async def ask_in_a_task(vendor, url, options):
+    """Without variables of its own that hold the key."""
+    provider = create_provider(vendor, model="m", base_url=address(vendor, url), api_key=ARGUMENT, **options)
+    await Agent(provider).chat("hi")
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["before the answer", "within the answer"])
+@pytest.mark.parametrize("name", VENDORS)
+async def test_no_frame_of_a_cancelled_request_holds_a_key(name, begun):
+    vendor, _, options = VENDORS[name]
+    async with Waiting(begun) as server:
+        server.answers = [Answer()]
+        task = asyncio.create_task(ask_in_a_task(vendor, server.url, options))
+        await server.asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+    assert any(ARGUMENT in value for value in server.requests[0].headers.values())
+    text = "".join(told(caught.value))
+    assert "ask_model" in text
+    assert_clean(text, ARGUMENT)
+
+
 def clients():
     """Ways to send a secret that the provider is not told, in the user's own client."""
     return {
@@ -176,6 +221,13 @@ def test_a_configuration_and_what_is_compared(caplog):
     ]
     for key in (ARGUMENT, *KEYS.values()):
         assert_clean("\n".join(texts), key)
+
+
+def test_a_pickled_configuration_holds_no_key():
+    config = AgentConfig(model="m", api_key=ARGUMENT, price={"input": 1, "output": 2})
+    assert_clean(pickle.dumps(config).decode("latin-1"), ARGUMENT)
+    assert pickle.loads(pickle.dumps(config)) == replace(config, api_key="")
+    assert copy.copy(config) == copy.deepcopy(config) == config
 
 
 def test_the_markers_would_be_found():

@@ -2,7 +2,7 @@
 
 Blocking code (a script, a plain `for`, a magic under `%%time`) runs a coroutine with `run_sync`, even if another event
 loop is running in the same thread. While the main thread waits there, it runs the tools that need the main thread
-(`call_on_main`).
+(`call_on_main`). A kernel's own loop runs those of a panel.
 """
 
 from __future__ import annotations
@@ -15,10 +15,20 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from contextvars import ContextVar, copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
+
+from nbagent.core.interrupting import GRACE_S, Interruptible
 
 T = TypeVar("T")
 
@@ -32,14 +42,19 @@ _lock = threading.Lock()
 _running: list[tuple[asyncio.AbstractEventLoop, threading.Thread]] = []
 
 #: What the main thread runs while it waits; None only wakes it up.
-_main_calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+_main_calls: SimpleQueue[_MainCall | None] = SimpleQueue()
 #: Whether a main thread waits for the current run, all the time or from one event to the next.
 _main_waits: ContextVar[bool] = ContextVar("nbagent_main_waits", default=False)
 
-#: The event loops that are blocked because their threads wait in `run_sync` for the current code.
-blocked_loops: ContextVar[frozenset[asyncio.AbstractEventLoop]] = ContextVar(
-    "nbagent_blocked_loops", default=frozenset()
+#: The loop that runs on the main thread for as long as the process lives: a kernel's, if there is one.
+_main_loop: list[asyncio.AbstractEventLoop] = []
+#: Makes a context manager for the time that a call in this context waits because the main thread is busy.
+while_main_is_busy: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar(
+    "nbagent_while_main_is_busy", default=nullcontext
 )
+
+#: The threads that wait in `run_sync` for the current code. Their event loops stand still meanwhile.
+blocked_threads: ContextVar[frozenset[int]] = ContextVar("nbagent_blocked_threads", default=frozenset())
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
@@ -75,13 +90,12 @@ def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop and wait for it. Ctrl-C cancels it, then raises KeyboardInterrupt."""
-    loop, here = background_loop(), _running_loop()
-    if here is loop:
+    loop = background_loop()
+    if _running_loop() is loop:
         coroutine.close()
         raise RuntimeError("a blocking call on the background loop would wait for itself: use `await` here")
     context = copy_context()
-    if here is not None:
-        context.run(blocked_loops.set, blocked_loops.get() | {here})
+    context.run(blocked_threads.set, blocked_threads.get() | {threading.get_ident()})
     on_main = threading.current_thread() is threading.main_thread()
     if on_main:
         context.run(_main_waits.set, True)
@@ -131,30 +145,76 @@ def _serve(done: Future[Any]) -> None:
             continue
         if item is None:
             continue
-        func, answer = item
-        if not answer.set_running_or_notify_cancel():
-            continue
+        item.run()
+
+
+class _MainCall:
+    """A function that the main thread is to run, in a copy of the context that asks for it."""
+
+    def __init__(self, func: Callable[[], Any]) -> None:
+        self._func, self._context = func, copy_context()
+        self._interruptible = Interruptible()
+        self.answer: Future[Any] = Future()
+
+    def run(self) -> None:
+        """Run it, unless it has begun or nobody waits any more. Ctrl-C cancels it, and raises KeyboardInterrupt."""
+        if self.answer.running() or self.answer.done() or not self.answer.set_running_or_notify_cancel():
+            return
         try:
-            answer.set_result(func())
+            with _interruptible():
+                self.answer.set_result(self._interruptible.run(partial(self._context.run, self._func)))
         except KeyboardInterrupt:
-            answer.set_exception(asyncio.CancelledError())
-            raise
+            self.answer.set_exception(asyncio.CancelledError())
+            if not self._interruptible.is_interrupted:  # it is the user's
+                raise
         except BaseException as error:  # noqa: BLE001  handed to the caller, where `call_on_main` raises it
-            answer.set_exception(error)
+            self.answer.set_exception(error)
+
+    async def interrupt(self) -> None:
+        """End it as Ctrl-C does, or see that it does not begin."""
+        if not self.answer.cancel():
+            self._interruptible.interrupt()
+            await asyncio.wait({asyncio.wrap_future(self.answer)}, timeout=GRACE_S)
+
+    def run_on_loop(self) -> None:
+        """Run it as a callback of a kernel's loop, which goes on after Ctrl-C."""
+        with suppress(KeyboardInterrupt):
+            self.run()
+
+
+def note_main_loop() -> None:
+    """Let the loop that runs here, on the main thread, run what others need run there. Notebooks call this."""
+    here = _running_loop()
+    if here is not None and threading.current_thread() is threading.main_thread():
+        _main_loop[:] = [here]
 
 
 async def call_on_main(func: Callable[[], T]) -> T:
-    """Run `func` on the main thread: right here if this loop runs there, else where it waits in `run_sync`.
+    """Run `func` on the main thread: right here if this loop runs there, else where it waits, or on the kernel's loop.
 
-    Raises `RuntimeError` if the main thread does not wait for this run. Ctrl-C inside `func` cancels the run.
+    A kernel that is busy with a cell runs it once the cell awaits something or ends. Raises `RuntimeError` if the main
+    thread neither waits for this run nor has a kernel's loop. Ctrl-C inside `func` cancels the run.
     """
     if threading.current_thread() is not threading.main_thread():
+        call = _MainCall(func)
         if _main_waits.get():
-            context = copy_context()
-            answer: Future[T] = Future()
-            _main_calls.put((lambda: context.run(func), answer))
-            return await asyncio.wrap_future(answer)
-        raise RuntimeError("the main thread does not wait for this run: ask from a cell, or call chat_sync() there")
+            _main_calls.put(call)
+        for loop in _main_loop:
+            loop.call_soon_threadsafe(call.run_on_loop)
+        if not (_main_waits.get() or _main_loop):
+            raise RuntimeError("the main thread does not wait for this run: ask from a cell, or call chat_sync() there")
+        answer = asyncio.shield(asyncio.wrap_future(call.answer))
+        try:
+            await asyncio.wait({answer}, timeout=POLL_S)
+            if not answer.done() and not call.answer.running():
+                with while_main_is_busy.get()():
+                    while not answer.done() and not call.answer.running():
+                        await asyncio.wait({answer}, timeout=POLL_S)
+            result: T = await answer
+            return result
+        except asyncio.CancelledError:
+            await call.interrupt()
+            raise
     with _interruptible():
         try:
             return func()

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from nbagent.core.http_exchange import Exchange
 from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.model_request import Timing
 from nbagent.core.results import AgentResult, ToolOutcome
 
 KEYS = ("type", "content", "tool_name", "tool_arguments", "metadata")
@@ -62,12 +63,16 @@ class RunStarted(Event):
 
 @dataclass(slots=True)
 class TurnStarted(Event):
-    """A request goes to the model, with `messages`. `metadata`: call_id, step, provider, model, n_messages_in, and the
-    options in effect: thinking_level, tool_choice, params.
+    """A request goes to the model, with `messages` and the definitions of the `tools` on offer.
+
+    `metadata`: call_id, step, provider, model, n_messages_in, and the options in effect: thinking_level, tool_choice,
+    params. The provider completes `timing` while it sends.
     """
 
     type: ClassVar[Literal["turn_started"]] = "turn_started"
     messages: Sequence[LLMMessage] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
+    timing: Timing = field(default_factory=Timing)
 
 
 @dataclass(slots=True)
@@ -106,12 +111,27 @@ class ToolStarted(Event):
 
 
 @dataclass(slots=True)
+class ToolPrinted(Event):
+    """A running tool printed or displayed something in a notebook. `outputs` is all of it so far.
+
+    Only observers get it, such as panels: the reader of a stream gets the next event when the tool has ended.
+    """
+
+    type: ClassVar[Literal["tool_printed"]] = "tool_printed"
+    outputs: Sequence[Mapping[str, str]] = ()
+
+
+@dataclass(slots=True)
 class ToolResult(Event):
-    """The result of a call. `content` is what the model will read; `message` is in the history."""
+    """The result of a call. `content` is what the model will read; `message` is in the history.
+
+    `outputs` is what the tool printed and displayed in a notebook.
+    """
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     outcome: ToolOutcome | None = None
     message: LLMMessage | None = None
+    outputs: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(slots=True)
@@ -123,14 +143,14 @@ class ValidationError(Event):
 
 @dataclass(slots=True)
 class Approval(Event):
-    """A call was "approved", "edited" or "denied", as `content` says."""
+    """A call was "approved", "edited", "denied", or "allowed" earlier in the session, as `content` says."""
 
     type: ClassVar[Literal["approval"]] = "approval"
 
 
 @dataclass(slots=True)
 class UsageReport(Event):
-    """Token counts of a complete answer. `metadata`: the fields of `Usage`, and cost_usd."""
+    """Token counts of a complete answer. `metadata`: the fields of `Usage`, cost_usd, replayed, and estimated."""
 
     type: ClassVar[Literal["usage"]] = "usage"
 
@@ -144,12 +164,13 @@ class Retry(Event):
 
 @dataclass(slots=True)
 class Context(Event):
-    """The history was trimmed, summarised or repaired, as `content` says.
+    """The history was trimmed, summarised or repaired, as `content` says. `messages` have left it.
 
-    `metadata`: trimmed, the `message_id`s of the messages that left it.
+    `metadata`: trimmed, the `message_id`s of these in the trace.
     """
 
     type: ClassVar[Literal["context"]] = "context"
+    messages: Sequence[LLMMessage] = ()
 
 
 @dataclass(slots=True)
@@ -192,7 +213,7 @@ class Done(Event):
     """The run is over. `content` is the final answer. If the run's time was up, `messages` completed the history."""
 
     type: ClassVar[Literal["done"]] = "done"
-    result: AgentResult | None = None
+    result: AgentResult = field(default_factory=AgentResult)
     messages: Sequence[LLMMessage] = ()
 
 
@@ -201,10 +222,11 @@ class Error(Event):
     """The run failed. `exception` is raised by `chat`, `content` is its text; `messages` completed the history."""
 
     type: ClassVar[Literal["error"]] = "error"
-    exception: BaseException | None = None
+    exception: BaseException = field(kw_only=True)
     messages: Sequence[LLMMessage] = ()
 
 
+#: What a run yields: `event.type == "done"` tells type checkers that it is a `Done`.
 AnyEvent = (
     RunStarted
     | TurnStarted
@@ -213,6 +235,7 @@ AnyEvent = (
     | ToolCallDelta
     | ToolCall
     | ToolStarted
+    | ToolPrinted
     | ToolResult
     | ValidationError
     | Approval

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 from nbagent.checks import check_choice, invalid
-from nbagent.core.content.images import content_parts, image_part, is_image, unsupported_content
+from nbagent.core.content.images import Image, content_parts, image_part, is_image, unsupported_content
 from nbagent.core.messages import LLMMessage, Role
 
-#: The role of system messages in newer OpenAI APIs.
-_ROLE_ALIASES: Mapping[Any, Role] = {"developer": "system"}
+#: The role of system messages in newer OpenAI APIs, and that of tool messages in the oldest ones.
+_ROLE_ALIASES: Mapping[Any, Role] = {"developer": "system", "function": "tool"}
+
+
+class _FigureLike(Protocol):
+    """A matplotlib figure, or a part of one."""
+
+    def get_figure(self) -> Any: ...
+
+
+class _PILImage(Protocol):
+    def save(self, file: Any, image_format: str | None = None, /) -> None: ...
+
+
+#: A text, an image, a content part or a whole message.
+MessageItem = (
+    str
+    | bytes
+    | bytearray
+    | memoryview
+    | os.PathLike[str]
+    | io.IOBase
+    | Image
+    | _FigureLike
+    | _PILImage
+    | Mapping[str, Any]
+    | LLMMessage
+)
+#: What `Agent.chat` takes as a message.
+MessageInput = MessageItem | Sequence[MessageItem] | Iterator[MessageItem]
 
 
 def as_messages(message: Any) -> list[LLMMessage]:

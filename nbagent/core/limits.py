@@ -1,6 +1,7 @@
 """Limits end a run politely: it stops between two steps, or at once if its time is over, and tells which limit it was.
 
-What the agents spend that a tool asks counts for the run that called the tool too: delegating does not evade a budget.
+A run and all runs that its tools start, in their own task, in threads of their own or left running, spend one budget:
+delegating does not evade it.
 """
 
 from __future__ import annotations
@@ -8,14 +9,18 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import Field, dataclass, field, fields, replace
 from time import monotonic
 from typing import Any, NamedTuple
 
 from nbagent.checks import check_number
-from nbagent.config import DEFAULT_MAX_ITERATIONS
+from nbagent.config import DEFAULT_MAX_DEPTH, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REQUESTS
 from nbagent.core.messages import Usage
+from nbagent.core.queue import enclosing_runs
+from nbagent.errors import AgentDepthError
 
 #: Before the name of a limit in capitals: `NBAGENT_MAX_COST`.
 VARIABLE_PREFIX = "NBAGENT_"
@@ -25,15 +30,17 @@ VARIABLE_PREFIX = "NBAGENT_"
 class Limits:
     """How much one run may spend. None sets no limit.
 
-    - `max_iterations`: requests to the model, 10 by default
+    - `max_iterations`: requests to the model, 10 by default, without those of other agents
+    - `max_requests`: requests to all models, 1000 by default
+    - `max_depth`: how deep agents may ask agents, 5 by default; a deeper question raises `AgentDepthError`
     - `max_tool_calls`: calls of tools
-    - `max_total_tokens`, `max_input_tokens`, `max_output_tokens`
-    - `max_cost`: US dollars
+    - `max_total_tokens`, `max_input_tokens`, `max_output_tokens`. What a vendor does not count is estimated.
+    - `max_cost`: US dollars; needs a model with a known price
     - `max_seconds`: the run ends even while it waits for the model or a tool, and keeps the text so far
     - `tool_seconds`: for one call of a tool that has no timeout of its own, 15 by default
 
-    Tokens, dollars and seconds include those of the agents that the run's tools ask. An environment variable can set
-    each limit, such as `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it.
+    All but `max_iterations` include what the agents do that the run's tools ask. An environment variable can set each
+    limit, such as `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it.
     `math.inf` as an argument lifts a limit that they set.
 
     >>> Limits(max_cost=0.05, max_seconds=60).max_cost
@@ -41,6 +48,8 @@ class Limits:
     """
 
     max_iterations: int | None = None
+    max_requests: int | None = None
+    max_depth: int | None = None
     max_tool_calls: int | None = None
     max_total_tokens: int | None = None
     max_input_tokens: int | None = None
@@ -58,8 +67,8 @@ class Limits:
         """The limits that are set by environment variables.
 
         >>> Limits.from_environment({"NBAGENT_MAX_COST": "0.5"})
-        Limits(max_iterations=None, max_tool_calls=None, max_total_tokens=None, max_input_tokens=None, \
-max_output_tokens=None, max_cost=0.5, max_seconds=None, tool_seconds=None)
+        Limits(max_iterations=None, max_requests=None, max_depth=None, max_tool_calls=None, max_total_tokens=None, \
+max_input_tokens=None, max_output_tokens=None, max_cost=0.5, max_seconds=None, tool_seconds=None)
         """
         environ = os.environ if environ is None else environ
         found: dict[str, Any] = {}
@@ -92,64 +101,138 @@ class LimitReached(NamedTuple):
     text: str
 
 
-#: Guards the sums of runs that share a parent, which may be on different threads.
+#: Guards all accounts: the runs of a tree may be on different threads.
 _LOCK = threading.Lock()
 
 
 @dataclass(slots=True)
 class Spending:
-    """What a run has spent so far. `parent` belongs to the run whose tool started this one."""
+    """The account of one run. What the run spends is added to the accounts above it too: one budget for a whole tree.
+
+    `parent` is the account of the run whose tool started this one, or of the extraction that this one is a step of.
+    """
 
     limits: Limits = field(default_factory=Limits)
     parent: Spending | None = None
+    #: How many runs wait for this one.
+    depth: int = 0
     iterations: int = 0
+    requests: int = 0  # like all below, with the runs that this run's tools started
     tool_calls: int = 0
-    refused: bool = False  # a call did not run because of max_tool_calls
     usage: Usage = field(default_factory=Usage)
-    cost: float | None = 0.0  # None as soon as the price of a request is not known
+    dollars: float = 0.0  # as far as prices are known
+    all_priced: bool = True
+    #: The limit of tool calls that kept a call from running.
+    refused_at: int | None = None
     started: float = field(default_factory=monotonic)
+    #: The run is over. What its tools left running still spends its budget, but not its time.
+    over: bool = False
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars; None if the price of a request is not known."""
+        return self.dollars if self.all_priced else None
 
     def add(self, usage: Usage, cost: float | None) -> None:
-        """Count a request for this run and its parents."""
+        """Count an answer for this run and those above it."""
         with _LOCK:
-            spending: Spending | None = self
-            while spending is not None:
-                spending.usage += usage
-                spending.cost = None if cost is None or spending.cost is None else spending.cost + cost
-                spending = spending.parent
+            for account in self._accounts():
+                account.usage += usage
+                account.dollars += cost or 0.0
+                account.all_priced = account.all_priced and cost is not None
+
+    def add_request(self) -> None:
+        """Count a request for this run and those above it."""
+        with _LOCK:
+            self.iterations += 1
+            for account in self._accounts():
+                account.requests += 1
+
+    def take_tool_calls(self, wanted: int) -> int:
+        """How many of these calls may run. They are counted for this run and those above it."""
+        with _LOCK:
+            granted = wanted
+            for account in self._accounts():
+                limit = account.limits.max_tool_calls
+                if limit is not None and (left := max(0, limit - account.tool_calls)) < granted:
+                    granted, self.refused_at = left, limit
+            for account in self._accounts():
+                account.tool_calls += granted
+        return granted
+
+    def check_depth(self) -> None:
+        """Raise `AgentDepthError` if too many runs wait for this one."""
+        for account in self._accounts():
+            limit = account.limits.max_depth
+            if limit is None and account.parent is None:
+                limit = DEFAULT_MAX_DEPTH
+            if limit is not None and self.depth - account.depth > limit:
+                raise AgentDepthError(
+                    f"agents ask agents more than {limit} deep: answer without asking another one. "
+                    "Limits(max_depth=...) of the first agent sets how deep they may"
+                )
 
     def seconds_left(self) -> float | None:
-        """How long this run may go on, by its own limit and those of its parents; None for no limit."""
-        limit = math.inf if self.limits.max_seconds is None else self.limits.max_seconds
-        left = max(0.0, self.started + limit - monotonic())
-        outer = self.parent.seconds_left() if self.parent is not None else None
-        left = left if outer is None else min(left, outer)
-        return None if left == math.inf else left
+        """How long this run may go on, by its own limit and those above it; None for no limit."""
+        limits = [(each.started, each.limits.max_seconds) for each in self._accounts() if not each.over]
+        ends = [started + seconds for started, seconds in limits if seconds is not None and seconds != math.inf]
+        return max(0.0, min(ends) - monotonic()) if ends else None
 
     def reached_limit(self) -> LimitReached | None:
         """The first limit that is reached, or None."""
-        limits = self.limits
-        iterations = DEFAULT_MAX_ITERATIONS if limits.max_iterations is None else limits.max_iterations
+        limit = self.limits.max_iterations
+        iterations = DEFAULT_MAX_ITERATIONS if limit is None else limit
         if self.iterations >= iterations:
             return _reached("iterations", iterations, "model requests")
-        if self.refused and limits.max_tool_calls is not None:
-            return _reached("tool_calls", limits.max_tool_calls, "tool calls")
-        return self._reached_budget()
+        if self.refused_at is not None:
+            return _reached("tool_calls", self.refused_at, "tool calls")
+        return self.reached_budget()
 
-    def _reached_budget(self) -> LimitReached | None:
-        """The first limit that is reached of those that runs share with their parents."""
+    def reached_budget(self) -> LimitReached | None:
+        """The first limit that is reached of those that runs share with the runs above them."""
+        return next(filter(None, (account._own_budget() for account in self._accounts())), None)
+
+    def _own_budget(self) -> LimitReached | None:
         limits = self.limits
+        requests = limits.max_requests
+        if requests is None and self.parent is None:
+            requests = DEFAULT_MAX_REQUESTS
         budgets = (
+            ("requests", self.requests, requests, "model requests of all agents"),
             ("tokens", self.usage.total_tokens, limits.max_total_tokens, "tokens"),
             ("tokens", self.usage.input_tokens, limits.max_input_tokens, "input tokens"),
             ("tokens", self.usage.output_tokens, limits.max_output_tokens, "output tokens"),
-            ("cost", self.cost or 0.0, limits.max_cost, "dollars"),
-            ("time", monotonic() - self.started, limits.max_seconds, "seconds"),
+            ("cost", self.dollars, limits.max_cost, "dollars"),
+            ("time", 0.0 if self.over else monotonic() - self.started, limits.max_seconds, "seconds"),
         )
         for reason, spent, limit, unit in budgets:
             if limit is not None and spent >= limit:
                 return _reached(reason, limit, unit)
-        return self.parent._reached_budget() if self.parent is not None else None
+        return None
+
+    def _accounts(self) -> Iterator[Spending]:
+        """This account and those above it."""
+        account: Spending | None = self
+        while account is not None:
+            yield account
+            account = account.parent
+
+
+#: The account that the current code spends from: that of the run whose tool it belongs to, or of an extraction.
+current_account: ContextVar[Spending | None] = ContextVar("nbagent_current_account", default=None)
+
+
+@contextmanager
+def shared_limits(limits: Limits) -> Iterator[None]:
+    """The runs in this block together have these limits, as if they were one run."""
+    requests = min(limits.max_iterations or math.inf, limits.max_requests or math.inf)
+    together = replace(limits, max_requests=None if requests == math.inf else int(requests))
+    outer = current_account.get()
+    token = current_account.set(Spending(together, outer, len(enclosing_runs.get())))
+    try:
+        yield
+    finally:
+        current_account.reset(token)
 
 
 def _reached(reason: str, limit: float, unit: str) -> LimitReached:

@@ -14,7 +14,8 @@ from typing import Any
 
 from nbagent.core import events
 from nbagent.core.events import Event
-from nbagent.core.messages import LLMMessage
+from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.results import AgentResult, answer_status
 from nbagent.core.run import Run
 from nbagent.core.turn import Turn
 
@@ -23,40 +24,51 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     """One run, from the message to the last event: `done`, or `error` if the vendor failed.
 
     Runs of one agent follow each other. A run that is cancelled, or whose reader stops reading, leaves a valid history
-    and a trace with the status `interrupted`.
+    and a trace with the status `interrupted`. A question that failed leaves the history.
     """
+    run.spent.check_depth()
     await run.entry.enter()
     run.spent.started = monotonic()  # waiting for other runs does not count
     try:
-        yield run.emit(_run_started(run, run.context.add_input(message)))
-        while (limit := run.spent.reached_limit()) is None:
-            with Turn(run) as turn:
-                for step in (turn.ask_model, turn.run_tools):
-                    async with aclosing(run.until_time_is_up(step())) as turn_events:
-                        async for event in turn_events:
-                            while run.pending_events:
-                                yield run.pending_events.pop(0)
-                            yield event
-            if turn.response is not None and not turn.calls:
-                break
+        with run.context.asking(message, run.replaces, run.branch_at) as prompt:
+            yield run.emit(_run_started(run, prompt))
+            while (limit := run.spent.reached_limit()) is None:
+                with Turn(run) as turn:
+                    for step in (turn.summarise, turn.ask_model, turn.run_tools):
+                        async with aclosing(run.until_time_is_up(step())) as turn_events:
+                            async for event in turn_events:
+                                while run.pending_events:
+                                    yield run.pending_events.pop(0)
+                                yield event
+                if turn.response is not None and not turn.calls:
+                    _set_status(run.result, turn.response)
+                    break
         if limit:
-            run.result.status, run.result.limit_reason = "limit", limit.reason
+            run.result.status, run.result.limit_reason, run.result.status_reason = "limit", limit.reason, limit.text
             yield run.emit(events.Limit(limit.text, metadata={"limit_reason": limit.reason}))
         done = events.Done(run.result.content, result=run.result, messages=run.closing_messages)
         last = run.emit(done, _complete_result(run))
     except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
-        run.result.status = "interrupted"
+        run.result.status, run.result.status_reason = "interrupted", "The run was interrupted."
         run.emit(events.Interrupted(run.result.content, messages=run.closing_messages), _complete_result(run))
         raise
     except Exception as error:  # noqa: BLE001  the last event holds it, and `chat` raises it
-        run.result.status = "error"
+        run.result.status, run.result.status_reason = "error", str(error)
         error.__dict__["partial"] = run.result  # also on exceptions that are not our own
         failed = events.Error(str(error), exception=error, messages=run.closing_messages)
         last = run.emit(failed, _complete_result(run))
     finally:
+        run.spent.over = True
         run.entry.leave()
     for event in (*run.pending_events, last):
         yield event
+
+
+def _set_status(result: AgentResult, answer: LLMResponse) -> None:
+    """How the run ends with this answer. A call that was denied on the way counts only if the answer is whole."""
+    status, reason = answer_status(answer)
+    if status != "ok":
+        result.status, result.status_reason = status, reason
 
 
 def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
@@ -66,9 +78,11 @@ def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
     context.branch = context.branch or run.run_id
     metadata = {
         **run.origin,
+        **run.labels.as_metadata(),
         "run_id": run.run_id,
         "parent_run_id": run.parent.run_id if run.parent else None,
         "branch": context.branch,
+        "conversation_id": context.conversation_id,
     }
     return events.RunStarted(
         prompt[-1].text if prompt else "",

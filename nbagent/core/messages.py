@@ -1,8 +1,8 @@
 """The vendor-neutral message model: messages, tool calls, answers and token counts.
 
-All classes are frozen; only `LLMMessage.encoded` changes, which is a cache of the codecs. `to_dict` and `from_dict`
-convert to and from plain JSON data. Roles and fields have the names of the chat-completions API. Token counts follow
-OpenTelemetry: input includes cached tokens, output includes reasoning tokens
+All classes are frozen; only `LLMMessage.encoded` changes, where codecs and traces note what is theirs. `to_dict` and
+`from_dict` convert to and from plain JSON data. Roles and fields have the names of the chat-completions API. Token
+counts follow OpenTelemetry: input includes cached tokens, output includes reasoning tokens
 (https://opentelemetry.io/docs/specs/semconv/gen-ai/).
 """
 
@@ -21,6 +21,9 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 #: Characters of each value in the `repr` of a message or a result.
 REPR_CHARS = 300
+
+#: Arguments of a tool call that are longer, as JSON, or nested deeper are refused.
+MAX_ARGUMENT_CHARS, MAX_ARGUMENT_DEPTH = 1_000_000, 100
 
 #: `str`, or a list of parts: `{"type": "text", "text": str}` or an image as `nbagent.core.content.images` describes it.
 Content = str | list[dict[str, Any]]
@@ -53,6 +56,10 @@ class FunctionCall:
         return cls(data["name"], data.get("arguments") or {}, data.get("id"), data.get("raw"))
 
 
+#: Fields of a message that its plain data has only if they are set.
+_OPTIONAL = (*str.split("name tool_call_id provider_extras is_error interrupted pinned is_summary cell_id"),)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class LLMMessage:
     """One message of a conversation.
@@ -65,6 +72,7 @@ class LLMMessage:
     - `interrupted`: an assistant message that was cut off
     - `pinned`: kept when a long history is shortened
     - `is_summary`: a user message that replaces the messages that were dropped from a long history
+    - `cell_id`: the cell of a notebook that asks this question; it asks it again when it runs again
     """
 
     role: Role
@@ -77,7 +85,9 @@ class LLMMessage:
     interrupted: bool = False
     pinned: bool = False
     is_summary: bool = False
-    #: Encoded forms, each codec's under its own key, so that a long conversation is encoded only once.
+    cell_id: str | None = field(default=None, repr=False, compare=False)
+    #: Encoded forms, each codec's under its own key, so that a long conversation is encoded only once; and for each
+    #: trace that has it, the `message_id` of its row.
     encoded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     #: Names its row in traces. A message gets one when it enters a conversation through `chat` or as an answer; system
     #: messages, loaded ones and edited ones have none.
@@ -112,18 +122,22 @@ class LLMMessage:
         data: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             data["tool_calls"] = [call.to_dict() for call in self.tool_calls]
-        for key in ("name", "tool_call_id", "provider_extras", "is_error", "interrupted", "pinned", "is_summary"):
+        for key in _OPTIONAL:
             if value := getattr(self, key):
                 data[key] = value
         return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LLMMessage:
-        """The inverse of `to_dict`. Also takes `tool_calls` as chat completions have them (`{"function": {...}}`)."""
+        """The inverse of `to_dict`. Also takes `tool_calls` as chat completions have them (`{"function": {...}}`).
+
+        A message with `function_call`, as the oldest chat completions wrote it, becomes one with a call without an id.
+        """
         known = {f.name for f in fields(cls)} - {"encoded", "message_id", "tool_calls"}
         values = {key: value for key, value in data.items() if key in known}
         values["content"] = values.get("content") or ""
-        calls = [_call_from(item) for item in data.get("tool_calls") or []]
+        single = data.get("function_call")
+        calls = [_call_from(item) for item in data.get("tool_calls") or ([{"function": single}] if single else [])]
         return cls(**values, tool_calls=calls or None)
 
     def replace(self, **changes: Any) -> LLMMessage:
@@ -147,23 +161,57 @@ def _call_from(data: dict[str, Any]) -> FunctionCall:
 def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
     """Converts arguments as a vendor sends them to `(arguments, raw)`; `raw` is set if they are not a JSON object.
 
-    `""`, `None` and `null` mean no arguments. A JSON object inside a JSON string is unwrapped once.
+    `""`, `None` and `null` mean no arguments. A JSON object inside a JSON string is unwrapped once. Arguments that are
+    too long or nested too deep, for us or for a vendor that reads the conversation, are cut off and count as `raw`.
     """
     if text is None or text == "":
         return {}, None
+    if isinstance(text, str) and len(text) > MAX_ARGUMENT_CHARS:
+        return {}, text[: MAX_ARGUMENT_CHARS + 1]
     value = text
     for _ in range(2):
         if not isinstance(value, str):
             break
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             break
     if value is None:
         return {}, None
+    if _depth(value) > MAX_ARGUMENT_DEPTH:
+        return {}, text if isinstance(text, str) else json.dumps(_cut_at(value, MAX_ARGUMENT_DEPTH + 1))
     if isinstance(value, dict):
         return value, None
     return {}, text if isinstance(text, str) else json.dumps(text)
+
+
+def too_large(raw: str) -> str:
+    """What is wrong with the size or depth of JSON text; "" if nothing is. Raises ValueError if it is not JSON."""
+    if len(raw) > MAX_ARGUMENT_CHARS:
+        return f"must be shorter than {MAX_ARGUMENT_CHARS:,} characters"
+    try:
+        is_deep = _depth(json.loads(raw)) > MAX_ARGUMENT_DEPTH
+    except RecursionError:
+        is_deep = True
+    return f"must be nested at most {MAX_ARGUMENT_DEPTH} levels deep" if is_deep else ""
+
+
+def _depth(value: Any) -> int:
+    """How deep lists and dicts are nested. Not recursive, since that is what deep values break."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth
+
+
+def _cut_at(value: Any, depth: int) -> Any:
+    """The value without what is nested deeper."""
+    if isinstance(value, dict):
+        return {key: _cut_at(item, depth - 1) for key, item in value.items()} if depth else "…"
+    if isinstance(value, list):
+        return [_cut_at(item, depth - 1) for item in value] if depth else "…"
+    return value
 
 
 def new_id(kind: str) -> str:
@@ -215,6 +263,7 @@ class LLMResponse:
 
     - `thinking`: a text
     - `usage`: a `Usage`; `usage_raw`: the vendor's own counts, a dict
+    - `usage_estimated`: True if a count is a guess; False if all are exact, also zeros, as of an answer made by rules
     - `model`, `response_id`, `finish_reason_raw`
     - `quoted`: True if the answer quotes a tool's result instead of the model's own words
     - `parts`: the content parts in order, if the answer holds images; `content` is then only its text
@@ -239,9 +288,9 @@ class LLMResponse:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the vendor sent token counts."""
+        """Whether the vendor sent token counts, and the loop did not have to estimate any."""
         metadata = self.metadata or {}
-        return "usage" in metadata and metadata.get("usage_raw") != {}
+        return "usage" in metadata and metadata.get("usage_raw") != {} and not metadata.get("usage_estimated")
 
     @property
     def message_content(self) -> Content:

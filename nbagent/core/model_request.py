@@ -6,14 +6,33 @@ preview and the sending all use what it returns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from nbagent.core.messages import LLMMessage
 
 #: Tool definitions: `{"name": str, "description": str, "parameters": JSON schema}`.
 Functions = Sequence[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Timing:
+    """What the provider measures while it sends a request, for the trace."""
+
+    #: Seconds that were needed before it could be sent: imports, certificates, connecting, loading a model.
+    setup_s: float = 0.0
+
+    @contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Count what this block takes."""
+        begun = perf_counter()
+        try:
+            yield
+        finally:
+            self.setup_s += perf_counter() - begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +46,9 @@ class ModelRequest:
     messages: list[LLMMessage]
     tools: Functions | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: The options as they are sent: `params` and, where the provider knows them, `thinking_level` and `tool_choice`.
+    #: What is sent: `params` and, where the provider knows them, `thinking_level`, `tool_choice`, `stream`, the `tools`
+    #: and the fields that the model is known to have `refused`, each with its other name or None.
     effective_options: Mapping[str, Any] = field(default_factory=dict)
     #: What else the provider worked out in `resolve` and needs in `stream`. Only that provider reads it.
     resolved: Any = None
+    timing: Timing = field(default_factory=Timing)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from nbagent.core.content.images import Image
-from nbagent.core.messages import Content, FunctionCall, Usage, short_repr
+from nbagent.core.json_text import json_text
+from nbagent.core.messages import Content, FunctionCall, LLMResponse, Usage, short_repr
+from nbagent.text import shortened
+
+#: How a run ended.
+Status = Literal["ok", "blocked", "truncated", "limit", "denied", "interrupted", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +28,14 @@ class ToolOutcome:
     error: BaseException | None = None
     args_valid: bool = True
     validation_error: str | None = None
+    validation_kind: str | None = None
+    validation_field: str | None = None
     repaired: bool = False
     approval: str = "auto"
+    #: Seconds that the answer to a request for approval took; None if nobody was asked.
+    approval_wait_s: float | None = None
+    #: The arguments after their repair; None if they needed none.
+    args_repaired: Mapping[str, Any] | None = None
     truncated: bool = False
     result_chars: int = 0
     started: float = 0.0  # seconds since the epoch
@@ -30,15 +44,51 @@ class ToolOutcome:
     cell_id_of_definition: str | None = None
     value_repr: str = ""
     denied: bool = False
+    interrupted: bool = False
+
+
+#: Takes the outcome of the current call if it is cancelled while its function runs.
+interrupted_outcomes: ContextVar[list[ToolOutcome] | None] = ContextVar("nbagent_interrupted_outcomes", default=None)
+
+
+def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
+    """The `status` and `status_reason` of a run that ends with this answer.
+
+    >>> answer_status(LLMResponse("", None, "content_filter", {"finish_reason_raw": "SAFETY"}))
+    ('blocked', "The vendor's filter blocked the answer (SAFETY).")
+    """
+    metadata, reason = response.metadata or {}, response.finish_reason
+    details = metadata.get("stop_details")
+    words = [metadata.get("finish_reason_raw") if reason in _NOT_WHOLE else None]
+    words += details.values() if isinstance(details, dict) else [details]
+    told = ": ".join(shortened(word, 200) for word in dict.fromkeys(words) if word and isinstance(word, str))
+    told = f" ({told})" if told else ""
+    if reason == "content_filter":
+        return "blocked", f"The vendor's filter blocked the answer{told}."
+    if reason == "refusal" or metadata.get("refusal"):
+        return "blocked", f"The model refused to answer{told}."
+    if reason == "length":
+        return "truncated", f"The answer is cut off{told}: raise max_tokens, or ask for less."
+    return "ok", None
+
+
+#: Finish reasons of answers that are not what was asked for.
+_NOT_WHOLE = ("content_filter", "refusal", "length")
 
 
 @dataclass(slots=True, repr=False)
-class AgentResult:
-    """The result of a run. `result["content"]` works too; `str(result)` is the content.
+class AgentResult(Mapping[str, Any]):
+    """The result of a run, also as a mapping: `result["content"]`, `"cost" in result`, `dict(result)`, `for key in …`.
+
+    `str(result)` is the content, or else the `status_reason`, and `to_dict()` gives JSON data.
 
     - `function_calls`: dicts `{id, name, arguments, result, is_error, duration_s}`
     - `iterations`: how many requests were sent to the model
-    - `status`: "ok", "limit", "denied", "interrupted" or "error"; `limit_reason` names the limit
+    - `status`: "ok"; "blocked" by a filter or refused by the model; "truncated" at the limit of output tokens; "limit";
+      "denied"; "interrupted"; or "error". `status_reason` is a sentence with the vendor's own words; `limit_reason`
+      names the limit.
+    - `finish_reason`: why the model's last answer ended, in the same words for all vendors: "stop", "tool_calls",
+      "length", "content_filter", "refusal", "pause" (it would go on); None if the vendor said something else
     - `cost`: in US dollars; None if the price of a request is not known
     - `images`: made by the model. They display themselves in a notebook and have `save(path)` and `to_pil()`.
     """
@@ -50,26 +100,37 @@ class AgentResult:
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
     run_id: str = ""
-    status: str = "ok"
+    status: Status = "ok"
     limit_reason: str | None = None
+    status_reason: str | None = None
     images: list[Image] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
-        if key not in self.keys():
-            raise KeyError(f"{key!r}: expected one of {', '.join(self.keys())}")
+        if key not in self:
+            raise KeyError(f"{key!r}: expected one of {', '.join(self)}")
         return getattr(self, key)
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """Like `dict.get`."""
-        return getattr(self, key) if key in self.keys() else default
+    def __contains__(self, key: object) -> bool:
+        return key in self.__dataclass_fields__
 
-    def keys(self) -> tuple[str, ...]:
-        """The field names, so that `dict(result)` works."""
-        return tuple(self.__dataclass_fields__)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dataclass_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__dataclass_fields__)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON data: `json.dumps(result.to_dict())`. Images become content parts with Base64 data.
+
+        Arguments and metadata that JSON can't hold become the names of their types.
+        """
+        data = {**self, "usage": self.usage.to_dict(), "images": [image.to_part() for image in self.images]}
+        plain: dict[str, Any] = json.loads(json_text(data))
+        return plain
 
     def __str__(self) -> str:
-        return self.content
+        return self.content or self.status_reason or ""
 
     def __repr__(self) -> str:
         """`<AgentResult ok: 'It is sunny.', 1 tool call, 262 tokens, $0.0012>`, for the last line of a cell."""
@@ -82,3 +143,9 @@ class AgentResult:
         facts = [f"{number:,} {thing}{'' if number == 1 else 's'}" for number, thing in counts if number]
         facts += [f"${self.cost:.4f}"] if self.cost else []
         return f"<AgentResult {', '.join([f'{status}: {short_repr(self.content)}', *facts])}>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: tool calls, folded, the answer with its images, and what it cost."""
+        from nbagent.core.render.result import result_html
+
+        return {"text/html": result_html(self), "text/plain": repr(self)}

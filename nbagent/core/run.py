@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from nbagent.core.cells import Cell, current_cell
 from nbagent.core.events import Event
 from nbagent.core.history.context import ContextManager
-from nbagent.core.limits import Limits, Spending
+from nbagent.core.labels import Labels
+from nbagent.core.limits import Limits, Spending, current_account
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, new_id
 from nbagent.core.model_request import ModelRequest
-from nbagent.core.queue import QueueEntry
+from nbagent.core.queue import QueueEntry, enclosing_runs
 from nbagent.core.results import AgentResult, ToolOutcome
-from nbagent.errors import ConfigurationError
 
 
 class Provider(Protocol):
@@ -69,9 +70,16 @@ class Run:
     observers: Sequence[Callable[[Event], None]] = ()
     #: The options of every request, such as `temperature`, `thinking` and the vendor's own fields.
     options: Mapping[str, Any] = field(default_factory=dict)
+    #: Who asks: `source`, `agent`, and the cell, by default that of the parent or else of the current code.
     origin: Mapping[str, Any] = field(default_factory=dict)
+    #: Tags, user, session and metadata; those of the parent count too.
+    labels: Labels = field(default_factory=Labels)
     #: Follows the system prompt in the requests of this run; the history does not keep it.
     instructions: str = ""
+    #: A question of the conversation; this run takes the place of its turn.
+    replaces: LLMMessage | None = None
+    #: A question of the conversation; this run begins a branch before it.
+    branch_at: LLMMessage | None = None
     #: Whether each HTTP exchange becomes an event.
     record_http: bool = False
     run_id: str = field(default_factory=lambda: new_id("run"))
@@ -85,14 +93,12 @@ class Run:
     pending_events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if reserved := {"messages", "functions"}.intersection(self.options):
-            raise ConfigurationError(
-                f"{' and '.join(sorted(reserved))}: not an option of a request. The message is the first argument of "
-                "chat(), and tools=[...] names the functions to offer."
-            )
-        outer = current_run.get()
-        self.parent = outer if outer is not None and outer.entry.active else None
-        self.spent = Spending(self.limits, self.parent.spent if self.parent else None)
+        self.parent = current_run.get()
+        cell = {name: self.parent.origin[name] for name in Cell._fields} if self.parent else current_cell()._asdict()
+        self.origin = {"source": "python", **cell, **self.origin}
+        if self.parent is not None:
+            self.labels = self.labels.within(self.parent.labels)
+        self.spent = Spending(self.limits, current_account.get(), len(enclosing_runs.get()))
         self.result = AgentResult(run_id=self.run_id)
 
     def next_request(self) -> ModelRequest:
@@ -122,6 +128,11 @@ class Run:
                 if event is None:
                     return
                 yield event
+
+    def own(self, context: Context) -> None:
+        """Let what runs in this context belong to this run."""
+        context.run(current_run.set, self)
+        context.run(current_account.set, self.spent)
 
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
         """Add metadata to an event and pass it to the observers. The caller yields it."""

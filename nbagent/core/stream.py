@@ -7,15 +7,15 @@ import inspect
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_type
 from nbagent.core import events
 from nbagent.core.background import heartbeat, run_sync
-from nbagent.core.events import Event
+from nbagent.core.events import AnyEvent, Event
 from nbagent.core.history.preview import Preview, preview
 from nbagent.core.loop import run_loop
-from nbagent.core.messages import FunctionCall
+from nbagent.core.messages import FunctionCall, short_repr
 from nbagent.core.queue import QueueEntry, RunQueue, enclosing_runs
 from nbagent.core.results import AgentResult
 from nbagent.core.run import Run
@@ -54,38 +54,47 @@ class AgentStream:
 
     Iterate it with `async for` on any event loop, or with a plain `for` in a script or a notebook cell. As a context
     manager it is closed at the end of the block. Afterwards `result()` returns the `AgentResult`, or raises the error
-    of the run.
+    of the run. If the run fails, the iteration ends with an `error` event and then raises the error, unless the stream
+    was made with `raise_errors=False`.
     """
 
-    def __init__(self, new_run: Callable[[QueueEntry, bool], Run], message: Any, queue: RunQueue) -> None:
+    def __init__(
+        self, new_run: Callable[[QueueEntry, bool], Run], message: Any, queue: RunQueue, raise_errors: bool = True
+    ) -> None:
         #: Called with the entry, and with True if the run must not change the history.
         self._new_run, self._message = new_run, message
+        self._raise_errors = raise_errors
         self._entry = QueueEntry(queue)
         self._events: AsyncGenerator[Event] | None = None
         self._result: AgentResult | None = None
         self._error: BaseException | None = None
         self._over = False
+        self._latest: Event | None = None
         #: Set when `aclose` has closed the run; None until `aclose` is called.
         self._closed: asyncio.Event | None = None
         queue.streams[id(self)] = self
 
-    def __aiter__(self) -> AsyncGenerator[Event]:
+    def __aiter__(self) -> AsyncGenerator[AnyEvent]:
         iterator = self._iterate()
         self._entry.iterator = weakref.ref(iterator)
         return iterator
 
-    async def _iterate(self) -> AsyncGenerator[Event]:
+    async def _iterate(self) -> AsyncGenerator[AnyEvent]:
         if self._events is not None:
             raise RuntimeError("this stream was already iterated: chat_stream() makes a new one")
-        self._events = run_loop(self._new_run(self._entry, False), self._message)
+        # the loop types its events by their base class; they are those of the closed union
+        running: AsyncGenerator[Any] = run_loop(self._new_run(self._entry, False), self._message)
+        self._events = running
         self._entry.set_reader()
+        failure: BaseException | None = None
         try:
-            async with heartbeat(), aclosing(self._events):
-                async for event in self._events:
+            async with heartbeat(), aclosing(running):
+                async for event in running:
+                    self._latest = event
                     if isinstance(event, events.Done):
                         self._result = event.result
                     elif isinstance(event, events.Error):
-                        self._error = event.exception
+                        self._error = failure = event.exception
                     yield event
                     self._entry.set_reader()
                     if self._closed is not None:
@@ -93,11 +102,21 @@ class AgentStream:
                         break
         finally:
             self._over = True
+        if failure is not None and self._raise_errors:
+            raise failure
 
-    def __iter__(self) -> Iterator[Event]:
+    if not TYPE_CHECKING:  # for a type checker it is an error, too
+
+        def __await__(self):
+            raise TypeError(
+                "chat_stream() is iterated, not awaited: write `async for event in agent.chat_stream(...)`, or "
+                "`await agent.chat(...)` for the result."
+            )
+
+    def __iter__(self) -> Iterator[AnyEvent]:
         running = self.__aiter__()
 
-        async def next_event() -> Event | None:
+        async def next_event() -> AnyEvent | None:
             return await anext(running, None)
 
         before = enclosing_runs.get()
@@ -187,6 +206,33 @@ class AgentStream:
         if self._result is None:
             raise RuntimeError("the run is not over: iterate the stream to its end first")
         return self._result
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: the result of a run that is over, or else where the run is."""
+        return {"text/plain": repr(self)} if self._result is None else self._result._repr_mimebundle_()
+
+    def __repr__(self) -> str:
+        if self._result is not None:
+            return f"<AgentStream over: {self._result!r}>"
+        if self._error is not None:
+            return f"<AgentStream failed: {short_repr(self._error)}>"
+        if self._events is None:
+            return "<AgentStream not started: iterate it with `async for` or `for`>"
+        return f"<AgentStream {'stopped' if self._over else 'running'}: {_place(self._latest)}>"
+
+
+def _place(event: Event | None) -> str:
+    """Where a run is after this event."""
+    match event:
+        case events.Thinking():
+            return "the model is thinking"
+        case events.Text() | events.ToolCallDelta() | events.TurnDone() | events.UsageReport():
+            return "the model is answering"
+        case events.ToolCall() | events.ToolStarted() | events.ToolResult():
+            return f"tool {short_repr(event.tool_name)}"
+        case None:
+            return "waiting for its turn"
+    return "waiting for the model"
 
 
 async def _call_back(handler: StreamingHandler, event: Event) -> None:

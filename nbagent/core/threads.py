@@ -1,4 +1,8 @@
-"""Runs blocking functions, such as sync tools, in daemon threads, in a copy of the caller's context."""
+"""Runs blocking functions, such as sync tools, in daemon threads, in a copy of the caller's context.
+
+The threads of all agents' tools are limited, by default to 64 and else to NBAGENT_TOOL_THREADS. Tools that other tools
+wait for, since they belong to an agent that a tool asked, have a limit of their own: they always get a thread.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,51 @@ import contextvars
 import itertools
 import os
 import threading
+from collections import defaultdict, deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from nbagent.checks import check_number
+from nbagent.core.interrupting import GRACE_S, Interruptible
+from nbagent.core.limits import current_account
+from nbagent.core.queue import enclosing_runs
+
 T = TypeVar("T")
+Job = Callable[[], None]
 IDLE_S = 60.0
+#: How many sync tools run at the same time, unless this environment variable has another number.
+MAX_TOOL_THREADS, THREADS_VARIABLE = 64, "NBAGENT_TOOL_THREADS"
+
+
+def max_tool_threads() -> int:
+    """How many sync tools may run at the same time. Raises `ConfigurationError` if the variable holds no such number.
+
+    >>> max_tool_threads()
+    64
+    """
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
+    number = int(text) if text.isdecimal() else text or MAX_TOOL_THREADS
+    check_number(THREADS_VARIABLE, number, whole=True, minimum=1, fix="Correct this environment variable, or unset it.")
+    return int(number)
 
 
 class DaemonThreads:
-    """Threads that are reused, and started whenever none is idle, so that a hanging tool never blocks another.
+    """Threads that are reused, and started when none is idle, up to `limit()` for each level of runs in runs.
 
     Daemon threads don't keep a process alive while a tool still runs; `ThreadPoolExecutor` waits for its own. A thread
     ends after it was idle for a minute.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self, name: str, limit: Callable[[], int] = lambda: MAX_TOOL_THREADS, *, interrupts: bool = False
+    ) -> None:
         self._name = name
+        self._limit = limit
+        self._interrupts = interrupts
         self._numbers = itertools.count(1)
         self._reset()
         if hasattr(os, "register_at_fork"):
@@ -32,39 +63,72 @@ class DaemonThreads:
 
     def _reset(self) -> None:
         """Start without threads: those of a parent process do not exist in its forked child."""
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
+        #: By level: how many jobs run, and those that wait for one of them to end.
+        self._running: defaultdict[int, int] = defaultdict(int)
+        self._waiting: defaultdict[int, deque[Job]] = defaultdict(deque)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Call the function in a thread, in a copy of this task's context, by which notebook output finds its cell.
 
-        Cancelling does not stop a function that already runs.
+        Cancelling does not stop a function that already runs, unless these threads are made with `interrupts`: then it
+        gets a KeyboardInterrupt, and a moment to end.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        context = contextvars.copy_context()
+        ended = asyncio.Event()
+        context, interruptible = contextvars.copy_context(), Interruptible()
 
         def job() -> None:
             if future.cancelled():
                 return
             try:
-                settle: tuple[Callable[[Any], None], Any] = future.set_result, context.run(function, *args)
+                value = interruptible.run(partial(context.run, function, *args))
+                settle: tuple[Callable[[Any], None], Any] = future.set_result, value
             except BaseException as error:  # noqa: BLE001  handed to the task, where `await future` raises it
                 settle = future.set_exception, error
             with suppress(RuntimeError):  # the event loop was closed meanwhile; nobody waits
-                loop.call_soon_threadsafe(_settle, future, *settle)
+                loop.call_soon_threadsafe(_settle, future, ended, *settle)  # it wakes the loop, which costs: once
 
-        self._submit(job)
-        return await future
+        level, limit = len(enclosing_runs.get()), self._limit()
+        self._submit(job, level, limit)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            with self._lock:
+                waiting = self._waiting[level]
+                begun = job not in waiting
+                if not begun:
+                    waiting.remove(job)
+            if begun and self._interrupts:
+                interruptible.interrupt()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), GRACE_S)
+            raise
 
-    def _submit(self, job: Callable[[], None]) -> None:
+    def _submit(self, job: Job, level: int, limit: int) -> None:
         with self._lock:
+            if self._running[level] >= limit:
+                self._waiting[level].append(job)
+                return
+            self._running[level] += 1
             reuse = self._idle > 0
             self._idle -= reuse
-        self._jobs.put(job)
+        self._jobs.put(partial(self._work_through, level, job))
         if not reuse:
-            threading.Thread(target=self._work, name=f"{self._name}-{next(self._numbers)}", daemon=True).start()
+            thread = threading.Thread(target=self._work, name=f"{self._name}-{next(self._numbers)}", daemon=True)
+            contextvars.Context().run(thread.start)  # it serves other runs than the current one too
+
+    def _work_through(self, level: int, job: Job | None) -> None:
+        """Run a job and, one after the other, those that wait for a thread."""
+        while job is not None:
+            job()
+            with self._lock:
+                waiting = self._waiting[level]
+                job = waiting.popleft() if waiting else None
+                self._running[level] -= job is None
 
     def _work(self) -> None:
         jobs = self._jobs
@@ -83,10 +147,40 @@ class DaemonThreads:
                 self._idle += 1
 
 
-def _settle(future: asyncio.Future[Any], answer: Callable[[Any], None], value: Any) -> None:
+def _settle(future: asyncio.Future[Any], ended: asyncio.Event, answer: Callable[[Any], None], value: Any) -> None:
     if not future.done():  # cancelled meanwhile
         answer(value)
+    ended.set()
 
 
 #: Runs a sync function in a thread: `await run_in_thread(function, *args)`.
-run_in_thread = DaemonThreads("nbagent-tool").run
+run_in_thread = DaemonThreads("nbagent-tool", max_tool_threads, interrupts=True).run
+
+
+def inherit_runs() -> None:
+    """From now on, the threads that a tool starts belong to its run, as tasks do, and spend its budget.
+
+    They get a copy of the tool's context, as with Python 3.14's option `thread_inherit_context`. Code outside of tools
+    is not affected.
+    """
+    if threading.Thread.start is _start_thread:
+        return
+    # before Python 3.14, nothing else sees every thread that a tool starts; mypy refuses to replace any method
+    threading.Thread.start = _start_thread  # type: ignore[method-assign,assignment]
+    ThreadPoolExecutor.submit = _submit  # type: ignore[method-assign,assignment]
+
+
+_start, _submit_plain = threading.Thread.start, ThreadPoolExecutor.submit
+
+
+def _start_thread(thread: threading.Thread) -> None:
+    if current_account.get() is not None:
+        vars(thread)["run"] = partial(contextvars.copy_context().run, thread.run)
+    _start(thread)
+
+
+def _submit(pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Any:
+    if current_account.get() is None:
+        return _submit_plain(pool, function, *args, **kwargs)
+    in_context = partial(contextvars.copy_context().run, function)
+    return contextvars.Context().run(_submit_plain, pool, in_context, *args, **kwargs)  # its threads serve others too

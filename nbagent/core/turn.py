@@ -8,30 +8,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from contextvars import copy_context
+from contextvars import Context, copy_context
+from functools import partial
 from itertools import groupby
 from time import time
 from typing import Any
 
 from nbagent.core import events
 from nbagent.core.aclose import aclose_if_possible
+from nbagent.core.breathing import Breather
 from nbagent.core.content.images import content_as_text, images_in
+from nbagent.core.counting import broken_attempt, with_counts
 from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange, stream_collecting
+from nbagent.core.in_context import InContext
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, new_id
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.queue import enclosing_runs
-from nbagent.core.results import ToolOutcome
-from nbagent.core.run import Run, current_run
+from nbagent.core.results import ToolOutcome, interrupted_outcomes
+from nbagent.core.run import Run
+from nbagent.core.run_context import RunContext, current_call
+from nbagent.core.threads import inherit_runs
+from nbagent.core.tool_output import ToolOutput, current_output
 
 log = logging.getLogger("nbagent")
 
 
 class Turn:
-    """One model request (`ask_model`) and the tool calls in its answer (`run_tools`), inside a `with` block."""
+    """One model request (`ask_model`) and the tool calls in its answer (`run_tools`), inside a `with` block.
+
+    `summarise` comes first: it makes room in the history.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -43,7 +53,11 @@ class Turn:
         self._call_ids: list[str] = []
         self._outcomes: dict[int, ToolOutcome] = {}
         self._results: dict[int, LLMMessage] = {}
+        self._outputs: dict[int, ToolOutput] = {}
         self._exchanges = 0
+        #: The request whose answer is being read, and how many characters came besides text.
+        self._request: ModelRequest | None = None
+        self._other_chars = 0
         #: Stands in the history until the answer is complete.
         self._placeholder = LLMMessage("assistant", "", interrupted=True)
 
@@ -53,6 +67,7 @@ class Turn:
     def __exit__(self, *_: object) -> None:
         """Leave the history valid: it keeps the text so far, and each call has one result, in call order."""
         if self.response is None:
+            self._count_broken_attempt()
             partial = LLMMessage("assistant", "".join(self.text), interrupted=True, message_id=new_id("msg"))
             self._replace_placeholder(partial if partial.content else None)
             if partial.content:
@@ -61,7 +76,7 @@ class Turn:
         for index, call in enumerate(self.calls):
             outcome = self._outcomes.get(index)
             message = self._results.get(index) or missing_result(call).replace(message_id=new_id("msg"))
-            self.run.context.add_message(message)
+            self.run.context.messages.append(message)
             if outcome is None:
                 self.run.closing_messages.append(message)
             self.run.result.function_calls.append(
@@ -78,49 +93,82 @@ class Turn:
     async def ask_model(self) -> AsyncGenerator[Event]:
         """Send the history and yield the answer as it comes."""
         run = self.run
-        if run.context.strategy == "summarise" and (oldest := run.context.messages_to_drop()):
-            async with aclosing(self._summarise(oldest)) as summing:
-                async for event in summing:
-                    yield event
+        if run.spent.reached_budget() is not None:  # a summary took the rest
+            return
         changes = run.context.prepare()
         request = run.next_request()
         if changes:
-            yield run.emit(_context_event(changes, run.context.trimmed))
-        run.context.add_message(self._placeholder)
-        run.spent.iterations = self.step
+            yield run.emit(events.Context(changes, messages=run.context.trimmed))
+        run.context.messages.append(self._placeholder)
+        run.spent.add_request()
         request = run.provider.resolve(request)
-        started = events.TurnStarted(metadata=self._request_metadata(request), messages=request.messages)
-        yield run.emit(started, self.meta)
-        response: LLMResponse | None = None  # set on self only after closing the stream, which may be cancelled
-        stream = run.provider.stream(request)
-        if run.record_http:
-            stream = stream_collecting(stream, self._record_exchange)
-        async with aclose_if_possible(stream) as answer:
-            async for item in answer:
-                if isinstance(item, LLMResponse):
-                    response = item
-                    break
-                if isinstance(item, events.Text):
-                    self.text.append(item.content)
-                elif isinstance(item, events.Retry):
-                    item.metadata = {**item.metadata, "discard_chars": sum(map(len, self.text))}
-                    self.text.clear()
-                yield run.emit(item, self.meta)
+        metadata = self._request_metadata(request)
+        self._request, messages, tools = request, request.messages, metadata.pop("tools", request.tools) or ()
+        started = events.TurnStarted(metadata=metadata, messages=messages, tools=tools, timing=request.timing)
+        context = copy_context()
+        event = context.run(run.emit, started, self.meta)
+        has_context = context != copy_context()  # observers set something there for the code that sends the request
+        yield event
+        response: LLMResponse | None = None
+        taken: list[Event] = []
+        over_budget, breather = False, Breather()
+        try:
+            async with aclose_if_possible(self._open_stream(request, context if has_context else None)) as answer:
+                async for item in answer:
+                    if isinstance(item, LLMResponse):
+                        response = item
+                        break
+                    if isinstance(item, events.Text):
+                        self.text.append(item.content)
+                    elif isinstance(item, events.Thinking | events.ToolCallDelta):
+                        self._other_chars += len(item.content)
+                    elif isinstance(item, events.Retry):
+                        item.metadata = {**item.metadata, "discard_chars": sum(map(len, self.text))}
+                        self._count_broken_attempt()
+                        self.text.clear()
+                        over_budget = run.spent.reached_budget() is not None
+                    yield run.emit(item, self.meta)
+                    if over_budget:
+                        return
+                    await breather.pause()
+        finally:  # closing the stream may be cancelled; a complete answer counts all the same
+            if response is not None:
+                taken = self._take_answer(with_counts(response, request))
         if response is None:
             raise RuntimeError(f"{type(run.provider).__name__}.stream() must end with an LLMResponse")
-        for event in self._take_answer(response):
+        for event in taken:
             yield event
 
-    async def _summarise(self, oldest: list[LLMMessage]) -> AsyncGenerator[Event]:
-        """Replace the oldest messages of a history over its limits by the model's summary.
+    def _open_stream(self, request: ModelRequest, context: Context | None) -> AsyncIterator[Event | LLMResponse]:
+        """The provider's answer to the request, which is sent in this context if there is one."""
+        stream = self.run.provider.stream(request)
+        if self.run.record_http:
+            stream = stream_collecting(stream, self._record_exchange)
+        return stream if context is None else InContext(stream, context)
+
+    def _count_broken_attempt(self) -> None:
+        """Count the tokens of an answer that broke off, if any had come: the vendor bills these too."""
+        run, chars = self.run, sum(map(len, self.text)) + self._other_chars
+        if not chars or self._request is None:
+            return
+        self._other_chars = 0
+        usage, provider = broken_attempt(self._request, chars), run.provider
+        is_paid = not getattr(provider, "is_replaying", False)
+        run.spent.add(usage, run.price(usage, provider.model_name, provider.vendor, None) if is_paid else 0.0)
+        run.result.metadata["usage_estimated"] = True
+
+    async def summarise(self) -> AsyncGenerator[Event]:
+        """With the strategy "summarise", replace the oldest messages of a history over its limits by a summary.
 
         Without a summary the run goes on: the messages are then dropped.
         """
         run = self.run
+        if run.context.strategy != "summarise" or not (oldest := run.context.messages_to_drop()):
+            return
         for part in run.context.split_at_current_turn(oldest):
             yield run.emit(events.Context(f"summarising {len(part)} old messages"))
             context = copy_context()
-            context.run(current_run.set, run)
+            run.own(context)
             try:
                 summary = await asyncio.create_task(run.summarise(part), context=context)
             except Exception as error:  # a provider of the user's may raise anything
@@ -128,7 +176,7 @@ class Turn:
                 yield run.emit(events.Context(f"no summary: {error or type(error).__name__}"))
                 return
             run.context.drop(part, summary)
-            yield run.emit(_context_event(f"summarised {len(part)} old messages", part))
+            yield run.emit(events.Context(f"summarised {len(part)} old messages", messages=part))
 
     def _record_exchange(self, exchange: Exchange) -> None:
         """Make an event of an HTTP exchange. Nothing can be yielded here: the loop does it before the next event."""
@@ -143,13 +191,17 @@ class Turn:
             "provider": provider.vendor,
             "model": provider.model_name,
             "base_url_host": getattr(provider, "base_url_host", None),
+            "base_url_port": getattr(provider, "base_url_port", None),
             "stream": getattr(provider, "streaming", None),
             "n_messages_in": len(request.messages),
             **request.effective_options,
         }
 
-    def _take_answer(self, response: LLMResponse) -> Iterator[Event]:
-        """Put a complete answer into the history, count its tokens, and announce its tool calls."""
+    def _take_answer(self, response: LLMResponse) -> list[Event]:
+        """Put a complete answer into the history, count its tokens, and announce its tool calls.
+
+        The observers receive all of its events at once, even if the reader takes no more of them.
+        """
         run, self.response = self.run, response
         calls = response.function_calls or []
         self.calls = with_unique_ids(calls, self.meta["call_id"], call_ids(run.context.messages)) if calls else []
@@ -162,39 +214,49 @@ class Turn:
             message_id=new_id("msg"),
         )
         self._replace_placeholder(message)
-        run.context.record_usage(response.usage)
+        is_estimated = not response.is_counted
+        if is_estimated:
+            run.result.metadata["usage_estimated"] = True
+        else:
+            run.context.record_usage(response.usage)
         cost = self._cost(response)
-        run.spent.add(response.usage, cost)
+        is_replayed = "replayed" in (response.metadata or {})
+        run.spent.add(response.usage, 0.0 if is_replayed else cost)  # not paid again
         if message.content or not self.calls:
             run.result.content = message.text
         run.result.images += images_in(message.content)
         run.result.finish_reason = response.finish_reason
         if (response.metadata or {}).get("quoted"):
             run.result.metadata["quoted"] = True
-        metadata = {"finish_reason": response.finish_reason}
-        yield run.emit(events.TurnDone(response.content, None, None, metadata, response, message), self.meta)
-        yield run.emit(events.UsageReport(metadata={**response.usage.to_dict(), "cost_usd": cost}), self.meta)
-        for index, call in enumerate(self.calls):
-            yield run.emit(events.ToolCall("", call.name, call.arguments, self._call_metadata(index)), self.meta)
+        metadata = {"finish_reason": response.finish_reason, "cost_usd": cost}
+        done = run.emit(events.TurnDone(response.content, None, None, metadata, response, message), self.meta)
+        facts = {"cost_usd": cost, "replayed": is_replayed, "estimated": is_estimated}
+        usage = run.emit(events.UsageReport(metadata={**response.usage.to_dict(), **facts}), self.meta)
+        calls_made = [
+            run.emit(events.ToolCall("", call.name, call.arguments, self._call_metadata(index)), self.meta)
+            for index, call in enumerate(self.calls)
+        ]
+        return [done, usage, *calls_made]
 
     def _cost(self, response: LLMResponse) -> float | None:
-        """US dollars; None if the token counts or their price are not known."""
-        if not response.is_counted:
-            return None
+        """US dollars; None if neither the model that answered nor the one that was asked has a price."""
         metadata, provider = response.metadata or {}, self.run.provider
-        model = metadata.get("model") or provider.model_name
-        return self.run.price(response.usage, model, provider.vendor, metadata.get("usage_raw"))
+        for model in (metadata.get("model"), provider.model_name):
+            if model:
+                cost = self.run.price(response.usage, model, provider.vendor, metadata.get("usage_raw"))
+                if cost is not None:
+                    return cost
+        return None
 
     async def run_tools(self) -> AsyncGenerator[Event]:
         """Run the calls, parallel tools at the same time. Results are yielded as they come and kept in call order."""
-        run, count = self.run, len(self.calls)
-        if (limit := run.limits.max_tool_calls) is not None:
-            count = max(0, min(count, limit - run.spent.tool_calls))
+        run = self.run
+        count = run.spent.take_tool_calls(len(self.calls)) if self.calls else 0
         for index in range(count, len(self.calls)):
-            run.spent.refused = True
             text = "Not run: the limit of tool calls is reached."
             yield self._add_outcome(index, ToolOutcome(self.calls[index], text, is_error=True, started=time()))
-        groups = groupby(range(count), key=lambda i: -1 if run.tools.is_parallel(self.calls[i].name) else i)
+        is_single = count == 1
+        groups = groupby(range(count), lambda i: -1 if is_single or run.tools.is_parallel(self.calls[i].name) else i)
         for _, group in groups:
             async with aclosing(self._run_group(list(group))) as running:
                 async for event in running:
@@ -203,13 +265,19 @@ class Turn:
     async def _run_group(self, group: list[int]) -> AsyncGenerator[Event]:
         """Run calls at the same time, each in a task with a context of its own."""
         run = self.run
+        inherit_runs()
         context = copy_context()
         context.run(enclosing_runs.set, enclosing_runs.get() | {run.entry})
-        context.run(current_run.set, run)
+        run.own(context)
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
+        interrupted: dict[int, list[ToolOutcome]] = {index: [] for index in group}
         try:
             for index in group:
                 call, own_context = self.calls[index], context.copy()
+                own_context.run(current_call.set, self._run_context(index))
+                own_context.run(interrupted_outcomes.set, interrupted[index])
+                output = self._outputs[index] = ToolOutput(partial(self._announce, index), asyncio.get_running_loop())
+                own_context.run(current_output.set, output)
                 started = events.ToolStarted("", call.name, call.arguments, self._call_metadata(index))
                 yield own_context.run(run.emit, started, self.meta)  # the tool sees what observers set in the context
                 tasks[asyncio.create_task(run.tools.run(call), context=own_context)] = index
@@ -231,9 +299,24 @@ class Turn:
                 task.cancel()
             if unfinished:
                 await asyncio.wait(unfinished, timeout=1.0)
-            for task, index in tasks.items():  # keep what was ready when the run was cancelled
-                if task.done() and not task.cancelled() and task.exception() is None and index not in self._outcomes:
-                    self._add_outcome(index, task.result())
+            for index, outcomes in interrupted.items():
+                for outcome in outcomes:
+                    self._add_outcome(index, outcome)
+            self._keep_ready(tasks)
+
+    def _keep_ready(self, tasks: Mapping[asyncio.Task[ToolOutcome], int]) -> None:
+        """Keep what was ready when the run was cancelled, and announce no output any more."""
+        for task, index in tasks.items():
+            if task.done() and not task.cancelled() and task.exception() is None and index not in self._outcomes:
+                self._add_outcome(index, task.result())
+        for output in self._outputs.values():
+            output.end()
+
+    def _announce(self, index: int) -> None:
+        """Tell the observers what a running tool has printed and displayed."""
+        call, output = self.calls[index], self._outputs[index]
+        printed = events.ToolPrinted("", call.name, None, self._call_metadata(index), output.shown())
+        self.run.emit(printed, self.meta)
 
     def _add_outcome(self, index: int, outcome: ToolOutcome) -> Event:
         """Keep the outcome of a call for the history and the result, and make its event."""
@@ -247,15 +330,28 @@ class Turn:
             is_error=outcome.is_error,
             message_id=new_id("msg"),
         )
-        run.spent.tool_calls += 1
         if outcome.denied:
             run.result.status = "denied"
         if not outcome.args_valid:
             run.result.metadata["validation_retries"] = run.result.metadata.get("validation_retries", 0) + 1
         text = content_as_text(outcome.content)
         metadata = {**self._call_metadata(index), "is_error": outcome.is_error, "duration_s": outcome.duration_s}
-        event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, metadata, outcome, message)
+        outputs = self._outputs[index].end() if index in self._outputs else ()
+        event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, metadata, outcome, message, outputs)
         return run.emit(event, self.meta)
+
+    def _run_context(self, index: int) -> RunContext:
+        origin = self.run.origin
+        return RunContext(
+            **self.meta,
+            tool_call_id=self._call_ids[index],
+            tool_name=self.calls[index].name,
+            step=self.step,
+            source=origin.get("source"),
+            agent=origin.get("agent"),
+            cell_id=origin.get("cell_id"),
+            execution_count=origin.get("execution_count"),
+        )
 
     def _call_metadata(self, index: int) -> dict[str, Any]:
         call_id = self.calls[index].id
@@ -268,9 +364,3 @@ class Turn:
             if messages[index] is self._placeholder:
                 messages[index : index + 1] = [message] if message else []
                 return
-
-
-def _context_event(content: str, removed: Iterable[LLMMessage]) -> Event:
-    """Tells what changed in the history, with the ids of the messages that left it."""
-    ids = [message.message_id for message in removed if message.message_id]
-    return events.Context(content, metadata={"trimmed": ids} if ids else {})

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from nbagent.checks import invalid
 from nbagent.core.messages import FunctionCall
 from nbagent.core.threads import run_in_thread
 from nbagent.errors import ToolDeniedError
+from nbagent.functions.allowances import Allow
 from nbagent.functions.formatting import safe_repr
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import is_async, signature_of
@@ -24,7 +28,7 @@ _NO_APPROVER = (
     "the call as it is; tell the user."
 )
 
-#: `(call, definition) -> True`, a dict of edited arguments, or anything else for no; sync or async.
+#: `(call, definition) -> True`, an `Allow`, a dict of edited arguments, or anything else for no; sync or async.
 Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
@@ -53,6 +57,15 @@ def set_default_approver(approver: Approver | None) -> None:
     _default[:] = [approver] if approver else []
 
 
+#: Set while a tool runs that was called with `approve_all`: who is then asked about all calls of the tool's own agents.
+asks_about_all: ContextVar[Approver | None] = ContextVar("nbagent_asks_about_all", default=None)
+
+
+def approver_of(own: Approver | None) -> Approver | None:
+    """Who is asked: the approver of an enclosing run with `approve_all`, else one's own, else the default one."""
+    return asks_about_all.get() or own or next(iter(_default), None)
+
+
 async def needs_approval(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
     """Whether a call with these arguments needs approval, by the tool's `approve`: a bool, or a function that decides.
 
@@ -74,12 +87,32 @@ async def needs_approval(definition: FunctionDefinition, arguments: dict[str, An
         return True
 
 
+def outside(folder: str | os.PathLike[str], parameter: str = "path") -> Callable[..., bool]:
+    """A policy for `tool(approve=…)`: asks if the path in this parameter is not below `folder`.
+
+    `..` and links are followed, so that `/tmp/../etc/passwd` is outside of `/tmp`. A relative path starts at the
+    working directory. A missing path is asked about, too.
+
+    >>> needs_approval = outside("/tmp")
+    >>> needs_approval(path="/tmp/../etc/passwd"), needs_approval(path="/tmp/a.txt")
+    (True, False)
+    """
+    root = Path(folder).expanduser().resolve()
+
+    def is_outside(**arguments: Any) -> bool:
+        path = arguments.get(parameter)
+        if not isinstance(path, (str, os.PathLike)) or str(path).startswith("~"):  # the tool may expand it
+            return True
+        return not Path(path).resolve().is_relative_to(root)
+
+    return is_outside
+
+
 async def ask_approver(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """The answer of the approver, or of the default one: True, a dict of edited arguments, or None for no.
+    """The answer: True, an `Allow`, a dict of edited arguments, or None for no.
 
     Raises ToolDeniedError if there is nobody to ask. An approver may raise one itself, to say why it denies.
     """
-    approver = approver or next(iter(_default), None)
     if approver is None:
         raise ToolDeniedError(_NO_APPROVER, tool=definition.name)
     try:
@@ -90,7 +123,7 @@ async def ask_approver(approver: Approver | None, call: FunctionCall, definition
     except BaseException:  # whatever happened, nobody said yes
         logger.warning("the approver of %s failed, so the call is denied", definition.name, exc_info=True)
         return None
-    if answer is True or isinstance(answer, dict):
+    if answer is True or isinstance(answer, Allow | dict):
         return answer
     if answer is not None and answer is not False:
         got = f"{type(answer).__name__} {shortened(safe_repr(answer), 60)}"

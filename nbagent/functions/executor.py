@@ -15,16 +15,20 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from types import GeneratorType
 from typing import Any
 
 from nbagent.core.background import call_on_main
+from nbagent.core.breathing import Breather
+from nbagent.core.history.repair import NO_RESULT
 from nbagent.core.messages import Content, FunctionCall
-from nbagent.core.results import ToolOutcome
-from nbagent.core.threads import run_in_thread
+from nbagent.core.results import ToolOutcome, interrupted_outcomes
+from nbagent.core.run_context import current_call
+from nbagent.core.sizes import size_of
+from nbagent.core.threads import THREADS_VARIABLE, max_tool_threads, run_in_thread
 from nbagent.errors import (
     ToolArgumentsError,
     ToolDeniedError,
@@ -33,7 +37,15 @@ from nbagent.errors import (
     ToolTimeoutError,
     UnknownToolError,
 )
-from nbagent.functions.approval import Approver, ask_approver, check_approver, needs_approval
+from nbagent.functions.allowances import Allow, Allowances, as_key
+from nbagent.functions.approval import (
+    Approver,
+    approver_of,
+    ask_approver,
+    asks_about_all,
+    check_approver,
+    needs_approval,
+)
 from nbagent.functions.binding import is_same
 from nbagent.functions.formatting import error_summary, format_error, format_result, safe_repr, truncate_result
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -45,8 +57,10 @@ logger = logging.getLogger("nbagent")
 CallContext = Callable[[FunctionDefinition], AbstractContextManager[Any]]
 
 RETRY_DELAY_S = 0.2
-MAX_ITEMS = 1_000_000
+#: What a generator may yield: items, and bytes of them. So many are looked into at first, then one in so many.
+MAX_ITEMS, MAX_YIELDED, _LOOKED_INTO = 1_000_000, 256 * 2**20, 100
 MAX_CACHED_RESULTS = 256
+_INTERRUPTED = {"is_error": True, "interrupted": True}
 _DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to go on."
 #: Iterators that say nothing before they are iterated. Files, cursors and other iterators are left as they are.
 _LAZY = (GeneratorType, map, filter, zip, enumerate)
@@ -80,8 +94,10 @@ class ToolExecutor:
     `timeout`, in seconds, is for tools that set none (None: no limit). Results for the model are cut at
     `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's thread, right
     around the function call. If `runs_exclusively(definition)` is true, the tool never runs at the same time as others.
-    `approver` is asked about tools with `approve=True`, and about all while `approve_all` is set. A sync approver runs
-    in a thread, so it may block.
+    `approver` is asked about tools with `approve=True`, and about all while `approve_all` is set, also about those of
+    agents that a tool asks. It gets a copy of the validated arguments, and its yes is for one execution: an approved
+    call is not retried. A sync approver runs in a thread, so it may block. The model reads the type and the text of
+    what a tool raises; with `tracebacks`, also the lines of your code that led to it.
     """
 
     def __init__(
@@ -93,6 +109,7 @@ class ToolExecutor:
         max_result_chars: int = 20_000,
         call_context: CallContext | None = None,
         runs_exclusively: Callable[[FunctionDefinition], bool] | None = None,
+        tracebacks: bool = False,
     ) -> None:
         check_approver(approver)
         self.registry = registry
@@ -102,6 +119,9 @@ class ToolExecutor:
         self.max_result_chars = max_result_chars
         self.call_context = call_context
         self.runs_exclusively = runs_exclusively
+        self.tracebacks = tracebacks
+        #: What a person allowed, so that it is not asked about again.
+        self.allowances = Allowances()
         self._cache = _ResultCache()
 
     def list_functions(self) -> list[dict[str, Any]]:
@@ -115,24 +135,18 @@ class ToolExecutor:
             return True
         return definition.parallel and not (self.runs_exclusively and self.runs_exclusively(definition))
 
-    def only(self, names: Iterable[str]) -> ToolExecutor:
-        """The same executor, restricted to these tools. An unknown name raises ConfigurationError."""
-        other = copy(self)
-        other.registry = self.registry.only(names)
-        return other
+    def with_options(
+        self, *, only: Iterable[str] | None = None, approve_all: bool = False, timeout: float | None = None
+    ) -> ToolExecutor:
+        """The same executor, restricted to the tools named in `only`, asking before each call, with another `timeout`.
 
-    def requiring_approval(self) -> ToolExecutor:
-        """The same executor, which asks for approval before each call."""
+        None and False leave things as they are. An unknown name raises ConfigurationError.
+        """
         other = copy(self)
-        other.approve_all = True
-        return other
-
-    def with_timeout(self, seconds: float | None) -> ToolExecutor:
-        """The same executor with another `timeout`; unchanged for None."""
-        if seconds is None:
-            return self
-        other = copy(self)
-        other.timeout = seconds
+        if only is not None:
+            other.registry = self.registry.only(only)
+        other.approve_all = self.approve_all or approve_all
+        other.timeout = self.timeout if timeout is None else timeout
         return other
 
     async def execute(self, function_name: str, arguments: dict[str, Any] | None = None) -> Any:
@@ -169,7 +183,8 @@ class ToolExecutor:
             await self._ask_approval(state, definition)
             value = await _await_if_needed(self.registry.before_call(definition, state.arguments))
             if value is None:
-                value = await self._call(state, definition)
+                with self._asking_inside():
+                    value = await self._call(state, definition)
             outcome = await self._format_value(state, definition, value)
         except ToolError as error:
             raised = error.__cause__ if isinstance(error, ToolExecutionError) else None
@@ -187,7 +202,7 @@ class ToolExecutor:
     def _validate(self, state: _CallState) -> FunctionDefinition:
         """The definition to call. Raises UnknownToolError or ToolArgumentsError."""
         # loaded with the first call, so that `import nbagent.agent` stays fast
-        from nbagent.functions.validation import malformed_arguments, unknown_tool, validate_arguments
+        from nbagent.functions.validation import as_json_data, malformed_arguments, unknown_tool, validate_arguments
 
         call = state.call
         definition = self.registry.get_function(call.name)
@@ -198,27 +213,51 @@ class ToolExecutor:
         if call.raw is not None:
             raise malformed_arguments(definition, call)
         state.arguments, state.fields["repaired"] = validate_arguments(definition, call.arguments)
+        if state.fields["repaired"]:
+            state.fields["args_repaired"] = as_json_data(state.arguments)
         state.definition = definition
         return definition
 
     async def _ask_approval(self, state: _CallState, definition: FunctionDefinition) -> None:
         """Return only if no approval is needed, or after a clear yes. Edited arguments replace the model's."""
-        from nbagent.functions.validation import validate_arguments
+        from nbagent.functions.validation import as_json_data, validate_arguments
 
-        if not (self.approve_all or await needs_approval(definition, state.arguments)):
+        asks_anyway = self.approve_all or asks_about_all.get() is not None
+        if not (asks_anyway or await needs_approval(definition, state.arguments)):
             return
-        answer = await ask_approver(self.approver, state.call, definition)
+        # what would run, not what was sent; and a copy, so that only what is returned counts
+        question = replace(state.call, arguments=as_json_data(state.arguments))
+        key = as_key(question.arguments)
+        if not asks_anyway and self.allowances.cover(definition.func, key):
+            state.fields["approval"] = "allowed"
+            return
+        asked = time.perf_counter()
+        try:
+            answer = await ask_approver(approver_of(self.approver), question, definition)
+        finally:
+            state.fields["approval_wait_s"] = time.perf_counter() - asked
         if isinstance(answer, dict):
             try:
                 state.arguments, _ = validate_arguments(definition, answer)
             except ToolArgumentsError as error:
                 logger.warning("the edited arguments are invalid: denied. %s", error)
                 raise ToolDeniedError(_DENIED, tool=definition.name) from error
-            state.call = replace(state.call, arguments=answer)
+            state.call = replace(state.call, arguments=deepcopy(answer))
+        elif isinstance(answer, Allow):
+            self.allowances.add(answer, definition.func, key)
         elif not answer:
             raise ToolDeniedError(_DENIED, tool=definition.name)
         state.fields["approval"] = "edited" if isinstance(answer, dict) else "approved"
         state.start_clock()
+
+    @contextmanager
+    def _asking_inside(self) -> Iterator[None]:
+        """With `approve_all`, the calls of agents that the tool asks are asked about too."""
+        token = asks_about_all.set(approver_of(self.approver) if self.approve_all else asks_about_all.get())
+        try:
+            yield
+        finally:
+            asks_about_all.reset(token)
 
     async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
         """The function's value: from the cache if it is there, else from calling it, again if it raised."""
@@ -227,42 +266,59 @@ class ToolExecutor:
             key = _cache_key(definition.name, state.fields["function_version"], state.call.arguments)
         if key is not None and (cached := self._cache.get(key, definition.func)) is not None:
             return cached[0]
-        for attempt in range(definition.retries + 1):
+        attempts = (
+            1 if state.fields.get("approval") in ("approved", "edited") else definition.retries + 1
+        )  # a yes is for one execution
+        for attempt in range(1, attempts + 1):
             try:
-                value = await self._call_once(definition, state.arguments)
+                value = await self._call_once(state, definition, attempt)
                 break
             except ToolExecutionError as error:
-                if attempt == definition.retries:
+                if attempt == attempts:
                     raise
-                logger.info("%s; attempt %d of %d", error, attempt + 1, definition.retries + 1)
-                await asyncio.sleep(RETRY_DELAY_S * 2**attempt)
+                logger.info("%s; attempt %d of %d", error, attempt, attempts)
+                await asyncio.sleep(RETRY_DELAY_S * 2 ** (attempt - 1))
         if key is not None and definition.cache_ttl is not None:
             self._cache.put(key, value, definition.cache_ttl, definition.func)
         return value
 
-    async def _call_once(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        """Call the function on the event loop, on the main thread or in a thread, within its time limit."""
-        positional = definition.schema.positional if definition.schema else ()
-        args = [arguments[name] for name in positional if name in arguments]
-        kwargs = {name: value for name, value in arguments.items() if name not in positional}
-        thread: list[str] = []  # the name of the thread that runs the function
+    async def _call_once(self, state: _CallState, definition: FunctionDefinition, attempt: int) -> Any:
+        """Call the function on the event loop, on the main thread or in a thread, within its time limit.
+
+        Waiting for the main thread does not count as its time.
+        """
+        args, kwargs = _bound(state, definition, attempt)
+        #: Once the function has begun: the name of the thread that runs it, "" for a task and when it has ended.
+        thread: list[str] = []
         over = threading.Event()
+
+        loop, limit = asyncio.get_running_loop(), self._time_limit(definition)
+
+        def start_time(deadline: asyncio.Timeout) -> None:
+            with suppress(RuntimeError):  # the call was cancelled
+                deadline.reschedule(None if limit is None else loop.time() + limit)
 
         def call_sync() -> Any:
             thread.append(threading.current_thread().name)
-            with self._user_code(definition):
-                value = definition.func(*args, **kwargs)
-                return _collect(value, over) if isinstance(value, _LAZY) else value
+            if definition.main_thread:
+                state.start_clock()
+                loop.call_soon_threadsafe(start_time, deadline)
+            try:
+                with self._user_code(definition):
+                    value = definition.func(*args, **kwargs)
+                    return _collect(value, over) if isinstance(value, _LAZY) else value
+            finally:
+                thread[:] = [""]
 
         async def call_async() -> Any:
             value = definition.func(*args, **kwargs)
             return await (_collect_async(value) if inspect.isasyncgen(value) else value)
 
-        limit = self._time_limit(definition)
         value: Any
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(None if definition.main_thread else limit) as deadline:
                 if is_async(definition.func):
+                    thread.append("")
                     value = call_async()
                 elif definition.main_thread:
                     value = await _on_main_thread(call_sync, definition)
@@ -270,14 +326,17 @@ class ToolExecutor:
                     value = await run_in_thread(call_sync)
                 if not inspect.isawaitable(value):
                     return value
-                thread.clear()  # what is awaited can be cancelled
+                thread[:] = [""]  # what is awaited can be cancelled
                 with self._user_code(definition):
                     return await value
         except TimeoutError:  # the user's own has become a ToolExecutionError
-            runs_on = f" Its thread, {thread[0]}, can't be stopped and runs on." if thread else ""
-            message = f"{definition.name} did not return within {limit:g} s.{runs_on}"
+            message = _timeout_text(definition, limit or 0.0, thread)
             logger.warning(message)
             raise ToolTimeoutError(message, tool=definition.name) from None
+        except asyncio.CancelledError:
+            if thread and (noted := interrupted_outcomes.get()) is not None:
+                noted.append(state.outcome(_interrupted_text(thread[0]), self.max_result_chars, **_INTERRUPTED))
+            raise
         finally:
             over.set()
 
@@ -321,22 +380,56 @@ class ToolExecutor:
             content = f"<{kind}, which took too long to show>"
         except Exception as error:  # a repr of the user's failed; the function has done its work
             logger.debug("a %s can't be shown", kind, exc_info=True)
-            content = f"<{kind}, which can't be shown: {type(error).__name__}: {error}>"
+            content = f"<{kind}, which can't be shown: {error_summary(error)}>"
         if state.fields.get("approval") == "edited":
-            content = _with_edited_note(content, state.call.arguments)
+            note = _edited_note(state.call.arguments)
+            content = note + content if isinstance(content, str) else [{"type": "text", "text": note}, *content]
         return state.outcome(content, self.max_result_chars, **fields)
 
     def _format_failure(self, state: _CallState, error: BaseException) -> ToolOutcome:
         fields: dict[str, Any] = {"is_error": True, "error": error}
         if isinstance(error, (ToolArgumentsError, UnknownToolError)) and state.definition is None:
             text = str(error)
-            fields |= {"args_valid": False, "validation_error": text}
+            fields |= {"args_valid": False, "validation_error": text, "validation_kind": "unknown_tool"}
+            if isinstance(error, ToolArgumentsError):
+                fields |= {"validation_kind": error.kind, "validation_field": error.field}
         elif isinstance(error, ToolDeniedError):
             text = f"Error: {error}"
             fields |= {"denied": True, "approval": "denied"}
         else:
-            text = f"Error: {error}" if isinstance(error, ToolError) else format_error(error)
+            text = (
+                f"Error: {error}" if isinstance(error, ToolError) else format_error(error, with_lines=self.tracebacks)
+            )
+            if state.fields.get("approval") == "edited":
+                text = f"{_edited_note(state.call.arguments)}{text}"
         return state.outcome(text, self.max_result_chars, **fields)
+
+
+def _bound(state: _CallState, definition: FunctionDefinition, attempt: int) -> tuple[list[Any], dict[str, Any]]:
+    """The positional and the other arguments of a call."""
+    from nbagent.functions.schema.function_schema import schema_of
+
+    schema = definition.schema or schema_of(definition.func)
+    run_context = replace(current_call.get(), tool_name=definition.name, attempt=attempt)
+    arguments = {**state.arguments, **dict.fromkeys(schema.run_contexts, run_context)}
+    args = [arguments[name] for name in schema.positional if name in arguments]
+    return args, {name: value for name, value in arguments.items() if name not in schema.positional}
+
+
+def _interrupted_text(thread: str) -> str:
+    runs_on = f" Native code runs on in its thread, {thread}, until it ends by itself." if thread else ""
+    return f"{NO_RESULT}{runs_on}"
+
+
+def _timeout_text(definition: FunctionDefinition, limit: float, thread: list[str]) -> str:
+    text = f"{definition.name} did not return within {limit:g} s."
+    if thread and thread[0]:
+        text += f" Native code runs on in its thread, {thread[0]}, until it ends by itself."
+    if not thread and not definition.main_thread:
+        return f"{text} It did not begin, because {max_tool_threads()} others run; {THREADS_VARIABLE} lets more run."
+    more = max(60, 4 * limit)
+    agent_wide = f" or Limits(tool_seconds={more:g})" if definition.timeout is None else ""
+    return f"{text} @tool(timeout={more:g}){agent_wide} gives it more time."
 
 
 def _execution_error(name: str, error: BaseException) -> ToolExecutionError:
@@ -362,10 +455,9 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _with_edited_note(content: Content, arguments: dict[str, Any]) -> Content:
+def _edited_note(arguments: dict[str, Any]) -> str:
     """Tells the model that other arguments than its own were used."""
-    note = f"The user changed the arguments to {json.dumps(arguments, ensure_ascii=False, default=str)}.\n"
-    return note + content if isinstance(content, str) else [{"type": "text", "text": note}, *content]
+    return f"The user changed the arguments to {json.dumps(arguments, ensure_ascii=False, default=str)}.\n"
 
 
 # -- generators: a tool's result is the list of what they yield -------------------------------------------------------
@@ -373,25 +465,38 @@ def _with_edited_note(content: Content, arguments: dict[str, Any]) -> Content:
 
 def _collect(values: Iterator[Any], over: threading.Event) -> list[Any]:
     """Everything that is yielded before the call is `over`."""
-    items: list[Any] = []
+    yielded = _Yielded()
     for item in values:
         if over.is_set():
             break
-        _append(items, item)
-    return items
+        yielded.add(item)
+    return yielded.items
 
 
 async def _collect_async(values: AsyncIterator[Any]) -> list[Any]:
-    items: list[Any] = []
+    yielded, breather = _Yielded(), Breather()
     async for item in values:
-        _append(items, item)
-    return items
+        yielded.add(item)
+        await breather.pause()
+    return yielded.items
 
 
-def _append(items: list[Any], item: Any) -> None:
-    if len(items) == MAX_ITEMS:
-        raise ValueError(f"it yielded more than {MAX_ITEMS:,} items: a tool must come to an end")
-    items.append(item)
+class _Yielded:
+    """What a generator yielded. Raises ValueError if it is too much."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._size = 0
+
+    def add(self, item: Any) -> None:
+        self.items.append(item)
+        count = len(self.items)
+        is_sample = count <= _LOOKED_INTO or count % _LOOKED_INTO == 0
+        self._size += size_of(item) if is_sample else size_of(item, 0)
+        if count > MAX_ITEMS:
+            raise ValueError(f"it yielded more than {MAX_ITEMS:,} items: a tool must come to an end")
+        if self._size > MAX_YIELDED:
+            raise ValueError(f"it yielded more than {MAX_YIELDED:,} bytes: a tool must come to an end")
 
 
 # -- results of tools with `cache_ttl` --------------------------------------------------------------------------------

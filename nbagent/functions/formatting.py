@@ -16,7 +16,7 @@ from typing import Any
 
 from nbagent.core.content.images import image_part, image_size, is_image_object, matplotlib_figure
 from nbagent.core.messages import Content
-from nbagent.text import shortened
+from nbagent.text import beginning, shortened
 
 logger = logging.getLogger("nbagent")
 
@@ -33,6 +33,8 @@ _MAX_FRAMES = 5
 #: Room for the note about what is left out.
 _NOTE_CHARS = 100
 _PACKAGE = Path(__file__).parent.parent
+#: How the file names of code begin that a model wrote and a person approved.
+MODELS_CODE = "<run_code"
 #: Classes whose objects only display their attribute `data`.
 _WRAPPERS = {"IPython.core.display.DisplayObject", "pandas.io.formats.style.Styler"}
 #: Where Python and installed packages are: frames there are not the user's.
@@ -149,7 +151,7 @@ class _JsonConverter:
         if depth > _MAX_DEPTH:
             return "…"
         if isinstance(value, Mapping):
-            pairs = {_key(key): self.convert(item, depth + 1) for key, item in self._first(value.items())}
+            pairs = {self._key(key): self.convert(item, depth + 1) for key, item in self._first(value.items())}
             return pairs if len(value) <= len(pairs) else pairs | {"…": f"and {len(value) - len(pairs)} more"}
         if isinstance(value, (list, tuple, set, frozenset)):
             items = [self.convert(item, depth + 1) for item in self._first(value)]
@@ -163,6 +165,11 @@ class _JsonConverter:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return f"<{type(value).__name__} of {len(value)} bytes>"
         return self._convert_foreign(value, depth)
+
+    def _key(self, key: Any) -> str:
+        """A mapping's key as text. The keys of a grouped frame's `to_dict()` may be numbers, dates or tuples."""
+        data = self.convert(key)
+        return ", ".join(map(str, data)) if isinstance(data, list) else str(data)
 
     def _first(self, items: Iterable[Any]) -> Iterator[Any]:
         return itertools.takewhile(lambda _: self._left > 0, itertools.islice(items, _MAX_ITEMS))
@@ -181,12 +188,6 @@ class _JsonConverter:
         return str(value) if table is None else table
 
 
-def _key(key: Any) -> str:
-    """A mapping's key as text. The keys of a grouped frame's `to_dict()` may be numbers, dates or tuples."""
-    data = _JsonConverter().convert(key)
-    return ", ".join(map(str, data)) if isinstance(data, list) else str(data)
-
-
 def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
     """A data frame or a series, of pandas, polars or a similar library, as text; None for any other value.
 
@@ -199,6 +200,7 @@ def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None 
     shown = value.head(n_rows or (rows if rows <= 2 * _MAX_ROWS else _MAX_ROWS))
     shown = shown[columns] if columns else shown
     if hasattr(shown, "to_string"):
+        shown = _with_short_cells(shown)
         limits = {"max_cols": _MAX_COLUMNS, "max_colwidth": _MAX_CELL_CHARS} if is_frame else {}
         body = shown.to_string(**limits)
     else:
@@ -214,12 +216,26 @@ def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None 
     return f"{head}\n{part}{body}"
 
 
+def _with_short_cells(shown: Any) -> Any:
+    """Some rows of pandas', where the long values that are seen are cut off: to write all of them may take minutes."""
+    if len(shown.shape) == 1:
+        return shown.map(_short_cell) if shown.dtype.kind == "O" else shown
+    shown, count = shown.copy(), shown.shape[1]
+    for at in {*range(min(count, _MAX_COLUMNS)), *range(max(count - _MAX_COLUMNS, 0), count)}:
+        column = shown.iloc[:, at]
+        if column.dtype.kind == "O":
+            shown.isetitem(at, column.map(_short_cell))
+    return shown
+
+
+def _short_cell(cell: Any) -> Any:
+    return beginning(cell, 4 * _MAX_CELL_CHARS)
+
+
 def safe_repr(value: Any) -> str:
-    """The beginning of a value's `repr`, for the trace; a note if the `repr` fails."""
+    """The beginning of a value's `repr`, or of a table's text, for the trace; a note if the `repr` fails."""
     try:
-        if type(value) in (str, bytes, list, tuple):
-            value = value[:_MAX_REPR_CHARS]
-        text = repr(value)
+        text = table_text(value) or repr(beginning(value, _MAX_REPR_CHARS))
     except Exception as error:  # the user's class is broken, not the run
         logger.debug("a %s has no repr", type(value).__name__, exc_info=True)
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
@@ -256,14 +272,19 @@ def _cut(text: str, limit: int) -> str:
     return text[: room - tail] + note + text[len(text) - tail :]
 
 
-def format_error(error: BaseException) -> str:
-    """`Error: ValueError: …` and the lines of the user's own code, so that the model can correct its call."""
+def format_error(error: BaseException, *, with_lines: bool = False) -> str:
+    """`Error: ValueError: …`, and `with_lines` the lines of the user's own code that led to it.
+
+    Without them, what a model reads says nothing about the user's files and their source. Lines of `MODELS_CODE` are
+    its own.
+    """
     leaves = _leaves(error)
     lines = [f"Error: {'; '.join(map(error_summary, leaves))}"]
     frames = [frame for frame in traceback.extract_tb(leaves[0].__traceback__) if _is_user_code(frame.filename)]
+    frames = [frame for frame in frames if with_lines or frame.filename.startswith(MODELS_CODE)][-_MAX_FRAMES:]
     if frames:
         lines.append("Traceback (innermost last):")
-    for frame in frames[-_MAX_FRAMES:]:
+    for frame in frames:
         # a cell's temporary file means nothing to a model
         is_cell = "ipykernel" in frame.filename or frame.filename.startswith("<")
         file = "" if is_cell else f"{Path(frame.filename).name}, "
@@ -272,15 +293,27 @@ def format_error(error: BaseException) -> str:
 
 
 def error_summary(error: BaseException) -> str:
-    """`ValueError: …`, even if the exception's `__str__` fails."""
-    return "".join(traceback.format_exception_only(error)).strip()
+    """`ValueError: …`, even if the exception's `__str__` fails. Of a syntax error, it has no file and no line."""
+    try:
+        lines = traceback.format_exception_only(error)
+    except RecursionError:  # a group nested thousands deep
+        return f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):
+        lines = [line for line in lines if not line.startswith(" ")]
+    return "".join(lines).strip()
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
-    """The exceptions in a group, such as a `TaskGroup`'s, whose own text only counts them."""
-    if not isinstance(error, BaseExceptionGroup):
-        return [error]
-    return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    """The exceptions in a group, such as a `TaskGroup`'s, whose own text only counts them; else the exception."""
+    leaves: list[BaseException] = []
+    waiting = [error]
+    while waiting:  # not recursive: a group may be nested thousands deep
+        inner = waiting.pop()
+        if isinstance(inner, BaseExceptionGroup):
+            waiting += reversed(inner.exceptions)
+        else:
+            leaves.append(inner)
+    return leaves
 
 
 def _is_user_code(filename: str) -> bool:

@@ -27,6 +27,10 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, Too
 from nbagent.functions.schema.introspection import name_of
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: What a user may pass as tools.
+ToolsInput = (
+    FunctionRegistry | FunctionDefinition | Callable[..., Any] | Iterable[FunctionDefinition | Callable[..., Any]]
+)
 
 
 class LiveRegistry(FunctionRegistry):
@@ -94,7 +98,7 @@ def tool(
     - `parallel`: False never runs the call at the same time as another call of its turn.
     - `main_thread`: True calls a sync function on the main thread.
     - `timeout`: seconds for one call; None means the executor's, `math.inf` no limit.
-    - `retries`: how often to call again after the function raised.
+    - `retries`: how often to call again after the function raised; a call that a person approved is not repeated.
     - `cache_ttl`: seconds for which a result is reused.
 
     Raises ConfigurationError for an invalid name, such as a lambda's, and for a method without its object.
@@ -143,14 +147,23 @@ def as_registry(tools: Any) -> FunctionRegistry:
         return tools
     registry = LiveRegistry()
     is_one = callable(tools) or isinstance(tools, (FunctionDefinition, str)) or not isinstance(tools, Iterable)
+    given: dict[str, Any] = {}
     for item in () if tools is None else (tools,) if is_one else tools:
         if isinstance(item, FunctionDefinition):
             registry.adopt(item)
+            name, func = item.name, item.func
         elif callable(item) and (definition := live.definition_of(item)):
             registry.adopt(definition)
+            name, func = definition.name, item
         elif callable(item):
-            register_with_settings(registry, name_of(item), item, settings_of(item))
+            name, func = register_with_settings(registry, name_of(item), item, settings_of(item)), item
         else:
             expected = "functions, FunctionDefinitions or a FunctionRegistry"
             raise invalid("tools", item, expected, "Pass functions themselves, not their names or results.")
+        if name in given and not is_same(given[name], func):
+            raise ConfigurationError(
+                f"tools: two of them are called {name!r}: {given[name]!r} and {func!r}. Give each object's methods a "
+                'prefix, as in register_instance_methods(registry, shop, prefix="shop_"), and pass the registry.'
+            )
+        given[name] = func
     return registry

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
+import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -21,11 +21,15 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from nbagent.checks import check_choice, check_number, check_type, invalid
 from nbagent.core.results import ToolOutcome
 from nbagent.errors import ConfigurationError
+from nbagent.functions.schema.introspection import signature_of
+from nbagent.text import did_you_mean
 
 if TYPE_CHECKING:
     from nbagent.functions.schema.function_schema import FunctionSchema  # loads pydantic
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+#: Annotations that every model can be told of, also as text.
+_PLAIN = (inspect.Parameter.empty, str, "str", int, "int", float, "float", bool, "bool", list, "list", dict, "dict")
 
 
 class ToolOptions(TypedDict, total=False):
@@ -96,6 +100,29 @@ class FunctionDefinition:
         return {"name": self.name, "description": self.description, "parameters": self.parameters}
 
 
+def _check_parameters(definition: FunctionDefinition) -> None:
+    """Raise `ConfigurationError` if the model can't be told what to pass."""
+    if _has_plain_parameters(definition.func):
+        return
+    from nbagent.functions.schema.function_schema import schema_of
+
+    if problems := schema_of(definition.func).problems:
+        raise ConfigurationError(
+            f"tool {definition.name!r}: {'; '.join(problems)}. Change the annotation; or give the parameter a default, "
+            "and it is not offered; or annotate it with Annotated[..., SkipJsonSchema()], and the model may send any "
+            "JSON; or with RunContext, which nbagent fills in."
+        )
+
+
+def _has_plain_parameters(func: Callable[..., Any]) -> bool:
+    """Whether the annotations are known to be fine, so that pydantic need not be loaded for them yet."""
+    try:
+        parameters = signature_of(func).parameters.values()
+    except (ValueError, TypeError):  # a builtin without a signature
+        return True
+    return all(p.annotation in _PLAIN and p.kind is not p.VAR_POSITIONAL and p.name != "self" for p in parameters)
+
+
 def _invalid_name(name: object, func: object) -> ConfigurationError:
     if name in ("", "<lambda>"):
         kind = "lambda" if name else type(func).__name__
@@ -127,10 +154,13 @@ class FunctionRegistry:
         """Add a function, or replace the one of that name.
 
         `options` are those of `nbagent.tool`. Raises ConfigurationError for a name that vendors don't accept,
-        for something not callable, and for an unknown option.
+        for something not callable, for an unknown option, and for a parameter that can't be described to a model.
         """
         check_options(f"tool {name!r}", options)
-        self._entries[name] = FunctionDefinition(name, description or "", parameters, func, **options)
+        definition = FunctionDefinition(name, description or "", parameters, func, **options)
+        if parameters is None:
+            _check_parameters(definition)
+        self._entries[name] = definition
         self._completed.pop(name, None)
 
     def adopt(self, definition: FunctionDefinition) -> None:
@@ -192,7 +222,7 @@ class FunctionRegistry:
             if not isinstance(name, str):
                 raise invalid("tools", name, "names of registered tools", "Pass names, as in tools=['area'].")
             if not self.has_function(name):
-                raise ConfigurationError(f"no tool {name!r}. {_suggestion(name, self.names())}")
+                raise ConfigurationError(f"no tool {name!r}{_suggestion(name, self.names())}")
         return _View(self, chosen)
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
@@ -255,6 +285,5 @@ class _View(FunctionRegistry):
 
 
 def _suggestion(name: str, names: list[str]) -> str:
-    if near := difflib.get_close_matches(name, names, n=3):
-        return f"Did you mean {', '.join(near)}?"
-    return f"Registered are {', '.join(names)}." if names else "No tool is registered."
+    others = f"; registered are {', '.join(names)}." if names else "; none is registered."
+    return did_you_mean(name, names, 3) or others

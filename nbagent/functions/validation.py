@@ -5,18 +5,21 @@ The feedback is written for the model: what is wrong, field by field, and the ex
 
 from __future__ import annotations
 
-import difflib
+import inspect
 import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from nbagent.core.messages import FunctionCall
+from nbagent.core.messages import FunctionCall, too_large
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
+from nbagent.functions.formatting import safe_repr
 from nbagent.functions.registry import FunctionDefinition
+from nbagent.functions.schema.introspection import signature_of
 from nbagent.functions.schema.json_schema import example, repair
-from nbagent.text import shortened
+from nbagent.text import did_you_mean, shortened
 
 _MISSING = object()
 _FEEDBACK = """\
@@ -55,6 +58,7 @@ class Problem:
     path: str
     text: str
     got: Any = _MISSING
+    kind: str = "value"
 
     def __str__(self) -> str:
         if self.got is _MISSING:
@@ -73,7 +77,7 @@ def validate_arguments(definition: FunctionDefinition, arguments: dict[str, Any]
     if definition.schema is not None:
         values, coerced = _validate_by_model(definition, repaired)
         return values, coerced or repaired is not arguments
-    if problems := _schema_problems(definition, repaired):
+    if problems := _schema_problems(definition, repaired) or _signature_problems(definition, repaired):
         raise _feedback(definition, problems)
     return _copied(repaired), repaired is not arguments
 
@@ -82,20 +86,17 @@ def malformed_arguments(definition: FunctionDefinition, call: FunctionCall) -> T
     """The feedback for a call whose arguments did not arrive as a JSON object."""
     raw = call.raw or ""
     try:
-        json.loads(raw)
-        text = "must be a JSON object"
+        text = too_large(raw) or "must be a JSON object"
     except ValueError as error:
         text = f"must be a JSON object, and are not valid JSON, cut off perhaps: {error}"
-    return _feedback(definition, [Problem("arguments", text, raw)])
+    return _feedback(definition, [Problem("arguments", text, raw, "json")])
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
     """The feedback for a call of a tool that does not exist; it lists those that do."""
     known = sorted(names)
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
     advice = f"Call one of these tools: {', '.join(known)}" if known else "There are no tools. Answer without them."
-    errors = f"  - there is no such tool{hint}"
+    errors = f"  - there is no such tool{did_you_mean(name, known)}"
     return UnknownToolError(f"Tool call is invalid.\nTool: {name}\nErrors:\n{errors}\n{advice}", tool=name)
 
 
@@ -103,7 +104,28 @@ def _feedback(definition: FunctionDefinition, problems: list[Problem]) -> ToolAr
     parameters = definition.parameters or {}
     errors = "\n".join(f"  - {problem}" for problem in problems[:_MAX_PROBLEMS])
     shape = json.dumps(example(parameters, parameters), ensure_ascii=False, default=str)
-    return ToolArgumentsError(_FEEDBACK.format(tool=definition.name, errors=errors, shape=shape), tool=definition.name)
+    text = _FEEDBACK.format(tool=definition.name, errors=errors, shape=shape)
+    return ToolArgumentsError(text, tool=definition.name, kind=problems[0].kind, field=problems[0].path)
+
+
+def as_json_data(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Validated arguments as JSON data, all of it new. What JSON can't hold, from a direct caller, is its `repr`.
+
+    Bytes are text, or base64 if any of them are not.
+
+    >>> import datetime as dt
+    >>> as_json_data({"day": dt.date(2026, 3, 1), "count": 7})
+    {'day': '2026-03-01', 'count': 7}
+    """
+    from pydantic_core import to_jsonable_python
+
+    convert = partial(to_jsonable_python, arguments, timedelta_mode="float", fallback=safe_repr)
+    data: dict[str, Any]
+    try:
+        data = convert()
+    except UnicodeDecodeError:
+        data = convert(bytes_mode="base64")
+    return data
 
 
 def _copied(value: Any) -> Any:
@@ -114,8 +136,8 @@ def _copied(value: Any) -> Any:
 
 
 def _unexpected(path: str, known: Iterable[str]) -> Problem:
-    near = difflib.get_close_matches(path.rpartition(".")[2], list(known), n=1)
-    return Problem(path, f"unexpected field; did you mean {near[0]}?" if near else "unexpected field")
+    text = f"unexpected field{did_you_mean(path.rpartition('.')[2], known)}"
+    return Problem(path, text, kind="unexpected")
 
 
 # -- by the pydantic model of the signature ---------------------------------------------------------------------------
@@ -150,14 +172,17 @@ def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: It
         kind = detail["type"]
         path = _path(detail["loc"], arguments, kind.startswith("missing"))
         if kind.startswith("missing"):
-            problem = Problem(path, "required field is missing")
+            problem = Problem(path, "required field is missing", kind="missing")
         elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
             problem = _unexpected(path, known)
         else:
-            problem = Problem(path, _phrase(kind, detail["msg"]), detail["input"])
+            is_type = _PYDANTIC_KIND.fullmatch(kind) is not None
+            problem = Problem(path, _phrase(kind, detail["msg"]), detail["input"], "type" if is_type else "value")
         before = problems.get(path)
         if before is not None and problem.text not in before.text:
-            problem = Problem(path, f"{before.text} or {problem.text.removeprefix('must be ')}", before.got)
+            problem = Problem(
+                path, f"{before.text} or {problem.text.removeprefix('must be ')}", before.got, before.kind
+            )
         problems[path] = problem
     return list(problems.values())
 
@@ -226,19 +251,42 @@ def _schema_problems(definition: FunctionDefinition, arguments: dict[str, Any]) 
     return list(problems.values())
 
 
+def _signature_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[Problem]:
+    """What the given parameters allow and the function can't be called with, such as a field missing in `required`."""
+    from nbagent.functions.schema.function_schema import schema_of
+
+    try:
+        parameters = signature_of(definition.func).parameters
+    except (ValueError, TypeError):  # a builtin without a signature
+        return []
+    kinds = {parameter.kind for parameter in parameters.values()}
+    filled = schema_of(definition.func).run_contexts
+    named = {
+        name: parameter
+        for name, parameter in parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and name not in filled
+    }
+    missing = [name for name, parameter in named.items() if parameter.default is parameter.empty]
+    problems = [Problem(name, "required field is missing") for name in missing if name not in arguments]
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        problems += [_unexpected(name, named) for name in arguments if name not in named]
+    return problems
+
+
 def _problems_of(error: Any) -> list[Problem]:
     """One error of jsonschema as problems."""
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path).lstrip(".")
     value, instance = error.validator_value, error.instance
     where, inside = path or "arguments", f"{path}." if path else ""
     if error.validator == "required":
-        return [Problem(f"{inside}{name}", "required field is missing") for name in value if name not in instance]
+        missing = [name for name in value if name not in instance]
+        return [Problem(f"{inside}{name}", "required field is missing", kind="missing") for name in missing]
     if error.validator == "additionalProperties" and value is False:
         known = error.schema.get("properties", {})
         return [_unexpected(f"{inside}{name}", known) for name in instance if name not in known]
     if error.validator == "type":
         kinds = [value] if isinstance(value, str) else value
-        return [Problem(where, f"must be {' or '.join(_KINDS[kind] for kind in kinds)}", instance)]
+        return [Problem(where, f"must be {' or '.join(_KINDS[kind] for kind in kinds)}", instance, "type")]
     if error.validator == "enum":
         return [Problem(where, f"must be one of {', '.join(map(repr, value))}", instance)]
     if error.validator in ("anyOf", "oneOf") and error.context:

@@ -6,6 +6,7 @@ tools is shortened and escaped in the table; the details follow the same rules a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -13,41 +14,53 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from nbagent.core.background import background_loop
 from nbagent.core.messages import well_formed
 from nbagent.core.render import markdown as render
 from nbagent.errors import MissingDependencyError
+from nbagent.notebook.display.answer_buttons import answer_buttons
+from nbagent.notebook.display.cell_link import cell_link
 from nbagent.notebook.panel.panel import PANEL_STYLE
 from nbagent.text import shortened
+from nbagent.trace.scores import texts_by_target
+from nbagent.trace.table import as_json
 from nbagent.trace.trace import Trace
+from nbagent.trace.views.days import local_days
 from nbagent.trace.views.search import TABLES, Search
 from nbagent.trace.views.transcript import TraceTranscript
 
 #: The longest value in the table, in characters, and the most rows.
 MAX_CHARS, MAX_ROWS = 100, 1_000
-#: The columns of each table that are shown, with their labels.
+#: The columns of each table that are shown, with their labels; `_RARE` ones only if they have a value.
 COLUMNS: dict[str, dict[str, str]] = {
     "runs": {
-        "prompt": "prompt", "output": "output", "status": "status", "n_calls": "calls", "n_tool_calls": "tools",
-        "input_tokens": "in", "output_tokens": "out", "cost_usd": "$", "duration_s": "s",
+        "prompt": "prompt", "output": "output", "cell": "cell", "time": "time", "model": "model", "status": "status",
+        "n_calls": "calls", "n_tool_calls": "tools", "input_tokens": "in", "output_tokens": "out", "cost_usd": "$",
+        "duration_s": "s", "part_of": "part of", "tags": "tags", "scores": "scores",
     },
     "calls": {
-        "model": "model", "finish_reason": "finish", "input_tokens": "in", "output_tokens": "out", "cost_usd": "$",
-        "duration_s": "s", "error_type": "error",
+        "model": "model", "cell": "cell", "time": "time", "finish_reason": "finish", "input_tokens": "in",
+        "output_tokens": "out", "cost_usd": "$", "duration_s": "s", "error_type": "error", "scores": "scores",
     },
     "tool_calls": {
-        "name": "tool", "args": "arguments", "result_text": "result", "error_type": "error", "duration_s": "s",
+        "name": "tool", "args": "arguments", "result_text": "result", "error_type": "error", "cell": "cell",
+        "time": "time", "duration_s": "s", "scores": "scores",
     },
     "messages": {"role": "role", "text": "text", "n_blocks": "blocks"},
     "blocks": {"type": "kind", "name": "tool", "text": "text", "chars": "characters"},
 }  # fmt: skip
+_RARE = ("part_of", "tags", "scores")
+#: The columns by which scores belong to rows.
+_SCORED = {"runs": "run_id", "calls": "call_id", "tool_calls": "tool_call_id"}
 #: Columns whose text gets a block of its own.
 _TEXTS = (
-    "text", "args", "args_raw", "result_text", "validation_error", "error_message", "traceback", "params", "usage_raw",
-    "provider_data",
+    "text", "args", "args_sent", "args_repaired", "args_raw", "result_text", "validation_error", "error_message",
+    "traceback", "params", "usage_raw", "provider_data",
 )  # fmt: skip
 #: How the table is drawn. Passed with each update, because the user's own defaults for itables would apply otherwise.
 _OPTIONS: dict[str, Any] = {
-    "allow_html": False, "select": "single", "showIndex": False, "maxBytes": 0, "maxRows": 0, "pageLength": 10,
+    "allow_html": False, "select": {"style": "single", "keys": True}, "showIndex": False,
+    "maxBytes": 0, "maxRows": 0, "pageLength": 10,
     "lengthMenu": [10, 25, 100], "classes": "compact hover", "style": "table-layout:auto;width:100%;margin:0",
     "layout": {"topStart": None, "topEnd": None, "bottomStart": "info", "bottomEnd": "paging"},
 }  # fmt: skip
@@ -60,13 +73,15 @@ class TraceExplorer(widgets.VBox):
     """Explore a trace: its runs, model calls, tool calls, messages and blocks.
 
     Filter by run, tool, kind of block, failure and text. A click on a row shows its details below, for a run the whole
-    conversation. `Refresh` reads the trace again. Needs itables: `pip install 'nbagent[explore]'`.
+    conversation, and the cell that asked: in JupyterLab and Notebook 7 a button that goes there. `Refresh` reads the
+    trace again. The runs of forks, and those that tools started in other agents, are shown, too. Needs itables:
+    `pip install 'nbagent[explore]'`.
 
     >>> agent.trace.explore()                                               # doctest: +SKIP
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
+        self.trace = self._read = trace
         self._table = _empty_table()
         self._tables: dict[str, Any] = {}
         self._found: Any = None
@@ -74,6 +89,7 @@ class TraceExplorer(widgets.VBox):
         self._make()
         super().__init__([widgets.HTML(PANEL_STYLE + _STYLE), self._bar, self._filters, self._table, self._detail])
         self.add_class("nbagent-panel").add_class("nbagent-explore")
+        background_loop().call_soon_threadsafe(answer_buttons)  # its script also makes the keyboard work here
         self.refresh()
         for widget in (self._tabs, self._run, self._tool, self._kind, self._errors, self._text):
             widget.observe(lambda _: self._search(), "value")
@@ -86,10 +102,12 @@ class TraceExplorer(widgets.VBox):
         self._count = widgets.HTML()
         self._bar = widgets.HBox([self._tabs, self._count]).add_class("nbagent-top")
         self._run, self._tool, self._kind = (
-            widgets.Dropdown(options=[("", ANY)], tooltip=what) for what in ("Run", "Tool", "Kind of block")
+            widgets.Dropdown(options=[("", ANY)], description=what) for what in ("Run", "Tool", "Kind of block")
         )
         self._errors = widgets.ToggleButton(description="Failed", tooltip="Only what failed")
-        self._text = widgets.Text(placeholder="Search the texts", tooltip="Text", continuous_update=False)
+        self._text = widgets.Text(
+            placeholder="Search the texts", description="Search the texts", continuous_update=False
+        )
         self._refresh_button = widgets.Button(description="Refresh", tooltip="Read the trace again")
         self._text.add_class("nbagent-search")
         filters = [self._run, self._tool, self._kind, self._errors, self._text, self._refresh_button]
@@ -98,7 +116,18 @@ class TraceExplorer(widgets.VBox):
 
     def refresh(self) -> None:
         """Read the trace again. Filters keep their choice if it still exists."""
-        self._tables = {name: getattr(self.trace, name) for name in TABLES}
+        self._read = trace = self.trace.with_children()
+        self._tables = {name: getattr(trace, name) for name in TABLES}
+        runs, scores = self._tables["runs"], texts_by_target(trace.rows("scores"))
+        models = self._tables["calls"].groupby("run_id")["model"].agg(lambda names: ", ".join(names.dropna().unique()))
+        cells = dict(zip(runs["run_id"], runs["execution_count"].map("[{}]".format, na_action="ignore"), strict=True))
+        tags = runs["tags"].map(_tags, na_action="ignore")
+        part_of = runs["parent_run_id"].map(dict(zip(runs["run_id"], runs["prompt"], strict=True)))
+        self._tables["runs"] = runs.assign(tags=tags, model=runs["run_id"].map(models), part_of=part_of)
+        for name, column in _SCORED.items():
+            table = self._tables[name]
+            about = {"cell": table["run_id"].map(cells), "time": _times(table["started"])}
+            self._tables[name] = table.assign(**about, scores=table[column].map(scores))
         runs, calls, blocks = (self._tables[name] for name in ("runs", "tool_calls", "blocks"))
         prompts = zip(runs["prompt"].fillna(""), runs["run_id"], strict=True)
         asked = [(f"{number} · {_line(prompt, 40)}", run_id) for number, (prompt, run_id) in enumerate(prompts, 1)]
@@ -121,20 +150,28 @@ class TraceExplorer(widgets.VBox):
         more = f", the newest {MAX_ROWS:,} shown" if len(found) > MAX_ROWS else ""
         self._count.value = f'<div class="nbagent-status">{count} {name.replace("_", " ")}{more}</div>'
         self._detail.value = ""
-        self._table.update(_as_texts(self._found, COLUMNS[name]), **_OPTIONS, selected_rows=[])
+        self._table.update(self._shown(), **_OPTIONS, selected_rows=[])
+
+    def _shown(self) -> Any:
+        """The matching rows as texts."""
+        every = self._tables[self._tabs.value]
+        columns = COLUMNS[self._tabs.value].items()
+        known = {name: label for name, label in columns if name not in _RARE or every[name].notna().any()}
+        return _as_texts(self._found, known)
 
     def _show_details(self) -> None:
         selected, self._detail.value = self._table.selected_rows, ""
         if selected and self._found is not None and selected[0] < len(self._found):
             row = {str(name): value for name, value in self._found.iloc[selected[0]].items()}
-            self._detail.value = render.output_html(self._details(self._tabs.value, row))
+            run = next((each for each in self._read.rows("runs") if each["run_id"] == row["run_id"]), {})
+            self._detail.value = render.output_html(cell_link(run) + self._details(self._tabs.value, row))
 
     def _details(self, name: str, row: Mapping[str, Any]) -> str:
         """A row as HTML: a run or a call as its conversation, other rows by their columns."""
         if name == "runs":
-            return self.trace.transcript(row["run_id"]).html()
+            return self._read.transcript(row["run_id"]).html()
         if name == "calls":
-            rows = {each: self.trace.rows(each) for each in ("runs", "calls", "messages", "blocks", "tool_calls")}
+            rows = {each: self._read.rows(each) for each in (*TABLES, "scores")}
             rows["messages"] = [each for each in rows["messages"] if each["call_id"] == row["call_id"]]
             return TraceTranscript(rows).html() + row_html(row)
         return row_html(row)
@@ -145,7 +182,7 @@ class TraceExplorer(widgets.VBox):
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         """The widget, and the current table for readers without a kernel."""
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options) or {}
-        shown = _as_texts(self._found.tail(20), COLUMNS[self._tabs.value])
+        shown = self._shown().tail(20)
         table = shown.to_html(escape=True, index=False, border=0)
         return {
             **bundle,
@@ -198,6 +235,8 @@ def _text(value: Any) -> str:
     """A value for people; `""` for a missing one."""
     import pandas as pd
 
+    if isinstance(value, dict):
+        return as_json(value)
     if pd.isna(value):
         return ""
     if hasattr(value, "isoformat"):
@@ -205,6 +244,17 @@ def _text(value: Any) -> str:
     if not isinstance(value, Real):
         return well_formed(str(value))
     return f"{value:,}" if isinstance(value, Integral) else f"{value:,.4f}"
+
+
+def _times(times: Any) -> Any:
+    """Times in the zone of this machine, as text; with the day if there are several."""
+    form = "%H:%M:%S" if local_days(times).nunique() < 2 else "%Y-%m-%d %H:%M:%S"
+    return times.map(lambda time: time.to_pydatetime().astimezone().strftime(form), na_action="ignore")
+
+
+def _tags(text: str) -> str:
+    """A JSON array of tags for people."""
+    return ", ".join(json.loads(text))
 
 
 def _line(text: str, limit: int) -> str:

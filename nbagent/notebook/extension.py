@@ -9,12 +9,16 @@ from contextvars import ContextVar
 from typing import Any
 
 from IPython.core.getipython import get_ipython
+from IPython.display import display
 
 from nbagent.agent import Agent
+from nbagent.core.background import note_main_loop
+from nbagent.core.cells import cell_id_of, watch_cells
 from nbagent.errors import ConfigurationError
 from nbagent.functions.approval import set_default_approver
 from nbagent.functions.live import live
 from nbagent.notebook.display.approval import NotebookApprover
+from nbagent.notebook.display.captured import watch_output
 from nbagent.notebook.host import is_watched, note_cell
 from nbagent.notebook.magics import completion
 from nbagent.notebook.magics.agent_magic import AgentMagics
@@ -24,12 +28,18 @@ from nbagent.trace.trace import Trace
 
 #: How many `run_cell` calls are running: inside another magic an async cell can't be awaited.
 _depth: ContextVar[int] = ContextVar("nbagent_cell_depth", default=0)
+#: What stands below the traceback of a failed cell.
+_FIX_HINT = {
+    "text/html": '<small style="opacity: .65"><code>%agent fix</code> explains this error</small>',
+    "text/plain": "%agent fix explains this error",
+}
 _TYPED_CELL = re.compile(r"^get_ipython\(\)\.run_cell_magic\('agent'")
 
 
 def load(shell: Any) -> None:
     """Register everything with a shell, and create the variable `agent` if that name is free. May be called twice."""
     unload(shell)
+    watch_cells()
     magics = AgentMagics(shell)
     shell.register_magics(magics)
     shell.input_transformers_post.append(_async_cell_transformer(shell))
@@ -44,6 +54,7 @@ def load(shell: Any) -> None:
     Trace.explorer = _explore
     note_cell(shell)
     magics.outputs.watch()
+    watch_output(shell)
 
 
 def unload(shell: Any) -> None:
@@ -75,13 +86,17 @@ def _async_cell_transformer(shell: Any) -> Any:
 
 def _on_cell_start(info: Any) -> None:
     _depth.set(_depth.get() + 1)
+    if getattr(get_ipython(), "kernel", None) is not None:  # in a terminal, each cell has a loop of its own
+        note_main_loop()
     note_cell(get_ipython(), info.raw_cell)
 
 
 def _on_cell_end(result: Any) -> None:
     _depth.set(max(0, _depth.get() - 1))
     live.names()  # the live tools notice what this cell defined and deleted
-    last_error.note(result)
+    shell = get_ipython()
+    if last_error.note(result, cell_id_of(shell)) and last_error.offers_fix and is_watched(shell):
+        display(_FIX_HINT, raw=True)
 
 
 def _explore(trace: Trace) -> Any:

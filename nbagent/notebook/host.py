@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbagent.core.cells import cell_id_of, request_of
 from nbagent.functions.source import record_cell
-
-
-def request_of(shell: Any) -> dict[str, Any]:
-    """The request that the running code came with; empty outside a kernel."""
-    kernel = getattr(shell, "kernel", None)
-    parent = kernel.get_parent() if kernel is not None else None
-    return dict(parent or {})
-
-
-def cell_id_of(shell: Any) -> str | None:
-    """The id of the running cell, or None if the front end sends none."""
-    cell_id: str | None = request_of(shell).get("metadata", {}).get("cellId")
-    return cell_id
 
 
 def note_cell(shell: Any, code: str | None = None) -> None:

@@ -8,20 +8,23 @@ Their classes are imported only when they are needed.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import os
+import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Unpack
 
-from nbagent.checks import check_type, invalid
-from nbagent.errors import ConfigurationError
-from nbagent.providers.catalog import CATALOG, first_with_key
+from nbagent.checks import check_type, hides_arguments, invalid
+from nbagent.errors import ConfigurationError, NbagentError
+from nbagent.providers.catalog import CATALOG, first_with_key, vendor_with_model
+from nbagent.text import did_you_mean, without_keys
 
 if TYPE_CHECKING:
     from nbagent.config import AgentConfig
     from nbagent.providers.base import LLMProvider
+    from nbagent.providers.options.settings import ProviderOptions
 
 ENTRY_POINTS = "nbagent.providers"
 
@@ -62,19 +65,20 @@ def register_provider(name: str, factory: Factory) -> None:
     _registered[name] = factory
 
 
-def create_provider(name: str, **options: Any) -> LLMProvider:
+@hides_arguments
+def create_provider(name: str, **options: Unpack[ProviderOptions]) -> LLMProvider:
     """A provider by name, `"vendor"` or `"vendor:model"`.
 
-    Options: api_key, model, base_url, timeout=60, max_retries=3, streaming=True, client, and the vendor's own. Others,
-    such as `max_tokens`, become fields of each request body.
+    Options: api_key, model, base_url, timeout=60, max_retries=3, streaming=True, client, price, and the vendor's
+    own. `price` is in dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`. Those of a request,
+    such as `max_tokens` or `extra_body`, hold for all requests.
 
-    Raises `ConfigurationError` for an unknown name, and lists the known ones.
+    Raises `ConfigurationError` for an unknown name or option, and says which was probably meant.
     """
     check_type("name", name, str, fix="Pass 'vendor' or 'vendor:model'.")
-    vendor, _, model = name.partition(":")
-    if model:
+    if model := name.partition(":")[2]:
         options.setdefault("model", model)
-    return _factory(vendor)(**options)
+    return _factory(name)(**options)
 
 
 def provider_names() -> list[str]:
@@ -82,12 +86,14 @@ def provider_names() -> list[str]:
     return list(dict.fromkeys([*CATALOG, *_registered, *(point.name for point in _entry_points())]))
 
 
+@hides_arguments
 def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
     """The provider for what a user passed.
 
     - an `LLMProvider`: itself
     - `"vendor"` or `"vendor:model"`: see `create_provider`
-    - an `AgentConfig`: its provider, or else any server that speaks OpenAI chat completions at its base_url
+    - an `AgentConfig`: its provider, or else any server that speaks OpenAI chat completions at its base_url, or else
+      the vendor that has its model
     - None: the environment variable NBAGENT_MODEL (`"vendor:model"`), then the first vendor of the catalog whose key is
       found (see `providers.keys`), then the embedded model
     """
@@ -96,20 +102,54 @@ def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
 
     if isinstance(spec, LLMProvider):
         return spec
-    if isinstance(spec, str):
-        return create_provider(spec)
-    if spec is None:
-        return create_provider(os.environ.get("NBAGENT_MODEL") or first_with_key() or "local")
+    if spec is None or isinstance(spec, str):
+        return create_provider(_name_of(spec))
     config: Any = spec
     if not isinstance(config, AgentConfig):
         fix = f"Pass an instance of {config.__name__}." if isinstance(config, type) else ""
         # the value is not shown, since it may hold a key
         raise invalid("provider", config, "a provider, 'vendor:model', an AgentConfig or None", fix, secret=True)
-    given = {key: value for key in ("model", "api_key", "base_url") if (value := getattr(config, key))}
-    return create_provider(config.provider or "open_source", **given)
+    given = {key: value for key in ("model", "api_key", "base_url", "price") if (value := getattr(config, key))}
+    return create_provider(_name_of(config), **given)
 
 
-def _factory(name: str) -> Factory:
+def _name_of(spec: AgentConfig | str | None) -> str:
+    """The name of the provider that is meant, as `create_provider` takes it."""
+    if spec is None:
+        return os.environ.get("NBAGENT_MODEL") or first_with_key() or "local"
+    if isinstance(spec, str):
+        return spec
+    if name := spec.provider or ("open_source" if spec.base_url else vendor_with_model(spec.model)):
+        return name
+    if not spec.model and not spec.api_key:
+        return _name_of(None)
+    named = f"of the model {spec.model!r}" if spec.model else "for its api_key"
+    raise ConfigurationError(
+        f"AgentConfig: the vendor {named} is not known. Name it, as in provider='openai', or the address of a server, "
+        "as in base_url='http://localhost:8000/v1'."
+    )
+
+
+def preload(spec: AgentConfig | str | None) -> None:
+    """Begin to import, in a thread, what the provider needs that `resolve(spec)` will make. Nothing is checked.
+
+    Nothing heavy is imported where no key is found, or for a vendor without keys.
+    """
+
+    def work() -> None:
+        with suppress(NbagentError):  # `resolve` raises it when the provider is needed
+            name = _name_of(spec).partition(":")[0]
+            if name in CATALOG and name not in _registered and not CATALOG[name].keyless:
+                from nbagent.providers.http.transport import import_packages
+
+                factory: Any = _factory(name)
+                import_packages(getattr(factory, "func", factory).package)
+
+    threading.Thread(target=work, name="nbagent-preload", daemon=True).start()
+
+
+def _factory(spec: str) -> Factory:
+    name = spec.partition(":")[0]
     if name in _registered:
         return _registered[name]
     if name in CATALOG:
@@ -119,10 +159,23 @@ def _factory(name: str) -> Factory:
     for point in _entry_points():
         if point.name == name:
             return point.load()  # type: ignore[no-any-return]
+    raise _unknown_provider(spec)
+
+
+def _unknown_provider(name: str) -> ConfigurationError:
+    """The error for a name that is spelled as elsewhere, is a model's, or is not known at all."""
+    if without_keys(name) != name:
+        return ConfigurationError("Unknown provider: this looks like a key. Name the vendor: 'openai', api_key=….")
+    vendor, _, model = name.replace("/", ":", 1).partition(":")
+    row = next((row for row in CATALOG.values() if vendor.lower() in (row.name, *row.aliases)), None)
+    if row is not None:
+        return ConfigurationError(f"Unknown provider {name!r}: write '{row.name}:{model or row.model}'.")
+    if owner := vendor_with_model(name):
+        return ConfigurationError(f"{name!r} is the name of a model: write '{owner}:{name}'.")
     names = provider_names()
-    similar = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
-    raise ConfigurationError(f"Unknown provider {name!r}.{hint} Known: {', '.join(names)}.")
+    return ConfigurationError(
+        f"Unknown provider {vendor!r}{did_you_mean(vendor, names, 3) or '.'} Known: {', '.join(names)}."
+    )
 
 
 def _entry_points() -> Any:

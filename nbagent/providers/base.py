@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest
+from nbagent.providers.options.settings import check_request_options
 
 
 class LLMProvider(ABC):
@@ -27,6 +28,9 @@ class LLMProvider(ABC):
 
     #: The vendor's name as `create_provider` knows it; tags `provider_extras`.
     vendor: str = "custom"
+    #: US dollars per million tokens: `{"input": 0.5, "output": 1.5, "cached": 0.05}`, where cached input costs as much
+    #: as other input if nothing is said. None: by the price list.
+    price: Mapping[str, float] | None = None
 
     @abstractmethod
     async def chat(
@@ -107,6 +111,7 @@ class StreamingProvider(LLMProvider):
         **kwargs: Any,
     ) -> LLMResponse:
         """See `LLMProvider.chat`. The answer is streamed and returned as a whole."""
+        check_request_options(kwargs)
         options = kwargs if temperature is None else {**kwargs, "temperature": temperature}
         response = None
         async for item in self.stream(self.resolve(ModelRequest(messages, functions, options))):

@@ -10,6 +10,7 @@ name in `NAMES`. A vendor's module is imported when it is first looked up.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import cast
 
@@ -47,6 +48,16 @@ CATALOG: Mapping[str, Vendor] = _Catalog()
 def first_with_key() -> str | None:
     """The name of the first vendor whose key is found, in the order of `NAMES`."""
     return next((name for name, vendor in CATALOG.items() if not vendor.keyless and vendor.api_key()), None)
+
+
+def vendor_with_model(model: str) -> str | None:
+    """The name of the vendor whose own model this is, by its name.
+
+    >>> vendor_with_model("gpt-4o"), vendor_with_model("my-model")
+    ('openai', None)
+    """
+    fits = (name for name, row in CATALOG.items() if row.own_models and re.fullmatch(row.own_models, model.lower()))
+    return next(fits, None)
 
 
 def with_keys() -> dict[str, Vendor]:

@@ -2,7 +2,7 @@
 
 1. what was typed after `%agent key`, in this process
 2. the environment
-3. the file `.env` in the working directory, or in the nearest folder above it that has one
+3. the file `.env` in the working directory, or in the nearest folder above it that has one; only a file of this user
 4. Colab's secrets, if the notebook has access to them
 
 Only keys are read from `.env`, never addresses: the `.env` of somebody's project must not decide where your key is
@@ -15,6 +15,7 @@ import functools
 import importlib
 import math
 import os
+import stat
 import sys
 import threading
 from collections.abc import Iterable, Mapping
@@ -75,10 +76,24 @@ def _from_env_file(variable: str) -> str | None:
 
     try:
         path = find_dotenv(usecwd=True)
-        stat = os.stat(path) if path else None
+        found = os.stat(path) if path else None
+        if found is None or not _is_trusted(found):
+            return None
     except OSError:  # the working directory was deleted
         return None
-    return _read_env_file(path, stat.st_mtime_ns, stat.st_size).get(variable) if stat else None
+    return _read_env_file(path, found.st_mtime_ns, found.st_size).get(variable)
+
+
+def _is_trusted(found: os.stat_result) -> bool:
+    """Whether it is a file of this user, or of the owner of the working directory: a container's root reads a user's.
+
+    Anybody may put a file into a folder above, such as /tmp, and would be sent what you ask with a key of theirs.
+    """
+    if not stat.S_ISREG(found.st_mode):  # a pipe would never end
+        return False
+    if not hasattr(os, "getuid") or found.st_uid == os.getuid():
+        return True
+    return found.st_uid == os.stat(".").st_uid and not found.st_mode & stat.S_IWOTH
 
 
 @functools.lru_cache(maxsize=1)
@@ -87,7 +102,7 @@ def _read_env_file(path: str, modified: int, size: int) -> Mapping[str, str | No
     from dotenv import dotenv_values
 
     try:
-        return dotenv_values(path)
+        return dotenv_values(path, interpolate=False)  # a key may contain "${"
     except PermissionError:  # in a folder above, of somebody else
         return {}
     except UnicodeDecodeError:

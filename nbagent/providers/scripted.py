@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from nbagent.checks import invalid
@@ -13,6 +13,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
 from nbagent.providers.base import StreamingProvider
+from nbagent.providers.options.settings import check_price
 
 #: One turn: a text, a call, several calls, a whole response, or an exception to raise.
 ScriptedTurn = str | FunctionCall | list[FunctionCall] | LLMResponse | BaseException
@@ -22,7 +23,7 @@ class ScriptedProvider(StreamingProvider):
     """Answers with the next of `turns`, or with what the function `turns(messages, functions)` returns or awaits.
 
     A single text, call, response or exception is a script of one turn. Texts are streamed word by word, `delay` seconds
-    apart. `requests` lists the `(messages, functions)` of each request.
+    apart. `requests` lists the `(messages, functions)` of each request. Without a `price`, answers cost nothing.
 
     >>> provider = ScriptedProvider([FunctionCall("get_weather", {"city": "Berlin"}), "It is sunny in Berlin."])
     """
@@ -36,7 +37,10 @@ class ScriptedProvider(StreamingProvider):
         model: str = "scripted",
         delay: float = 0.0,
         function_calling: bool = True,
+        price: Mapping[str, float] | None = None,
     ) -> None:
+        check_price(price)
+        self.price = price
         if isinstance(turns, str | FunctionCall | LLMResponse | BaseException):
             turns = [turns]
         self._next = turns if callable(turns) else None

@@ -73,6 +73,10 @@ class Vendor:
     format: str = "openai_chat"
     #: `"module:Class"` of the provider, imported when one is made.
     factory: str = "nbagent.providers.vendors.open_source:OpenSourceProvider"
+    #: Other names of the vendor, for the error that says what nbagent calls it.
+    aliases: tuple[str, ...] = ()
+    #: A regular expression for the whole names of the models that the vendor has; empty for servers of any model.
+    own_models: str = ""
     #: The default model.
     model: str = ""
     base_url: str = ""
@@ -135,6 +139,10 @@ class Vendor:
     def api_key(self) -> str | None:
         """The key, if `providers.keys` finds one of the key variables."""
         return keys.find(self.key_vars) if self.key_vars else None
+
+    def keep_key(self, key: str) -> None:
+        """Remember a typed key, in this process only, not even in its environment."""
+        keys.keep(self.key_vars[0], key.strip())
 
     def env_base_url(self) -> str:
         """The base URL: from the environment, else the vendor's own."""

@@ -8,7 +8,6 @@ They are read from the vendor's own data, `LLMResponse.raw_response`: a list und
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -47,7 +46,7 @@ def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought:
         result = _block("tool_result", content_as_text(message.content), name=message.name)
         return [result, *_image_blocks(message.content)]
     metadata = (response.metadata if response else None) or {}
-    blocks = list(_vendor_blocks(response.raw_response, message)) if response else []
+    blocks = list(_vendor_blocks(response.raw_response, message)) if response and response.raw_response else []
     if not _is_complete(blocks, message):  # no list of blocks, or one of another shape
         blocks = [block for block in blocks if block["type"] in ("thinking", "redacted")]
         blocks += _neutral_blocks(message.content, str(metadata.get("refusal") or ""))
@@ -154,7 +153,7 @@ def _image_block(part: Item) -> Row:
     data = part.get("data")
     try:
         digest = hashlib.sha256(base64.b64decode(data)).hexdigest() if isinstance(data, str) else None
-    except binascii.Error:
+    except ValueError:  # not Base64: somebody edited a file
         digest = None
     block = _block("image", None, {"url": part["url"]} if "url" in part else None)
     return block | {"media_type": part.get("media_type"), "sha256": digest}

@@ -2,21 +2,24 @@
 
 dtypes are stable: text is the pandas string type, counts are `Int64`, seconds and dollars `Float64`, flags `boolean`,
 times `datetime64[us, UTC]`, and values from a short list are categories. An unknown value is NA, never 0. An empty
-table has all its columns.
+table has all its columns. Arguments of tools are Python objects in the tables that users see, and JSON text before that
+and in files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Sequence
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pandas as pd
+from pydantic_core import from_json
 
 from nbagent.core.messages import well_formed
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
-from nbagent.trace.recorder import USAGE
+from nbagent.core.results import Status
+from nbagent.trace.open_run import USAGE
 from nbagent.trace.table import Columns, Row, Table, by_column, count_of
 
 try:
@@ -26,80 +29,99 @@ except ImportError:  # pandas then keeps text as Python strings
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"
 COUNT, REAL, FLAG, TIME = "Int64", "Float64", "boolean", "datetime64[us, UTC]"
+#: JSON text until a user looks at the table: see `with_objects`.
+JSON = "object"
 
 Dtype = str | pd.CategoricalDtype
-_STATUS = pd.CategoricalDtype(["running", "ok", "limit", "denied", "interrupted", "error"])
+_STATUS = pd.CategoricalDtype(["running", *get_args(Status)])
 _ROLE = pd.CategoricalDtype(["system", "user", "assistant", "tool"])
 _BLOCK = pd.CategoricalDtype(["text", "thinking", "redacted", "tool_call", "tool_result", "image", "refusal"])
-_APPROVAL = pd.CategoricalDtype(["auto", "approved", "edited", "denied"])
+_APPROVAL = pd.CategoricalDtype(["auto", "approved", "edited", "allowed", "denied"])
 _KIND = pd.CategoricalDtype(["visible", "omitted", "redacted"])
 
 _USAGE: dict[str, Dtype] = dict.fromkeys(USAGE, COUNT)
-#: In every table, at its end.
+#: In every table, at its end, after its other ids.
 _SHARED: dict[str, Dtype] = {"run_id": TEXT, "session_id": TEXT, "cell_id": TEXT, "ts": TIME}
 
+#: What is worth reading comes first, then what is technical, then ids.
 COLUMNS: dict[str, dict[str, Dtype]] = {
-    # one row per question
+    # one row per question; `cost_usd` was paid, `replayed_cost_usd` when the replayed answers were recorded
     "runs": {
-        "run_id": TEXT, "parent_run_id": TEXT, "branch": TEXT, "agent": TEXT, "source": TEXT, "cell_id": TEXT,
-        "execution_count": COUNT, "prompt": TEXT, "output": TEXT, "output_type": TEXT, "status": _STATUS,
-        "error_type": TEXT, "error_message": TEXT, "n_calls": COUNT, "n_tool_calls": COUNT, **_USAGE,
-        "cost_usd": REAL, "cost_known": FLAG, "started": TIME, "ended": TIME, "duration_s": REAL, "replayed": FLAG,
+        "prompt": TEXT, "output": TEXT, "status": _STATUS, "n_calls": COUNT, "n_tool_calls": COUNT, **_USAGE,
+        "cost_usd": REAL, "duration_s": REAL, "started": TIME, "ended": TIME, "agent": TEXT, "source": TEXT,
+        "execution_count": COUNT, "status_reason": TEXT, "error_type": TEXT, "error_message": TEXT, "tags": TEXT,
+        "user": TEXT, "session": TEXT, "metadata": TEXT, "output_type": TEXT, "replayed": FLAG,
+        "replayed_cost_usd": REAL, "cost_known": FLAG, "parent_run_id": TEXT, "branch": TEXT,
     },
     # one row per model request
     "calls": {
-        "call_id": TEXT, "step": COUNT, "attempt": COUNT, "provider": TEXT, "base_url_host": TEXT, "model": TEXT,
-        "response_model": TEXT, "response_id": TEXT, "stream": FLAG, "n_messages_in": COUNT, "params": TEXT,
-        "thinking_level": TEXT, "tool_choice": TEXT, "finish_reason": TEXT, "finish_reason_raw": TEXT, **_USAGE,
-        "usage_raw": TEXT, "usage_estimated": FLAG, "cost_usd": REAL, "started": TIME, "ttft_s": REAL,
-        "thinking_s": REAL, "duration_s": REAL, "retries": COUNT, "retry_wait_s": REAL, "http_status": COUNT,
-        "error_type": TEXT, "error_message": TEXT, "quoted": FLAG, "cache_hit": FLAG, "replayed": FLAG, "span_id": TEXT,
-        "parent_span_id": TEXT,
+        "provider": TEXT, "model": TEXT, "step": COUNT, "finish_reason": TEXT, **_USAGE, "cost_usd": REAL,
+        "duration_s": REAL, "ttft_s": REAL, "thinking_s": REAL, "setup_s": REAL, "started": TIME, "error_type": TEXT,
+        "error_message": TEXT, "error_code": TEXT, "http_status": COUNT, "attempt": COUNT, "retries": COUNT,
+        "retry_wait_s": REAL, "thinking_level": TEXT, "tool_choice": TEXT, "params": TEXT, "refused": TEXT,
+        "stream": FLAG, "n_messages_in": COUNT, "messages_in": TEXT, "quoted": FLAG, "cache_hit": FLAG,
+        "replayed": FLAG, "usage_estimated": FLAG, "usage_raw": TEXT, "finish_reason_raw": TEXT,
+        "response_model": TEXT, "base_url_host": TEXT, "response_id": TEXT, "system_hash": TEXT, "tools_hash": TEXT,
+        "span_id": TEXT, "parent_span_id": TEXT, "call_id": TEXT,
     },
     # one row per message that entered the conversation
     "messages": {
-        "message_id": TEXT, "parent_id": TEXT, "branch": TEXT, "turn": COUNT, "index": COUNT, "role": _ROLE,
-        "text": TEXT, "n_blocks": COUNT, "call_id": TEXT, "tokens_est": COUNT, "pinned": FLAG, "trimmed": FLAG,
+        "role": _ROLE, "text": TEXT, "n_blocks": COUNT, "tokens_est": COUNT, "pinned": FLAG, "trimmed": FLAG,
+        "turn": COUNT, "index": COUNT, "data": TEXT, "message_id": TEXT, "parent_id": TEXT, "branch": TEXT,
+        "call_id": TEXT,
     },
     # one row per block of a message
     "blocks": {
-        "block_id": TEXT, "message_id": TEXT, "index": COUNT, "type": _BLOCK, "name": TEXT, "text": TEXT,
-        "chars": COUNT, "signature": FLAG, "media_type": TEXT, "sha256": TEXT, "provider_data": TEXT, "call_id": TEXT,
+        "type": _BLOCK, "name": TEXT, "text": TEXT, "chars": COUNT, "signature": FLAG, "media_type": TEXT,
+        "index": COUNT, "sha256": TEXT, "provider_data": TEXT, "block_id": TEXT, "message_id": TEXT, "call_id": TEXT,
         "tool_call_id": TEXT,
     },
     # one row per tool call
     "tool_calls": {
-        "tool_call_id": TEXT, "wire_id": TEXT, "call_id": TEXT, "step": COUNT, "parallel_group": TEXT, "index": COUNT,
-        "name": TEXT, "args": TEXT, "args_raw": TEXT, "args_valid": FLAG, "validation_error": TEXT, "repaired": FLAG,
-        "approval": _APPROVAL, "result_text": TEXT, "result_type": TEXT, "result_repr": TEXT, "truncated": FLAG,
-        "result_chars": COUNT, "is_error": FLAG, "error_type": TEXT, "error_message": TEXT, "started": TIME,
-        "ended": TIME, "duration_s": REAL, "function_version": TEXT, "cell_id_of_definition": TEXT, "traceback": TEXT,
+        "name": TEXT, "args": JSON, "result_text": TEXT, "is_error": FLAG, "duration_s": REAL, "approval": _APPROVAL,
+        "approval_wait_s": REAL, "error_type": TEXT, "error_message": TEXT, "outputs": TEXT, "args_valid": FLAG,
+        "validation_error": TEXT, "validation_kind": TEXT, "validation_field": TEXT, "repaired": FLAG,
+        "args_sent": JSON, "args_repaired": JSON, "args_raw": TEXT, "result_type": TEXT, "result_repr": TEXT,
+        "truncated": FLAG, "result_chars": COUNT, "started": TIME, "ended": TIME, "step": COUNT, "index": COUNT,
+        "function_version": TEXT, "cell_id_of_definition": TEXT, "traceback": TEXT, "tool_call_id": TEXT,
+        "wire_id": TEXT, "call_id": TEXT, "parallel_group": TEXT,
     },
     # one row per stretch of thinking
     "thinking": {
-        "call_id": TEXT, "index": COUNT, "text": TEXT, "chars": COUNT, "kind": _KIND, "reasoning_tokens": COUNT,
+        "text": TEXT, "chars": COUNT, "kind": _KIND, "reasoning_tokens": COUNT, "index": COUNT, "call_id": TEXT,
     },
     # one row per event, except the pieces of a stream
     "events": {
-        "event_id": COUNT, "type": TEXT, "name": TEXT, "call_id": TEXT, "tool_call_id": TEXT, "content": TEXT,
-        "data": TEXT,
+        "type": TEXT, "name": TEXT, "content": TEXT, "data": TEXT, "event_id": COUNT, "call_id": TEXT,
+        "tool_call_id": TEXT,
     },
     # one row per HTTP exchange while `record_http` is on; headers are JSON objects, bodies the text that was sent
     "http": {
-        "call_id": TEXT, "attempt": COUNT, "method": TEXT, "url": TEXT, "status": COUNT, "request_headers": TEXT,
-        "request_body": TEXT, "response_headers": TEXT, "response_body": TEXT, "error_type": TEXT,
-        "error_message": TEXT, "request_id": TEXT, "http_version": TEXT, "started": TIME, "ttfb_s": REAL,
-        "duration_s": REAL, "request_bytes": COUNT, "response_bytes": COUNT, "complete": FLAG, "truncated": FLAG,
-        "secrets": TEXT,
+        "method": TEXT, "url": TEXT, "status": COUNT, "attempt": COUNT, "error_type": TEXT, "error_message": TEXT,
+        "duration_s": REAL, "ttfb_s": REAL, "started": TIME, "request_bytes": COUNT, "response_bytes": COUNT,
+        "request_headers": TEXT, "request_body": TEXT, "response_headers": TEXT, "response_body": TEXT,
+        "http_version": TEXT, "complete": FLAG, "truncated": FLAG, "secrets": TEXT, "request_id": TEXT,
+        "call_id": TEXT,
+    },
+    # one row per text that requests share: system prompts, definitions of tools
+    "prompts": {"kind": TEXT, "text": TEXT, "chars": COUNT, "hash": TEXT},
+    # one row per judgement of a run, a call or a tool call, by a person or a program
+    "scores": {"name": TEXT, "value": REAL, "comment": TEXT, "by": TEXT, "call_id": TEXT, "tool_call_id": TEXT},
+    # one row per session; packages is a JSON object
+    "environment": {
+        "git_commit": TEXT, "git_dirty": FLAG, "python": TEXT, "packages": TEXT, "kernel": TEXT, "host": TEXT,
+        "platform": TEXT,
     },
     # `calls` summed by run, vendor, model and day
     "usage": {
-        "run_id": TEXT, "provider": TEXT, "model": TEXT, "day": TIME, "n_calls": COUNT, **_USAGE, "cost_usd": REAL,
+        "provider": TEXT, "model": TEXT, "day": TIME, "n_calls": COUNT, **_USAGE, "cost_usd": REAL, "replayed": FLAG,
     },
 }  # fmt: skip
 for _columns in COLUMNS.values():
     _columns.update({name: dtype for name, dtype in _SHARED.items() if name not in _columns})
 
+#: A frame of more rows does not stay in memory. By default, about as many events fit into `Trace.max_bytes`.
+MOST_KEPT = 150_000
 #: Rows of a display, and characters of one value in a text display.
 ROWS, TEXT_WIDTH = 20, 60
 
@@ -112,25 +134,62 @@ DISPLAYED: dict[str, list[str]] = {
     "tool_calls": ["name", "args", "result_text", "args_valid", "is_error"],
     "thinking": ["text", "chars"],
     "events": ["type", "name", "content"],
+    "scores": ["name", "value", "comment", "by"],
+    "environment": ["git_commit", "git_dirty", "python", "kernel", "host", "platform"],
+    "prompts": ["kind", "text", "chars"],
     "http": ["attempt", "method", "url", "status", "error_type", "request_bytes", "response_bytes"],
     "usage": ["provider", "model", "n_calls", "input_tokens", "output_tokens", "total_tokens", "cost_usd"],
 }
 
 
-class TraceFrame(pd.DataFrame):
-    """A table of a trace: a DataFrame that displays the columns worth reading. A selection is a plain DataFrame."""
-
-    _metadata: ClassVar[list[str]] = ["table"]
-    table: str
+class TraceSelection(pd.DataFrame):
+    """Rows and columns of a trace: a DataFrame whose display shows the control characters in what a model said."""
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
-        return pd.DataFrame
+        return TraceSelection
+
+    @property
+    def _constructor_sliced(self) -> type[pd.Series[Any]]:
+        return TraceColumn
+
+    def __repr__(self) -> str:
+        return show_control_chars(super().__repr__())
+
+    def _repr_html_(self) -> str | None:
+        html: str | None = super()._repr_html_()  # type: ignore[misc]
+        return None if html is None else show_control_chars(html)
+
+
+class TraceColumn(pd.Series):
+    """The same for one column."""
+
+    @property
+    def _constructor(self) -> type[pd.Series[Any]]:
+        return TraceColumn
+
+    @property
+    def _constructor_expanddim(self) -> type[pd.DataFrame]:
+        return TraceSelection
+
+    def __repr__(self) -> str:
+        return show_control_chars(super().__repr__())
+
+
+class TraceFrame(TraceSelection):
+    """A table of a trace: it displays the columns worth reading."""
+
+    _metadata: ClassVar[list[str]] = ["table"]
+    table: str
 
     def shown(self) -> pd.DataFrame:
         """The columns that are displayed: all of them where a user removed one of those in `DISPLAYED`."""
         frame, names = pd.DataFrame(self), DISPLAYED[self.table]
         return frame[names] if frame.columns.isin(names).sum() == len(names) else frame
+
+    def once(self, key: str) -> TraceFrame:
+        """The first row for each value of a column."""
+        return named(self.drop_duplicates(key, ignore_index=True), self.table)
 
     def __repr__(self) -> str:
         text: str = self.shown().to_string(max_rows=ROWS, max_colwidth=TEXT_WIDTH, show_dimensions=len(self) > ROWS)
@@ -141,12 +200,27 @@ class TraceFrame(pd.DataFrame):
         return show_control_chars(html)
 
 
-def table_frame(name: str, table: Table) -> TraceFrame:
-    """The whole table. The DataFrame of its settled rows is kept in `table.frame`, and grows with them."""
+def table_frame(name: str, table: Table, wanted: Collection[str] | None = None) -> TraceFrame:
+    """The whole table. A small one keeps the frame of its settled rows, which grows with them.
+
+    Of a large one, only the `wanted` columns are read, if there are any; nothing of it stays in memory.
+    """
+    if table.is_spilled or table.settled > MOST_KEPT:
+        table.frame, names = None, COLUMNS[name] if wanted is None else {"run_id", *wanted}
+        parts = (*table.parts(names=names), by_column(list(table.since(table.settled))))
+        return stacked([_from_columns(name, columns, names) for columns in parts])
     made = build(name, []) if table.frame is None else table.frame
     if len(made) < table.settled:
-        made = table.frame = _stacked([made, *(_from_columns(name, columns) for columns in table.parts(len(made)))])
-    return _stacked([made, build(name, table.rows)])
+        made = table.frame = stacked([made, *(_from_columns(name, columns) for columns in table.parts(len(made)))])
+    return stacked([made, build(name, list(table.since(table.settled)))])
+
+
+def with_objects(frame: TraceFrame) -> TraceFrame:
+    """The table as users see it: its JSON as objects. They are made for each look, so that users may change them."""
+    for name in [name for name, dtype in COLUMNS[frame.table].items() if dtype == JSON and name in frame]:
+        values = [from_json(text) for text in frame[name].fillna("null")]
+        frame[name] = pd.Series(values, index=frame.index, dtype=object)
+    return frame
 
 
 def build(name: str, rows: Sequence[Row]) -> TraceFrame:
@@ -154,13 +228,18 @@ def build(name: str, rows: Sequence[Row]) -> TraceFrame:
     return _from_columns(name, by_column(rows))
 
 
-def _from_columns(name: str, columns: Columns) -> TraceFrame:
-    count = count_of(columns)
-    arrays = {column: _array(columns.get(column), count, dtype) for column, dtype in COLUMNS[name].items()}
+def _from_columns(name: str, columns: Columns, names: Collection[str] | None = None) -> TraceFrame:
+    """The declared columns, or those of these names."""
+    count, declared = count_of(columns), COLUMNS[name].items()
+    arrays = {
+        column: _array(columns.get(column), count, dtype)
+        for column, dtype in declared
+        if names is None or column in names
+    }
     return named(pd.DataFrame(arrays, copy=False), name)
 
 
-def _stacked(frames: Sequence[TraceFrame]) -> TraceFrame:
+def stacked(frames: Sequence[TraceFrame]) -> TraceFrame:
     """A copy, one below the other."""
     return named(pd.concat(frames, ignore_index=True), frames[0].table)
 
@@ -173,9 +252,12 @@ def named(frame: pd.DataFrame, name: str) -> TraceFrame:
 
 
 def usage_frame(calls: pd.DataFrame) -> TraceFrame:
-    """Token counts and cost by run, vendor, model and day. One unknown cost makes the sum unknown."""
-    frame = pd.DataFrame(calls).assign(day=calls["started"].dt.floor("D"), unknown=calls["cost_usd"].isna())
-    keys = ["run_id", "session_id", "provider", "model", "day"]
+    """Token counts and cost by run, vendor, model, day, and replayed or not. One unknown cost makes the sum unknown."""
+    replayed = calls["replayed"].fillna(False)
+    frame = pd.DataFrame(calls).assign(
+        day=calls["started"].dt.floor("D"), unknown=calls["cost_usd"].isna(), replayed=replayed
+    )
+    keys = ["run_id", "session_id", "provider", "model", "day", "replayed"]
     grouped = frame.groupby(keys, sort=False, dropna=False)
     sums = grouped[[*USAGE, "cost_usd"]].sum(min_count=1)
     sums["cost_usd"] = sums["cost_usd"].mask(grouped["unknown"].any().to_numpy())
@@ -188,6 +270,8 @@ def usage_frame(calls: pd.DataFrame) -> TraceFrame:
 
 def _array(values: list[Any] | None, count: int, dtype: Dtype) -> Any:
     """The values with their dtype; NA where the column is missing."""
+    if dtype == JSON:
+        dtype = TEXT
     if values is None or values.count(None) == count:
         return pd.Series(None, index=range(count), dtype=dtype).array
     if dtype == TIME:

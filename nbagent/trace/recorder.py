@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any
+from weakref import WeakSet, WeakValueDictionary
 
 from nbagent.core import events as kinds
 from nbagent.core.content.images import content_as_text
@@ -18,96 +21,30 @@ from nbagent.core.history.context import estimate_tokens
 from nbagent.core.http_exchange import Exchange
 from nbagent.core.messages import LLMMessage, Usage, new_id
 from nbagent.core.results import ToolOutcome
-from nbagent.errors import ToolError
+from nbagent.core.sizes import size_of
+from nbagent.errors import ProviderError, ToolError
 from nbagent.trace.blocks import blocks_of, thinking_of
+from nbagent.trace.open_run import USAGE, OpenRun, Sent
+from nbagent.trace.requests import chars_of, digest, message_data, messages_in, shared_start
 from nbagent.trace.storage.journal import Journal
-from nbagent.trace.table import Row, SpillFile, Table, as_json
+from nbagent.trace.storage.results import Results
+from nbagent.trace.table import Columns, Row, SpillFile, Table, as_json, count_of
+from nbagent.trace.tally import Tally
 
 log = logging.getLogger("nbagent")
 
 #: The tables that are recorded; `usage` is computed from `calls`.
-TABLES = ("runs", "calls", "messages", "blocks", "tool_calls", "thinking", "events", "http")
-#: The columns with token counts, and a function that reads them from a `Usage`.
-USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens")
-_usage_counts: Callable[[Usage], tuple[int, ...]] = attrgetter(*USAGE)
-#: The columns of `calls` that a run sums up.
-_SUMMED = (*USAGE, "cost_usd", "replayed")
-
+TABLES = (*str.split("runs calls messages blocks tool_calls thinking events http prompts scores environment"),)
 #: Default limit of the rows kept in memory, and roughly what one event takes besides its text, in bytes.
 MAX_BYTES, EVENT_BYTES = 100_000_000, 700
+#: The last requests are kept of this many conversations, and the hashes of as many system prompts and sets of tools.
+REMEMBERED = 16
 #: Rows become columns once there are this many new events.
 BATCH = 256
 
-
-@dataclass(slots=True)
-class OpenRun:
-    """A run in progress: the rows of its current turn, which may still change, and the totals of the turns before."""
-
-    row: Row
-    first_open: dict[str, int]  # for each table, the number of the first row that may still change
-    last_message: str | None  # the `message_id` of the newest message in the conversation
-    call: Row = field(default_factory=dict)  # empty before the first turn
-    call_blocks: list[Row] = field(default_factory=list)  # the blocks with the tool calls of the answer
-    tools: dict[str, Row] = field(default_factory=dict)  # by `tool_call_id`
-    thinking: list[str] = field(default_factory=list)  # the pieces so far
-    sent: float = 0.0  # when the current attempt of the call was sent
-    waiting: bool = False  # for the first token
-    _finished: list[tuple[Any, ...]] = field(default_factory=list)  # `_SUMMED` of each finished call
-    _n_tools: int = 0
-
-    def send(self, wait: float = 0.0) -> None:
-        """An attempt of the call starts after `wait` seconds; what an earlier one streamed does not count."""
-        self.sent, self.waiting = time.time() + wait, True
-        self.thinking.clear()
-
-    def add_delta(self, event: Event) -> None:
-        """Keep a piece of thinking; measure the time to the first token and the time that the model thought."""
-        if self.waiting:
-            self.waiting = False
-            self.call["ttft_s"] = time.time() - self.sent
-        if event.type == "thinking":
-            self.thinking.append(event.content)
-        else:
-            self.end_thinking()
-
-    def end_thinking(self) -> None:
-        """Measure how long the model thought, unless it did not think or was measured before."""
-        if self.thinking and self.call["thinking_s"] is None:
-            self.call["thinking_s"] = time.time() - self.sent - self.call["ttft_s"]
-
-    def take_thinking(self) -> str:
-        """The thinking as it was streamed, once."""
-        thought = "".join(self.thinking)
-        self.thinking.clear()
-        return thought
-
-    def end_turn(self) -> None:
-        """Let go of the turn's rows, which no longer change; keep what the run's own row needs of them."""
-        if self.call:
-            self._finished.append(tuple(map(self.call.get, _SUMMED)))
-        self._n_tools += len(self.tools)
-        self.call, self.call_blocks, self.waiting = {}, [], False
-        self.tools.clear()
-
-    def totals(self) -> Row:
-        """Columns of `runs`, over all finished turns.
-
-        A count is None if no call reported it; cost is None unless every call's cost is known.
-
-        >>> OpenRun({}, {}, None).totals()["n_calls"]
-        0
-        """
-        values = dict(zip(_SUMMED, zip(*self._finished, strict=True), strict=False))
-        known = {name: [value for value in values.get(name, ()) if value is not None] for name in _SUMMED}
-        cost_known = len(known["cost_usd"]) == len(self._finished) > 0
-        return {
-            "n_calls": len(self._finished),
-            "n_tool_calls": self._n_tools,
-            **{name: sum(known[name]) if known[name] else None for name in USAGE},
-            "cost_usd": sum(known["cost_usd"]) if cost_known else None,
-            "cost_known": cost_known,
-            "replayed": len(self._finished) > 0 and all(values["replayed"]),
-        }
+#: Reads the columns with token counts from a `Usage`.
+_usage_counts: Callable[[Usage], tuple[int, ...]] = attrgetter(*USAGE)
+_NOWHERE: Mapping[str, Any] = {}
 
 
 class Recorder:
@@ -120,9 +57,10 @@ class Recorder:
         self.keep_results = keep_results
         self.max_bytes = max_bytes
         self.session_id = new_id("session")
-        self.tables = {name: Table() for name in TABLES}
-        #: What tools returned, by `tool_call_id`.
-        self.results: dict[str, Any] = {}
+        self.tables = {name: Table(_MADE.get(name), _KEYS.get(name, "run_id")) for name in TABLES}
+        self.results = Results()
+        #: What the summary says of the settled rows.
+        self.tally = Tally()
         #: The `message_id`s of the messages that later requests leave out.
         self.trimmed: set[str] = set()
         self.lock = threading.RLock()
@@ -132,8 +70,18 @@ class Recorder:
         self.bytes = 0
         self._journal: Journal | None = None
         self._spill_file: SpillFile | None = None
-        self._system: str | None = None
         self._message_ids = new_id("msg")
+        #: Under this key a message keeps the `message_id` of its row.
+        self._row_key = f"row in {self.session_id}"
+        #: The recorders of forks of the agents that record here.
+        self.forks: WeakSet[Recorder] = WeakSet()
+        #: By `run_id`, the runs that its tools started in agents that record elsewhere: their `run_id` and recorder.
+        self.started: dict[str, list[tuple[str, Recorder]]] = {}
+        #: By text, the hashes of system prompts and the `message_id`s of their rows; sets of tools with their hashes.
+        self._systems: dict[str, tuple[str, str]] = {}
+        self._offered: deque[tuple[Any, str]] = deque(maxlen=REMEMBERED)
+        #: By conversation, the last request.
+        self._sent: dict[str | None, Sent] = {}
 
     def record(self, event: Event) -> None:
         """Take one event of a run."""
@@ -151,6 +99,7 @@ class Recorder:
             if kind in _TURN_ENDS:
                 if kind != "turn_started":
                     self.open_runs.pop(meta["run_id"], None)
+                    _recording.pop(meta["run_id"], None)
                 self.end_turn()
 
     def set_span_ids(self, run_id: str, span_id: str, parent_span_id: str) -> None:
@@ -159,12 +108,62 @@ class Recorder:
             if (run := self.open_runs.get(run_id)) is not None and run.call:
                 run.call.update(span_id=span_id, parent_span_id=parent_span_id)
 
+    def add_score(self, row: Row) -> None:
+        """Append a row to `scores`. One of the same thing, name and author counts no more."""
+        with self.lock:
+            self.tables["scores"].rows.append({**row, "session_id": self.session_id, "ts": time.time()})
+            self.end_turn()
+
+    def add_environment(self, collect: Callable[[], Row]) -> None:
+        """Append what this session runs on to `environment`, once."""
+        with self.lock:
+            table = self.tables["environment"]
+            if not any(row["session_id"] == self.session_id for row in table.since(0)):
+                shared = {"session_id": self.session_id, "run_id": None, "cell_id": None, "ts": time.time()}
+                table.rows.append({**collect(), **shared})
+
     def append_to(self, journal: Journal | None) -> None:
         """Write the rows so far to a journal, and new ones after each turn; None ends it."""
         with self.lock:
             if journal is not None:
-                journal.write(self.tables, self._settled())
+                self.write_to(journal)
             self._journal = journal
+
+    def write_to(self, journal: Journal) -> None:
+        """Write the rows that a journal does not have yet. Raises OSError."""
+        with self.lock:
+            journal.write(self.tables, self._settled())
+
+    def rows(self, table: str) -> list[Row]:
+        """Copies of a table's rows as dicts, oldest first."""
+        with self.lock:
+            return [dict(row) for row in self.tables[table].since(0)]
+
+    def take(self, name: str, columns: Columns) -> None:
+        """Append rows that another trace recorded. No run may be in progress."""
+        with self.lock:
+            table, count = self.tables[name], count_of(columns)
+            if not count:
+                return
+            if place := _PLACES.get(name):
+                columns[place] = list(range(len(table), len(table) + count))
+            table.settle(len(table))
+            table.take(columns)
+            if name == "events":
+                for kind, data in zip(columns["type"], columns["data"], strict=True):
+                    if kind == "context":
+                        self.trimmed.update(json.loads(data or "{}").get("trimmed", ()))
+            self.bytes += size_of(columns)
+            if self.max_bytes is not None and self.bytes > self.max_bytes:
+                self._spill()
+
+    def recognise(self, messages: Iterable[LLMMessage]) -> None:
+        """Note which of these messages, from a file, have a row already: it stands for them when they are sent."""
+        with self.lock:
+            known = {row["message_id"] for row in self.tables["messages"].since(0)}
+            for message in messages:
+                if message.message_id in known:
+                    message.encoded[self._row_key] = message.message_id
 
     # -- after a turn -------------------------------------------------------------------------------------------------
 
@@ -200,18 +199,18 @@ class Recorder:
             log.warning("the trace is no longer written to %s: %s", journal.path, error)
 
     def _spill(self) -> None:
-        """Move settled rows to a temporary file; drop their tools' values. A full disk ends that, not the run."""
+        """Move settled rows and what tools returned to a temporary file. A full disk ends that, not the run."""
         try:
             file = self._spill_file = self._spill_file or SpillFile()
-            for name, table in self.tables.items():
-                columns = table.spill(file)
-                if name == "tool_calls":
-                    for tool_call_id in columns.get("tool_call_id", ()):
-                        self.results.pop(tool_call_id, None)
+            self.results.spill(file)
+            self.tally.advance(self.tables)
+            for table in self.tables.values():
+                table.spill(file)
         except OSError as error:
             self.max_bytes = None
             log.warning("the trace stays in memory: its rows can't be written to a temporary file: %s", error)
         self.bytes = 0
+        self._sent.clear()  # it holds messages; the next requests are told in full
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -234,39 +233,111 @@ class Recorder:
             "call_id": data.pop("call_id", None),
             "tool_call_id": data.pop("tool_call_id", None),
             "content": event.content,
-            "data": as_json(data) if data else "{}",
+            "data": as_json(data) if event.type in _NESTED and _may_change(data) else data,
         }
         self._add_row("events", event, row)
 
-    def _add_message(self, event: Event, message: LLMMessage, blocks: list[Row]) -> list[Row]:
-        """Add a row for the message and rows for its blocks; returns the rows of the blocks."""
+    def _add_message(
+        self, event: Event, message: LLMMessage, blocks: list[Row], origin: Mapping[str, Any] = _NOWHERE
+    ) -> list[Row]:
+        """Add a row for the message, and rows for its blocks, which are returned. `origin`: its call or tool call."""
         run, number = self.open_runs[event.metadata["run_id"]], len(self.tables["messages"])
-        message_id = message.message_id or f"{self._message_ids}_{number}"
+        message_id = message.encoded[self._row_key] = message.message_id or f"{self._message_ids}_{number}"
         text = content_as_text(message.content) if message.role == "tool" else message.text
         row: Row = {
             "message_id": message_id,
             "parent_id": run.last_message,
             "branch": run.row["branch"],
-            "turn": event.metadata.get("step"),
+            "turn": origin.get("step"),
             "index": number,
             "role": message.role,
             "text": text,
             "n_blocks": len(blocks),
-            "call_id": event.metadata.get("call_id"),
-            "tokens_est": estimate_tokens(message),
+            "call_id": origin.get("call_id"),
+            "tokens_est": message,
             "pinned": message.pinned,
             "trimmed": False,
+            "data": message,
         }
         self._add_row("messages", event, row)
         run.last_message = message_id
         self.bytes += len(text)
-        shared = {key: row[key] for key in _MESSAGE_KEYS} | {"tool_call_id": event.metadata.get("tool_call_id")}
+        if message.provider_extras is not None or not isinstance(message.content, str):
+            self.bytes += chars_of(message)
+        shared = {key: row[key] for key in _MESSAGE_KEYS} | {"tool_call_id": origin.get("tool_call_id")}
         rows = [
             {**shared, "block_id": f"{message_id}_{index}", "index": index, **block}
             for index, block in enumerate(blocks)
         ]
         self.tables["blocks"].rows += rows
         return rows
+
+    def _row_of(self, run: OpenRun, event: Event, message: LLMMessage, origin: Mapping[str, Any] = _NOWHERE) -> str:
+        """The `message_id` of a message's row, which is added if there is none."""
+        known: str | None = message.encoded.get(self._row_key)
+        if known is None:
+            self._add_message(event, message, blocks_of(message), origin)
+        else:
+            run.last_message = known
+        return str(message.encoded[self._row_key])
+
+    def _add_unsent(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
+        """Add what no request of the run has sent: its question, a partial answer, and the results of the last turn."""
+        missing = {message.tool_call_id: message for message in event.messages if message.role == "tool"}
+        for message in (*run.asked, *(each for each in event.messages if each.role != "tool")):
+            self._row_of(run, event, message)
+        for tool_call_id, tool in run.tools.items():
+            result = run.results.get(tool_call_id) or missing.get(tool["wire_id"])
+            if result is not None:
+                self._row_of(run, event, result, tool)
+
+    def _request(self, run: OpenRun, event: kinds.TurnStarted) -> Row:
+        """The columns of `calls` that tell the request. Messages without a row get one, in the order as sent."""
+        messages, after, known, first = event.messages, *run.request, 0
+        before, run.last_message, system_hash, system_row = run.last_message, None, None, None
+        if messages and messages[0].role == "system" and isinstance(messages[0].content, str):
+            first, (system_hash, system_row) = 1, self._system(event, messages[0])
+        del known[shared_start(messages[first:], known) :]
+        kept, new = len(known), messages[first + len(known) :]
+        run.last_message = known[-1].encoded[self._row_key] if known else system_row
+        if before and new and not known and (new[0].is_summary or any(new[0] is each for each in run.asked)):
+            run.last_message = before  # messages that were dropped
+        tools = {tool["wire_id"]: tool for tool in run.tools.values()}
+        added = [self._row_of(run, event, message, tools.get(message.tool_call_id, _NOWHERE)) for message in new]
+        known += new
+        run.asked, run.request = (), (event.metadata["call_id"], known)
+        return {
+            "system_hash": system_hash,
+            "tools_hash": self._tools_hash(event) if event.tools else None,
+            "messages_in": messages_in(after, kept, added),
+        }
+
+    def _system(self, event: Event, message: LLMMessage) -> tuple[str, str]:
+        """The hash of a system prompt and the `message_id` of its row in `messages`."""
+        known = self._systems.get(message.text)
+        if known is None:
+            if len(self._systems) == REMEMBERED:
+                self._systems.clear()
+            found = self._add_prompt(event, "system", message.text)
+            self._add_message(event, message, blocks_of(message))
+            known = self._systems[message.text] = found, message.encoded[self._row_key]
+        return known
+
+    def _tools_hash(self, event: kinds.TurnStarted) -> str:
+        """The hash of the tools on offer."""
+        for tools, found in self._offered:
+            if tools == event.tools:  # quick: a tool's schema is the same object in each request
+                return found
+        found = self._add_prompt(event, "tools", as_json(event.tools))
+        self._offered.append((event.tools, found))
+        return found
+
+    def _add_prompt(self, event: Event, kind: str, text: str) -> str:
+        """Add a row; returns the hash."""
+        found = digest(text)
+        self._add_row("prompts", event, {"hash": found, "kind": kind, "text": text, "chars": len(text)})
+        self.bytes += len(text)
+        return found
 
     def _add_thinking(self, event: Event, call: Row, rows: list[Row], tokens: int | None = None) -> None:
         """The first row of a call has the tokens of all its thinking."""
@@ -279,26 +350,31 @@ class Recorder:
     def _on_run_started(self, _run: OpenRun | None, event: kinds.RunStarted) -> None:
         meta = event.metadata
         row: Row = {key: meta.get(key) for key in _RUN_KEYS}
+        row.update({name: as_json(meta[name]) for name in ("tags", "metadata") if name in meta})
         row.update(prompt=event.content, status="running", started=time.time())
-        before = event.after.message_id if event.after else None
-        self.open_runs[meta["run_id"]] = OpenRun(row, {"runs": len(self.tables["runs"])}, before)
+        before = event.after.encoded.get(self._row_key) if event.after else None
+        asked = [message for message in event.messages if message.role != "system"]
+        run = OpenRun(row, {"runs": len(self.tables["runs"])}, before, asked, meta.get("conversation_id"))
+        run.request = self._sent.pop(run.conversation, run.request)
+        self.open_runs[meta["run_id"]] = run
+        _recording[meta["run_id"]] = self
+        if (parent := _recording.get(row["parent_run_id"] or "")) is not None and parent is not self:
+            parent.started.setdefault(row["parent_run_id"], []).append((meta["run_id"], self))
         self._add_row("runs", event, row)
-        for message in event.messages:
-            if message.role == "system":
-                if message.text == self._system:
-                    continue
-                self._system = message.text
-            self._add_message(event, message, blocks_of(message))
 
-    def _on_turn_started(self, run: OpenRun, event: Event) -> None:
+    def _on_turn_started(self, run: OpenRun, event: kinds.TurnStarted) -> None:
+        request = self._request(run, event)
         run.end_turn()
         run.first_open.update({name: len(self.tables[name]) for name in ("calls", "blocks", "tool_calls")})
-        row = dict(event.metadata)
+        row = {**event.metadata, **request}
         row.update(
             params=as_json(row.get("params")), ttft_s=None, thinking_s=None, attempt=1, retries=0, retry_wait_s=0.0
         )
         run.call = self._add_row("calls", event, row)
         row["started"] = row["ts"]
+        if "refused" in row:
+            row["refused"] = as_json(row["refused"])
+        run.timing = event.timing
         run.send()
 
     def _on_retry(self, run: OpenRun, event: Event) -> None:
@@ -306,6 +382,9 @@ class Recorder:
         call, wait = run.call, event.metadata.get("wait_s") or 0.0
         call.update(ttft_s=None, thinking_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
         call["retry_wait_s"] += wait
+        if (name := event.metadata.get("refused")) is not None:
+            known = json.loads(call.get("refused") or "{}")
+            call["refused"] = as_json({**known, name: event.metadata["instead"]})
         run.send(wait)
 
     def _on_http(self, run: OpenRun | None, event: kinds.Http) -> None:
@@ -325,24 +404,22 @@ class Recorder:
         run.end_thinking()  # where no text was streamed after it
         meta = response.metadata or {}
         usage = response.usage
-        counted: Row = {}
-        if response.is_counted:
-            counted = dict(zip(USAGE, _usage_counts(usage), strict=True), cache_hit=usage.cache_read_tokens > 0)
         call.update(
             response_model=meta.get("model"),
             response_id=meta.get("response_id"),
             finish_reason=response.finish_reason,
             finish_reason_raw=meta.get("finish_reason_raw"),
             usage_raw=as_json(meta["usage_raw"]) if meta.get("usage_raw") else None,
-            usage_estimated=False if counted else None,
             quoted=bool(meta.get("quoted")),
-            **counted,
-            duration_s=time.time() - call["started"],
+            usage_estimated=not response.is_counted,
+            cache_hit=usage.cache_read_tokens > 0 if response.is_counted else None,
+            **dict(zip(USAGE, _usage_counts(usage), strict=True)),
         )
+        run.end_call()
         _set_replayed(call, meta.get("replayed"))
         blocks = blocks_of(message, response, run.take_thinking())
         self._add_thinking(event, call, thinking_of(blocks), usage.reasoning_tokens)
-        rows = self._add_message(event, message, blocks)
+        rows = self._add_message(event, message, blocks, call)
         run.call_blocks = [row for row in rows if row["type"] == "tool_call"]
 
     def _on_usage(self, run: OpenRun, event: Event) -> None:
@@ -355,7 +432,8 @@ class Recorder:
         if own:
             own[0]["tool_call_id"] = meta["tool_call_id"]
         row: Row = {key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index")}
-        row.update(name=event.tool_name, args=as_json(event.tool_arguments), parallel_group=row["call_id"])
+        args = as_json(event.tool_arguments)
+        row.update(name=event.tool_name, args=args, args_sent=args, parallel_group=row["call_id"])
         run.tools[meta["tool_call_id"]] = self._add_row("tool_calls", event, row)
 
     def _on_tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
@@ -363,12 +441,21 @@ class Recorder:
         if outcome is None or message is None:
             return
         row.update(_outcome_columns(outcome))
+        if event.outputs:
+            row["outputs"] = as_json(event.outputs)
+            self.bytes += len(row["outputs"])
+        if outcome.approval == "edited":
+            row["args"] = as_json(outcome.call.arguments)
         if self.keep_results and not outcome.is_error:
-            self.results[row["tool_call_id"]] = outcome.value
-        self._add_message(event, message, blocks_of(message))
+            self.bytes += self.results.add(row["tool_call_id"], outcome.value, row["result_text"])
+        run.results[row["tool_call_id"]] = message
 
-    def _on_context(self, _run: OpenRun, event: Event) -> None:
-        self.trimmed.update(event.metadata.get("trimmed", ()))
+    def _on_context(self, _run: OpenRun, event: kinds.Context) -> None:
+        """Only here is it known which rows the messages have; files keep it in the event."""
+        known = [message.encoded.get(self._row_key) for message in event.messages]
+        if trimmed := list(filter(None, known)):
+            event.metadata = {**event.metadata, "trimmed": trimmed}
+            self.trimmed.update(trimmed)
 
     def _on_done(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """Complete the run's row from its calls, and mark calls and tools that were cut off."""
@@ -379,19 +466,24 @@ class Recorder:
         }
         if call := run.call:
             if "duration_s" not in call:  # no complete answer arrived
-                call.update(cut, duration_s=time.time() - call["started"])
+                call.update(cut)
+                run.end_call()
                 call["http_status"] = getattr(error, "status", None) or call.get("http_status")
+                call["error_code"] = error.code if isinstance(error, ProviderError) else None
                 _set_replayed(call, getattr(error, "replayed", None))
             self._add_thinking(event, call, thinking_of(blocks_of(_NOTHING, thought=run.take_thinking())))
         for tool in run.tools.values():
             if "is_error" not in tool:
                 tool.update(cut, is_error=True)
-        for message in event.messages:
-            self._add_message(event, message, blocks_of(message))
+        self._add_unsent(run, event)
         run.end_turn()
+        self._sent[run.conversation] = run.request
+        if len(self._sent) > REMEMBERED:
+            del self._sent[next(iter(self._sent))]
         run.row.update(
             output=None if error else event.content,
             status=_status(event),
+            status_reason=event.result.status_reason if isinstance(event, kinds.Done) and event.result else None,
             error_type=type(error).__name__ if error else None,
             error_message=str(error) if error else None,
             **run.totals(),
@@ -410,20 +502,34 @@ def _exchange_columns(exchange: Exchange) -> Row:
     return row
 
 
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failed:  # noqa: BLE001  the tool's own exception class
+        return f"<its text can't be shown: {type(failed).__name__}>"
+
+
+def _traceback_of(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except RecursionError:  # a group nested thousands deep
+        return "".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__name__}: {_text_of(error)}\n"
+
+
 def _outcome_columns(outcome: ToolOutcome) -> Row:
     """The columns of `tool_calls` that are known once the tool has run."""
     error = outcome.error
     whole = error if error is not None and not isinstance(error, ToolError) else None  # our own have nothing to trace
     return {name: getattr(outcome, name) for name in _OUTCOME_KEYS} | {
-        "args": as_json(outcome.call.arguments),
+        "args_repaired": None if outcome.args_repaired is None else as_json(outcome.args_repaired),
         "args_raw": outcome.call.raw,
         "result_text": content_as_text(outcome.content),
         "result_type": None if outcome.is_error else type(outcome.value).__name__,
         "result_repr": outcome.value_repr or None,
-        "error_type": type(error).__name__ if error else None,
-        "error_message": str(error) if error else None,
+        "error_type": "interrupted" if outcome.interrupted else type(error).__name__ if error else None,
+        "error_message": _text_of(error) if error else None,
         # the whole one, library code included: the model reads a short form
-        "traceback": "".join(traceback.format_exception(whole)) if whole else None,
+        "traceback": _traceback_of(whole) if whole else None,
         "ended": outcome.started + outcome.duration_s,
     }
 
@@ -432,7 +538,13 @@ def _set_replayed(call: Row, times: Mapping[str, Any] | None) -> None:
     """An answer from a recording has the recorded times; what was not recorded is unknown."""
     call["replayed"] = times is not None
     if times is not None:
-        call.update({"thinking_s": None, **times})
+        call.update({"thinking_s": None, "setup_s": None, **times})
+
+
+def _may_change(data: Mapping[str, Any]) -> bool:
+    """Whether there is a list or a dict in an event's metadata; `params` itself is made anew for each request."""
+    values = [*data.values(), *data.get("params", _NOWHERE).values()]
+    return sum(isinstance(value, list | dict) for value in values) > ("params" in data)
 
 
 def _status(event: Event) -> str:
@@ -442,20 +554,36 @@ def _status(event: Event) -> str:
 
 
 _NOTHING = LLMMessage("assistant")
+#: What is recorded as it came, by table and column, and what makes a text or number of it: see `Table`.
+_MADE: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "events": {"data": as_json},
+    "messages": {"tokens_est": estimate_tokens, "data": message_data},
+}
+#: The columns that count the rows of a table.
+_PLACES = {"events": "event_id", "messages": "index"}
+#: The columns by which rows are found that belong to no single run.
+_KEYS = {"prompts": "hash", "environment": "session_id"}
 #: The columns that blocks share with their message.
 _MESSAGE_KEYS = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
 #: The columns of `tool_calls` that are fields of the outcome.
 _OUTCOME_KEYS = (
-    "args_valid", "validation_error", "repaired", "approval", "truncated", "result_chars", "is_error", "started",
+    "args_valid", "validation_error", "validation_kind", "validation_field", "repaired", "approval",
+    "approval_wait_s", "truncated", "result_chars", "is_error", "started",
     "duration_s", "function_version", "cell_id_of_definition",
 )  # fmt: skip
 #: The columns of `runs` that are known when a run starts.
-_RUN_KEYS = ("parent_run_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type")
+_RUN_KEYS = (
+    "parent_run_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type", "user", "session",
+)  # fmt: skip
 
 #: Events with pieces of something that arrives complete in a later event.
-_DELTAS = frozenset({"text", "thinking", "tool_call_delta"})
+_DELTAS = frozenset({"text", "thinking", "tool_call_delta", "tool_printed"})
+#: Events whose metadata may hold lists and dicts.
+_NESTED = frozenset({"run_started", "turn_started", "context", "retry", "http"})
 #: Events after which the turn before is over; with all but the first the run too.
 _TURN_ENDS = frozenset({"turn_started", "done", "error", "interrupted"})
+#: Which recorder has a run in progress, by `run_id`.
+_recording: WeakValueDictionary[str, Recorder] = WeakValueDictionary()
 #: Events that may come when their run is not open.
 _OUTSIDE = frozenset({"run_started", "http"})
 

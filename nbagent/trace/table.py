@@ -7,19 +7,48 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from math import isfinite
 from operator import itemgetter
 from typing import Any
 
 Row = dict[str, Any]
 #: Rows by column: the values of each, oldest first.
 Columns = dict[str, list[Any]]
+#: Reads the columns of these names, or all of them, as far as there are any.
+ReadColumns = Callable[[Collection[str] | None], Columns]
+#: The most rows of a part in a file: to find the rows of one run, the parts that hold some of them are read.
+PART = 4096
 
-#: JSON text; a value that JSON does not know becomes its `str()`. `json.dumps` would make an encoder for each value.
-as_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, default=str).encode
+
+def as_json(value: Any) -> str:
+    """JSON text; a value that JSON does not know becomes its `str()`, and a number that it lacks its name in a string.
+
+    >>> as_json({"x": float("inf")})
+    '{"x":"Infinity"}'
+    """
+    # loaded with the first row, so that `%load_ext` stays fast; it takes a third of the time of `json`
+    from pydantic_core import to_json
+
+    try:
+        return to_json(value, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
+    except ValueError:  # a lone surrogate
+        return json.dumps(_finite(value), ensure_ascii=False, default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        return json.dumps(float(value))
+    if isinstance(value, Mapping):
+        return {_finite(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class SpillFile:
@@ -27,19 +56,48 @@ class SpillFile:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the trace exists
+        #: Several traces may read it: see `Trace.concat`.
+        self._lock = threading.Lock()
         weakref.finalize(self, self._file.close)
 
-    def write(self, columns: Columns) -> Callable[[], Columns]:
-        """Append the columns, one a line. Returns a function that reads them back. Raises OSError."""
-        start = self._file.seek(0, 2)
-        for column in columns.items():
-            self._file.write(json.dumps(column, default=str).encode() + b"\n")
-        self._file.flush()
-        return partial(self._read, start, self._file.tell() - start)
+    def append(self, *pieces: bytes) -> Callable[[], bytes]:
+        """Append the pieces. Returns a function that reads them back. Raises OSError."""
+        with self._lock:
+            start = self._file.seek(0, 2)
+            self._file.writelines(pieces)
+            self._file.flush()
+            return partial(self._read, start, self._file.tell() - start)
 
-    def _read(self, start: int, size: int) -> Columns:
-        self._file.seek(start)
-        return dict(map(json.loads, self._file.read(size).splitlines()))
+    def write(self, columns: Columns) -> ReadColumns:
+        """Append the columns, one a line. Returns a function that reads them back. Raises OSError."""
+        read = self.append(*(json.dumps(column, default=str).encode() + b"\n" for column in columns.items()))
+        known = {name: place for place, name in enumerate(columns)}
+
+        def read_columns(names: Collection[str] | None) -> Columns:
+            places = known.values() if names is None else (known[name] for name in names if name in known)
+            lines = read().splitlines()
+            return dict(json.loads(lines[place]) for place in places)
+
+        return read_columns
+
+    def _read(self, start: int, size: int) -> bytes:
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Settled rows in a file, and the hashes of their keys in order: eight bytes for each run with rows there."""
+
+    count: int
+    keys: array[int]
+    read: ReadColumns
+
+    def may_hold(self, key: str) -> bool:
+        """False if no row has this key."""
+        place = bisect_left(self.keys, hash(key))
+        return place < len(self.keys) and self.keys[place] == hash(key)
 
 
 class Table:
@@ -52,16 +110,24 @@ class Table:
     ['a', 'b']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, made: Mapping[str, Callable[[Any], Any]] | None = None, key: str = "run_id") -> None:
+        #: The column by whose values `of` finds rows.
+        self.key = key
+        #: By column, what makes a text or number of a value that was recorded as it came. It is called when somebody
+        #: reads the table, so that recording does not wait for it.
+        self._made = made or {}
         #: How many rows no longer change and are columns now.
         self.settled = 0
         #: The rows after those.
         self.rows: list[Row] = []
-        #: Some of the settled rows, from the first on, as a DataFrame; None until somebody looks at the table.
+        #: Some of the settled rows, from the first on, as a DataFrame; None until somebody looks at the table, and
+        #: when there are too many of them.
         self.frame: Any = None
         #: The settled rows in parts, each with its number of rows: first those in the file, then those in memory.
-        self._spilled: list[tuple[int, Callable[[], Columns]]] = []
+        self._spilled: list[_Part] = []
         self._kept: list[tuple[int, Columns]] = []
+        #: How many of the parts in memory hold nothing as it came any more.
+        self._n_made = 0
 
     def __len__(self) -> int:
         return self.settled + len(self.rows)
@@ -78,35 +144,82 @@ class Table:
             self._kept.append((count, columns))
             self.settled += count
 
-    def spill(self, file: SpillFile) -> Columns:
-        """Move the settled rows from memory to the file, and return them. Raises OSError, having changed nothing."""
-        columns = _joined(self._kept)
-        if columns:
-            self._spilled.append((sum(count for count, _ in self._kept), file.write(columns)))
-        self._kept, self.frame = [], None
-        return columns
+    @property
+    def is_spilled(self) -> bool:
+        """Whether some of the rows are in a file."""
+        return bool(self._spilled)
 
-    def parts(self, start: int = 0) -> Iterator[Columns]:
-        """The settled rows from number `start` on, in parts of at least one row. A part may lack columns."""
+    def spill(self, file: SpillFile) -> None:
+        """Move the settled rows from memory to the file. Raises OSError, having changed nothing."""
+        self._make_kept()
+        columns = _joined(self._kept)
+        starts = range(0, count_of(columns), PART)
+        parts = [{name: values[start : start + PART] for name, values in columns.items()} for start in starts]
+        self._spilled += [_Part(count_of(part), _hashes(part[self.key]), file.write(part)) for part in parts]
+        self._kept, self._n_made, self.frame = [], 0, None
+
+    def parts(self, start: int = 0, names: Collection[str] | None = None) -> Iterator[Columns]:
+        """The settled rows from number `start` on, in parts of at least one row: the columns of these names, or all.
+
+        A part may lack columns.
+        """
         first = 0
-        for count, read in self._spilled:
-            if start < first + count:
-                yield _after(start - first, read())
-            first += count
+        for part in self._spilled:
+            if start < first + part.count:
+                yield _after(start - first, part.read(names))
+            first += part.count
+        self._make_kept()
         kept = []
         for count, columns in self._kept:
             if start < first + count:
                 kept.append((count - max(0, start - first), _after(start - first, columns)))
             first += count
         if kept:
-            yield _joined(kept)
+            yield _joined(kept, names)
 
     def since(self, start: int) -> Iterator[Row]:
         """The rows from number `start` on as dicts: new ones for settled rows, the rows themselves after that."""
         for columns in self.parts(start):
             for values in zip(*columns.values(), strict=True):
                 yield dict(zip(columns, values, strict=True))
-        yield from self.rows[max(0, start - self.settled) :]
+        for row in self.rows[max(0, start - self.settled) :]:
+            yield self._complete(row)
+
+    def of(self, key: str) -> Iterator[Row]:
+        """Copies of the rows with this value of the key column. Only parts of a file that may hold some are read."""
+        for part in self._spilled:
+            if part.may_hold(key):
+                yield from _picked(part.read(None), self.key, key)
+        for _, columns in self._kept:
+            yield from map(self._complete, _picked(columns, self.key, key))
+        for row in self.rows:
+            if row[self.key] == key:
+                yield dict(self._complete(row))
+
+    def _complete(self, row: Row) -> Row:
+        row.update({name: _made(row.get(name), make) for name, make in self._made.items()})
+        return row
+
+    def _make_kept(self) -> None:
+        for name, make in self._made.items():
+            for _, columns in self._kept[self._n_made :]:
+                columns[name] = [_made(value, make) for value in columns.get(name) or ()]
+        self._n_made = len(self._kept)
+
+
+def _hashes(keys: Iterable[str]) -> array[int]:
+    return array("q", sorted(set(map(hash, keys))))
+
+
+def _picked(columns: Columns, key: str, value: str) -> Iterator[Row]:
+    """The rows in which the column `key` has this value."""
+    for place, each in enumerate(columns[key]):
+        if each == value:
+            yield {name: values[place] for name, values in columns.items()}
+
+
+def _made(value: Any, make: Callable[[Any], Any]) -> Any:
+    return value if value is None or isinstance(value, str | int) else make(value)
 
 
 def by_column(rows: Sequence[Row]) -> Columns:
@@ -127,9 +240,9 @@ def count_of(columns: Columns) -> int:
     return len(next(iter(columns.values()), ()))
 
 
-def _joined(parts: Sequence[tuple[int, Columns]]) -> Columns:
-    """Parts, each with its number of rows, one below the other."""
-    joined: Columns = {name: [] for _, columns in parts for name in columns}
+def _joined(parts: Sequence[tuple[int, Columns]], names: Collection[str] | None = None) -> Columns:
+    """Parts, each with its number of rows, one below the other: the columns of these names, or all."""
+    joined: Columns = {name: [] for _, columns in parts for name in columns if names is None or name in names}
     for count, columns in parts:
         for name, column in joined.items():
             column.extend(columns.get(name) or [None] * count)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbagent.checks import check_number, invalid
+from nbagent.checks import check_choice, check_number, checked_path, invalid
 from nbagent.core import events as kinds
-from nbagent.core.atomic_files import atomic_write
+from nbagent.core.atomic_files import write_text
 from nbagent.core.events import Event
 from nbagent.core.http_exchange import collect_exchanges
+from nbagent.core.json_text import json_text
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.trace import environment
+from nbagent.trace.children import family, rows_of_family
 from nbagent.trace.export import http
+from nbagent.trace.joined import joined
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
+from nbagent.trace.scores import new_score
 from nbagent.trace.storage.journal import Journal
-from nbagent.trace.table import Columns, Row, as_json, by_column, count_of
+from nbagent.trace.table import Row, as_json, by_column
+from nbagent.trace.tables import TraceTables, unknown_run
 from nbagent.trace.views.summary import summary_lines
 
 if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
@@ -29,51 +34,55 @@ if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from nbagent.trace.columns import TraceFrame
     from nbagent.trace.export.otel import Telemetry
     from nbagent.trace.views.transcript import TraceTranscript
 
 
-class Trace:
+class Trace(TraceTables):
     """What happened in the runs of one or more agents, as tables.
 
-    The tables are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `thinking`, `usage`, `events` and `http`. All
-    have `run_id`, `session_id` and `ts`. Join them by `run_id`, `call_id`, `tool_call_id` and `message_id`; these are
-    unique in `runs`, `calls`, `tool_calls` and `messages`. `parent_run_id` is the `run_id` of the run whose tool
-    started this one, `parent_id` the `message_id` of the message before. A table has all its columns even when it is
-    empty. Several agents, in several threads, may share one trace.
+    The tables are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `thinking`, `usage`, `events`, `http`,
+    `prompts`, `scores` and `environment`. All have `run_id`, `session_id` and `ts`. Join them by `run_id`, `call_id`,
+    `tool_call_id` and `message_id`; these are unique in `runs`, `calls`, `tool_calls` and `messages`. `parent_run_id`
+    is the `run_id` of the run whose tool started this one, `parent_id` the `message_id` of the message before. A table
+    has all its columns even when it is empty. Several agents, in several threads, may share one trace.
 
     With `record_http=True` the trace also keeps each HTTP request and response, secrets removed, for `http`, `curl()`
     and `save_har()`. Switch it at any time (`trace.record_http = True`); it applies to runs that begin later.
 
     The trace keeps the values that tools returned for `results()`, unless `keep_results=False`.
 
-    Rows take about `max_bytes` of memory. Beyond that, older rows move to a temporary file at the end of a turn, and
-    the values that their tools returned are dropped; tables stay complete. The file has no name and disappears with the
-    process; it lies in the folder of `tempfile` (set `TMPDIR` for another). None keeps everything in memory.
+    Rows and the values that tools returned take about `max_bytes` of memory. Beyond that, they move to a temporary file
+    at the end of a turn; tables stay complete. Values are written as Arrow, JSON or bytes; of one that can't be, the
+    text stays that the model read. The file has no name and disappears with the process; it lies in the folder of
+    `tempfile` (set `TMPDIR` for another). None keeps everything in memory.
 
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]
-    ['tool_call_id', 'wire_id', 'call_id']
+    ['name', 'args', 'result_text']
     """
 
     #: Makes the widget of `explore()`. The notebook's part of nbagent sets it; nothing here depends on that part.
     explorer: ClassVar[Callable[[Trace], Any] | None] = None
 
-    def __init__(self, record_http: bool = False, keep_results: bool = True, max_bytes: int | None = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        record_http: bool = False,
+        keep_results: bool = True,
+        max_bytes: int | None = MAX_BYTES,
+        *,
+        is_recording: bool = True,
+    ) -> None:
+        #: False for `Agent(trace=False)`: the tables stay empty.
+        self.is_recording = is_recording
         self.record_http = record_http
         self.recorder = Recorder(keep_results)
         self.max_bytes = max_bytes
         #: Takes one event of a run; agents call it for every event.
-        self.record: Callable[[Event], None] = self.recorder.record
+        self.record: Callable[[Event], None] = self.recorder.record if is_recording else _ignore
         #: Called with this trace and each event, once it is recorded, of runs that begin from now on. They must not
         #: raise.
         self.observers: list[Callable[[Trace, Event], None]] = []
-
-    @property
-    def session_id(self) -> str:
-        """The id that all rows recorded by this trace share."""
-        return self.recorder.session_id
 
     @property
     def keep_results(self) -> bool:
@@ -94,118 +103,22 @@ class Trace:
         check_number("max_bytes", limit, whole=True, minimum=0, optional=True, fix="None keeps all rows in memory.")
         self.recorder.max_bytes = limit
 
-    # -- tables -------------------------------------------------------------------------------------------------------
+    # -- scores --------------------------------------------------------------------------------------------------------
 
-    @property
-    def runs(self) -> TraceFrame:
-        """One row per question.
+    def score(
+        self, target: str, name: str, value: float | None, comment: str | None = None, *, by: str = "user"
+    ) -> None:
+        """Say how good a run, a call or a tool call was; `target` is its `run_id`, `call_id` or `tool_call_id`.
 
-        `branch` is the `run_id` of the run that began this line of the conversation. A run continues the branch of the
-        run before it. The first run of an agent begins a branch, and so does the first one after `fork`, `undo`, an
-        edit, `clear_history`, and a history that was replaced. `parent_id` of its first message says where it left
-        another branch.
+        `value` is a number, True (1) or False (0). Each author, `by`, has one score of a `name` for a thing: another
+        one replaces it, and None takes it back. Raises ConfigurationError for an id that the trace does not have.
+
+        >>> agent.trace.score(result.run_id, "good", 1)                     # doctest: +SKIP
+        >>> agent.trace.score(result.run_id, "exact", answer == 42, by="exam.py")           # doctest: +SKIP
+        >>> agent.trace.runs.merge(agent.trace.scores, on="run_id")         # doctest: +SKIP
         """
-        return self._frame("runs")
-
-    @property
-    def calls(self) -> TraceFrame:
-        """One row per model request.
-
-        `span_id` and `parent_span_id` are the OpenTelemetry ids, in hex, of the spans `chat` and `invoke_agent`. They
-        are NA where no span was sampled: see `to_otel`.
-        """
-        return self._frame("calls")
-
-    @property
-    def messages(self) -> TraceFrame:
-        """One row per message that entered the conversation.
-
-        `parent_id` is the `message_id` of the message before it. After a fork that one is in the trace of the origin;
-        it is NA where no trace recorded it, as in a conversation that was loaded. `branch` is that of the run.
-        `trimmed` says whether the limits of the `ContextManager` have since removed the message from the history, so
-        that later requests leave it out.
-        """
-        return self._frame("messages")
-
-    @property
-    def blocks(self) -> TraceFrame:
-        """One row per block of a message: text, thinking, redacted, tool_call, tool_result, image, refusal.
-
-        `signature` says whether the vendor signed it; `provider_data` is what else came with it, as JSON. The text of a
-        `tool_call` is its arguments. Images have the hash of their bytes or, in `provider_data`, their address.
-        """
-        return self._frame("blocks")
-
-    @property
-    def tool_calls(self) -> TraceFrame:
-        """One row per tool call: arguments, result, validity, duration."""
-        return self._frame("tool_calls")
-
-    @property
-    def thinking(self) -> TraceFrame:
-        """One row per stretch of thinking."""
-        return self._frame("thinking")
-
-    @property
-    def usage(self) -> TraceFrame:
-        """Tokens and cost, summed by run and model."""
-        return self._frame("usage")
-
-    @property
-    def events(self) -> TraceFrame:
-        """One row per event, except pieces of text, thinking and arguments."""
-        return self._frame("events")
-
-    @property
-    def http(self) -> TraceFrame:
-        """One row per HTTP exchange while `record_http` is on, failed ones too. `attempt` counts them in each call.
-
-        Bodies are the text that was sent and received, up to 10 MB of each (`truncated`). A secret is replaced by
-        the name of a variable, such as `$OPENAI_API_KEY`. Times are in seconds.
-        """
-        return self._frame("http")
-
-    def run(self, run_id: str) -> dict[str, TraceFrame]:
-        """All tables of one run, by name. Raises ConfigurationError if the trace has no such run.
-
-        >>> trace.run(result.run_id)["tool_calls"]                          # doctest: +SKIP
-        """
-        from nbagent.trace import columns
-
         with self.recorder.lock:
-            whole = {name: self._frame(name) for name in (*TABLES, "usage")}
-        if run_id not in whole["runs"]["run_id"].tolist():
-            raise _unknown_run(run_id)
-        return {
-            name: columns.named(frame[frame["run_id"] == run_id].reset_index(drop=True), name)
-            for name, frame in whole.items()
-        }
-
-    def rows(self, table: str) -> list[Row]:
-        """Copies of a table's rows as dicts, oldest first. Not for `usage`."""
-        with self.recorder.lock:
-            return [dict(row) for row in self.recorder.tables[table].since(0)]
-
-    def _rows_of(self, run_id: str | None) -> dict[str, list[Row]]:
-        """Copies of the rows of one run, or of all runs, by table."""
-        with self.recorder.lock:
-            rows = {name: self.rows(name) for name in TABLES}
-        if run_id is None:
-            return rows
-        if not any(row["run_id"] == run_id for row in rows["runs"]):
-            raise _unknown_run(run_id)
-        return {name: [row for row in table if row["run_id"] == run_id] for name, table in rows.items()}
-
-    def _frame(self, name: str) -> TraceFrame:
-        from nbagent.trace import columns
-
-        if name == "usage":
-            return columns.usage_frame(self._frame("calls"))
-        with self.recorder.lock:
-            frame = columns.table_frame(name, self.recorder.tables[name])
-            if name == "messages" and self.recorder.trimmed:
-                frame["trimmed"] |= frame["message_id"].isin(self.recorder.trimmed)
-            return frame
+            self.recorder.add_score(new_score(self.recorder.tables, target, name, value, comment, by))
 
     # -- views --------------------------------------------------------------------------------------------------------
 
@@ -222,7 +135,7 @@ class Trace:
         """The values that one tool returned: a Series with the index of `tool_calls`, without failed calls.
 
         If all of them are DataFrames, the result is one DataFrame, and the first level of its index, `call`, is the
-        index in `tool_calls`. Values are kept in memory only: after `load` there is `tool_calls["result_text"]`.
+        index in `tool_calls`. Saved files hold no values: after `load` there is `tool_calls["result_text"]`.
 
         >>> trace.results("load_sales").droplevel("call")                   # doctest: +SKIP
         """
@@ -241,30 +154,45 @@ class Trace:
 
         >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
-        from nbagent.trace.views.diff import diff, with_system_message
+        from nbagent.trace.views.diff import diff
 
-        if run_a is None or run_b is None:  # `_rows_of` takes None for all runs
-            raise _unknown_run(None)
-        runs = self._rows_of(run_a), self._rows_of(run_b)
-        system = [row for row in self.rows("messages") if row["role"] == "system"]
-        for rows in runs:
-            rows["messages"] = with_system_message(rows["messages"], system)
-        return diff(*runs)
+        return diff(self._rows_of(run_a), self._rows_of(run_b))
+
+    def summary(self, by: str = "model") -> pd.DataFrame:
+        """Calls summed up by `model`, `day` (local time), `tag` or `tool`: one row for each.
+
+        Counts, tokens, dollars where known (`unpriced` counts the calls without a known price), and the seconds that
+        half (p50) and 95 % (p95) of the calls stay below: `duration_p50_s`, `duration_p95_s`, `ttft_p50_s`,
+        `ttft_p95_s`. `tokens_per_s` is output tokens by the whole duration. Replayed calls are counted only. By `tool`
+        it has the counts and durations of tool calls. A call of a run with two tags counts for both.
+
+        >>> agent.trace.summary("model")[["calls", "cost_usd", "ttft_p95_s", "tokens_per_s"]]   # doctest: +SKIP
+        """
+        from nbagent.trace.views.summary_by import COLUMNS_READ, summary_by
+
+        check_choice("by", by, COLUMNS_READ)
+        return summary_by(by, {name: self._frame(name, wanted) for name, wanted in COLUMNS_READ[by].items()})
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw when each model call and tool ran and how long it took; tools that ran in parallel overlap.
 
-        For one run, or for all, without the pauses between them. Needs matplotlib: `pip install 'nbagent[plot]'`.
+        For one run, or for all, with lines in place of the pauses between them; several days (local time) are named.
+        The first row of a run is named after its question, others after the model or the call, and after models and
+        tools if there are many. Needs matplotlib: `pip install 'nbagent[plot]'`.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
         from nbagent.trace.views import timeline
 
-        tables = {"calls": self.calls, "tool_calls": self.tool_calls} if run_id is None else self.run(run_id)
-        return timeline.draw(tables["calls"], tables["tool_calls"], ax)
+        names = ("calls", "tool_calls", "runs")
+        tables = {name: getattr(self, name) for name in names} if run_id is None else self.run(run_id)
+        return timeline.draw(tables["calls"], tables["tool_calls"], tables["runs"], ax)
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
-        """Draw the input and output tokens of each run, and above them the dollars, where known and not 0."""
+        """Draw the input and output tokens of each run, and above them the dollars, where known and not 0.
+
+        Dollars in brackets are those of replayed answers, which were not paid. Several days (local time) are named.
+        """
         from nbagent.trace.views import plots
 
         return plots.plot_usage(self.usage, ax)
@@ -291,7 +219,7 @@ class Trace:
         """
         from nbagent.trace.views.transcript import TraceTranscript
 
-        return TraceTranscript(self._rows_of(run_id))
+        return TraceTranscript(self._selected(run_id))
 
     def to_text(self, view: str = "summary", run_id: str | None = None) -> str:
         """A view of one run, or of all, as plain text: summary, timeline, usage, tools or transcript.
@@ -299,12 +227,15 @@ class Trace:
         Needs no matplotlib. Raises ConfigurationError for another view or an unknown run.
 
         >>> print(agent.trace.to_text("timeline"))                          # doctest: +SKIP
-        claude-sonnet-5  ····████████████                                             1.1 s
-          mean_by()                      ████                                         304 ms
+        How heavy?            ····████████████                                        1.1 s
+          mean_by(column=m…                    ████                                   304 ms
         """
+        from nbagent.core.render.key_values import key_values_text
         from nbagent.trace.views.text import text_view
 
-        return text_view(view, self._rows_of(run_id))
+        if run_id is None and (view == "summary" or not self.is_recording):  # the rows need not be read
+            return key_values_text(self.summary_lines())
+        return text_view(view, self._selected(run_id))
 
     def explore(self) -> Any:
         """A widget for notebooks that browses runs, calls, tool calls, messages and blocks, with filters.
@@ -316,6 +247,8 @@ class Trace:
         return Trace.explorer(self)
 
     def __repr__(self) -> str:
+        if not self.is_recording:
+            return f"<Trace: {_NOT_RECORDING}>"
         names = ("runs", "calls", "tool_calls", "events")
         counts = ", ".join(f"{len(self.recorder.tables[name])} {name}" for name in names)
         return f"<Trace: {counts.replace('_', ' ')}>"
@@ -324,7 +257,14 @@ class Trace:
         """What a notebook displays: models, tools, tokens and cost, summed up."""
         from nbagent.core.render.key_values import key_values_html
 
-        return key_values_html(summary_lines({name: self.rows(name) for name in ("runs", "calls", "tool_calls")}))
+        return key_values_html(self.summary_lines())
+
+    def summary_lines(self) -> list[tuple[str, str]]:
+        """What `to_text("summary")` shows, as pairs of a label and a text. Quick for a large trace too."""
+        if not self.is_recording:
+            return [("runs", _NOT_RECORDING)]
+        with self.recorder.lock:
+            return summary_lines(self.recorder.tally.total(self.recorder.tables))
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -340,32 +280,72 @@ class Trace:
         """
         from nbagent.trace.storage import files
 
-        files.save({name: self._frame(name) for name in TABLES}, Path(path).expanduser())
+        self._note_environment()
+        files.save({name: self._stored(name) for name in TABLES}, checked_path(path))
+
+    def export(self, path: str | os.PathLike[str], run_ids: Iterable[str] | None = None) -> int:
+        """Write runs as examples for fine-tuning, in OpenAI's format for chat. Returns how many it wrote.
+
+        Each line of the `.jsonl` file is a run: `{"messages": [...], "tools": [...]}`, what its last call sent, system
+        prompt and tools included, and the answer. Left out are runs whose status is not `ok`, runs with a call that
+        could never run (of a made-up name, or with arguments that are no JSON object), thinking, and vendors' data.
+        Images stay in questions; elsewhere a description stands for them. `run_ids` selects runs, by scores perhaps.
+        Raises ConfigurationError if no run is left.
+
+        >>> good = agent.trace.scores.query("name == 'good' and value == 1")["run_id"]      # doctest: +SKIP
+        >>> agent.trace.export("chat.jsonl", good)                          # doctest: +SKIP
+        12
+        """
+        from nbagent.trace.export.fine_tuning import examples
+
+        path, wanted = checked_path(path), None if run_ids is None else frozenset(run_ids)
+        if path.suffix != ".jsonl":
+            fix = "trace.save(path) writes the tables, trace.save_har(path) the HTTP exchanges."
+            raise invalid("path", path.name, "a name that ends with .jsonl", fix)
+        with self.recorder.lock:
+            tables = {name: self.rows(name) for name in ("runs", "calls", "messages", "prompts")}
+        if unknown := (wanted or frozenset()) - {row["run_id"] for row in tables["runs"]}:
+            raise unknown_run(min(unknown, key=str))
+        lines = [json_text(example) + "\n" for example in examples(tables, wanted)]
+        if not lines:
+            raise ConfigurationError("there is nothing to export: no run has ended well. See trace.runs['status'].")
+        write_text(path, "".join(lines))
+        return len(lines)
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
         """Append to a `.jsonl` file from now on: first the rows so far, then new ones after each turn.
 
         The file can be read while it grows; it is an empty trace from the start. After a crash it holds the run up to
-        its last turn. Raises ConfigurationError for a file with other content, and leaves that alone. None ends it.
+        its last turn. Several processes may write to one file. Raises ConfigurationError for a file with other content,
+        and leaves that alone. None ends it.
 
         >>> agent.trace.stream_to("monday.jsonl")                           # doctest: +SKIP
         """
         self.recorder.append_to(None)
         if path is not None:
-            path = Path(path).expanduser()
+            path = checked_path(path)
             if path.suffix != ".jsonl":
                 raise invalid("path", path.name, "a name that ends with .jsonl", "Other formats can't be appended to.")
-            self.recorder.append_to(Journal(path))
+            self.recorder.add_environment(environment.environment)
+            try:
+                self.recorder.append_to(Journal(path))
+            except OSError as error:
+                raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Trace:
+    def load(cls, path: str | os.PathLike[str], *, max_bytes: int | None = MAX_BYTES) -> Trace:
         """The trace in a saved file, equal to what was saved; agents can continue recording into it.
+
+        Beyond `max_bytes`, rows move to a temporary file as they are read.
 
         >>> Trace.load("monday.sqlite").runs                                # doctest: +SKIP
         """
         from nbagent.trace.storage import files
 
-        return cls._from_tables(files.load(Path(path).expanduser()))
+        trace = cls(max_bytes=max_bytes)
+        for name, columns in files.load(checked_path(path)):
+            trace.recorder.take(name, columns)
+        return trace
 
     @classmethod
     def concat(cls, traces: Iterable[Trace]) -> Trace:
@@ -374,29 +354,30 @@ class Trace:
         >>> Trace.concat([Trace.load(path) for path in sorted(folder.glob("*.sqlite"))]).usage      # doctest: +SKIP
         """
         every = list(traces)
-        last = {row["run_id"]: number for number, trace in enumerate(every) for row in trace.rows("runs")}
-
-        def rows(name: str) -> list[Row]:
-            numbered = ((number, row) for number, trace in enumerate(every) for row in trace.rows(name))
-            return [row for number, row in numbered if last.get(row["run_id"], number) == number]
-
-        made = cls._from_tables({name: by_column(rows(name)) for name in TABLES})
         for trace in every:
-            made.recorder.results.update(trace.recorder.results)
-        return made
+            trace._note_environment()
+        tables = joined([{name: trace.rows(name) for name in TABLES} for trace in every])
+        return cls._made_of(tables, [trace.recorder for trace in every])
+
+    def with_children(self) -> Trace:
+        """This trace together with the runs of forks that still exist, and those that tools started in other agents.
+
+        These have traces of their own; `parent_run_id` is the run whose tool started a run. Rows are in the order of
+        their time. `explore()` and the panel show them, too. Without any it is the trace itself.
+
+        >>> agent.trace.with_children().runs[["prompt", "run_id", "parent_run_id"]]         # doctest: +SKIP
+        """
+        members = family(self.recorder)
+        return self if len(members) == 1 else self._made_of(rows_of_family(members), members)
 
     @classmethod
-    def _from_tables(cls, tables: dict[str, Columns]) -> Trace:
-        trace = cls()
-        for name, column in (("events", "event_id"), ("messages", "index")):
-            tables[name][column] = list(range(count_of(tables[name])))
-        for name, columns in tables.items():
-            trace.recorder.tables[name].take(columns)
-        events = tables["events"]
-        for kind, data in zip(events.get("type", ()), events.get("data", ()), strict=True):
-            if kind == "context":
-                trace.recorder.trimmed.update(json.loads(data).get("trimmed", ()))
-        return trace
+    def _made_of(cls, tables: Mapping[str, list[Row]], recorders: Iterable[Recorder]) -> Trace:
+        made = cls()
+        for name, rows in tables.items():
+            made.recorder.take(name, by_column(rows))
+        for recorder in recorders:
+            made.recorder.results.take(recorder.results)
+        return made
 
     # -- other tools --------------------------------------------------------------------------------------------------
 
@@ -442,7 +423,7 @@ class Trace:
         Raises ConfigurationError if none is recorded, or if its body was too long to be kept whole.
 
         >>> print(agent.trace.curl())                                       # doctest: +SKIP
-        curl -sSN -X POST https://api.openai.com/v1/chat/completions \\
+        curl -gsSN -X POST https://api.openai.com/v1/chat/completions \\
           -H "authorization: Bearer $OPENAI_API_KEY" ...
         """
         rows = self.rows("http")
@@ -455,13 +436,11 @@ class Trace:
 
         Raises ConfigurationError if it can't be written; a file that was there before then stays.
         """
-        text = well_formed(as_json(http.har(self.rows("http"))))
-        try:
-            with atomic_write(Path(path).expanduser()) as temporary:
-                temporary.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
+        write_text(checked_path(path), well_formed(as_json(http.har(self.rows("http")))))
 
 
-def _unknown_run(run_id: object) -> ConfigurationError:
-    return invalid("run_id", run_id, "a run of this trace", "trace.runs['run_id'] lists them.")
+_NOT_RECORDING = "nothing is recorded, since the agent was made with trace=False"
+
+
+def _ignore(_event: Event) -> None:
+    """What a trace does that does not record."""

@@ -1,6 +1,8 @@
 """The agent end to end with a scripted model: the loop, its results, its history, its ends."""
 
+import asyncio
 import threading
+from contextlib import nullcontext
 
 import pytest
 from support.small_agent import add, call
@@ -20,7 +22,7 @@ from nbagent import (
     Usage,
 )
 from nbagent.core.history.repair import repair
-from nbagent.errors import ConfigurationError, ProviderConnectionError, RateLimitError
+from nbagent.errors import ConfigurationError, ProviderConnectionError, RateLimitError, ServerError
 
 
 def roles(agent):
@@ -120,6 +122,22 @@ async def test_a_tool_that_fails_does_not_end_the_run():
     assert result.content == "I can't."
 
 
+@pytest.mark.parametrize("sent", [False, True])
+async def test_the_model_reads_type_and_text_of_an_exception_and_the_trace_keeps_its_lines(sent):
+    def fail() -> str:
+        """Fail."""
+        secret = "no such shop"
+        raise LookupError(secret)
+
+    agent = Agent(ScriptedProvider([call("fail"), "I can't."]), tools=[fail], tool_tracebacks=sent)
+    await agent.chat("Go.")
+    read = agent.conversation_history[-2].text
+    assert read.splitlines()[0] == "Error: LookupError: no such shop"
+    assert (len(read.splitlines()) > 1, "test_agent.py" in read, "raise LookupError(secret)" in read) == (sent,) * 3
+    assert "raise LookupError(secret)" in agent.trace.tool_calls["traceback"].item()
+    assert agent.fork().tool_executor.tracebacks is sent
+
+
 async def test_a_vendors_failure_raises_with_the_partial_result():
     failure = RateLimitError("too many", vendor="openai", status=429)
     agent = Agent(ScriptedProvider([call("add", a=1, b=2), failure]), tools=[add])
@@ -131,13 +149,59 @@ async def test_a_vendors_failure_raises_with_the_partial_result():
     assert agent.trace.runs["error_type"].tolist() == ["RateLimitError"]
 
 
-async def test_a_failed_stream_ends_with_one_error_event():
-    stream = Agent(ScriptedProvider([RateLimitError("no")])).chat_stream("x")
-    events = [e async for e in stream]
-    assert [e.type for e in events][-1] == "error"
-    assert isinstance(events[-1].exception, RateLimitError)
-    with pytest.raises(RateLimitError):
-        stream.result()
+@pytest.mark.parametrize("raise_errors", [True, False])
+async def test_a_failed_stream_ends_with_one_error_event_and_raises_unless_told_otherwise(raise_errors):
+    agent = Agent(ScriptedProvider([RateLimitError("no")] * 2))
+    for iterate in (read_async, read_in_thread):
+        stream, seen = agent.chat_stream("x", raise_errors=raise_errors), []
+        failures = pytest.raises(RateLimitError) if raise_errors else nullcontext()
+        with failures as caught:
+            await iterate(stream, seen)
+        assert [event.type for event in seen].count("error") == 1
+        assert isinstance(seen[-1].exception, RateLimitError)
+        assert not raise_errors or caught.value is seen[-1].exception
+        assert seen[-1].exception.partial.status == "error"
+        with pytest.raises(RateLimitError):
+            stream.result()
+
+
+async def read_async(stream, seen):
+    async for event in stream:
+        seen.append(event)
+
+
+async def read_in_thread(stream, seen):
+    def read():
+        for event in stream:
+            seen.append(event)
+
+    await asyncio.to_thread(read)
+
+
+async def test_a_question_that_failed_is_not_sent_again_and_the_trace_keeps_it():
+    provider = ScriptedProvider(["Hello.", *[ServerError("down")] * 3, "It is 3."])
+    agent = Agent(provider)
+    await agent.chat("Hi")
+    for _ in range(3):
+        with pytest.raises(ServerError):
+            await agent.chat("What is 1 + 2?")
+        assert [message.text for message in agent.conversation_history] == ["Hi", "Hello."]
+    await agent.chat("What is 1 + 2?")
+    assert [message.text for message in provider.requests[-1][0]] == ["Hi", "Hello.", "What is 1 + 2?"]
+    runs, messages = agent.trace.runs, agent.trace.messages
+    assert runs["status"].tolist() == ["ok", "error", "error", "error", "ok"]
+    assert runs["branch"].nunique() == 1
+    questions = messages[messages["text"] == "What is 1 + 2?"]
+    assert questions["parent_id"].tolist() == [messages["message_id"][1]] * 4
+
+
+async def test_a_question_that_failed_stays_if_tools_have_run_for_it():
+    agent = Agent(ScriptedProvider([call("add", a=1, b=2), ServerError("down"), "3"]), tools=[add])
+    with pytest.raises(ServerError):
+        await agent.chat("1 + 2?")
+    assert roles(agent) == ["user", "assistant", "tool"]
+    await agent.chat("Go on.")
+    assert roles(agent) == ["user", "assistant", "tool", "user", "assistant"]
 
 
 @pytest.mark.parametrize(

@@ -49,15 +49,17 @@ class Runs:
         self.loop.run_until_complete(cancel())
 
     def left(self):
-        """By a `break`."""
+        """By a `break`. What was dropped is closed by its event loop."""
 
         async def read():
             async for _ in self.agent.chat_stream(self.plan()):
                 if self.rng.random() < 0.15:
                     break
+            async with asyncio.timeout(60):
+                while "running" in {row["status"] for row in self.agent.trace.rows("runs")}:
+                    await asyncio.sleep(0.001)
 
         self.loop.run_until_complete(read())
-        self.loop.run_until_complete(asyncio.sleep(0.01))  # what was dropped is closed by its event loop
 
     def left_plainly(self):
         """By a `break` out of a plain `for`."""

@@ -102,6 +102,24 @@ async def test_a_blocking_call_that_holds_up_the_run_it_waits_for_is_an_error(le
     assert agent.chat_sync("z").content == "fine"
 
 
+def test_a_blocking_call_behind_a_run_whose_loop_stands_still_is_an_error():
+    """A script's loop goes on only when the thread that now waits runs it again."""
+    agent = Agent(ScriptedProvider(["fine"]))
+    stream = agent.chat_stream("x")
+
+    async def first_event():
+        iterator = aiter(stream)
+        await anext(iterator)
+        return iterator
+
+    with asyncio.Runner() as runner:
+        iterator = runner.run(first_event())
+        with pytest.raises(AgentBusyError, match="this call blocks the event loop"):
+            agent.chat_sync("y")
+        runner.run(iterator.aclose())
+        assert agent.chat_sync("z").content == "fine"
+
+
 @pytest.mark.parametrize("handed_over", [False, True], ids=["waiting", "the turn has just come"])
 async def test_a_blocking_call_behind_a_run_that_it_holds_up_is_an_error(handed_over):
     """The run that it would wait for is not the one that goes on, but waits for that one, on this very loop."""

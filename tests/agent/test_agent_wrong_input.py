@@ -164,7 +164,35 @@ def test_images_as_chat_completions_have_them():
 
 
 def test_a_registry_names_what_is_no_name():
-    with pytest.raises(ConfigurationError, match="no tool 'are'. Did you mean area"):
-        agent().tool_executor.only("are")
-    with pytest.raises(ConfigurationError, match="No tool is registered"):
+    with pytest.raises(ConfigurationError, match="no tool 'are'; did you mean area"):
+        agent().tool_executor.with_options(only=["are"])
+    with pytest.raises(ConfigurationError, match="none is registered"):
         FunctionRegistry().only(["area"])
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "words"),
+    [
+        (lambda agent: agent.run, AttributeError, ["await agent.chat(...)", "chat_sync"]),
+        (lambda agent: agent.history, AttributeError, ["agent.conversation_history"]),
+        (lambda agent: agent.tools, AttributeError, ["agent.function_registry", "offered_tools"]),
+        (lambda agent: agent.nothing_like_it, AttributeError, ["nothing_like_it"]),
+        (lambda agent: Agent(model="gpt-4o"), ConfigurationError, ["'model'", "Agent('vendor:model')"]),
+        (lambda agent: Agent(sistem_prompt="x"), ConfigurationError, ["did you mean system_prompt?"]),
+        (lambda agent: Agent("gpt-4o").provider, ConfigurationError, ["write 'openai:gpt-4o'"]),
+        (lambda agent: Agent("anthropic:claude-opus-5").provider, ConfigurationError, ["write 'claude:claude-opus-5'"]),
+        (lambda agent: Agent("google").provider, ConfigurationError, ["write 'gemini:gemini-"]),
+        (lambda agent: Agent("openai/gpt-4o").provider, ConfigurationError, ["write 'openai:gpt-4o'"]),
+    ],
+)
+def test_spellings_of_other_tools_are_answered_with_ours(use, kind, words):
+    with pytest.raises(kind) as caught:
+        use(agent())
+    assert all(word in str(caught.value) for word in words)
+    assert not hasattr(agent(), "history")
+    assert "run" not in dir(agent())
+
+
+async def test_a_stream_is_not_awaited():
+    with pytest.raises(TypeError, match="async for event in"):
+        await agent().chat_stream("x")

@@ -113,7 +113,7 @@ def answers(name: str, number: int) -> str:
     """The condition under which the page shows the last answer: a cell replaces its own, a panel adds one."""
     if name == "panel":
         return f"document.querySelectorAll('.nbagent-panel .nbagent-foot').length == {number}"
-    return "document.querySelector('.jp-OutputArea-output:not(.nbagent-panel *) .nbagent-foot') !== null"
+    return "document.querySelector('.nbagent-foot:not(.nbagent-panel *, .nbagent-saved *)') !== null"
 
 
 def main() -> bool:

@@ -138,7 +138,8 @@ def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab, pictur
 
 FORMS = """
 table = "| species | n |\\n|---|--:|\\n| Gentoo | 1,230 |"
-agent.provider = ScriptedProvider([table, "```python\\nfound = counts['n'].sum()\\n```"])"""
+code = ["```python\\nfound = counts['n'].sum()\\n```", "```python\\nfound = 0\\n```"]
+agent.provider = ScriptedProvider([table, *code])"""
 
 
 def test_an_answer_as_data_and_as_code_in_a_cell_below(lab, picture):
@@ -152,3 +153,9 @@ def test_an_answer_as_data_and_as_code_in_a_cell_below(lab, picture):
     assert outputs(page).nth(1).locator(".nbagent-string").inner_text() == "'n'"
     assert page.locator(".jp-CodeCell .jp-Editor").nth(3).inner_text().strip() == "found = counts['n'].sum()"
     picture(page, "forms")
+    page.wait_for_function("document.querySelectorAll('.nbagent-foot .nbagent-buttons').length == 2")
+    page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2")
+    lab.command(page, "notebook:run-cell")
+    cells = "window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells"
+    page.wait_for_function(f"{cells}[3].getSource() == 'found = 0'")
+    assert page.evaluate(f"{cells}.length") == 5, "the cell that it made was replaced"

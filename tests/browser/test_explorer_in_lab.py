@@ -1,5 +1,7 @@
 """The trace's explorer in real JupyterLab: filters, details, both themes; it sends no requests, and no script runs."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 from support.lab import BEGIN
@@ -87,6 +89,31 @@ def test_filters_and_the_details_of_a_run(lab, picture):
     until_rows(page, 3)
     see_run(page, picture, "explorer")
     assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
+
+
+def test_the_details_and_the_panel_lead_to_the_cell_that_asked(lab):
+    setup = f"{SETUP}agent.provider = ScriptedProvider(['Gentoo.'])\nfrom nbagent import ChatPanel"
+    cells = [
+        setup,
+        "%%agent\nWhich is heaviest?",
+        *["'between'\n" * 30] * 3,
+        "agent.trace.explore()",
+        "ChatPanel(agent)",
+    ]
+    page = lab.open("leads.ipynb", [*cells])
+    lab.command(page, "notebook:run-all-cells")
+    until_rows(page, 4)
+    asking = page.locator(".jp-Cell").nth(1)
+    explorer, panel = page.locator(".nbagent-explore"), page.locator(".nbagent-log")
+    for tab, text in (("runs", "heaviest?"), ("calls", "[2]")):
+        explorer.get_by_role("button", name=tab, exact=True).click()
+        explorer.locator("tbody tr").filter(has_text=text).click()
+        explorer.locator(".nbagent-detail").get_by_role("button", name="cell [2]").press("Enter")
+        expect(asking).to_be_in_viewport()
+        expect(asking).to_have_class(re.compile("jp-mod-selected"))
+        expect(page.locator(".jp-mod-editMode .jp-Cell.jp-mod-active")).to_have_count(0)
+    panel.get_by_role("button", name="cell [2]").click()
+    expect(asking).to_be_in_viewport()
 
 
 def search(page, text):

@@ -89,6 +89,8 @@ talk = LLMResponse("", calls, "tool_calls", {"thinking": everything})
 question = FunctionCall("ask", {"text": everything, first: everything}, "q")
 turns = [talk, everything, question, "denied", RuntimeError(everything), question, "denied", RuntimeError(everything)]
 agent = Agent(ScriptedProvider(turns, model=first), tools=live)
+async def listed(): return texts
+agent.provider.model_list = listed
 formulas = Agent(ScriptedProvider(["\\n\\n".join(["$x^2$", *math])]))
 long_calls = [FunctionCall("echo", {"text": text}, f"long{i}") for i, text in enumerate(long)]
 long_talk = LLMResponse(long[0], long_calls, "tool_calls", {"thinking": long[0]})
@@ -176,8 +178,9 @@ def test_formulas_make_no_links_and_no_definitions(notebook):
     careless = page.locator(".jp-OutputArea-output mjx-container:not(.nbagent *)")
     careless.nth(5).wait_for()
     assert careless.locator("a").count() == 1
-    assert page.locator(".nbagent mjx-container").count() == 4  # x², and a formula that is none: in the cell, the panel
-    assert page.locator(".nbagent p").count() == 2 * (1 + len(MATH))
+    alive = ".nbagent:not(.nbagent-saved *)"
+    assert page.locator(f"{alive} mjx-container").count() == 4  # x², and a formula that is none: in the cell, the panel
+    assert page.locator(f"{alive} p").count() == 2 * (1 + len(MATH))
     assert_harmless(page)
     assert watch.foreign == []
 
@@ -197,14 +200,24 @@ def test_nothing_runs_or_loads_in_cells_panel_and_trace(notebook):
     until_text(page, "RuntimeError")
     page.get_by_role("tab", name="Trace").first.click()
     until_text(page, "agent.trace.tool_calls")
-    page.get_by_role("tab", name="Setup").first.click()
+    page.locator(".nbagent-model").first.click()  # it names a model that is called by an attack
+    page.get_by_role("button", name="Ask scripted for its list").first.click()
+    until_text(page, f"scripted lists {len(PAYLOADS)} models.")
+    assert_harmless(page)
     other = page.get_by_placeholder("vendor:model").first
-    other.fill("<img src=x onerror=hit(-2)>:m")
+    other.fill("scripted")
+    page.locator(".nbagent-picker-rows button").nth(40).wait_for()
+    assert_harmless(page)
+    other.fill("<img/src=x/onerror=hit(-2)>:m")
+    page.get_by_role("button", name="Use <img").wait_for()
+    assert_harmless(page)
     other.press("Enter")
     until_text(page, "Unknown provider")
+    page.get_by_role("tab", name="Setup").first.click()
     assert_harmless(page)
     shown = 3 * len(PAYLOADS) + 2  # thinking, each text as a name, an argument and an error; a question
-    assert page.locator(".jp-OutputArea-output details:not(.nbagent-panel *)").count() == shown
+    assert page.locator(".jp-OutputArea-output details:not(.nbagent-panel *, .nbagent-saved *)").count() == shown
+    assert page.locator(".nbagent-saved details").count() > shown  # what readers without a kernel see
     assert page.locator(".nbagent-panel details").count() == shown + 1  # and the question that the panel asked
     assert page.locator(ERRORS).count() == 2
     assert page.locator("table.mathjax_ignore").count() == 2
@@ -222,6 +235,6 @@ def test_a_million_brackets_are_shown_soon(notebook):
     run(page, "long")
     run(page, "long error")
     assert time.perf_counter() - begun < PATIENCE_S  # it takes two
-    assert len(page.locator(".nbagent > pre").last.inner_text()) == len(LONG[0])
+    assert len(page.locator(".nbagent:not(.nbagent-saved *) > pre").last.inner_text()) == len(LONG[0])
     assert "[[[[" in page.locator(ERRORS).last.inner_text()
     assert_harmless(page)

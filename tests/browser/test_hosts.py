@@ -7,6 +7,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
+from playwright.sync_api import expect
 from support.lab import LOAD
 
 pytestmark = pytest.mark.browser
@@ -22,7 +23,7 @@ def wipe(table: str) -> str:
 def made(answer="**Gentoo** are heaviest. "):
     turns = [FunctionCall("wipe", {"table": "cities"}, "a"), answer * 20, "slow " * 5000]
     return Agent(ScriptedProvider(turns, delay=0.02), tools=live)
-agent, endless, other = made(), made("slow " * 500), made()"""
+agent, endless, other = made(), made("slow " * 500), made("```\\nx = 1\\n```\\n")"""
 )
 ASKS = "() => document.querySelector('.nbagent-panel').innerText.includes('asks to run')"
 #: Notes whether an answer was seen before its end.
@@ -80,6 +81,8 @@ def test_voila(lab):
     lab.write("app.ipynb", [SETUP, "%%agent\nwipe it", "ChatPanel(other)"])
     page = lab.visit("voila/render/app.ipynb")
     asks_in_panel(page)
+    buttons = page.locator(".nbagent-panel").get_by_role("group", name="This code").first
+    expect(buttons.get_by_role("button")).to_have_text(["Copy"])  # there are no cells to insert
     page.locator(".nbagent-input textarea").first.fill("go on")
     page.locator(".nbagent-panel button", has_text="Send").click()
     page.wait_for_function("() => document.body.innerText.includes('slow slow')")
@@ -90,15 +93,16 @@ def test_voila(lab):
     assert "Gentoo are heaviest." in cell
 
 
-def test_nbconvert_without_a_network(lab, monkeypatch):
+@pytest.mark.parametrize("has_state", [True, False])
+def test_nbconvert_without_a_network(lab, has_state):
     cells = [nbformat.v4.new_code_cell(cell) for cell in (SETUP, "%%agent\nwipe it", "ChatPanel(agent)")]
     environment = {**os.environ, "IPYTHONDIR": str(lab.folder / "ipython")}
-    made = NotebookClient(nbformat.v4.new_notebook(cells=cells), kernel_name="python3", store_widget_state=False)
+    made = NotebookClient(nbformat.v4.new_notebook(cells=cells), kernel_name="python3", store_widget_state=has_state)
     page_text, _ = HTMLExporter().from_notebook_node(made.execute(env=environment))
     (lab.folder / "page.html").write_text(page_text)
     page = lab.visit_file(lab.folder / "page.html")
-    for place in (0, 1):
-        assert "Gentoo are heaviest." in page.locator(".nbagent").nth(place).inner_text()
-        assert page.locator(".nbagent").nth(place).is_visible()
+    for shown in (page.locator(".nbagent").first, page.locator(".nbagent-saved")):
+        assert "Gentoo are heaviest." in shown.inner_text()
+        assert shown.is_visible()
     page.locator(".nbagent summary").first.click()
     assert "nobody is at this notebook" in page.locator(".nbagent details[open]").first.inner_text()

@@ -73,6 +73,47 @@ def run_cell(page, index):
     page.evaluate(f"i => {{window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; {command}}}", index)
 
 
+SHOWS = '''import os, sys, time, warnings
+import matplotlib.pyplot as plt
+import pandas as pd
+@tool
+def study(n: int) -> str:
+    """Study."""
+    print("reading", n, "rows")
+    print("careful", file=sys.stderr)
+    display(pd.DataFrame({"species": ["Adelie", "<img src=x onerror=alert(1)>"], "mass": [3700.7, 5076.0]}))
+    for percent in range(0, 101, 10):
+        print(f"\\r{percent} %", end="", flush=True)
+    plt.figure(figsize=(4, 2))
+    plt.plot([1, 3, 2])
+    plt.show()
+    while not os.path.exists(GATE):
+        time.sleep(0.01)
+    return "studied"
+agent = script(FunctionCall("study", {"n": 3}, "s"), "Studied.")
+'''
+
+
+def test_what_a_tool_shows_stands_below_its_call_while_it_runs(lab, picture, tmp_path):
+    gate = tmp_path / "gate"
+    page = opened(lab, "shows.ipynb", f"GATE = {str(gate)!r}\n{SHOWS}ChatPanel(agent)")
+    asks(page, "Study it")
+    panel = page.locator(".nbagent-panel").first
+    below = panel.locator(".nbagent-output")
+    try:
+        below.get_by_role("img").wait_for()
+        expect(below.first).to_contain_text("reading 3 rows")
+        expect(below.filter(has_text="100 %")).to_have_count(1)
+        expect(below.locator("table")).to_contain_text("<img src=x onerror=alert(1)>")
+        expect(panel.locator("summary").first).to_contain_text(re.compile(r"running… \d+ s"))
+        picture(panel, "tool-output")
+    finally:
+        gate.touch()  # the tool ends then
+    until_text(page, "Studied.")
+    expect(below.get_by_role("img")).to_have_count(1)
+    assert page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stdout']").count() == 0
+
+
 def test_keyboard_and_screen_reader(lab):
     page = opened(lab, "keys.ipynb", "agent = script(clean, 'Dropped **11** rows.', 'Again.')\nChatPanel(agent)")
     panel = page.get_by_role("region", name="Chat with an agent")
@@ -84,9 +125,9 @@ def test_keyboard_and_screen_reader(lab):
     panel.get_by_role("alert").get_by_text("run_code asks to run in your kernel").wait_for()
     assert box.input_value() == ""
     assert panel.locator(".nbagent-you").inner_text() == "one\ntwo"
-    for name in ("Deny", "Edit"):
+    for role, name in (("textbox", "Reason"), ("button", "Deny"), ("button", "Edit")):
         page.keyboard.press("Shift+Tab")
-        expect(panel.get_by_role("button", name=name)).to_be_focused()
+        expect(panel.get_by_role(role, name=name)).to_be_focused()
     page.keyboard.press("Enter")
     expect(panel.get_by_role("textbox", name="code")).to_have_value(CODE)
     expect(panel.get_by_role("textbox", name="code")).to_be_focused()
@@ -95,7 +136,7 @@ def test_keyboard_and_screen_reader(lab):
     page.keyboard.press("Enter")
     expect(box).to_be_focused()
     expect(panel.get_by_role("status")).to_have_text("Dropped 11 rows.")
-    panel.get_by_role("button", name="Edit").press("Enter")
+    panel.get_by_role("button", name="Edit", exact=True).press("Enter")
     expect(box).to_have_value("one\ntwo")
     expect(box).to_be_focused()
     box.press("Enter")
@@ -119,7 +160,7 @@ def test_enter_and_backslash_without_the_panels_script(lab):
     until(page, "() => document.querySelector('.nbagent-input textarea').value == 'one\\n'")
     asks(page, "two")
     until_text(page, "answered")
-    assert page.locator(".nbagent-you").inner_text() == "one\ntwo"
+    assert page.locator(".nbagent-panel .nbagent-you").inner_text() == "one\ntwo"
     assert page.get_by_text("Error displaying widget").filter(visible=True).count() == 0
 
 
@@ -139,8 +180,11 @@ def test_model_tools_and_prompt(lab):
     asks(page, "who")
     other.get_by_role("log").get_by_text("('Be brief.', ['mean_by'])").wait_for()
     expect(other.get_by_role("button", name="1 of 2 tools")).to_be_visible()
-    other.get_by_label("Model", exact=True).select_option("local")
-    expect(panel.get_by_label("Model", exact=True)).to_have_value(re.compile("^local:.+"))
+    other.get_by_role("button", name="Model: scripted").click()
+    expect(other.get_by_label("Search models")).to_be_focused()
+    page.keyboard.type("local")
+    page.keyboard.press("Enter")
+    expect(panel.get_by_role("button", name="Model: SmolLM2")).to_be_visible()
 
 
 SPEED = """
@@ -174,8 +218,19 @@ def test_cells_that_redefine_a_tool_or_keep_running(lab):
     until(page, "() => document.body.innerText.includes('CancelledError')")
     run_new_cell(page, wait)
     until_text(page, BUSY)
+    asks(page, "asked while busy")
+    page.locator(".nbagent-input textarea").fill("sent while busy")
+    page.get_by_role("button", name="Send").click()
+    for question in ("asked while busy", "sent while busy"):
+        held = page.locator(".nbagent-inner > .nbagent-said", has_text=question)
+        expect(held).to_contain_text("Waiting for the kernel…")
+    assert page.locator(".nbagent-input textarea").input_value() == ""
     (lab.folder / "gate").touch()
     until(page, "([text]) => !document.querySelector('.nbagent-panel').innerText.includes(text)", BUSY)
+    until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 5")
+    assert page.locator(".nbagent-inner > .nbagent-said").count() == 0
+    said = page.locator(".nbagent-log .nbagent-you").all_inner_texts()
+    assert said[-2:] == ["asked while busy", "sent while busy"]
 
 
 def test_stop_retry_and_the_scroll_position(lab):
@@ -190,7 +245,7 @@ def test_stop_retry_and_the_scroll_position(lab):
     until_text(page, "word word")
     until(page, at_end)
     page.evaluate("document.querySelector('.nbagent-chat').scrollTop = -250")
-    place = "document.querySelectorAll('.nbagent-you')[1].getBoundingClientRect().y"
+    place = "document.querySelectorAll('.nbagent-panel .nbagent-you')[1].getBoundingClientRect().y"
     before, height = page.evaluate(f"[{place}, document.querySelector('.nbagent-chat').scrollHeight]")
     until(page, "([h]) => document.querySelector('.nbagent-chat').scrollHeight > h + 40", height)
     page.get_by_role("button", name="Stop", exact=True).click()
@@ -228,12 +283,11 @@ def test_a_reloaded_page_shows_the_conversation_and_continues(lab):
     asks(page, "one")
     until_text(page, "first answer")
     run_new_cell(page, "%%agent\nin a cell")
-    until(page, "() => document.querySelectorAll('.nbagent-foot').length == 3")  # two in the panel, one in the cell
+    until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 2")
     lab.command(page, "docmanager:save")
     saved = lab.folder / "reload.ipynb"
     until(page, "() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
-    bundle = nbformat.read(saved, 4).cells[1].outputs[0].data
-    assert {"text/html", "text/plain"} <= bundle.keys()
+    assert "first answer" in nbformat.read(saved, 4).cells[1].outputs[1].data["text/plain"]
     asks(page, "two")
     until_text(page, "word word")
     page.reload()

@@ -66,6 +66,28 @@ def test_without_anybody_waiting_it_says_so():
         future.result(60)
 
 
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_cancelled_call_is_interrupted_on_the_main_thread_and_nothing_else():
+    begun, said = threading.Event(), []
+
+    def sleep():
+        begun.set()
+        try:
+            threading.Event().wait(600)
+        finally:
+            said.append("interrupted")
+
+    async def ask():
+        task = asyncio.create_task(call_on_main(sleep))
+        await asyncio.to_thread(begun.wait, 60)
+        task.cancel()
+        await asyncio.wait({task})
+        return await call_on_main(lambda: "still served")
+
+    assert run_sync(ask()) == "still served"
+    assert said == ["interrupted"]
+
+
 @pytest.fixture
 def ctrl_c():
     """Python's own handler of Ctrl-C, also where the tests were started with the signal ignored."""

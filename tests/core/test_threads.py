@@ -5,11 +5,15 @@ import os
 import subprocess
 import sys
 import threading
+from unittest.mock import ANY
 
 import pytest
 
+from nbagent import Agent, FunctionCall, Limits, ScriptedProvider
 from nbagent.core import threads
-from nbagent.core.threads import DaemonThreads
+from nbagent.core.threads import DaemonThreads, max_tool_threads
+from nbagent.errors import ConfigurationError
+from nbagent.functions import executor
 
 
 def names(prefix):
@@ -17,10 +21,78 @@ def names(prefix):
 
 
 async def test_each_waiting_job_has_a_thread():
-    pool = DaemonThreads("many")
+    pool = DaemonThreads("many", lambda: 100)
     barrier = threading.Barrier(100)
     assert sorted(await asyncio.gather(*[pool.run(barrier.wait, 30) for _ in range(100)])) == list(range(100))
     assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("many"))
+
+
+async def test_threads_are_limited_and_further_jobs_wait():
+    pool, gate, begun = DaemonThreads("few", lambda: 2), threading.Event(), []
+
+    def work(number):
+        begun.append(number)
+        gate.wait(30)
+        return number
+
+    tasks = [asyncio.create_task(pool.run(work, number)) for number in range(5)]
+    await asyncio.sleep(0)
+    tasks[3].cancel()
+    await asyncio.wait([tasks[3]])
+    assert set(begun) <= {0, 1}
+    gate.set()
+    assert await asyncio.gather(*tasks, return_exceptions=True) == [0, 1, 2, ANY, 4]
+    assert 3 not in begun
+    assert len(names("few")) == 2
+
+
+def test_the_environment_says_how_many_tools_run(monkeypatch):
+    assert threads.max_tool_threads() == 64
+    monkeypatch.setenv("NBAGENT_TOOL_THREADS", "8")
+    assert threads.max_tool_threads() == 8
+    for wrong in ("0", "many", "-1", "1.5"):
+        monkeypatch.setenv("NBAGENT_TOOL_THREADS", wrong)
+        with pytest.raises(ConfigurationError, match=f"NBAGENT_TOOL_THREADS: expected .*{wrong}"):
+            threads.max_tool_threads()
+
+
+@pytest.fixture
+def _one_thread(monkeypatch):
+    """One thread for tools, and none that an earlier test left behind."""
+    monkeypatch.setenv("NBAGENT_TOOL_THREADS", "1")
+    monkeypatch.setattr(executor, "run_in_thread", DaemonThreads("one", max_tool_threads).run)
+
+
+@pytest.mark.usefixtures("_one_thread")
+async def test_a_tool_that_finds_no_thread_says_so():
+    gate, turns = threading.Event(), [[FunctionCall("wait", {}, "c1"), FunctionCall("wait", {}, "c2")], "done"]
+
+    def wait() -> bool:
+        """Wait."""
+        return gate.wait(30)
+
+    agent = Agent(ScriptedProvider(turns), tools=[wait], limits=Limits(tool_seconds=0.1))
+    said = [call["result"] for call in (await agent.chat("go")).function_calls]
+    gate.set()
+    assert "until it ends by itself. @tool(timeout=60)" in said[0]
+    assert "It did not begin, because 1 others run; NBAGENT_TOOL_THREADS" in said[1]
+
+
+@pytest.mark.usefixtures("_one_thread")
+async def test_tools_that_wait_for_tools_of_other_agents_leave_them_a_thread():
+
+    def inner() -> str:
+        """Work."""
+        return "worked"
+
+    def ask() -> str:
+        """Ask another agent."""
+        asked = Agent(ScriptedProvider([FunctionCall("inner", {}, "c1"), "end"]), tools=[inner]).chat_sync("go")
+        return asked.function_calls[0]["result"]
+
+    turns = [[FunctionCall("ask", {}, "c1"), FunctionCall("ask", {}, "c2")], "done"]
+    result = await Agent(ScriptedProvider(turns), tools=[ask]).chat("go")
+    assert [call["result"] for call in result.function_calls] == ["worked", "worked"]
 
 
 async def test_values_and_exceptions():
@@ -58,7 +130,7 @@ async def test_idle_threads_end_and_new_ones_start(monkeypatch):
 async def test_a_job_cancelled_before_it_began_does_not_run(monkeypatch):
     pool = DaemonThreads("cancelled")
     jobs, ran = [], []
-    monkeypatch.setattr(pool, "_submit", jobs.append)
+    monkeypatch.setattr(pool, "_submit", lambda job, *_: jobs.append(job))
     task = asyncio.create_task(pool.run(ran.append, 1))
     await asyncio.sleep(0)
     task.cancel()

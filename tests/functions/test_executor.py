@@ -50,7 +50,7 @@ class AsyncAdder(Adder):
         return {"sum": a + self.b}
 
 
-def positional(a: int, /, b: int = 0, *rest):
+def positional(a: int, /, b: int = 0):
     return {"sum": a + b}
 
 
@@ -144,11 +144,11 @@ async def test_with_given_parameters_the_function_gets_plain_values():
 async def test_a_restricted_executor():
     executor = executor_of(add, failing, options={"parallel": False})
     executor.registry.register("other", "", add)
-    assert [function["name"] for function in executor.only(["add"]).list_functions()] == ["add"]
+    assert [function["name"] for function in executor.with_options(only=["add"]).list_functions()] == ["add"]
     assert len(executor.list_functions()) == 3
     assert [executor.is_parallel(name) for name in ("add", "other", "unknown")] == [False, True, True]
     with pytest.raises(UnknownToolError):
-        await executor.only(["add"]).execute("failing")
+        await executor.with_options(only=["add"]).execute("failing")
 
 
 async def test_none_becomes_a_phrase():
@@ -202,8 +202,10 @@ async def test_an_exception_becomes_an_error_result(function):
     assert outcome.is_error
     assert isinstance(outcome.error, ValueError)
     assert outcome.args_valid
-    lines = outcome.content.splitlines()
-    assert lines[0] == "Error: ValueError: no such column"
+    assert outcome.content == "Error: ValueError: no such column"
+    executor.tracebacks = True
+    lines = (await run(executor, function.__name__)).content.splitlines()
+    assert lines[0] == outcome.content
     assert len(lines) == 3
     assert lines[2].endswith(f'in {function.__name__}: raise ValueError("no such column")')
     with pytest.raises(ToolExecutionError, match=f"{function.__name__} raised ValueError: no such column") as raised:

@@ -2,14 +2,17 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 import functools
 import threading
 import time
 import types
 
 import pytest
+from pydantic import Base64Bytes
 from support.tool_runs import executor_of, run
 
+from nbagent import Agent, FunctionCall, ScriptedProvider, outside
 from nbagent.errors import (
     ToolDeniedError,
 )
@@ -173,6 +176,19 @@ async def test_approval(is_async, answer, approval, content):
         assert outcome.call.arguments == answer
 
 
+@pytest.mark.parametrize("approve", [False, True])
+async def test_bytes_that_are_not_text_can_be_repaired_and_asked_about(approve):
+    def store(data: Base64Bytes, count: int):
+        return len(data) * count
+
+    asked = []
+    executor = executor_of(store, options={"approve": approve}, approver=lambda call, _: asked.append(call) or True)
+    outcome = await run(executor, "store", data="/w==", count="3")
+    assert outcome.value == 3
+    assert outcome.args_repaired == {"data": "_w==", "count": 3}
+    assert [call.arguments for call in asked] == [outcome.args_repaired] * approve
+
+
 async def async_policy(count):
     return count > 1
 
@@ -310,3 +326,109 @@ async def test_a_hook_that_fails(caplog):
     after = await run(executor, "delete", key="after")
     assert (after.is_error, after.value) == (False, "deleted 1 after")
     assert "after_call" in caplog.text
+
+
+# -- what is approved is what runs ------------------------------------------------------------------------------------
+
+
+async def test_the_question_shows_the_arguments_after_validation():
+    asked = []
+
+    def pay(amount: int, day: dt.date, tip: float = 0) -> str:
+        return f"{amount} on {day:%d.%m.}"
+
+    executor = executor_of(
+        pay, options={"approve": True}, approver=lambda call, _: asked.append(call.arguments) or True
+    )
+    for sent in ("1_000", "７", "7.0"):
+        outcome = await run(executor, "pay", amount=sent, day="2026-03-01")
+        assert outcome.content == f"{asked[-1]['amount']} on 01.03."
+        assert outcome.call.arguments["amount"] == sent  # the trace has what the model sent
+    assert [arguments["amount"] for arguments in asked] == [1000, 7, 7]
+    assert asked[0]["day"] == "2026-03-01"
+
+
+async def test_an_approver_gets_a_copy():
+    def approver(call, definition):
+        call.arguments["keys"].append("b")
+        call.arguments["more"] = 1
+        return True
+
+    def remove(keys: list[str]) -> str:
+        return ",".join(keys)
+
+    outcome = await run(executor_of(remove, options={"approve": True}, approver=approver), "remove", keys=["a"])
+    assert (outcome.content, outcome.call.arguments, outcome.approval) == ("a", {"keys": ["a"]}, "approved")
+
+
+async def test_an_answer_that_changes_later_changes_nothing():
+    answer = {"key": "y"}
+    executor = executor_of(delete, options={"approve": True}, approver=lambda *_: answer)
+    outcome = await run(executor, "delete", key="x")
+    answer["key"] = "z"
+    assert outcome.call.arguments == {"key": "y"}
+
+
+@pytest.mark.parametrize(("approve", "runs"), [(True, 1), (False, 3)])
+async def test_a_yes_is_for_one_execution(approve, runs, monkeypatch):
+    monkeypatch.setattr("nbagent.functions.executor.RETRY_DELAY_S", 0)
+    done = []
+
+    def send() -> None:
+        done.append("sent")
+        raise ConnectionError
+
+    options = {"approve": approve, "retries": 2}
+    assert (await run(executor_of(send, options=options, approver=lambda *_: True), "send")).is_error
+    assert len(done) == runs
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_approve_all_covers_the_agents_that_a_tool_asks(is_async):
+    asked = []
+
+    def inner_agent():
+        return Agent(ScriptedProvider([FunctionCall("delete", {"key": "x"}), "done"]), tools=[delete])
+
+    def ask() -> str:
+        return inner_agent().chat_sync("delete").function_calls[0]["result"]
+
+    async def ask_async() -> str:
+        return (await inner_agent().chat("delete")).function_calls[0]["result"]
+
+    name = "ask_async" if is_async else "ask"
+    agent = Agent(
+        ScriptedProvider([FunctionCall(name, {}), "done"] * 2),
+        tools=[ask, ask_async],
+        approve=lambda call, _: asked.append(call.name) or call.name != "delete",
+    )
+    result = await agent.chat("go", approve_all=True)
+    assert asked == [name, "delete"]
+    assert result.function_calls[0]["result"].startswith("Error: The call was not approved.")
+    result = await agent.chat("go")
+    assert asked == [name, "delete"]
+    assert result.function_calls[0]["result"] == "deleted 1 x"
+
+
+@pytest.mark.parametrize(
+    ("path", "asks"),
+    [("in.txt", False), ("{inside}/a/b.txt", False), ("{inside}/../x", True), ("/etc/passwd", True), ("../x", True),
+     ("{inside}/link/x", True), ("~/x", True), ("{inside}x/y", True), ("", False), (None, True)],
+)  # fmt: skip
+async def test_paths_outside_of_a_folder_are_asked_about(path, asks, tmp_path, monkeypatch):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(inside)
+    path = path and path.format(inside=inside)
+    asked = []
+
+    def write(path: str | None, text: str) -> str:
+        """Write."""
+        return "written"
+
+    registry = FunctionRegistry()
+    registry.register("write", "", write, approve=outside(inside))
+    executor = ToolExecutor(registry, approver=lambda call, definition: asked.append(call) or True)
+    outcome = await executor.run(FunctionCall("write", {"path": path, "text": "/etc/passwd"}))
+    assert (outcome.content, bool(asked)) == ("written", asks)

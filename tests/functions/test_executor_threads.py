@@ -71,7 +71,9 @@ async def test_the_time_limit_of_a_sync_tool(where, caplog):
     try:
         assert outcome.is_error
         assert isinstance(outcome.error, ToolTimeoutError)
-        assert outcome.content.startswith("Error: slow did not return within 0.05 s. Its thread, nbagent-tool-")
+        assert outcome.content.startswith(
+            "Error: slow did not return within 0.05 s. Native code runs on in its thread, nbagent-"
+        )
         assert "did not return within" in caplog.text
         with pytest.raises(ToolTimeoutError):
             await executor.execute("slow")
@@ -89,7 +91,9 @@ async def test_the_time_limit_of_an_async_tool():
             ended.append(True)
 
     outcome = await run(executor_of(slow, timeout=0.05), "slow")
-    assert outcome.content == "Error: slow did not return within 0.05 s."
+    assert outcome.content == (
+        "Error: slow did not return within 0.05 s. @tool(timeout=60) or Limits(tool_seconds=60) gives it more time."
+    )
     assert ended
 
 
@@ -124,6 +128,43 @@ async def test_cancellation_is_prompt_and_the_next_call_works(is_async):
         await task
     release.set()
     assert (await run(executor, "slow")).value == "late"
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "time limit"])
+async def test_a_sync_tool_is_interrupted_in_its_thread(ends):
+    begun, interrupted = threading.Event(), threading.Event()
+
+    def spin():
+        begun.set()
+        try:
+            while True:
+                time.sleep(0.001)
+        except KeyboardInterrupt:
+            interrupted.set()
+            raise
+
+    executor = executor_of(spin, timeout=60 if ends == "cancelled" else 0.2)
+    task = asyncio.create_task(run(executor, "spin"))
+    assert await asyncio.to_thread(begun.wait, 60)
+    if ends == "cancelled":
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        assert "Native code" not in (await task).content
+    assert interrupted.is_set()
+    assert (await run(executor_of(lambda: "next"))).value == "next"
+
+
+async def test_an_interrupt_never_hits_the_next_tool_of_the_thread():
+    """It may arrive just when the function returns."""
+    for number in range(300):
+        task = asyncio.create_task(run(executor_of(lambda number=number: sum(range(number * 10)))))
+        await asyncio.sleep(number % 7 * 0.0001)
+        task.cancel()
+        await asyncio.wait({task})
+        outcome = await run(executor_of(lambda: "next"))
+        assert outcome.value == "next"
 
 
 def test_a_process_ends_while_a_tool_still_runs():
@@ -201,6 +242,32 @@ async def test_a_generator_that_yields_too_much_is_stopped(monkeypatch, is_async
     outcome = await run(executor_of(acount if is_async else count), "acount" if is_async else "count")
     assert outcome.is_error
     assert "yielded more than 100 items" in outcome.content
+
+
+@pytest.mark.parametrize("row", ["x" * 1_000, [0] * 100, {"a": {"b": ["x" * 100] * 9}}])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_generator_that_yields_too_many_bytes_is_stopped(monkeypatch, is_async, row):
+    monkeypatch.setattr(executor_module, "MAX_YIELDED", 10_000)
+
+    def rows():
+        yield from itertools.repeat(row)
+
+    async def arows():
+        for row in rows():
+            yield row
+
+    outcome = await run(executor_of(arows if is_async else rows), "arows" if is_async else "rows")
+    assert outcome.is_error
+    assert "yielded more than 10,000 bytes" in outcome.content
+
+
+async def test_the_time_limit_of_an_async_generator_that_never_waits():
+    async def count():
+        for number in itertools.count():
+            yield number
+
+    outcome = await run(executor_of(count, timeout=0.05), "count")
+    assert "did not return within 0.05 s" in outcome.content
 
 
 async def test_a_result_that_takes_long_to_show_does_not_delay_the_run():

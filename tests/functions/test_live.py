@@ -109,9 +109,8 @@ def test_a_name_of_its_own(cell):
 
 
 def test_a_type_redefined_in_another_cell(cell):
-    cell("from __future__ import annotations\n@tool\ndef f(p: Point): 'F.'")
-    assert live.get_function("f").parameters["properties"]["p"] == {}
     cell("from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int")
+    cell("from __future__ import annotations\n@tool\ndef f(p: Point): 'F.'")
     assert list(live.get_function("f").parameters["properties"]["p"]["properties"]) == ["x"]
     cell("@dataclass\nclass Point:\n    y: int")
     assert list(live.get_function("f").parameters["properties"]["p"]["properties"]) == ["y"]

@@ -3,6 +3,7 @@
 import datetime as dt
 import enum
 import typing
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -127,9 +128,15 @@ ACCEPTED = [
     (Range, {"low": 1}, {"low": 1}),
     (Address, {"city": "Köln"}, Address(city="Köln")),
     (dict[str, Point], {"a": {"x": 1}}, {"a": Point(1)}),
-    ("NotDefined", {"any": "thing"}, {"any": "thing"}),
+    (Any, {"any": "thing"}, {"any": "thing"}),
+    (dt.timedelta, 90, dt.timedelta(seconds=90)),
+    (dt.timedelta, 1.5, dt.timedelta(seconds=1.5)),
+    (Iterable[int], [1, 2], [1, 2]),
+    (Iterable, ["a"], ["a"]),
+    (dict[str, Iterable[int]], {"a": [1]}, {"a": [1]}),
 ]
 REPAIRED = [
+    (dt.timedelta, "PT1M", dt.timedelta(seconds=60)),
     (int, "5", 5),
     (int, " -5 ", -5),
     (int, 5.0, 5),

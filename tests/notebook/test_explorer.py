@@ -90,18 +90,55 @@ def test_filters_select_rows_and_a_click_shows_details(explorer):
 
 
 def test_filters_list_runs_tools_and_kinds_and_refresh_keeps_the_choice(explorer, one_kernel):
-    assert explorer.kernel.widgets()[explorer.find(tooltip="Run")]["_options_labels"][:2] == [
+    assert explorer.kernel.widgets()[explorer.find(description="Run")]["_options_labels"][:2] == [
         "all runs",
         "1 · How heavy?",
     ]
-    kinds = explorer.kernel.widgets()[explorer.find(tooltip="Kind of block")]["_options_labels"]
+    kinds = explorer.kernel.widgets()[explorer.find(description="Kind of block")]["_options_labels"]
     assert kinds == ["all kinds", "text", "thinking", "tool_call", "tool_result"]
-    explorer.set({"index": 1}, tooltip="Tool")
+    explorer.set({"index": 1}, description="Tool")
     explorer.until(lambda: firsts(explorer) == ["How heavy?"])
     again = "agent.provider = ScriptedProvider([FunctionCall('mean', {'column': 'mass'}, '3'), 'Again 4.2.'])\n"
     assert one_kernel.run(again + "agent.chat_sync('And now?')").status == "ok"
     one_kernel.tell(explorer.find(description="Refresh"), method="custom", content={"event": "click"})
     explorer.until(lambda: firsts(explorer) == ["How heavy?", "And now?"])
+
+
+SCORED = """
+from nbagent import Trace, TraceExplorer
+scored = Agent(ScriptedProvider(["Hello.", "Bye."], model="m"))
+scored.chat_sync("Hi", tags=["exam", "<b>hard</b>"], user="u1")
+scored.chat_sync("Bye")
+scored.trace.score(scored.trace.runs["run_id"][0], "good", 1, "Short.")
+scored.trace.score(scored.trace.calls["call_id"][1], "polite", 0.5)
+scored.trace.explore()"""
+
+
+def test_tags_and_scores_are_columns_and_details(explorer, one_kernel):
+    assert "tags" not in explorer.bundle["text/plain"]  # nothing has any
+    one_kernel._cells.clear()
+    explorer = Explorer(one_kernel, SCORED)
+    assert [row[-2:] for row in explorer.rows] == [["exam, &lt;b&gt;hard&lt;/b&gt;", "good 1 (Short.)"], ["", ""]]
+    explorer.set({"value": "hard"}, placeholder="Search the texts")
+    explorer.until(lambda: firsts(explorer) == ["Hi"])
+    explorer.set({"selected_rows": [0]}, selected_rows=[])
+    explorer.until(lambda: "Scores: good 1 (Short.)" in explorer.html)
+    assert "user: u1" in explorer.html
+    assert "<b>hard" not in explorer.html
+    explorer.set({"value": ""}, placeholder="Search the texts")
+    explorer.set({"index": 1}, _model_name="ToggleButtonsModel")
+    explorer.until(lambda: [row[-1] for row in explorer.rows] == ["", "polite 0.5"])
+
+
+def test_cell_time_and_model_are_columns(one_kernel):
+    one_kernel.ok("celled = Agent(ScriptedProvider(['Fine.'], model='m'))")
+    one_kernel.ok("%%agent celled\nFrom a cell")
+    number = one_kernel.value("int(celled.trace.runs['execution_count'].iloc[-1])")
+    one_kernel._cells.clear()
+    one_kernel.elsewhere.clear()
+    ((prompt, _, cell, time, model, *_),) = Explorer(one_kernel, "celled.trace.explore()").rows
+    assert (prompt, cell, model) == ("From a cell", f"[{number}]", "m")
+    assert re.fullmatch(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", time)
 
 
 def test_a_saved_notebook_shows_the_table_without_a_kernel(explorer):
@@ -129,6 +166,27 @@ explorer"""
     assert [len(row) for row in rows[:1]] == [3]
     assert rows[0][1].startswith("&lt;b&gt;200")
     assert "the newest 1,000 shown" in Explorer(one_kernel, "explorer").html
+
+
+MADE = """
+from nbagent import Agent, FunctionCall, ScriptedProvider
+def research() -> str:
+    'Ask another agent.'
+    return Agent(ScriptedProvider(["Gentoo."])).chat_sync("Which is <b>heaviest</b>?").content
+boss = Agent(ScriptedProvider([FunctionCall("research", {}, "1"), "Done.", "Yes."]), tools=[research])
+boss.chat_sync("Find out")
+fork = boss.fork()
+fork.chat_sync("Sure?")
+boss.trace.explore()"""
+
+
+def test_runs_of_forks_and_of_agents_that_tools_asked_are_there(one_kernel):
+    one_kernel._cells.clear()
+    explorer = Explorer(one_kernel, MADE)
+    assert firsts(explorer) == ["Find out", "Which is &lt;b&gt;heaviest&lt;/b&gt;?", "Sure?"]
+    assert [row[-1] for row in explorer.rows] == ["", "Find out", ""]
+    explorer.set({"selected_rows": [1]}, selected_rows=[])
+    explorer.until(lambda: "Gentoo." in explorer.html)
 
 
 def test_an_empty_trace_and_a_kernel_without_the_extension(explorer, one_kernel):

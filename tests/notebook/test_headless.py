@@ -26,7 +26,8 @@ def wipe() -> None:
 turns = [FunctionCall("mean_by", {"group": "species"}, "a"), "**Gentoo** are heaviest. " * 50]
 turns += [FunctionCall("wipe", {}, "b"), "It was denied."]
 agent = Agent(ScriptedProvider(turns, delay=0.001), tools=live)"""
-CELLS = [SETUP, "%%agent\nWhich is heaviest?", "%%agent\nwipe it", "assert not ran", "ChatPanel(agent)"]
+CHECK = "assert not ran\nassert agent.trace.runs['cell_id'].tolist() == ['In[2]', 'In[3]']"
+CELLS = [SETUP, "%%agent\nWhich is heaviest?", "%%agent\nwipe it", CHECK, "ChatPanel(agent)"]
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_nbclient_saves_each_answer_once_and_nbconvert_shows_it_without_a_networ
     assert "▸ mean_by" in answer[0].data["text/plain"]
     assert "denied" in denied[0].data["text/html"]
     assert "nobody is at this notebook" in denied[0].data["text/plain"]
-    assert "It was denied." in panel[0].data["text/plain"]
+    assert "It was denied." in panel[-1].data["text/plain"]
     executed.metadata.pop("widgets", None)  # what store_widget_state=False leaves out
     page, _ = HTMLExporter().from_notebook_node(executed)
     assert page.count("<strong>Gentoo</strong> are heaviest.") == 2 * 50, "in the cell, and in the panel's output"

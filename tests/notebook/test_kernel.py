@@ -70,6 +70,68 @@ def test_interrupt(kernel, tmp_path, doing, prefix):
     assert runs.result == "['interrupted', 'ok']"
 
 
+LOOPING = """
+@tool
+def count() -> str:
+    print('begun', flush=True)
+    while True:
+        time.sleep(0.01)
+        print('.', end='', flush=True)
+"""
+#: The same, but an interrupt that arrives anywhere in the loop does not end it.
+LOOPING_ON = """
+@tool
+def count() -> str:
+    is_over = False
+    while not is_over:
+        try:
+            while not is_over:
+                time.sleep(0.01)
+                print('.', end='', flush=True)
+                is_over = os.path.exists({gate!r})
+        except KeyboardInterrupt:
+            pass
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "%%time\n"], ids=["async cell", "background loop"])
+def test_an_interrupted_sync_tool_stops(kernel, prefix):
+    script(kernel, "[FunctionCall('count', {}, 'c1'), FunctionCall('count', {}, 'c2')]")
+    kernel.ok(LOOPING)
+    cell = kernel.send(prefix + "%%agent\ngo")
+    kernel.until(cell, lambda: "..." in cell.stdout and cell.stdout.count("begun") == 2)
+    kernel.interrupt()
+    assert kernel.wait(cell).error == "KeyboardInterrupt"
+    assert "count() " not in kernel.ok("import sys").stdout
+    running = "[t for t in sys._current_frames().values() if t.f_code.co_name == 'count']"
+    assert kernel.value(running) == []
+    assert len(re.findall('nbagent-bad">interrupted</span> ', cell.html)) == 2
+    table = kernel.value("agent.trace.tool_calls[['error_type', 'result_text']].values.tolist()")
+    assert table == [["interrupted", "No result: the call was interrupted before it finished."]] * 2
+    spans = "[s.kind for s in lay_out(trace.calls, trace.tool_calls, trace.runs)[0] if s.label.strip() == 'count()']"
+    kernel.ok("from nbagent.trace.views.timeline import lay_out\ntrace = agent.trace")
+    assert kernel.value(spans) == ["error", "error"]
+    assert kernel.value("agent.trace.tool_calls['duration_s'].gt(0).map(bool).tolist()") == [True, True]
+    assert kernel.ok("time.sleep(0.1)").stdout == ""
+
+
+def test_code_that_ends_by_itself_is_named_and_prints_in_no_other_cell(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    script(kernel, "FunctionCall('count', {}, 'c1')")
+    kernel.ok(LOOPING_ON.format(gate=str(gate)))
+    cell = kernel.send("%%agent\ngo")
+    kernel.until(cell, lambda: "..." in cell.stdout)
+    kernel.interrupt()
+    assert kernel.wait(cell).error == "KeyboardInterrupt"
+    assert "runs on in its thread, nbagent-tool-" in cell.text
+    before = len(cell.stdout)
+    later = kernel.send("await asyncio.sleep(0.5)")
+    kernel.until(later, lambda: len(cell.stdout) > before)
+    kernel.ok(later)
+    gate.touch()
+    assert later.stdout == ""
+
+
 #: Code that is silent for ten minutes: an event loop that nothing wakes does not notice ipykernel's interrupt.
 SILENT = {
     "model": """
@@ -140,6 +202,15 @@ def test_print_and_plot_of_a_tool_land_in_its_cell(kernel):
     assert sum("image/png" in bundle for bundle in cell.displays) == 1
     assert not after.displays
     assert kernel.ok("plt.get_fignums()").result == "[]"
+
+
+@pytest.mark.parametrize("picture", ["timeline()", "plot_usage()", "plot_tools()"])
+def test_a_picture_of_the_trace_stands_alone_in_its_cell(kernel, picture):
+    script(kernel, "'a'")
+    kernel.ok("%%agent\nx")
+    cell = kernel.ok(f"%matplotlib inline\nagent.trace.{picture}")
+    assert not cell.of("execute_result")
+    assert sum("image/png" in bundle for bundle in cell.displays) == 1
 
 
 def test_parallel_tools_that_plot_do_not_block_the_kernel(kernel):
@@ -303,8 +374,11 @@ def test_the_line_magic(kernel):
     kernel.ok("%%agent\nx")
     assert "messages  2 in 1 turn" in kernel.ok("%agent").result
     assert "1 runs" in kernel.ok("%agent trace").result
-    assert "messages  none yet" in kernel.ok("%agent undo").result
-    assert "messages  none yet" in kernel.ok("%agent new").result
+    assert kernel.ok("%agent undo").stdout == "Taken back: 'x'. 0 messages left.\n"
+    assert kernel.ok("%agent undo").stdout == "Nothing to take back.\n"
+    kernel.ok("%%agent\nx")
+    assert kernel.ok("%agent new").stdout.startswith("A new conversation. This one stays in %agent conversations: x")
+    assert kernel.ok("len(agent.conversation_history)").result == "0"
     assert "%agent fix" in kernel.ok("%agent help").stdout
     assert "%agent wat" in str(kernel.run("%agent wat").messages)
 

@@ -163,3 +163,27 @@ def test_trouble_with_files(folder, monkeypatch):
 async def test_a_missing_key_is_explained(folder):
     with pytest.raises(AuthenticationError, match=r"DEEPSEEK_API_KEY is neither set nor in a \.env file.*%agent key"):
         await create_provider("deepseek").chat([])
+
+
+def test_keys_in_a_file_are_not_expanded(folder, monkeypatch):
+    monkeypatch.setenv("HOME_OF_KEYS", "expanded")
+    (folder / ".env").write_text(f"{NAME}=sk-${{HOME_OF_KEYS}}-1\n")
+    assert found() == "sk-${HOME_OF_KEYS}-1"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes in folders")
+def test_a_pipe_is_not_read(folder):
+    os.mkfifo(folder / ".env")
+    assert found() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
+def test_only_files_of_this_user_or_of_the_projects_owner_are_read(folder):
+    file = folder.parent / ".env"
+    file.write_text(f"{NAME}=sk-of-somebody\n")
+    os.chown(file, 12345, 12345)
+    assert found() is None
+    os.chown(folder, 12345, 12345)
+    assert found() == "sk-of-somebody"
+    file.chmod(0o666)
+    assert found() is None

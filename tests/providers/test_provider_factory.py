@@ -82,7 +82,7 @@ def test_every_row_has_a_default_model_and_address():
 
 
 def test_an_unknown_name_is_answered_with_the_names_there_are():
-    with pytest.raises(ConfigurationError, match=r"'claud'\. Did you mean 'claude'") as caught:
+    with pytest.raises(ConfigurationError, match=r"'claud'; did you mean claude") as caught:
         create_provider("claud")
     assert all(name in str(caught.value) for name in CATALOG)
 
@@ -322,3 +322,32 @@ async def test_options_that_are_no_data(vendor):
         ConfigurationError, match=re.escape("stop: expected JSON data, got set {'.'}. Object of type set")
     ):
         await agent.chat("hi", stop={"."})
+
+
+@pytest.mark.parametrize(
+    ("model", "vendor"),
+    [
+        ("gpt-4o", "openai"),
+        ("o3-mini", "openai"),
+        ("claude-sonnet-5", "claude"),
+        ("glm-5.2", "zhipu"),
+        ("qwen3.7-plus", "qwen"),
+        ("MiniMax-M3", "minimax"),
+        ("deepseek-v4-flash", "deepseek"),
+        ("gemini-3.7-flash", "gemini"),
+        ("meta-llama/llama-4", "openrouter"),
+    ],
+)
+def test_a_configuration_without_a_provider_goes_to_the_vendor_of_its_model(model, vendor):
+    provider = resolve(AgentConfig(model=model, api_key=SECRET))
+    assert (provider.vendor, provider.model_name) == (vendor, model)
+    assert "localhost" not in provider.base_url
+    at_server = resolve(AgentConfig(model=model, api_key=SECRET, base_url="http://localhost:1/v1"))
+    assert at_server.vendor == "open_source"
+
+
+@pytest.mark.parametrize("given", [{"model": "gpt-oss-20b"}, {"model": "my-model"}, {"api_key": SECRET}])
+def test_a_configuration_that_names_no_vendor_says_what_is_missing(given):
+    with pytest.raises(ConfigurationError, match="provider='openai', or .* base_url=") as caught:
+        resolve(AgentConfig(**given))
+    assert SECRET not in str(caught.value)

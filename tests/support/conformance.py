@@ -250,13 +250,13 @@ async def check_output_limit(case: Case) -> None:
 
 
 async def check_further_fields(case: Case) -> None:
-    """Unknown options become fields of the request, for all requests or for one."""
+    """The fields in `extra_body` become fields of the request, for all requests or for one."""
     name, value = case.dialect.extra
-    async with case.talk(reply("Yes."), **{name: value}) as talk:
+    async with case.talk(reply("Yes."), extra_body={name: value}) as talk:
         await talk.ask()
         assert talk.asked.body[name] == value
     async with case.talk(reply("Yes.")) as talk:
-        await talk.ask(**{name: value})
+        await talk.ask(extra_body={name: value})
         assert talk.asked.body[name] == value
         await talk.ask()
         assert name not in talk.asked.body

@@ -38,7 +38,7 @@ async def decode(codec: Codec, pieces: Iterable[bytes]) -> tuple[LLMResponse, li
         shown += decoder.feed(event)
         if decoder.done:
             break
-    return decoder.finish(), shown
+    return codec.finish(decoder), shown
 
 
 def text_of(events: list[Event]) -> str:

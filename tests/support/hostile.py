@@ -129,6 +129,12 @@ _EFFECTS = {
         "photo\u202egnp.exe N",
         "`if level != 'user\u202e \u2066# for admins\u2069 \u2066'` N",
         "| \u202dabc\u202c |\n|---|\n| N |",
+        "100 - 200\u200f \u061c N",
+        "wi\u200bpe \u2060 \ufeff N",
+        "tagged\U000e0072\U000e006d N",
+        "❤\ufe0f\ufe01\ufe02 and e\ufe03 N",
+        "joined é\u200c\u200d\u200c\u200dé N",
+        "filled a\u3164\uffa0\u115f\u034f\u180eb N",
     ],
 }  # fmt: skip
 
@@ -180,7 +186,10 @@ FOUND = r"""roots => {
   for (const root of roots) {
     for (const each of [root, ...root.querySelectorAll("*")]) {
       const tag = each.tagName.toLowerCase(), formula = each.closest("mjx-container")
-      if (tags.includes(tag) && !formula) found.add("element " + tag)
+      const buttons = ":is(.nbagent-foot[data-nbagent-run], .nbagent-on-code) > .nbagent-buttons"
+      const asked = "[data-nbagent-asked-in] > .nbagent-link, .nbagent-said > .nbagent-line > .nbagent-pencil"
+      const added = each.closest(`${buttons}, ${asked}`)
+      if (tags.includes(tag) && !formula && !added) found.add("element " + tag)
       if (/^(fixed|sticky)$/.test(getComputedStyle(each).position)) found.add("covers " + tag)
       for (const {name, value} of each.attributes) {
         if (name.startsWith("on") || name.startsWith("data-command")) found.add("attribute " + name)
@@ -192,7 +201,9 @@ FOUND = r"""roots => {
       const opens = each.target == "_blank" && each.rel?.includes("noopener")
       if (tag == "a" && each.href && !opens) found.add("opener " + each.outerHTML)
     }
-    const control = root.textContent.match(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/)
+    const hidden = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\udb40]/
+    const blank = /[\u034f\u115f\u1160\u180e\u3164\ufe00-\ufe0d\uffa0]/
+    const control = root.textContent.match(hidden) || root.textContent.match(blank)
     if (control) found.add("control " + control[0].charCodeAt(0).toString(16))
   }
   return [...found]

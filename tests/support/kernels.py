@@ -11,6 +11,7 @@ import os
 import queue
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -89,8 +90,13 @@ class Cell:
     def shown(self) -> list[dict]:
         """What is visible below the cell: the last mimebundle of each display, in the order of the displays."""
         latest: dict = {}
-        for content in self.of("display_data", "update_display_data"):
-            latest[content["transient"].get("display_id") or object()] = content["data"]
+        for message in self.messages:
+            content = message["content"]
+            display_id = content.get("transient", {}).get("display_id")
+            if message["msg_type"] == "display_data":
+                latest[display_id or object()] = content["data"]
+            elif message["msg_type"] == "update_display_data" and display_id in latest:  # else of another cell's
+                latest[display_id] = content["data"]
         return list(latest.values())
 
     @property
@@ -130,20 +136,21 @@ class Cell:
 class Kernel:
     """Starts with `with Kernel(tmp_path) as kernel:`; the extension is loaded and PRELUDE has run."""
 
-    def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
         write_spec(folder)
         specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
         # not TCP: another test process could take the ports before the kernel does
         self._sockets = TemporaryDirectory(prefix="kernel")
         where = {"transport": "ipc", "ip": f"{self._sockets.name}/socket"}
         self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs, **where)
+        self._cwd = cwd
         self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}
         self._cells: dict[str, Cell] = {}
         #: Messages that answer something other than a cell, such as a click.
         self.elsewhere: list[dict] = []
 
     def __enter__(self) -> Kernel:
-        self._manager.start_kernel(env=self._env)
+        self._manager.start_kernel(env=self._env, cwd=self._cwd)
         self.client = self._manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=TIMEOUT)
@@ -195,8 +202,7 @@ class Kernel:
     def widgets(self) -> dict[str, dict]:
         """The states of all widgets by comm, as a front end builds them from the messages in the order of sending."""
         states: dict[str, dict] = {}
-        messages = [m for cell in self._cells.values() for m in cell.messages] + self.elsewhere
-        for message in sorted(messages, key=lambda message: message["header"]["date"]):
+        for message in self.messages():
             content = message["content"]
             data = content.get("data", {})
             if message["msg_type"] == "comm_open" and content["target_name"] == "jupyter.widget":
@@ -205,10 +211,21 @@ class Kernel:
                 states.setdefault(content["comm_id"], {}).update(data["state"])
         return states
 
-    def tell(self, comm_id: str, **data: object) -> None:
+    def told(self, comm_id: str) -> list[dict]:
+        """What the kernel has sent to a widget's script, in this order."""
+        sent = [m["content"] for m in self.messages() if m["msg_type"] == "comm_msg"]
+        return [c["data"]["content"] for c in sent if c["comm_id"] == comm_id and c["data"]["method"] == "custom"]
+
+    def messages(self) -> list[dict]:
+        """All that the kernel has published, in the order of sending."""
+        messages = [m for cell in self._cells.values() for m in cell.messages] + self.elsewhere
+        return sorted(messages, key=lambda message: message["header"]["date"])
+
+    def tell(self, comm_id: str, buffers: Sequence[bytes] = (), **data: object) -> None:
         """Send what a front end sends for a widget: `method="update", state={…}` or `method="custom", content={…}`."""
         message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
-        self.client.shell_channel.send(message)
+        channel = self.client.shell_channel
+        self.client.session.send(channel.socket, message, buffers=list(buffers))
 
     def interrupt(self) -> None:
         self._manager.interrupt_kernel()

@@ -12,8 +12,18 @@ class Panel:
         self.kernel = kernel
         self.cell = kernel.run(code)
         assert self.cell.status == "ok", self.cell.traceback
-        self.bundle = self.cell.of("execute_result")[-1]["data"]
-        self.root = self.bundle["application/vnd.jupyter.widget-view+json"]["model_id"]
+        widget, saved = self.cell.of("display_data")[-2:]
+        self.root = widget["data"]["application/vnd.jupyter.widget-view+json"]["model_id"]
+        #: What readers without a kernel see, as it was first.
+        self.bundle = saved["data"]
+        self._saved_id = saved["transient"]["display_id"]
+
+    @property
+    def saved(self):
+        """What readers without a kernel see now."""
+        updates = [m["content"] for m in self.kernel.messages() if m["msg_type"] == "update_display_data"]
+        mine = [content["data"] for content in updates if content["transient"]["display_id"] == self._saved_id]
+        return (mine or [self.bundle])[-1]
 
     def states(self):
         return self.kernel.widgets()
@@ -76,6 +86,32 @@ class Panel:
     def ask(self, text):
         self.type(text)
         self.click("Send")
+
+    def with_class(self, name):
+        """The displayed widget with this CSS class."""
+        return next((comm for comm, state in self.tree() if name in state.get("_dom_classes", ())), None)
+
+    @property
+    def models(self):
+        """The names in the open model picker."""
+        rows = self.with_class("nbagent-picker-rows")
+        return [row.split("\t")[0] for row in self.states()[rows]["_options_labels"]] if rows else []
+
+    def open_models(self):
+        self.kernel.tell(self.with_class("nbagent-model"), method="custom", content={"event": "click"})
+        self.until(lambda: len(self.models) > 10)
+
+    def click_model(self, index):
+        rows = self.with_class("nbagent-picker-rows")
+        self.kernel.tell(rows, method="update", state={"index": index}, buffer_paths=[])
+        self.kernel.tell(rows, method="custom", content={"event": "click"})
+
+    def choose_model(self, spec):
+        """Open the picker, search for the model, and click on the first row."""
+        self.open_models()
+        self.set({"value": spec}, description="Search models")
+        self.until(lambda: 0 < len(self.models) < 10)
+        self.click_model(0)
 
     def tab(self, name):
         index = ["Chat", "Trace", "Setup"].index(name)

@@ -72,7 +72,7 @@ async def test_blocks_join_messages_calls_and_tool_calls():
         own = blocks[blocks["type"] == kind]
         assert own["tool_call_id"].tolist() == calls["tool_call_id"].tolist()
         assert own["call_id"].tolist() == calls["call_id"].tolist()
-    assert json.loads(blocks[blocks["type"] == "tool_call"]["text"].iloc[0]) == json.loads(calls["args"].iloc[0])
+    assert json.loads(blocks[blocks["type"] == "tool_call"]["text"].iloc[0]) == calls["args"].iloc[0]
 
 
 async def test_blocks_hold_the_whole_answer():

@@ -119,7 +119,9 @@ async def test_summarised_messages_count_as_trimmed():
     assert "question 0" in messages.loc[messages["trimmed"], "text"].tolist()
     in_history = [message.message_id for message in agent.conversation_history if not message.is_summary]
     of_agent = messages["run_id"].isin(agent.trace.runs.query("source == 'python'")["run_id"])
-    assert messages.loc[of_agent & ~messages["trimmed"], "message_id"].tolist() == in_history
+    summary = messages["data"].str.contains("is_summary", na=False)
+    assert messages.loc[of_agent & ~messages["trimmed"] & ~summary, "message_id"].tolist() == in_history
+    assert summary.sum() == 1
 
 
 @pytest.mark.parametrize("pinned", [True, False])
@@ -142,3 +144,27 @@ async def test_recording_changes_no_message():
     await agent.chat("say one")
     assert agent.trace.messages["message_id"].tolist() == other.messages["message_id"].tolist()
     assert seen[0].message_id == agent.trace.messages["message_id"][0]
+
+
+@pytest.mark.parametrize("strategy", ["trim", "summarise"])
+async def test_messages_by_hand_count_as_trimmed_once_requests_leave_them_out(tmp_path, strategy):
+    sent = []
+
+    def answer(messages, functions):
+        sent.append([message.text for message in messages])
+        return f"answer {len(sent)}"
+
+    agent = Agent(ScriptedProvider(answer), context=ContextManager(max_messages=6, strategy=strategy))
+    for number in range(8):
+        agent.context.add_message(f"by hand {number}")
+        agent.context.add_message({"role": "assistant", "content": f"reply {number}"})
+        if number == 1:
+            agent.context.edit(0, "edited")
+        if number % 2:
+            await agent.chat(f"question {number}")
+    agent.trace.save(tmp_path / "t.sqlite")
+    for trace in (agent.trace, Trace.load(tmp_path / "t.sqlite")):
+        messages = trace.messages[trace.messages["run_id"].isin(trace.runs.query("source == 'python'")["run_id"])]
+        kept = messages.loc[~messages["trimmed"], "text"].tolist()
+        assert kept == [message.text for message in agent.conversation_history]
+        assert {"edited", "reply 0", "by hand 1"} <= set(messages.loc[messages["trimmed"], "text"])

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
-from nbagent.trace.columns import COLUMNS
+from nbagent.trace.columns import COLUMNS, DISPLAYED
 
 TABLES = ("runs", "calls", "messages", "tool_calls", "thinking", "usage", "events")
 
@@ -42,7 +42,7 @@ def test_dtypes_are_the_same_with_and_without_rows(table, trace):
 
 def test_a_tool_call_is_a_row(trace):
     row = trace.tool_calls.iloc[0]
-    assert (row["name"], row["args"], row["result_text"], row["result_type"]) == ("double", '{"x": 4}', "8", "int")
+    assert (row["name"], row["args"], row["result_text"], row["result_type"]) == ("double", {"x": 4}, "8", "int")
     assert (bool(row["args_valid"]), bool(row["is_error"]), row["wire_id"]) == (True, False, "w1")
     wrong = trace.tool_calls.iloc[1]
     assert not wrong["args_valid"]
@@ -93,6 +93,15 @@ def test_changing_a_frame_does_not_change_the_trace(trace):
     assert trace.tool_calls["name"].iloc[0] == "double"
 
 
+async def test_arguments_are_objects_and_changing_one_does_not_change_the_trace(trace):
+    arguments = trace.tool_calls["args"]
+    assert arguments.tolist() == trace.tool_calls["args_sent"].tolist() == [{"x": 4}, {"x": "y"}]
+    assert trace.tool_calls["args_repaired"].tolist() == [None, None]
+    arguments[0]["x"] = 5
+    assert trace.tool_calls["args"][0] == trace.run(trace.runs["run_id"][0])["tool_calls"]["args"][0] == {"x": 4}
+    assert "{'x': 4}" in repr(trace.tool_calls)
+
+
 def test_a_frame_with_a_removed_column_displays_all_others(trace):
     mine = trace.tool_calls
     del mine["name"]
@@ -135,3 +144,12 @@ async def test_two_agents_may_share_a_trace():
         await Agent(ScriptedProvider([name]), trace=trace).chat("x")
     assert trace.runs["output"].tolist() == ["a", "b"]
     assert trace.runs["run_id"].is_unique
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_what_is_worth_reading_comes_first_and_ids_last(table):
+    names = list(COLUMNS[table])
+    ids = [name for name in names if name.endswith(("_id", "_hash"))]
+    assert max(map(names.index, DISPLAYED[table])) < min(map(names.index, ids))
+    assert names[-2] == "cell_id"
+    assert "session_id" in names[-4:]

@@ -14,10 +14,15 @@ from nbagent.trace.columns import COLUMNS
 
 STREAMS = Path(__file__).parents[1] / "providers" / "formats" / "streams"
 THINKING = (STREAMS / "messages_claude_thinking_tools.sse").read_bytes()
-#: Columns without a value here: the cell that defined a tool, the error of a broken connection.
+#: Columns without a value here: the cell that defined a tool, what tools print in a notebook, the error of a broken
+#: connection.
 UNKNOWN = {
-    "tool_calls": {"cell_id_of_definition"},
+    "runs": {"replayed_cost_usd"},  # see test_replayed_costs
+    "calls": {"refused"},  # see test_requests
+    "tool_calls": {"cell_id_of_definition", "outputs"},
     "http": {"error_type", "error_message"},
+    "scores": {"cell_id"},
+    "environment": {"run_id", "cell_id", "git_commit", "git_dirty"},
 }
 
 
@@ -49,11 +54,15 @@ async def everything() -> Trace:
     async with Loopback() as server:
         busy = Answer(b'{"error": {"type": "overloaded_error"}}', 529, {"retry-after": "0"})
         good = [Answer(body, headers={"request-id": "r"}) for body in (THINKING, claude_said("in"), claude_said("out"))]
-        server.answers = [busy, *good, Answer(b'{"error": {"message": "no"}}', 400)]
+        server.answers = [busy, *good, Answer(b'{"error": {"message": "no", "code": "no_1"}}', 400)]
         provider = create_provider("claude", api_key="k", base_url=server.url, model="claude-sonnet-5", thinking="low")
-        agent = Agent(provider, tools(trace, provider), trace=trace, approve=lambda call, tool: {"q": "z", "n": 1})
+        agent = Agent(
+            provider, tools(trace, provider), "Look well.", trace=trace, approve=lambda call, tool: {"q": "z", "n": 1}
+        )
         origin = {"source": "magic", "agent": "a", "cell_id": "c1", "execution_count": 3, "output_type": "int"}
-        await agent.chat("Look", origin=origin, tool_choice="auto")
+        labels = {"tags": ["a"], "user": "u", "session": "s", "metadata": {"b": 1}}
+        await agent.chat("Look", origin=origin, tool_choice="auto", **labels)
+        trace.score(trace.tool_calls["tool_call_id"].iloc[0], "good", 1, "yes", by="me")
         with pytest.raises(BadRequestError):
             await agent.chat("fail")
         await provider.aclose()
@@ -61,9 +70,12 @@ async def everything() -> Trace:
         FunctionCall("now", {"zone": "UTC"}, "1"),
         FunctionCall("now", {}, "2", raw="{zone"),
         FunctionCall("x", {}),
+        FunctionCall("find", {"q": "x", "n": "2"}),
     ]
     counted = {"usage": Usage(10, 5), "usage_raw": {"in": 10}, "model": "s-1", "finish_reason_raw": "tool_use"}
-    scripted = ScriptedProvider([LLMResponse("", calls, "tool_calls", counted), "Bye."])
+    scripted = ScriptedProvider(
+        [LLMResponse("", calls, "tool_calls", counted), LLMResponse("Bye", None, "length", counted)]
+    )
     scripted.vendor = "local"
     picture = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
     await Agent(scripted, tools(trace, scripted), trace=trace).chat(["What is this?", picture])
@@ -95,7 +107,7 @@ def test_every_key_refers_to_a_row(trace):
             frame = getattr(trace, table)
             if key in frame:
                 assert frame[key].dropna().isin(getattr(trace, home)[key]).all(), (table, key)
-                assert frame[key].notna().all() or key != "run_id", table
+                assert frame[key].notna().all() or key != "run_id" or table == "environment", table
     assert trace.runs["parent_run_id"].dropna().isin(trace.runs["run_id"]).all()
     assert trace.runs["branch"].isin(trace.runs["run_id"]).all()
     assert trace.messages["parent_id"].dropna().isin(trace.messages["message_id"]).all()
@@ -125,17 +137,22 @@ def test_columns_hold_what_happened(trace):
     assert (first["thinking_level"], first["tool_choice"], first["finish_reason_raw"]) == ("low", "auto", "tool_use")
     assert (failed["error_type"], failed["http_status"]) == ("BadRequestError", 400)
     assert pd.isna(failed["input_tokens"])
-    assert runs["status"].tolist() == ["ok", "ok", "error", "ok", "interrupted"]
+    assert runs["status"].tolist() == ["ok", "ok", "error", "truncated", "interrupted"]
     assert runs["parent_run_id"].tolist()[1] == runs["run_id"].iloc[0]
     assert runs["parent_run_id"].isna().tolist() == [True, False, True, True, True]
     assert (runs["cell_id"].iloc[0], runs["execution_count"].iloc[0], runs["output_type"].iloc[0]) == ("c1", 3, "int")
     tools = trace.tool_calls
     assert tools["wire_id"].tolist()[:2] == ["t1", "t2"]
-    assert tools["approval"].tolist() == ["edited", "auto", "auto", "auto", "auto"]
-    assert tools["args"].tolist()[0] == '{"q": "z", "n": 1}'
-    assert tools["args_valid"].tolist() == [True, False, True, False, False]
+    assert tools["approval"].tolist() == ["edited", "auto", "auto", "auto", "auto", "denied"]
+    assert tools["args"].tolist()[0] == {"q": "z", "n": 1}
+    assert tools["args_sent"].tolist()[0] != tools["args"].tolist()[0]
+    assert tools["args_repaired"].tolist()[-1] == {"q": "x", "n": 2}
+    assert tools["args_repaired"].tolist()[:-1] == [None] * 5
+    assert tools["validation_kind"].dropna().tolist() == ["missing", "json", "unknown_tool"]
+    assert tools["approval_wait_s"].notna().tolist() == [True, False, False, False, False, True]
+    assert tools["args_valid"].tolist() == [True, False, True, False, False, True]
     assert tools["args_raw"].tolist()[3] == "{zone"
-    assert tools["validation_error"].notna().tolist() == [False, True, False, True, True]
+    assert tools["validation_error"].notna().tolist() == [False, True, False, True, True, False]
     assert "KeyError: 'UTC'" in tools["traceback"].iloc[2]
     assert trace.thinking["kind"].tolist() == ["visible", "redacted"]
 
@@ -153,3 +170,39 @@ def test_parent_id_links_the_messages_of_a_conversation(trace):
     assert inner["parent_id"].iloc[1] == inner.index[0]
     outer = messages[messages["run_id"] == trace.runs["run_id"].iloc[0]]
     assert outer["parent_id"].tolist()[1:] == outer.index.tolist()[:-1]
+
+
+async def test_a_stream_that_is_left_at_the_end_of_the_answer_keeps_its_cost_and_rows():
+    counted = {"usage": Usage(10, 5), "usage_raw": {"in": 10}}
+    provider = ScriptedProvider([LLMResponse("", [FunctionCall("x", {"n": float("inf")})], "tool_calls", counted)])
+    provider.vendor, trace = "local", Trace()
+    stream = Agent(provider, trace=trace).chat_stream("Go")
+    async for event in stream:
+        if event.type == "turn_done":
+            break
+    await stream.aclose()
+    assert trace.calls["cost_usd"].notna().all()
+    assert trace.tool_calls["args"].tolist() == [{"n": "Infinity"}]
+
+
+async def test_an_answer_counts_if_the_run_is_cancelled_while_its_stream_closes():
+    closing = asyncio.Event()
+
+    class ClosingSlowly(ScriptedProvider):
+        async def stream(self, request):
+            try:
+                async for item in super().stream(request):
+                    yield item
+            finally:
+                closing.set()
+                await asyncio.Event().wait()
+
+    provider, trace = ClosingSlowly([LLMResponse("Hi", metadata={"usage": Usage(10, 5)})]), Trace()
+    provider.vendor = "local"
+    asking = asyncio.create_task(Agent(provider, trace=trace).chat("Go"))
+    await closing.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert trace.calls["cost_usd"].notna().all()
+    assert trace.calls["output_tokens"].tolist() == [5]

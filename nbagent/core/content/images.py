@@ -8,7 +8,6 @@ matplotlib objects are recognised by their classes' names, so that neither libra
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import os
 import struct
@@ -57,7 +56,7 @@ class Image:
         data = part.get("data")
         try:
             raw = base64.b64decode(data) if isinstance(data, str) else b""
-        except binascii.Error:
+        except ValueError:  # not base64, or not even ASCII
             return None
         media_type = image_media_type(raw)
         return cls(raw, media_type) if media_type else None
@@ -137,6 +136,23 @@ def content_parts(items: Iterable[Any]) -> list[Part]:
     'image/gif'
     """
     return [{"type": "text", "text": item} if isinstance(item, str) else image_part(item) for item in items]
+
+
+def joined_content(parts: Iterable[Part]) -> str | list[Part]:
+    """Parts as a message's content: adjacent texts are one, and texts alone are a plain text.
+
+    >>> joined_content([{"type": "text", "text": "Which "}, {"type": "text", "text": "species?"}])
+    'Which species?'
+    """
+    joined: list[Part] = []
+    for part in parts:
+        if part["type"] == "text" and joined and joined[-1]["type"] == "text":
+            joined[-1] = {**part, "text": joined[-1]["text"] + part["text"]}
+        else:
+            joined.append(part)
+    if all(part["type"] == "text" for part in joined):
+        return "".join(part["text"] for part in joined)
+    return joined
 
 
 def image_part(value: Any) -> Part:
@@ -278,6 +294,11 @@ def matplotlib_figure(value: Any) -> Any:
 
 
 # -- parts to text -----------------------------------------------------------------------------------------------------
+
+
+def image_url(part: Mapping[str, Any]) -> str:
+    """The URL of an image part: its address, or a `data:` URL with the image itself."""
+    return str(part["url"]) if "url" in part else f"data:{part['media_type']};base64,{part['data']}"
 
 
 def image_note(part: Mapping[str, Any], why: str = "") -> str:

@@ -6,16 +6,20 @@ the current turn. So the history always starts with a user message, and no resul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from operator import attrgetter
+from threading import RLock
 from typing import Any, Literal
 
 from nbagent.checks import SHOWN_CHARS, check_choice, check_number, check_type
 from nbagent.core.content.images import content_parts
+from nbagent.core.history.branches import Branch, versions
 from nbagent.core.history.repair import CONTINUE, is_blank, repair
 from nbagent.core.inputs import as_messages, input_items, is_message
 from nbagent.core.messages import LLMMessage, Usage, new_id
-from nbagent.errors import ConfigurationError
+from nbagent.errors import AgentBusyError, ConfigurationError
 from nbagent.text import shortened
 
 #: Trimming goes down to this share of the limit, so that the next requests share a prefix (for prompt caches).
@@ -58,10 +62,19 @@ class ContextManager:
         self.strategy = strategy
         #: The live history; what you change here is what the model reads next.
         self.messages: list[LLMMessage] = []
+        #: The turns after the one that is being answered again. They follow `messages` again once it is answered.
+        self.later: list[LLMMessage] = []
         #: The id of the run that began this branch of the conversation; None if the next run begins one.
         self.branch: str | None = None
-        #: What the last `prepare` dropped.
+        #: Names the conversation: another one after `clear`, and in a copy.
+        self.conversation_id = new_id("conv")
+        self._current = Branch(self.conversation_id)
+        self._branches = [self._current]
+        self._switching = RLock()  # panels look at branches while cells begin them
+        self._is_asked = False  # a question is being answered
+        #: What the last `prepare` dropped, and what `add_message` dropped before it.
         self.trimmed: list[LLMMessage] = []
+        self._dropped_by_hand: list[LLMMessage] = []
         self._valid: list[LLMMessage] = []  # the leading messages that are already repaired
         self._counted: tuple[int, int] = (0, 0)  # (messages, tokens) at the vendor's last count
 
@@ -77,8 +90,61 @@ class ContextManager:
         return next((m.text for m in self.messages if m.role == "system"), None)
 
     def add_message(self, message: LLMMessage | Mapping[str, Any] | str) -> None:
-        """Append one message: an `LLMMessage`, a dict with role and content, or the text of a user message."""
-        self.messages += [message] if isinstance(message, LLMMessage) else as_messages(message)
+        """Append one message: an `LLMMessage`, a dict with role and content, or the text of a user message.
+
+        Over `max_messages`, the oldest turns are dropped at once, if `strategy` is "trim". The rest is done before the
+        next request: only then are the tokens counted.
+        """
+        self.messages += as_messages(message)
+        count = sum(m.role != "system" for m in self.messages)
+        if self.strategy == "trim" and self.max_messages and count > self.max_messages:
+            oldest = self.messages_to_drop()
+            self.drop(oldest)
+            self._dropped_by_hand += oldest
+
+    def get_messages(self) -> list[LLMMessage]:
+        """A copy of the list of messages, system message first. `messages` is the live list."""
+        return list(self.messages)
+
+    @contextmanager
+    def asking(
+        self, message: Any, replaces: LLMMessage | None = None, branch_at: LLMMessage | None = None
+    ) -> Iterator[list[LLMMessage]]:
+        """Add what was passed to `chat` for a block that answers it, and hand it to the block as messages.
+
+        If the question `replaces` is in the history, the new turn takes the place of the one that it opens. The block
+        does not see the turns after that one, which follow again at its end. If the question `branch_at` is there, the
+        new turn begins a branch instead. If the block fails, the question leaves the history, and the turn that it
+        would have replaced, or the branch that it left, comes back.
+        """
+        left = self._branch_off(branch_at)
+        branch = self.branch
+        replaced, self.later = self._take_out(replaces)
+        conversation, prompt = self.conversation_id, list[LLMMessage]()
+        self._is_asked = True
+        try:
+            prompt += self.add_input(message)
+            yield prompt
+        except Exception:
+            if prompt and prompt[-1].role == "user":
+                self._take_back(prompt[-1])
+            raise
+        finally:
+            is_answered = any(each is question for each in self.messages for question in prompt[-1:])
+            following, self.later = [*([] if is_answered else replaced), *self.later], []
+            if following and self.conversation_id == conversation:
+                self.messages += following
+                self.branch = None if is_answered else branch
+            if left is not None and not is_answered and self.conversation_id == conversation:
+                self._branches.remove(self._current)
+                self._enter(left)
+            self._is_asked = False
+
+    def _take_out(self, question: LLMMessage | None) -> tuple[list[LLMMessage], list[LLMMessage]]:
+        """Remove the turn that a question opens, and the turns after it; returns both."""
+        removed = self.undo(to=question) if question is not None else []
+        end = next((index for index, each in enumerate(removed) if index and each.opens_turn), len(removed))
+        return removed[:end], removed[end:]
 
     def add_input(self, message: Any) -> list[LLMMessage]:
         """Add what was passed to `chat`, and return it as messages. A list of messages replaces the history.
@@ -108,11 +174,97 @@ class ContextManager:
         if not any(m.role == "system" for m in new):
             new = [m for m in self.messages if m.role == "system"] + new
         self.messages[:] = new
+        self.later = []
+        self.conversation_id = new_id("conv")
         self._start_branch()
 
     def clear(self) -> None:
-        """Forget the conversation, keep the system message."""
+        """Forget the conversation with all of its branches, keep the system message."""
+        others = [each for each in self.branches if each.conversation_id != self.conversation_id]
+        self._current = Branch(self.conversation_id)
+        self._branches = [*others, self._current]
         self.replace_history([])
+
+    # -- branches and conversations -----------------------------------------------------------------------------------
+
+    @property
+    def here(self) -> Branch:
+        """The branch that this history is now."""
+        with self._switching:
+            now = self._current
+            now.messages = [message for message in [*self.messages, *self.later] if message.role != "system"]
+            now.conversation_id, now.branch = self.conversation_id, self.branch
+            now.used = 1 + max((each.used for each in self._branches), default=0)
+            return now
+
+    @property
+    def branches(self) -> list[Branch]:
+        """This history, and those that it had before, of all conversations, in the order in which they began."""
+        return [self.here if each is self._current else each for each in self._branches]
+
+    @property
+    def conversations(self) -> list[Branch]:
+        """Of each conversation the branch that was used last, this history's too; the newest conversation first."""
+        found: dict[str, Branch] = {}
+        for branch in self.branches:
+            if branch.used >= found.get(branch.conversation_id, branch).used:
+                found[branch.conversation_id] = branch
+        return list(found.values())[::-1]
+
+    def versions(self, question: LLMMessage) -> list[Branch]:
+        """A branch for each version of a question of this history, in the order in which they were first asked.
+
+        This history's own branch stands for the question itself; `switch` goes to another version.
+        """
+        branches = [each for each in self.branches if each.conversation_id == self.conversation_id]
+        is_here = any(each is question for each in self._current.questions)
+        return versions(question, self._current, branches) if is_here else []
+
+    def new_conversation(self) -> None:
+        """Begin another conversation, with the same system message. The one before stays in `conversations`.
+
+        Raises `AgentBusyError` while a question is being answered.
+        """
+        self._check_idle()
+        self._enter(Branch(new_id("conv")))
+
+    def switch(self, branch: Branch) -> None:
+        """Go on with one of `branches`: in `trace.runs`, the next run belongs to it. The system message stays.
+
+        Raises `AgentBusyError` while a question is being answered.
+
+        >>> agent.context.switch(agent.context.conversations[1])            # doctest: +SKIP
+        """
+        if branch not in self._branches:
+            raise ValueError(f"{branch!r} is not a branch of this history. Pass one of agent.context.branches.")
+        self._check_idle()
+        self._enter(branch)
+
+    def _check_idle(self) -> None:
+        if self._is_asked:
+            raise AgentBusyError("The agent is answering a question. Wait until it is done, or call agent.stop().")
+
+    def _branch_off(self, question: LLMMessage | None) -> Branch | None:
+        """Begin a branch before a question of this history. Returns the one that was left."""
+        if not any(each is question for each in self.messages):
+            return None
+        with self._switching:
+            left, self._current = self.here, Branch(self.conversation_id)
+            self._branches.append(self._current)
+            self.undo(to=question)
+        return left
+
+    def _enter(self, branch: Branch) -> None:
+        """Continue another branch; this one stays if it has a question."""
+        with self._switching:
+            kept = [each for each in self._branches if each is not self._current or self.here.questions]
+            self._branches = [*kept, *([] if branch in kept else [branch])]
+            self.messages[:] = [message for message in self.messages if message.role == "system"] + branch.messages
+            self.conversation_id = branch.conversation_id
+            self._start_branch()
+            self.branch, self._current = branch.branch, branch
+
+    # -- changes by hand ----------------------------------------------------------------------------------------------
 
     def undo(self, to: LLMMessage | None = None) -> list[LLMMessage]:
         """Remove and return the last turn: everything from the last user message on, or from `to` on.
@@ -127,10 +279,19 @@ class ContextManager:
         self._start_branch()
         return removed
 
+    def _take_back(self, question: LLMMessage) -> None:
+        """Remove a question that failed, with the beginning of an answer, so that asking again does not send it twice.
+
+        If tools have run for it, all of it stays: the model is to know what they did. The branch goes on.
+        """
+        start = next((index for index, message in enumerate(self.messages) if message is question), None)
+        if start is not None and not any(message.role == "tool" for message in self.messages[start:]):
+            del self.messages[start:]
+
     def pin(self, message: int | LLMMessage, pinned: bool = True) -> None:
         """Keep a message, or the one at this index in `messages`, when others are dropped."""
         index = self._index(message)
-        self.messages[index] = self.messages[index].replace(pinned=pinned)
+        self.messages[index] = replace(self.messages[index], pinned=pinned)  # it is sent as before
 
     def edit(self, message: int | LLMMessage, content: Any) -> None:
         """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results stay.
@@ -200,9 +361,12 @@ class ContextManager:
         if repaired != self.messages:
             done.append("repaired the history")
             self.messages[:] = repaired
-        self.trimmed = self.messages_to_drop()
+        oldest = self.messages_to_drop()
+        if oldest:
+            self.drop(oldest)
+        self.trimmed = [*self._dropped_by_hand, *oldest]
+        self._dropped_by_hand.clear()
         if self.trimmed:
-            self.drop(self.trimmed)
             done.append(f"trimmed {len(self.trimmed)} old messages")
         self._valid = list(self.messages)
         return ", ".join(done)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.core.history.context import CHARS_PER_TOKEN
-from nbagent.core.messages import LLMMessage
+from nbagent.core.history.context import CHARS_PER_TOKEN, estimate_tokens
+from nbagent.core.messages import LLMMessage, Usage
 from nbagent.core.run import Run
 
 
@@ -18,7 +18,8 @@ class Preview:
 
     `messages` begin with the system message; `functions` are the tools on offer. `options` holds the rest of the
     request, such as `thinking_level` and `temperature`. `tokens` is the vendor's count of the conversation so far, plus
-    an estimate of what is new. `notes` say how the history would be changed first.
+    an estimate of what is new; `cost` is what reading them costs in US dollars, None if the price is not known. `notes`
+    say how the history would be changed first.
     """
 
     vendor: str
@@ -27,34 +28,46 @@ class Preview:
     functions: Sequence[Mapping[str, Any]]
     options: Mapping[str, Any]
     tokens: int
+    cost: float | None
     notes: Sequence[str]
 
 
 def preview(run: Run, message: Any) -> Preview:
     """The first request of a run, whose context is a copy, for this message."""
     context, provider = run.context, run.provider
-    context.add_input(message)
-    notes = []
-    if context.strategy == "summarise" and (oldest := context.messages_to_drop()):
-        notes.append(f"the model would summarise {len(oldest)} old messages in a request of its own")
-        context.drop(oldest)
-    counted = context.has_vendor_count
-    notes.append(context.prepare())
-    request = run.next_request()
-    tokens = context.get_tokens() + len(run.instructions) // CHARS_PER_TOKEN
-    if not counted:
-        tokens += sum(map(estimate_function_tokens, request.tools or ()))
-    effective = {**provider.resolve(request).effective_options}
-    options = {**effective.pop("params", {}), **effective}
+    with context.asking(message, run.replaces, run.branch_at):
+        notes = []
+        if context.strategy == "summarise" and (oldest := context.messages_to_drop()):
+            notes.append(f"the model would summarise {len(oldest)} old messages in a request of its own")
+            context.drop(oldest)
+        counted = context.has_vendor_count
+        notes.append(context.prepare())
+        request = run.next_request()
+        messages, functions = request.messages, request.tools or []
+        if counted:  # tools included
+            tokens = context.get_tokens() + len(run.instructions) // CHARS_PER_TOKEN
+        else:
+            tokens = estimated_tokens(messages, functions)
+    effective = provider.resolve(request).effective_options
+    options = {
+        **effective.get("params", {}),
+        **{name: effective.get(name) for name in ("thinking_level", "tool_choice")},
+    }
     return Preview(
         vendor=provider.vendor,
         model=provider.model_name,
-        messages=request.messages,
-        functions=request.tools or [],
+        messages=messages,
+        functions=functions,
         options={name: value for name, value in options.items() if value is not None},
         tokens=tokens,
+        cost=run.price(Usage(tokens), provider.model_name, provider.vendor, None),
         notes=[note for note in notes if note],
     )
+
+
+def estimated_tokens(messages: Iterable[LLMMessage], functions: Iterable[Mapping[str, Any]]) -> int:
+    """The sum of the estimates of each message and each tool."""
+    return sum(map(estimate_tokens, messages)) + sum(map(estimate_function_tokens, functions))
 
 
 def estimate_function_tokens(function: Mapping[str, Any]) -> int:

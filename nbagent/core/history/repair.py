@@ -66,7 +66,7 @@ def _with_results(
     sent = message.tool_calls or []
     calls = with_unique_ids(sent, prefix=f"call_{position}", taken=taken)
     if calls != sent:
-        message = message.replace(tool_calls=calls)
+        message = message.replace(tool_calls=calls, message_id=None)
     paired = [message]
     for before, call in zip(sent, calls, strict=True):
         result = next((r for r in results if r.tool_call_id == before.id), None)
@@ -75,7 +75,7 @@ def _with_results(
             continue
         results = [r for r in results if r is not result]
         fits = result.tool_call_id == call.id and result.name in (None, call.name)
-        paired.append(result if fits else result.replace(tool_call_id=call.id, name=call.name))
+        paired.append(result if fits else result.replace(tool_call_id=call.id, name=call.name, message_id=None))
     return paired
 
 

@@ -13,10 +13,17 @@ from typing import Any
 
 #: Longer formulas are plain text, so that unclosed ones don't make parsing slow.
 MAX_CHARS, MAX_LINES = 2_000, 50
+#: How often a block may be looked for: once or twice a line is usual, but quotes and lists, each of which ends early,
+#: make the parser read all lines again and again.
+MAX_TRIES = 50_000
 _CLOSERS = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 #: What may stand in the middle of a word.
 _SYMBOL = re.compile(r"[a-zA-Z]|[_^]?\\[a-zA-Z]+|[_^](?:[a-zA-Z0-9]|\{[^{}]*\})")
 _BEGIN = re.compile(r"\\begin\{([a-zA-Z]{1,20}\*?)\}")
+
+
+class TooMuchWorkError(Exception):
+    """The parser takes too long for this text."""
 
 
 def formula_plugin(parser: Any) -> None:
@@ -67,7 +74,10 @@ def _closer(text: str, begin: int) -> str:
 
 
 def _block(state: Any, first: int, last: int, silent: bool) -> bool:
-    """A formula that fills whole lines, without a blank line between them."""
+    """A formula that fills whole lines, without a blank line between them. Counts the parser's work as well."""
+    tries = state.env["tries"] = state.env.get("tries", 0) + 1
+    if tries > MAX_TRIES:
+        raise TooMuchWorkError
     begin = state.bMarks[first] + state.tShift[first]
     if state.is_code_block(first) or not (closer := _closer(state.src, begin)):
         return False

@@ -4,8 +4,8 @@ Text never becomes raw HTML: Markdown is rendered with HTML and images switched 
 short list of tags; everything else is escaped. A generated image is embedded as data. Outputs use the host's theme
 variables, with fallbacks, and still read well where the style is stripped.
 
-Hosts typeset whatever looks like TeX. Formulas in an answer are welcome, but not TeX commands that make links, styles
-or definitions, which would apply to the whole notebook. Everything else is marked as not TeX.
+Hosts typeset whatever looks like TeX. Formulas in an answer are welcome, but not TeX commands that make links, styles,
+labels or definitions, which would apply to the whole notebook. Everything else is marked as not TeX.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from typing import Any
 
 from nbagent.core.messages import well_formed
 from nbagent.core.render import highlight
-from nbagent.core.render.control_chars import escape_control_chars, show_control_chars
-from nbagent.core.render.formulas import formula_plugin
+from nbagent.core.render.control_chars import escape_control_chars, show_all_chars, show_control_chars
+from nbagent.core.render.formulas import TooMuchWorkError, formula_plugin
 from nbagent.text import shortened
 
-#: Longer Markdown, or Markdown with more marks, is shown as plain text: hostile nesting makes parsing slow.
+#: Longer Markdown, or Markdown with more marks, is shown as plain text: hostile nesting makes parsing slow, and a host
+#: needs half a millisecond for each formula.
 MAX_MARKDOWN = 200_000
 MAX_MARKS = 10_000
-_MARKS = "[*_<|~&"
-#: Below this length, growing Markdown has no stable prefix: rendering all of it again is cheap.
-MIN_STABLE_CHARS = 1_500
+#: With more addresses than this, bare ones stay text: finding them takes time that is quadratic in their number.
+MAX_ADDRESSES = 500
+_MARKS = (*"[*_<|~&$", "\\(", "\\[", "\\begin{")
+#: Characters of a part of growing Markdown that is not rendered again. A part in progress is, with each update.
+STABLE_CHARS = 800
 #: Characters of a tool's result in an output; the trace has all of it.
 PREVIEW_CHARS = 2_000
 
@@ -42,11 +45,15 @@ _LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
 _TEX_COMMAND = re.compile(
     r"\\(?=(href|url|class|cssId|style|data|bbox|mmlToken|require|unicode|[gex]?def|let|(re)?newcommand"
     r"|(re)?newenvironment|DeclareMathOperator|DeclarePairedDelimiters?(X(PP)?)?|(re)?newtagform|usetagform"
-    r"|Newextarrow|definecolor|mathtoolsset)(?![a-zA-Z]))"
+    r"|Newextarrow|definecolor|mathtoolsset|label|(eq)?ref)(?![a-zA-Z]))"
 )
+#: The name of an equation, which would clash with one of the reader's own.
+_LABEL = re.compile(r"\\label\s*\{[^{}]*\}")
 #: What would begin a formula, in text that contains none, such as a price.
 _TEX_DELIMITER = re.compile(r"\$|\\(?=[(\[])")
 #: The beginning of a task in a list, in HTML.
+#: What can be shown as a name without quotes.
+_NAME = re.compile(r"[\w.-]+")
 _TASK = re.compile(r"(<li>(?:\n<p>)?)\[([ xX])\] ")
 _FORMULA = re.compile(r"(?<!<span>)\$|\\[(\[]|\\begin\{")
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
@@ -67,12 +74,17 @@ STYLE = style_html(Path(__file__).with_name("output.css"))
 # -- Markdown ---------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _parser() -> Any:
+@lru_cache
+def _parser(linkify: bool = True) -> Any:
+    """The parser. With `linkify`, bare addresses become links."""
+    from linkify_it import LinkifyIt
     from markdown_it import MarkdownIt
 
-    options = {"html": False, "linkify": False, "highlight": highlight.highlight_code}
-    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).use(formula_plugin)
+    options = {"html": False, "linkify": linkify, "highlight": highlight.highlight_code}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough", "linkify"]).use(formula_plugin)
+    # only addresses that begin with http:// or https://, and nothing that just looks like one
+    exact = {"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False}
+    parser.linkify = LinkifyIt({"ftp:": None, "//": None, "mailto:": None}, exact)
     vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
     for name, rule in {
         "text": _escape_tex,
@@ -85,17 +97,32 @@ def _parser() -> Any:
 
 
 def _formula_html(tex: str) -> str:
+    """A formula as escaped TeX, without labels: the host numbers and names all equations of a notebook together."""
+    return _without_commands(_LABEL.sub("", tex))
+
+
+def _without_commands(tex: str) -> str:
     """Escaped TeX. Commands that do more than write a formula are split, so that they have no effect."""
     return _TEX_COMMAND.sub(r"<span>\\</span>", html.escape(tex))
 
 
 def _escape_tex(text: str) -> str:
     """Escaped text in which a host finds no formula: each delimiter gets an element of its own."""
-    return _TEX_DELIMITER.sub(r"<span>\g<0></span>", _formula_html(text))
+    return _TEX_DELIMITER.sub(r"<span>\g<0></span>", _without_commands(text))
 
 
 def _is_markdown(text: str) -> bool:
     return len(text) <= MAX_MARKDOWN and sum(map(text.count, _MARKS)) <= MAX_MARKS
+
+
+def _parsed(text: str, env: dict[str, Any]) -> list[Any] | None:
+    """The text's tokens, for rendering with the same `env`; None if it is shown as plain text."""
+    if not _is_markdown(text):
+        return None
+    try:
+        return list(_parser(linkify=text.count("://") <= MAX_ADDRESSES).parse(text, env))
+    except TooMuchWorkError:
+        return None
 
 
 def markdown_to_html(text: str) -> str:
@@ -104,12 +131,24 @@ def markdown_to_html(text: str) -> str:
     >>> markdown_to_html("**5** <script>alert(1)</script>")
     '<p><strong>5</strong> &lt;script&gt;alert(1)&lt;/script&gt;</p>\\n'
     """
+    env: dict[str, Any] = {}
+    tokens = _parsed(printable(text), env)
+    if tokens is None:
+        return f'<pre class="nbagent-plain">{escape(text)}</pre>'
+    cleaned = clean_html(_parser().renderer.render(tokens, _parser().options, env))
+    return _TASK.sub(lambda found: found[1] + ("☐ " if found[2] == " " else "☑ "), cleaned)
+
+
+def clean_html(page: str) -> str:
+    """HTML without scripts, styles, images, event handlers or requests to other hosts.
+
+    >>> clean_html("<strong onclick=x()>5</strong><script>x()</script>")
+    '<strong>5</strong>'
+    """
     import nh3
 
-    if not _is_markdown(text):
-        return f'<pre class="nbagent-plain">{escape(text)}</pre>'
     cleaned = nh3.clean(
-        _parser().render(printable(text)),
+        page,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         allowed_classes={"span": highlight.CLASSES},
@@ -118,13 +157,12 @@ def markdown_to_html(text: str) -> str:
         link_rel="noopener noreferrer nofollow",
         set_tag_attribute_values={"a": {"target": "_blank"}},
     )
-    cleaned = show_control_chars(cleaned)  # again: `&#x202e;` has become a character
-    return _TASK.sub(lambda found: found[1] + ("☐ " if found[2] == " " else "☑ "), cleaned)
+    return show_control_chars(cleaned)  # `&#x202e;` has become a character
 
 
 def markdown_tokens(text: str) -> list[Any]:
-    """The blocks of Markdown, as markdown-it's tokens; none if the text is too long."""
-    return list(_parser().parse(well_formed(text))) if _is_markdown(text) else []
+    """The blocks of Markdown, as markdown-it's tokens; none if it is shown as plain text."""
+    return _parsed(well_formed(text), {}) or []
 
 
 def markdown_line_to_text(text: str) -> str:
@@ -137,21 +175,25 @@ def markdown_line_to_text(text: str) -> str:
     return "".join(child.content for token in tokens for child in token.children or ())
 
 
-def stable_prefix_length(text: str) -> int:
-    """How many characters at the beginning of growing Markdown will not change their look; 0 for short texts.
+def stable_ends(text: str) -> list[int]:
+    """Where growing Markdown can be cut into parts of `STABLE_CHARS` or a little more, whose look will not change.
 
     More text can change only the last block (a paragraph, list, table or code block), and the blocks right before it
-    without a blank line between: they may turn out to be one formula.
+    without a blank line between: they may turn out to be one formula. What kind of block a line begins is known once
+    the line is complete ("2" may become "2. and so on"). So it does not matter how much of the text has come.
 
-    >>> stable_prefix_length("one paragraph\\n\\n" * 200 + "the last") == len("one paragraph\\n\\n" * 200)
-    True
+    >>> stable_ends("one paragraph\\n\\n" * 100 + "the last")
+    [810]
     """
-    if len(text) < MIN_STABLE_CHARS or "\r" in text or not _is_markdown(text):
-        return 0
-    lines = text.split("\n")
-    starts = [token.map[0] for token in _parser().parse(text) if token.map and token.level == 0]
-    last = max((start for start in starts if start and not lines[start - 1].strip()), default=0)
-    return sum(len(line) + 1 for line in lines[:last])
+    if len(text) < STABLE_CHARS or "\r" in text:
+        return []
+    starts = {token.map[0] for token in _parsed(text, {}) or () if token.map and token.level == 0}
+    lines, ends, length = text.split("\n"), [0], 0
+    for number, line in enumerate(lines[:-1]):
+        if length - ends[-1] >= STABLE_CHARS and number in starts and not lines[number - 1].strip():
+            ends.append(length)
+        length += len(line) + 1
+    return ends[1:]
 
 
 def has_link_definitions(text: str) -> bool:
@@ -229,8 +271,18 @@ def readable_json(value: Any, indent: int | None = None) -> str:
 
 def format_call(name: str, arguments: dict[str, Any] | None) -> str:
     """A call in Python's notation, `mean_by(column="body_mass_g")`, with shortened values."""
-    parts = [f"{shortened(key, 60)}={shortened(readable_json(value), 60)}" for key, value in (arguments or {}).items()]
-    return f"{shortened(name, 100)}({shortened(', '.join(parts), 1_000)})"
+    given = (arguments or {}).items()
+    parts = [f"{shortened(readable_name(key), 60)}={shortened(readable_json(value), 60)}" for key, value in given]
+    return f"{shortened(readable_name(name), 100)}({shortened(', '.join(parts), 1_000)})"
+
+
+def readable_name(name: str) -> str:
+    """The name of a tool or an argument. A model may use any text as one: such a name is quoted, as JSON text.
+
+    >>> readable_name("mean_by"), readable_name("theme='dark')?\\n")
+    ('mean_by', '"theme=\\'dark\\')?\\\\n"')
+    """
+    return name if _NAME.fullmatch(show_all_chars(name)) else readable_json(name)
 
 
 def format_duration(seconds: float) -> str:

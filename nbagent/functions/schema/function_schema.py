@@ -10,6 +10,8 @@ after the function or one of its types is redefined, in any cell, and after `%au
 from __future__ import annotations
 
 import builtins
+import collections.abc
+import datetime as dt
 import functools
 import inspect
 import logging
@@ -24,10 +26,11 @@ from dataclasses import dataclass
 from typing import Any, ForwardRef
 
 import typing_extensions
-from pydantic import ConfigDict, Field, TypeAdapter, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, SkipJsonSchema
 
+from nbagent.core.run_context import RunContext
 from nbagent.functions.schema.docstrings import parse_docstring
 from nbagent.functions.schema.introspection import (
     annotations_of,
@@ -48,8 +51,9 @@ class FunctionSchema:
 
     `fields` maps the model's field names to parameter names: a parameter may be called `json` or `_x`, which pydantic
     does not accept as a field name. `positional` names the positional-only parameters, `model_defaults` those whose
-    default, if any, only the model knows (`limit: int = Field(20)`). `resolved` is False if a type could not be found
-    (yet); such a parameter accepts anything.
+    default, if any, only the model knows (`limit: int = Field(20)`). `run_contexts` names those that get a
+    `RunContext`. `problems` says which parameters can't be described to a model; they accept anything. `resolved` is
+    False if a type could not be found (yet).
     """
 
     description: str
@@ -58,6 +62,8 @@ class FunctionSchema:
     fields: dict[str, str]
     positional: tuple[str, ...]
     model_defaults: frozenset[str]
+    run_contexts: tuple[str, ...]
+    problems: tuple[str, ...]
     resolved: bool
 
     def arguments_of(self, instance: Any) -> dict[str, Any]:
@@ -83,7 +89,7 @@ _CACHE: dict[int, _Entry] = {}
 
 
 def schema_of(func: Callable[..., Any]) -> FunctionSchema:
-    """The schema of any callable. Never raises: a type that can't be resolved or described becomes "anything".
+    """The schema of any callable. Never raises: registering a function looks at `problems`.
 
     >>> def area(width: float, height: float = 1.0): "Area of a rectangle."
     >>> schema_of(area).parameters["required"]
@@ -134,30 +140,119 @@ def _build(func: Callable[..., Any], target: Any, patched: Mapping[str, Any]) ->
         parameters = list(signature_of(func).parameters.values())
     except (ValueError, TypeError):  # a builtin without a signature accepts anything
         parameters = [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
-    is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     bound = _bound_keywords(func)
     named = [
         parameter.replace(annotation=patched.get(parameter.name, parameter.annotation))
-        for parameter in parameters
+        for parameter in _with_types_of_the_first(func, parameters)
         if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) and parameter.name not in bound
     ]
     fields: dict[str, Any] = {}
-    resolved = True
+    names: dict[str, str] = {}
+    run_contexts, problems, resolved = [], [], True
     for number, parameter in enumerate(named):
         annotation, found = _resolve(parameter, target)
         resolved = resolved and found
-        fields[f"p{number}"] = _field(parameter, annotation, docstring.parameters.get(parameter.name))
-    config = ConfigDict(extra="allow" if is_open else "forbid", coerce_numbers_to_str=True)
-    model = create_model(getattr(target, "__name__", "tool"), __config__=config, **fields)
+        if _is_run_context(annotation):
+            run_contexts.append(parameter.name)
+            continue
+        field = _field(parameter, annotation, docstring.parameters.get(parameter.name))
+        if field[0] is _Unknown:
+            if not _is_required(parameter):
+                continue  # the function's default is all that it can have
+            offered = _without_type(annotation)
+            if offered is _Unknown:
+                problems.append(_problem(parameter, found))
+                offered = Any
+            field = (offered, field[1])
+        fields[f"p{number}"] = field
+        names[f"p{number}"] = parameter.name
+    problems += [f"*{p.name} can't be described: make it a list" for p in parameters if p.kind is p.VAR_POSITIONAL]
+    base = _model_base(next((p for p in parameters if p.kind is p.VAR_KEYWORD), None), target)
+    model = create_model(getattr(target, "__name__", "tool"), __base__=base, **fields)
+    first = (named[0].name,) if named and hasattr(func, "registry") and hasattr(func, "dispatch") else ()
     return FunctionSchema(
         description=docstring.description,
         parameters=tidy(model.model_json_schema(schema_generator=_Generator)),
         model=model,
-        fields={f"p{number}": parameter.name for number, parameter in enumerate(named)},
-        positional=tuple(p.name for p in named if p.kind is p.POSITIONAL_ONLY),
+        fields=names,
+        positional=first or tuple(p.name for p in named if p.kind is p.POSITIONAL_ONLY),
         model_defaults=frozenset(p.name for p in named if p.default is p.empty or isinstance(p.default, FieldInfo)),
+        run_contexts=tuple(run_contexts),
+        problems=tuple(problems),
         resolved=resolved,
     )
+
+
+def _model_base(others: inspect.Parameter | None, target: Any) -> type[BaseModel]:
+    """The base of a function's model: it refuses unknown fields, or takes those of `**others` with their type."""
+
+    class Closed(BaseModel):
+        model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
+    if others is None:
+        return Closed
+    annotation, _ = _resolve(others, target)
+    kind = _describable(annotation)
+
+    class Open(BaseModel):
+        model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
+        # pydantic reads the type from this annotation alone, and it is known only at run time
+        __pydantic_extra__: dict[str, Any if kind is _Unknown else kind]  # type: ignore[valid-type]
+
+    return Open
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    default = parameter.default
+    return default is parameter.empty or (isinstance(default, FieldInfo) and default.is_required())
+
+
+def _is_run_context(annotation: Any) -> bool:
+    """`RunContext`, `RunContext | None`, `Annotated[RunContext, …]`."""
+    return annotation is RunContext or RunContext in typing.get_args(annotation)
+
+
+def _without_type(annotation: Any) -> Any:
+    """`Annotated[T, SkipJsonSchema()]`: anything, for a validator that knows what to make of it. Others: `_Unknown`."""
+    skip: Any = SkipJsonSchema
+    metadata = getattr(annotation, "__metadata__", ())
+    rest = [item for item in metadata if not (item is skip or isinstance(item, skip))]
+    if len(rest) == len(metadata):
+        return _Unknown
+    return typing.Annotated[(Any, *rest)] if rest else Any
+
+
+def _problem(parameter: inspect.Parameter, found: bool) -> str:
+    text = inspect.formatannotation(parameter.annotation)
+    why = f"{text} has no JSON form" if found else f"{text} can't be found where the function is defined"
+    return f"parameter {parameter.name!r} can't be described: {why}"
+
+
+def _with_types_of_the_first(func: Any, parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The first parameter without an annotation, where the function tells its type in another way.
+
+    `singledispatch` has the types it knows, and a method that is not bound to an object has its class.
+    """
+    if not parameters or parameters[0].annotation is not inspect.Parameter.empty:
+        return parameters
+    annotation: Any = inspect.Parameter.empty
+    if hasattr(func, "registry") and hasattr(func, "dispatch"):
+        known = [kind for kind in func.registry if kind is not object]
+        annotation = functools.reduce(operator.or_, known) if known else Any
+    elif parameters[0].name == "self":
+        annotation = getattr(func, "__objclass__", None) or _class_of(func) or annotation
+    return [parameters[0].replace(annotation=annotation), *parameters[1:]]
+
+
+def _class_of(func: Any) -> Any:
+    """The class in whose body a function was defined; a text that names it if it can't be found; None for none."""
+    path = getattr(func, "__qualname__", "").split(".")[:-1]
+    if not isinstance(func, types.FunctionType) or not path or path[-1] == "<locals>":
+        return None
+    found: Any = func.__globals__.get(path[0])
+    for name in path[1:]:
+        found = getattr(found, name, None)
+    return found if isinstance(found, type) else path[-1]
 
 
 def _bound_keywords(func: Any) -> set[str]:
@@ -169,11 +264,18 @@ def _bound_keywords(func: Any) -> set[str]:
     return bound
 
 
-class _Generator(GenerateJsonSchema):
-    """Pydantic's generator, without warnings; what JSON Schema can't describe becomes "anything"."""
+class _Unknown:
+    """Stands for a type that has no JSON form."""
 
-    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
-        return {}
+
+class _Generator(GenerateJsonSchema):
+    """Pydantic's generator, without warnings. Durations are numbers, which models write better than ISO 8601."""
+
+    def timedelta_schema(self, schema: Any) -> JsonSchemaValue:
+        return {"type": "number", "description": "seconds"}
+
+    def is_subclass_schema(self, schema: Any) -> JsonSchemaValue:
+        return self.handle_invalid_for_json_schema(schema, "a class")
 
     def emit_warning(self, kind: Any, detail: str) -> None:
         """Leave out a default that is not JSON, silently."""
@@ -183,10 +285,7 @@ def _field(parameter: inspect.Parameter, annotation: Any, description: str | Non
     """A parameter in the form that `create_model` expects."""
     options: dict[str, Any] = {"alias": parameter.name}
     if isinstance(parameter.default, FieldInfo):  # `limit: int = Field(20, ge=1)`
-        annotation = _describable(typing.Annotated[annotation, parameter.default])
-        if annotation is Any:  # the constraint does not fit the type
-            options["default"] = parameter.default.get_default(call_default_factory=False)
-            description = parameter.default.description or description
+        annotation = typing.Annotated[annotation, parameter.default]
     elif parameter.default is None:
         options["default"] = None
         annotation = _nullable(annotation)
@@ -194,7 +293,7 @@ def _field(parameter: inspect.Parameter, annotation: Any, description: str | Non
         options["default"] = parameter.default
     if text := _annotated_description(annotation) or description:
         options["description"] = text
-    return annotation, Field(**options)
+    return _describable(annotation), Field(**options)
 
 
 def _nullable(annotation: Any) -> Any:
@@ -231,10 +330,10 @@ def _resolve(parameter: inspect.Parameter, target: Any) -> tuple[Any, bool]:
         local_names |= closure_of(target)
     try:
         hints = typing.get_type_hints(holder, namespace, local_names, include_extras=True)
-        return _describable(_latest(hints["value"], namespace)), True
-    except Exception:  # evaluating an annotation runs the user's code; the tool is offered all the same
+        return _latest(hints["value"], namespace), True
+    except Exception:  # evaluating an annotation runs the user's code
         logger.debug("parameter %s of %s takes anything", parameter.name, target, exc_info=True)
-        return Any, False
+        return _Unknown, False
 
 
 def _names(annotation: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
@@ -265,14 +364,39 @@ def _latest(annotation: Any, namespace: Mapping[str, Any]) -> Any:
 
 
 def _describable(annotation: Any) -> Any:
-    """The annotation if pydantic supports it, else "anything"."""
-    annotation = _with_new_typed_dicts(annotation)
+    """The annotation if pydantic supports it and it has a JSON form, else `_Unknown`."""
+    annotation = _with_new_typed_dicts(_as_sent(annotation))
+    if annotation is _Unknown:
+        return annotation
     try:
-        TypeAdapter(annotation)
-    except Exception:  # pydantic calls hooks of the user's class; the tool is offered all the same
+        TypeAdapter(annotation).json_schema(schema_generator=_Generator)
+    except Exception:  # pydantic calls hooks of the user's class
         logger.debug("no schema for %r", annotation, exc_info=True)
-        return Any
+        return _Unknown
     return annotation
+
+
+def _duration(value: Any) -> Any:
+    """A number of seconds as a duration: strictly, pydantic reads durations from text only."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    try:
+        return dt.timedelta(seconds=value)
+    except OverflowError:
+        raise ValueError("must be a smaller number of seconds") from None
+
+
+def _as_sent(annotation: Any) -> Any:
+    """The annotation for what a model sends: a list for any iterable, and a number of seconds for a duration.
+
+    Of an iterable, pydantic would make an iterator that it checks only later.
+    """
+    if annotation is dt.timedelta:
+        return typing.Annotated[annotation, BeforeValidator(_duration)]
+    if (typing.get_origin(annotation) or annotation) in (collections.abc.Iterable, collections.abc.Iterator):
+        items = typing.get_args(annotation)
+        return types.GenericAlias(list, (_as_sent(items[0]),)) if items else list
+    return _map_inner(annotation, _as_sent)
 
 
 def _with_new_typed_dicts(annotation: Any) -> Any:

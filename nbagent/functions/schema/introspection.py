@@ -96,9 +96,10 @@ def annotations_of(function: Any) -> dict[str, Any]:
 
 
 def docstring_of(func: Callable[..., Any]) -> str:
-    """The docstring of the function behind `func`; a class's or callable object's own, if it has one."""
-    target = func if isinstance(func, type) else underlying(func)
-    return inspect.getdoc(target) or ""
+    """The docstring of the function behind `func`; of a class its own, not that of a base class."""
+    if isinstance(func, type):
+        return inspect.cleandoc(vars(func).get("__doc__") or "")
+    return inspect.getdoc(underlying(func)) or ""
 
 
 def is_async(func: Any) -> bool:

@@ -123,7 +123,10 @@ def repair(value: Any, schema: Any, root: dict[str, Any]) -> Any:
     A JSON string is unwrapped if the schema expects an object or an array and not a string. Numbers and strings are
     converted into each other if the schema accepts only the other. Everything else is left to validation.
     """
-    branches = list(_branches(_resolved(schema, root), root))
+    schema = _resolved(schema, root)
+    if not schema:  # it accepts anything
+        return value
+    branches = list(_branches(schema, root))
     expected = {kind for branch in branches for kind in _kinds(branch)}
     if isinstance(value, str) and not expected & {"string", "any"}:
         value = _from_string(value, expected)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +21,11 @@ from IPython.display import display
 from nbagent.core.background import call_on_main
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
+from nbagent.core.render.control_chars import show_all_chars
+from nbagent.core.render.highlight import highlight_code
 from nbagent.errors import ToolDeniedError
+from nbagent.functions.allowances import Allow
+from nbagent.notebook.display.tool_call import LANGUAGES
 
 #: The style of the form; the panel uses the same colours.
 APPROVAL_STYLE = render.STYLE + render.style_html(Path(__file__).with_name("approval.css"))
@@ -29,17 +34,30 @@ SHOWN_WITHIN_S = 2.0
 #: The same for a front end that has shown buttons before: it is slow, but it has them.
 SHOWN_AGAIN_WITHIN_S = 30.0
 
-#: True, the edited arguments, or False.
-Answer = bool | dict[str, Any]
+#: Lines of the arguments that are shown at once, and characters of one line. The rest has to be seen before the call is
+#: approved.
+SHOWN_LINES, LINE_CHARS = 40, 100
+_BLANK_LINES = re.compile(r"(?<=\n)(?:(?:[^\S\n]|\u2800)*\n){3,}")
+_SPACES = re.compile(r"(?:[^\S\n]|\u2800){40,}")
+
+#: What can be typed: any other text is the reason for a no.
+_CHOICES = "[y/N, always, or why not] "
+
+#: True, what is allowed from now on, the edited arguments, or False.
+Answer = bool | Allow | dict[str, Any]
+
+#: How long a yes holds, as the form offers it.
+_SCOPES = {"this time": True, **{f"{allow.value}, all session": allow for allow in Allow}}
 
 #: Asks instead of the cell in the runs of this context: the panel that they were started from.
 ask_instead: ContextVar[Callable[[FunctionCall], Awaitable[Answer]] | None] = ContextVar(
     "nbagent_ask_instead", default=None
 )
 
-#: Makes a context manager for each question in the runs of this context: the cell's view shows that the call waits.
-while_asking: ContextVar[Callable[[FunctionCall], AbstractContextManager[None]]] = ContextVar(
-    "nbagent_while_asking", default=lambda call: nullcontext()
+#: Makes a context manager for each question in the runs of this context: the cell's view shows that the call waits. It
+#: gives a function to call with edited arguments.
+while_asking: ContextVar[Callable[[FunctionCall], AbstractContextManager[Callable[[dict[str, Any]], None]]]] = (
+    ContextVar("nbagent_while_asking", default=lambda call: nullcontext(lambda arguments: None))
 )
 
 
@@ -60,20 +78,27 @@ class NotebookApprover:
                 "The call needs approval, and nobody is at this notebook to give it. Do not repeat it; tell the user."
             )
             raise ToolDeniedError(text, tool=call.name)
-        with while_asking.get()(call):
+        with while_asking.get()(call) as show_edited:
             if self._has_buttons and threading.current_thread() is threading.main_thread():  # clicks can be served
                 answer = await ApprovalForm(call).ask(SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S)
                 self._were_shown = self._has_buttons = answer is not None
+                if isinstance(answer, dict):
+                    show_edited(answer)
                 if answer is not None:
                     return answer
-            arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+            question = _typed_question(call)
             # on the main thread, where the stop button reaches the question
-            typed = await call_on_main(lambda: input(f"Run {call.name}({arguments})? [y/N] "))
-            return typed.strip().lower() in ("y", "yes")
+            typed = (await call_on_main(lambda: input(question))).strip()
+            if typed.lower() in ("a", "always"):
+                return Allow.TOOL
+            if typed.lower() not in ("y", "yes", "n", "no", ""):
+                raise denied(call, typed)
+            return typed.lower().startswith("y")
 
 
 class ApprovalForm:
-    """A question about one call, with buttons: `box` is the widget. The user can edit the arguments first.
+    """A question about one call, with buttons: `box` is the widget. The user can edit the arguments first, allow later
+    calls too, or say why not.
 
     Create it on the event loop that waits for the answer; clicks may come on any thread.
     """
@@ -85,31 +110,48 @@ class ApprovalForm:
         self._loop = asyncio.get_running_loop()
         self._shown: asyncio.Future[None] = self._loop.create_future()
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
-        self._title = widgets.HTML(self._title_html(_arguments_html(call.arguments)))
+        self._text = arguments_text(call.arguments)
+        shown, below = _beginning(self._text)
+        self._title = widgets.HTML(self._title_html(shown))
         self._text_argument = _only_text_argument(call.arguments)
         if self._text_argument is None:
             text, label = render.readable_json(call.arguments, indent=2), "Arguments, as JSON"
         else:
-            text, label = call.arguments[self._text_argument], render.printable(self._text_argument)
+            text, label = call.arguments[self._text_argument], render.readable_name(self._text_argument)
+        self._unedited = text
         layout = widgets.Layout(width="auto", display="none")
         rows = min(12, 2 + text.count("\n"))
         self._arguments = widgets.Textarea(text, rows=rows, layout=layout, description=label)
         self._problem = widgets.HTML()
-        approve = widgets.Button(description="Approve", button_style="success", tooltip="Run it with these arguments")
-        edit = widgets.Button(description="Edit", tooltip="Change the arguments first")
+        self._more = widgets.Button(
+            description=f"Show {below} more lines", tooltip="Read all of it before you approve it"
+        )
+        self._more.on_click(lambda _: self._show_all())
+        self._run = approve = widgets.Button(
+            description="Approve", button_style="success", tooltip="Run it with these arguments", disabled=below > 0
+        )
+        self._scope = widgets.Dropdown(options=list(_SCOPES.items()), description="Approve for", tooltip="How long")
+        self._edit = widgets.Button(description="Edit", tooltip="Change the arguments first")
+        self._cancel = widgets.Button(description="Cancel", tooltip="Keep the model's arguments")
+        self._cancel.layout.display = "none"
         deny = widgets.Button(description="Deny", tooltip="Don't run it; the model is told so")
+        self._reason = widgets.Text(placeholder="why not? the model reads it", description="Reason", tooltip="Why not")
         approve.on_click(lambda _: self._approve())
-        edit.on_click(lambda _: self._edit(edit))
-        deny.on_click(lambda _: self._resolve(self._answer, False))
-        buttons = widgets.HBox([approve, edit, deny])
+        self._edit.on_click(lambda _: self._set_editing(True))
+        self._cancel.on_click(lambda _: self._set_editing(False))
+        deny.on_click(lambda _: self._deny())
+        row = [approve, self._scope, self._edit, self._cancel, deny, self._reason]
+        buttons = widgets.HBox([self._more, *row] if below else row)
         self.box = widgets.VBox([self._title, self._arguments, self._problem, buttons]).add_class("nbagent-ask")
         self.box._view_count = 0  # makes the front end count its views of the box
         self.box.observe(self._on_views, "_view_count")
 
     def _title_html(self, arguments: str) -> str:
         """The question; `role="alert"` makes screen readers read it out."""
-        title = f"<strong>{render.escape(self._call.name)}</strong> asks to run in your kernel"
-        return f'{APPROVAL_STYLE}<div class="nbagent" role="alert">{title}{arguments}</div>'
+        title = f"<strong>{render.escape(render.readable_name(self._call.name))}</strong> asks to run in your kernel"
+        code = highlight_code(render.printable(arguments), LANGUAGES.get(_only_name(self._call.arguments), ""))
+        shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
+        return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{title}{shown}</div>'
 
     async def ask(self, shown_within: float) -> Answer | None:
         """Show the form in the running cell and return the answer; None if no front end shows it in so many seconds."""
@@ -122,10 +164,15 @@ class ApprovalForm:
             answer = await self._answer
             if isinstance(answer, dict):
                 outcome, arguments = "approved as edited", answer
+            elif isinstance(answer, Allow):
+                outcome = f"approved, and {answer.value} for this session"
             else:
                 outcome = "approved" if answer else "denied"
         except TimeoutError:
             outcome = ""
+        except ToolDeniedError:
+            outcome = "denied"
+            raise
         finally:
             text = f"{outcome}: {render.format_call(self._call.name, arguments)}" if outcome else ""
             page = render.output_html(render.note_html(text)) if outcome else ""
@@ -146,9 +193,23 @@ class ApprovalForm:
         if change["new"]:
             self._resolve(self._shown, None)
 
-    def _edit(self, button: Any) -> None:
-        self._arguments.layout.display, button.layout.display = "", "none"
-        self._title.value = self._title_html("")
+    def _show_all(self) -> None:
+        self._title.value = self._title_html(self._text)
+        self._more.layout.display, self._run.disabled = "none", False
+
+    def _set_editing(self, begins: bool) -> None:
+        """Edit the arguments, which are then approved for this time only; or go back to those of the model."""
+        self._show_all()
+        for widget in (self._arguments, self._cancel):
+            widget.layout.display = "" if begins else "none"
+        for widget in (self._edit, self._scope):
+            widget.layout.display = "none" if begins else ""
+        self._arguments.value, self._scope.value = self._unedited, True
+        self._title.value, self._problem.value = self._title_html("" if begins else self._text), ""
+
+    def _deny(self) -> None:
+        reason = self._reason.value.strip()
+        self._resolve(self._answer, denied(self._call, reason) if reason else False)
 
     def _approve(self) -> None:
         """Approve with the arguments in the form, or say below them what is wrong."""
@@ -161,31 +222,83 @@ class ApprovalForm:
             problem = f"This is not JSON: {error}"
         if problem:
             said = f'<span class="nbagent-bad">{render.escape(problem)}</span>'
-            self._problem.value = f'<div class="nbagent" role="alert">{said}</div>'
+            self._problem.value = f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
             return
-        self._resolve(self._answer, True if arguments == self._call.arguments else arguments)
+        unedited = text == self._unedited or arguments == self._call.arguments
+        self._resolve(self._answer, self._scope.value if unedited else arguments)
 
     def _resolve(self, future: asyncio.Future[Any], value: Any) -> None:
-        def set_result() -> None:
+        def settle() -> None:
             if not future.done():
-                future.set_result(value)
+                (future.set_exception if isinstance(value, ToolDeniedError) else future.set_result)(value)
 
-        self._loop.call_soon_threadsafe(set_result)
+        self._loop.call_soon_threadsafe(settle)
 
 
-def _arguments_html(arguments: dict[str, Any]) -> str:
-    """The arguments as HTML. Text that JSON would write with backslashes, such as code, is shown as it is."""
+def denied(call: FunctionCall, reason: str) -> ToolDeniedError:
+    """The error that tells the model why the person said no."""
+    text = f"The user denied this call: {reason.rstrip('.')}. Do not repeat it as it is."
+    return ToolDeniedError(text, tool=call.name)
+
+
+def arguments_text(arguments: dict[str, Any]) -> str:
+    """All of the arguments, for a person who has to approve them. No character is hidden.
+
+    Text that JSON would write with backslashes, such as code, is shown as it is, but for white space that would push
+    the rest out of sight.
+    """
     shown = [
-        f"{name} = {render.readable_json(value)}" if _is_plain(value) else f"{name} =\n{value}"
+        f"{render.readable_name(name)} = {render.readable_json(value)}"
+        if _is_plain(value)
+        else f"{render.readable_name(name)} =\n{_folded(value)}"
         for name, value in arguments.items()
     ]
-    return f"<pre>{render.escape(chr(10).join(shown))}</pre>" if shown else ""
+    return "\n".join(shown)
+
+
+def _folded(text: str) -> str:
+    """The text with a note in place of each long run of blank lines or spaces.
+
+    >>> _folded("a = 1" + "\\n" * 60 + "b = 2")
+    'a = 1\\n[59 blank lines]\\nb = 2'
+    """
+    text = _BLANK_LINES.sub(lambda found: f"[{found[0].count(chr(10))} blank lines]\n", show_all_chars(text))
+    return _SPACES.sub(lambda found: f" [{len(found[0])} spaces] ", text)
+
+
+def _beginning(text: str) -> tuple[str, int]:
+    """`(what is shown at once, how many lines are left)`. A long line counts as several."""
+    lines, room = text.split("\n"), SHOWN_LINES
+    for number, line in enumerate(lines):
+        room -= 1 + len(line) // LINE_CHARS
+        if room < 0:
+            return "\n".join([*lines[:number], f"[{len(lines)} lines, {len(lines) - number} below]"]), len(
+                lines
+            ) - number
+    return text, 0
+
+
+def _typed_question(call: FunctionCall) -> str:
+    """The question as plain text: on one line if the arguments are short, else below all of them."""
+    name = render.readable_name(call.name)
+    arguments = ", ".join(
+        f"{render.readable_name(key)}={show_all_chars(repr(value))}" for key, value in call.arguments.items()
+    )
+    if len(arguments) <= LINE_CHARS:
+        return f"Run {name}({arguments})? {_CHOICES}"
+    return f"{arguments_text(call.arguments)}\nRun {name} with these arguments? {_CHOICES}"
 
 
 def _only_text_argument(arguments: dict[str, Any]) -> str | None:
     """The name of the only argument if it is text without hidden characters: it can be edited as it is."""
-    name, value = next(iter(arguments.items()), ("", None))
-    return name if len(arguments) == 1 and isinstance(value, str) and render.printable(value) == value else None
+    name = _only_name(arguments)
+    value = arguments.get(name)
+    return name if isinstance(value, str) and render.printable(value) == value else None
+
+
+def _only_name(arguments: dict[str, Any]) -> str:
+    """The name of the only argument; empty if there are several."""
+    return next(iter(arguments), "") if len(arguments) == 1 else ""
 
 
 def _is_plain(value: Any) -> bool:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
+from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from nbagent.core.content.images import image_part
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import underlying
-
-#: Shows a figure in the runs of this context.
-show_figure: ContextVar[Callable[[Any], Any]] = ContextVar("nbagent_show_figure", default=display)
 
 _PLOTTING = {"plt", "pyplot", "plot", "hist"}
 
@@ -31,6 +29,13 @@ def showing_figures(definition: FunctionDefinition) -> Iterator[None]:
     if not uses_pyplot(definition):
         yield
         return
+    with showing_new_figures():
+        yield
+
+
+@contextmanager
+def showing_new_figures() -> Iterator[None]:
+    """Shows and closes the figures that are drawn in this block."""
     before = set(_figure_numbers())
     try:
         yield
@@ -40,8 +45,18 @@ def showing_figures(definition: FunctionDefinition) -> Iterator[None]:
                 import matplotlib.pyplot as plt
 
                 figure = plt.figure(number)
-                show_figure.get()(figure)
+                _show(figure)
                 plt.close(figure)
+
+
+def _show(figure: Any) -> None:
+    """Display the figure, as an image if its backend has not told IPython how to draw it."""
+    shell = get_ipython()
+    if shell is None or type(figure) in shell.display_formatter.formatters["image/png"]:
+        display(figure)
+        return
+    part = image_part(figure)
+    display({"text/plain": repr(figure), part["media_type"]: part["data"]}, raw=True)
 
 
 def _figure_numbers() -> list[int]:

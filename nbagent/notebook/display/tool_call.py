@@ -6,36 +6,72 @@ The trace has everything in full.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.content.images import Image, image_note, images_in
 from nbagent.core.events import Event, ToolResult
 from nbagent.core.render import markdown as render
 from nbagent.core.render.highlight import highlight_code
-from nbagent.text import shortened
+from nbagent.core.tool_output import IMAGE_TYPES
+from nbagent.text import beginning, shortened
 
 #: Rows and columns of a table, and characters of each value.
 MAX_ROWS, MAX_COLUMNS, VALUE_CHARS = 10, 12, 80
+#: Colours of a terminal.
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Languages of arguments, by their name.
-_LANGUAGES = {"code": "python", "python": "python", "sql": "sql"}
+LANGUAGES = {"code": "python", "python": "python", "sql": "sql"}
 
 
-def tool_call_html(call: Event, result: ToolResult | None, *, state: str, timings: bool) -> str:
-    """The folded block. `state` describes a call that has no result yet."""
-    arguments = call.tool_arguments or {}
+def tool_call_html(
+    call: Event, result: ToolResult | None, *, edited: dict[str, Any] | None, state: str, timings: bool
+) -> str:
+    """The folded block. `state` describes a call that has no result yet, `edited` are the arguments of a person."""
+    arguments = (call.tool_arguments if edited is None else edited) or {}
     title = f"<code>{render.escape(render.format_call(call.tool_name or '', arguments))}</code>"
+    body = _arguments_html(arguments)
+    if edited is not None:
+        title += ' <span class="nbagent-quiet">edited</span>'
+        body += render.labelled_html("asked for by the model", render.readable_json(call.tool_arguments or {}))
     if result is None:
-        return render.details_html(title, state, _arguments_html(arguments))
-    body = _arguments_html(arguments) + _result_html(result)
-    return render.details_html(title, _outcome_html(result, timings), body)
+        return render.details_html(title, state, body)
+    return render.details_html(title, _outcome_html(result, timings), body + _result_html(result))
 
 
 def result_images_html(result: ToolResult | None) -> list[str]:
-    """The images that a tool returned."""
+    """The images that a tool returned, but for those that it displayed."""
     if result is None or result.outcome is None:
         return []
-    return [image_html(image, image_note(image.to_part())) for image in images_in(result.outcome.content)]
+    displayed = {part[kind] for part in result.outputs for kind in IMAGE_TYPES if kind in part}
+    images = [image for image in images_in(result.outcome.content) if image.to_base64() not in displayed]
+    return [image_html(image, image_note(image.to_part())) for image in images]
+
+
+def outputs_html(outputs: Sequence[Mapping[str, str]]) -> list[str]:
+    """What a tool printed and displayed; of a widget its text, marked with its id."""
+    return [f'<div class="nbagent-output {render.NO_TEX}"{_mark(part)}>{_output_html(part)}</div>' for part in outputs]
+
+
+def widget_mark(model_id: str) -> str:
+    """What marks the text of a widget."""
+    return f' data-nbagent-widget="{render.escape(model_id)}"'
+
+
+def _mark(part: Mapping[str, str]) -> str:
+    return widget_mark(part["widget"]) if "widget" in part else ""
+
+
+def _output_html(part: Mapping[str, str]) -> str:
+    kind = next((kind for kind in IMAGE_TYPES if kind in part), "")
+    image = Image.from_part({"data": part[kind]}) if kind else None
+    if image is not None:
+        return image_html(image, image_note(image.to_part()))
+    if page := render.clean_html(part.get("text/html", "")).strip():
+        return page
+    text = _ANSI.sub("", part.get("text", part.get("text/plain", ""))).rstrip()
+    return f"<pre>{render.escape(render.printable(text))}</pre>" if text else ""
 
 
 def image_html(image: Image, caption: str) -> str:
@@ -49,7 +85,7 @@ def _arguments_html(arguments: dict[str, Any]) -> str:
     rest = {name: value for name, value in arguments.items() if name not in texts}
     shown = [render.labelled_html("arguments", render.readable_json(rest))] if rest or not texts else []
     for name, value in texts.items():
-        code = highlight_code(render.printable(render.shortened_with_note(value)), _LANGUAGES.get(name, ""))
+        code = highlight_code(render.printable(render.shortened_with_note(value)), LANGUAGES.get(name, ""))
         highlighted = f"<small>{render.escape(name)}</small><pre>{code}</pre>"
         shown.append(highlighted if code else render.labelled_html(name, value))
     return "".join(shown)
@@ -83,7 +119,7 @@ def _table_html(frame: Any) -> str:
 
 def _row_html(tag: str, values: Iterable[Any], classes: Iterable[str]) -> str:
     cells = (
-        f"<{tag}{css}>{render.escape(shortened(str(value), VALUE_CHARS))}</{tag}>"
+        f"<{tag}{css}>{render.escape(shortened(str(beginning(value, 4 * VALUE_CHARS)), VALUE_CHARS))}</{tag}>"
         for value, css in zip(values, classes, strict=True)
     )
     return f"<tr>{''.join(cells)}</tr>"
@@ -96,6 +132,8 @@ def _outcome_html(result: ToolResult, timings: bool) -> str:
         return '<span class="nbagent-bad">arguments invalid, sent back</span>'
     if outcome is not None and outcome.denied:
         return '<span class="nbagent-bad">denied</span>'
+    if outcome is not None and outcome.interrupted:
+        return f'<span class="nbagent-bad">interrupted</span>{took}'
     if result.metadata["is_error"]:
         return f'<span class="nbagent-bad">✗ error</span>{took}'
     return f'<span class="nbagent-ok">✓</span>{took}'

@@ -5,23 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbagent.core import events
 from nbagent.core.content.images import Image, image_note
 from nbagent.core.events import Event
-from nbagent.core.messages import FunctionCall, LLMResponse, Usage
+from nbagent.core.messages import LLMResponse, Usage
 from nbagent.core.render import markdown as render
-from nbagent.notebook.display.tool_call import image_html, result_images_html, tool_call_html
+from nbagent.notebook.display.tool_call import image_html, outputs_html, result_images_html, tool_call_html
 
 #: Characters of thinking that are shown; the trace has all of it.
 THINKING_CHARS = 20_000
 #: Displays of one run: JupyterLab folds all after the fiftieth of a cell. The last one holds the rest of the run.
-MAX_DISPLAYS = 30
+MAX_DISPLAYS = 40
+
+#: What a call waits for that needs approval.
+FOR_YOU = "waiting for you…"
 
 MimeBundle = dict[str, str]
 
@@ -38,12 +42,15 @@ class Segment:
     key: str = ""
     event: Event | None = None
     result: events.ToolResult | None = None
+    edited: dict[str, Any] | None = None  # the arguments that a person put in place of the model's
     image: Image | None = None
+    outputs: Sequence[Mapping[str, str]] = ()  # what the tool printed and displayed
     started: float = 0.0
     duration: float | None = None
     html: str | None = None  # cached once nothing can change any more
-    stable_html: list[str] = field(default_factory=list)  # of the text's first blocks, which can't change any more
-    stable_chars: int = 0
+    #: Of the parts of the text that can't change any more, the HTML and where each ends.
+    stable_html: list[str] = field(default_factory=list)
+    stable_ends: list[int] = field(default_factory=list)
     is_folded: bool = False
 
     @property
@@ -54,14 +61,31 @@ class Segment:
         return self.pieces[0] if self.pieces else ""
 
 
+class _Block(NamedTuple):
+    """What one display shows, and the Markdown in it."""
+
+    page: str
+    plain: str
+    text: str
+
+
 class Transcript:
     """The state of one run's display. Feed it events, then read `html()` and `plain()`.
 
-    `as_html` turns the text of the answer into safe HTML.
+    `outputs`: whether to show what tools print and display, which a cell shows by itself.
+    `as_html` turns the text of the answer into safe HTML. `timings`: whether to show what differs each time, such as
+    how long things took.
     """
 
-    def __init__(self, *, timings: bool = True, as_html: Callable[[str], str] = render.markdown_to_html) -> None:
+    def __init__(
+        self,
+        *,
+        timings: bool = True,
+        outputs: bool = True,
+        as_html: Callable[[str], str] = render.markdown_to_html,
+    ) -> None:
         self.timings = timings
+        self._shows_outputs = outputs
         self._as_html = as_html
         self.segments: list[Segment] = []
         self.status = ""
@@ -71,10 +95,12 @@ class Transcript:
         self._model = ""
         self._usage = Usage()
         self._cost: float | None = 0.0
+        self._played = 0.0  # what replayed answers cost when they were recorded
         self._started = monotonic()
         self._footer: list[str] = []
+        self._run_id = ""  # once there is an answer
         self._ending = ""
-        self._waiting: list[FunctionCall] = []
+        self._waiting: list[tuple[str | None, str]] = []
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -89,33 +115,41 @@ class Transcript:
                 self._add_text(event)
             case events.TurnDone(response=LLMResponse(metadata={"parts": parts})):
                 self._place_images(parts)
-            case events.ToolCall():
-                self.status = ""
-                self._add(Segment("tool", key=event.metadata["tool_call_id"], event=event))
-            case events.ToolResult():
-                self._add_result(event)
+            case events.ToolCall() | events.ToolStarted() | events.ToolPrinted() | events.ToolResult():
+                self._feed_call(event)
             case events.Retry():
                 del self.segments[self._turn_start :]
                 self.status = event.content or "trying again"
             case events.Http() | events.Context():
                 self.status = event.content or self.status
             case events.UsageReport():
-                self._usage += Usage(**{key: event.metadata.get(key) or 0 for key in Usage().to_dict()})
-                cost = event.metadata.get("cost_usd")
-                self._cost = None if cost is None or self._cost is None else self._cost + cost
-            case events.Limit():
-                self._ending = event.content
-            case events.Done() | events.Error():
+                self._add_usage(event)
+            case events.Done(result=result):
+                self._ending = (result.status_reason if result is not None else None) or self._ending
+                self._run_id = event.metadata.get("run_id") or ""
+                self._end(event.metadata.get("duration_s"))
+            case events.Error():
                 self._end(event.metadata.get("duration_s"))
 
+    @property
+    def has_running_tools(self) -> bool:
+        """Whether a tool has begun and not ended."""
+        return not self.over and any(each.kind == "tool" and each.started and not each.result for each in self.segments)
+
     @contextmanager
-    def waiting_for_approval(self, call: FunctionCall) -> Iterator[None]:
-        """Show in the block that the call waits for a person's approval."""
-        self._waiting.append(call)
+    def call_waits(self, key: str | None, state: str) -> Iterator[None]:
+        """Show in the block of a call what it waits for. `key` is its `tool_call_id`, or its id of the vendor."""
+        self._waiting.append((key, state))
         try:
             yield
         finally:
-            self._waiting.remove(call)
+            self._waiting.remove((key, state))
+
+    def show_edited(self, key: str | None, arguments: dict[str, Any]) -> None:
+        """Show these arguments in the block of a call, marked as edited. For `key` see `call_waits`."""
+        for segment in self.segments:
+            if segment.event is not None and key in (segment.key, segment.event.metadata.get("wire_id")):
+                segment.edited, segment.html = arguments, None
 
     def mark_interrupted(self) -> None:
         """The run was cancelled: keep what is there and say so."""
@@ -129,10 +163,6 @@ class Transcript:
                 segment.html, segment.is_folded = None, True
                 return
 
-    def add_image(self, part: dict[str, Any]) -> None:
-        """Add an image that a tool drew."""
-        self._add(Segment("image", [image_note(part)], image=Image.from_part(part), duration=0.0))
-
     def _add(self, segment: Segment) -> None:
         self._end_segment()
         self.segments.append(segment)
@@ -144,11 +174,38 @@ class Transcript:
         self.segments[-1].pieces.append(event.content)
         self.segments[-1].duration = event.metadata.get("duration_s")  # known for a turn that is over
 
+    def _feed_call(self, event: Event) -> None:
+        match event:
+            case events.ToolCall():
+                self.status = ""
+                self._add(Segment("tool", key=event.metadata["tool_call_id"], event=event))
+            case events.ToolStarted():
+                for segment in self._calls(event):
+                    segment.started = monotonic()
+            case events.ToolPrinted(outputs=outputs):
+                for segment in self._calls(event):
+                    segment.outputs = outputs
+            case events.ToolResult():
+                self._add_result(event)
+
+    def _add_usage(self, event: Event) -> None:
+        self._usage += Usage(**{key: event.metadata.get(key) or 0 for key in Usage().to_dict()})
+        cost = event.metadata.get("cost_usd")
+        if event.metadata.get("replayed"):
+            self._played += cost or 0.0
+        else:
+            self._cost = None if cost is None or self._cost is None else self._cost + cost
+
     def _add_result(self, event: events.ToolResult) -> None:
         self.status = ""
-        for segment in self.segments:
-            if segment.key == event.metadata["tool_call_id"]:
-                segment.result, segment.html = event, None
+        for segment in self._calls(event):
+            segment.result, segment.html, segment.outputs = event, None, event.outputs
+            if event.outcome is not None and event.outcome.approval == "edited":
+                segment.edited = event.tool_arguments
+
+    def _calls(self, event: Event) -> Iterator[Segment]:
+        """The block of the call that the event is about."""
+        return (segment for segment in self.segments if segment.key and segment.key == event.metadata["tool_call_id"])
 
     def _end_segment(self) -> None:
         if self.segments and self.segments[-1].duration is None:
@@ -173,43 +230,62 @@ class Transcript:
         seconds = monotonic() - self._started if seconds is None else seconds
         tokens = [f"{usage.input_tokens:,} in{cached}", f"{usage.output_tokens:,} out"] if usage.total_tokens else []
         cost = f"${self._cost:.4f}" if tokens and self._cost else ""
+        played = f"replayed: ${self._played:.4f} not paid" if self._played else ""
         duration = render.format_duration(seconds) if self.timings else ""
-        self._footer = [item for item in (self._model, *tokens, cost, duration, self.note) if item]
+        self._footer = [item for item in (self._model, *tokens, cost, played, duration, self.note) if item]
 
     # -- HTML ---------------------------------------------------------------------------------------------------------
 
     def html(self) -> str:
         """The whole transcript as one safe HTML fragment."""
-        return self._output_html(self.segments, self._closing_html())
+        page = "".join([*self._all_pieces(), self._closing_html()])
+        return render.output_html(page, formulas=any(map(_may_hold_formulas, self._texts())))
 
     def parts(self) -> list[str]:
         """The same in pieces, without the style. While the run goes on, only the last ones change."""
-        pieces = [piece for segment in self.segments for piece in self._pieces(segment)]
+        pieces = [*self._all_pieces()]
         return [*pieces, closing] if (closing := self._closing_html()) else pieces
 
     def bundles(self) -> list[MimeBundle]:
-        """The same as mimebundles, one for each segment. The first one has the style.
+        """The same as mimebundles: one for each segment, and for each part of a long text. The first one has the style.
 
-        The status or the footer follows the text in the last bundle, or has a bundle of its own.
+        The status or the footer follows the text in the last bundle, or has a bundle of its own. Which bundles there
+        are at the end does not depend on how the text came.
         """
-        groups = [[segment] for segment in self.segments[: MAX_DISPLAYS - 1]]
-        if rest := self.segments[MAX_DISPLAYS - 1 :]:
-            groups.append(rest)
+        blocks = [block for segment in self.segments for block in self._blocks(segment)]
+        if rest := blocks[MAX_DISPLAYS - 1 :]:
+            pages, plains, texts = zip(*rest, strict=True)
+            blocks[MAX_DISPLAYS - 1 :] = [_Block("".join(pages), "\n".join(filter(None, plains)), "".join(texts))]
         closing, lines = self._closing_html(), self._closing_lines()
-        if closing and (not groups or groups[-1][-1].kind != "text"):
-            groups.append([])
-        bundles: list[MimeBundle] = []
-        for group in groups:
-            is_last = group is groups[-1]
-            page = self._output_html(group, closing if is_last else "", style=not bundles)
-            bundles.append({"text/html": page, "text/plain": self._plain(group, lines if is_last else [])})
-        return bundles
+        if closing and (not self.segments or self.segments[-1].kind != "text"):
+            blocks.append(_Block("", "", ""))
+        if blocks:
+            page, plain, text = blocks[-1]
+            blocks[-1] = _Block(page + closing, "\n".join(filter(None, (plain, *lines))), text)
+        return [
+            {
+                "text/html": render.output_html(page, formulas=_may_hold_formulas(text), style=not index),
+                "text/plain": render.printable(plain),
+            }
+            for index, (page, plain, text) in enumerate(blocks)
+        ]
 
-    def _output_html(self, segments: list[Segment], closing: str, *, style: bool = True) -> str:
-        texts = [segment.text for segment in segments if segment.kind == "text"]
-        formulas = any("$" in text or "\\" in text for text in texts)
-        pieces = [piece for segment in segments for piece in self._pieces(segment)]
-        return render.output_html("".join([*pieces, closing]), formulas=formulas, style=style)
+    def _blocks(self, segment: Segment) -> Iterator[_Block]:
+        """What is shown of a segment, in one display each."""
+        pieces, is_text = self._pieces(segment), segment.kind == "text"
+        if not is_text or len(pieces) == 1:
+            yield _Block("".join(pieces), "\n".join(self._lines(segment)), segment.text if is_text else "")
+            return
+        ends = (0, *segment.stable_ends, len(segment.text))
+        for piece, (start, end) in zip(pieces, pairwise(ends), strict=False):  # at the end, the last range is empty
+            text = segment.text[start:end]
+            yield _Block(piece, text.strip("\n"), text)
+
+    def _texts(self) -> Iterator[str]:
+        return (segment.text for segment in self.segments if segment.kind == "text")
+
+    def _all_pieces(self) -> Iterator[str]:
+        return (piece for segment in self.segments for piece in self._pieces(segment))
 
     def _pieces(self, segment: Segment) -> list[str]:
         if segment.kind == "text":
@@ -222,15 +298,20 @@ class Transcript:
         if segment.html is None:
             block = self._block_html(segment)
             if (segment is self.segments[-1] or segment.kind == "tool") and not segment.result and not self.over:
-                return [block]
+                return [block, *self._outputs(segment)]
             segment.html = block
-        return [segment.html, *result_images_html(segment.result)]
+        return [segment.html, *self._outputs(segment), *result_images_html(segment.result)]
+
+    def _outputs(self, segment: Segment) -> list[str]:
+        return outputs_html(segment.outputs) if self._shows_outputs else []
 
     def _block_html(self, segment: Segment) -> str:
         """A folded tool call, or folded thinking."""
         if segment.event is not None:
             state = self._state(segment)
-            return tool_call_html(segment.event, segment.result, state=state, timings=self.timings)
+            return tool_call_html(
+                segment.event, segment.result, edited=segment.edited, state=state, timings=self.timings
+            )
         took = f" for {segment.duration:.1f} s" if self.timings and (segment.duration or 0) >= 0.1 else ""
         head = "Thinking…" if segment.duration is None else f"Thought{took}"
         text = render.shortened_with_note(segment.text, THINKING_CHARS, ": see agent.trace.thinking")
@@ -239,28 +320,30 @@ class Transcript:
         )
 
     def _text_pieces(self, segment: Segment) -> list[str]:
-        """The blocks that can't change any more, each rendered once, then the rest of the text."""
-        while length := render.stable_prefix_length(segment.text[segment.stable_chars :]):
-            self._keep_stable(segment, length)
-        rest = segment.text[segment.stable_chars :]
+        """The parts that can't change any more, each rendered once, then the rest of the text."""
+        done = segment.stable_ends[-1] if segment.stable_ends else 0
+        for end in render.stable_ends(segment.text[done:]):
+            self._keep_stable(segment, done + end)
         if self.over or segment is not self.segments[-1]:
-            self._keep_stable(segment, len(rest))
-            rest = ""
+            self._keep_stable(segment, len(segment.text))
             if len(segment.stable_html) > 1 and render.has_link_definitions(segment.text):
                 segment.stable_html[:] = [self._as_html(segment.text)]  # a link may be defined after its use
+        rest = segment.text[segment.stable_ends[-1] if segment.stable_ends else 0 :]
         return [*segment.stable_html, self._as_html(rest)] if rest else segment.stable_html
 
-    def _keep_stable(self, segment: Segment, chars: int) -> None:
-        begin, segment.stable_chars = segment.stable_chars, segment.stable_chars + chars
-        if chars:
-            segment.stable_html.append(self._as_html(segment.text[begin : segment.stable_chars]))
+    def _keep_stable(self, segment: Segment, end: int) -> None:
+        start = segment.stable_ends[-1] if segment.stable_ends else 0
+        if end > start:
+            segment.stable_html.append(self._as_html(segment.text[start:end]))
+            segment.stable_ends.append(end)
 
     def _closing_html(self) -> str:
         """The status while the run goes on, then how it ended and the footer."""
         closing = render.note_html(f"{self.status}…" if self.status else "") + render.note_html(self._ending)
         if self._footer:
             spans = "".join(f"<span>{render.escape(item)}</span>" for item in self._footer)
-            closing += f'<div class="nbagent-foot {render.NO_TEX}">{spans}</div>'
+            run = f' data-nbagent-run="{render.escape(self._run_id)}"' if self.timings and self._run_id else ""
+            closing += f'<div class="nbagent-foot {render.NO_TEX}"{run}>{spans}</div>'
         return closing
 
     def _state(self, segment: Segment) -> str:
@@ -268,26 +351,33 @@ class Transcript:
         if self.over:
             return "interrupted"
         wire_id = segment.event.metadata.get("wire_id") if segment.event is not None else None
-        return "waiting for you…" if any(call.id == wire_id for call in self._waiting) else "running…"
+        seconds = int(monotonic() - segment.started) if self.timings and segment.started else 0
+        running = f"running… {seconds} s" if seconds else "running…"
+        return next((state for key, state in self._waiting if key in (segment.key, wire_id)), running)
 
     # -- plain text ---------------------------------------------------------------------------------------------------
 
     def plain(self) -> str:
         """The transcript as readable text, for terminals and for hosts without HTML."""
-        return self._plain(self.segments, self._closing_lines())
-
-    def _plain(self, segments: list[Segment], closing: list[str]) -> str:
-        lines = [line for segment in segments for line in self._lines(segment)]
-        return render.printable("\n".join([*lines, *closing]))
+        lines = [line for segment in self.segments for line in self._lines(segment)]
+        return render.printable("\n".join([*lines, *self._closing_lines()]))
 
     def _lines(self, segment: Segment) -> list[str]:
         if segment.event is not None:
-            call = f"▸ {render.format_call(segment.event.tool_name or '', segment.event.tool_arguments)}"
+            arguments = segment.event.tool_arguments if segment.edited is None else segment.edited
+            call = f"▸ {render.format_call(segment.event.tool_name or '', arguments)}"
+            call += " (edited)" if segment.edited is not None else ""
             if segment.result is None:
                 return [f"{call} {self._state(segment)}"]
-            return [call, f"  {render.shortened_with_note(segment.result.content, 200)}"]
+            shown = segment.outputs if self._shows_outputs else ()
+            texts = [part.get("text", part.get("text/plain", "")).rstrip() for part in shown]
+            return [call, *filter(None, texts), f"  {render.shortened_with_note(segment.result.content, 200)}"]
         return [] if segment.kind == "thinking" else [segment.text]
 
     def _closing_lines(self) -> list[str]:
         lines = [line for line in (f"{self.status}…" if self.status else "", self._ending) if line]
         return [*lines, f"[{' · '.join(self._footer)}]"] if self._footer else lines
+
+
+def _may_hold_formulas(text: str) -> bool:
+    return "$" in text or "\\" in text

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -18,7 +19,8 @@ from nbagent.core.content.images import image_note
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.render import markdown as render
-from nbagent.notebook.display.transcript import MimeBundle, Transcript
+from nbagent.core.results import AgentResult
+from nbagent.notebook.display.transcript import FOR_YOU, MimeBundle, Transcript
 from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
@@ -28,9 +30,9 @@ INTERVAL_S = 1 / 15
 #: Seconds without painting for each second of painting: hostile Markdown may take long.
 PAUSE = 4
 #: Characters a second that a display may send while it streams, and those that each message adds.
-CHARS_PER_SECOND, OVERHEAD_CHARS = 32_000, 800
+CHARS_PER_SECOND, OVERHEAD_CHARS = 28_000, 800
 #: Characters of plain text in an update; the final update has all of it.
-PLAIN_CHARS = 1_000
+PLAIN_CHARS = 200
 
 
 class Throttle:
@@ -42,6 +44,7 @@ class Throttle:
     def __init__(self, paint: Callable[[], int]) -> None:
         self._paint = paint
         self._next = 0.0
+        self._ticking = False
         self._timer: asyncio.TimerHandle | None = None
 
     def request(self) -> None:
@@ -53,6 +56,18 @@ class Throttle:
             self.now()
         else:
             self._timer = asyncio.get_running_loop().call_later(wait, self.now)
+
+    def every_second(self, condition: Callable[[], bool]) -> None:
+        """Request a paint each second, as long as the condition holds: something shows the time."""
+        if not self._ticking:
+            self._ticking = True
+            asyncio.get_running_loop().call_later(1.0, self._tick, condition)
+
+    def _tick(self, condition: Callable[[], bool]) -> None:
+        self._ticking = False
+        if condition():
+            self.request()
+            self.every_second(condition)
 
     def now(self) -> None:
         """Paint now."""
@@ -75,26 +90,27 @@ class CellView:
     def __init__(self, transcript: Transcript, show: Callable[[int, MimeBundle], Any], *, live: bool = True) -> None:
         self.transcript = transcript
         self._show = show
-        self._live = live
+        self.live = live
         self._shown: list[MimeBundle] = []
         self._throttle = Throttle(self._paint)
 
     def feed(self, event: Event) -> None:
         """Take one event and request an update."""
         self.transcript.feed(event)
-        if not self._live:
+        if not self.live:
             return
         if isinstance(event, events.ToolStarted):
             self._throttle.now()  # so that the tool's own output stands below its call
+            self._throttle.every_second(lambda: self.transcript.has_running_tools)
         else:
             self._throttle.request()
 
     @contextmanager
-    def waiting_for_approval(self, call: FunctionCall) -> Iterator[None]:
-        """Show that the call waits for a person's approval."""
-        with self.transcript.waiting_for_approval(call):
+    def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:
+        """Show that the call waits for a person's approval, and then the arguments if the person edited them."""
+        with self.transcript.call_waits(call.id, FOR_YOU):
             self._throttle.now()
-            yield
+            yield partial(self.transcript.show_edited, call.id)
         self._throttle.now()
 
     def close(self) -> None:
@@ -115,7 +131,7 @@ class CellView:
     def _bundles(self) -> list[MimeBundle]:
         transcript = self.transcript
         try:
-            if not self._live:
+            if not self.live:
                 return [{"text/html": transcript.html(), "text/plain": transcript.plain()}]
             bundles = transcript.bundles()
         except Exception:  # the run must go on, whatever is wrong with its display
@@ -148,8 +164,10 @@ class TerminalView:
                 for part in parts:
                     if part.get("type") == "image":
                         self._print(image_note(part))
-            case events.Retry() | events.Limit():
+            case events.Retry():
                 self._print(event.content)
+            case events.Done(result=AgentResult(status_reason=str(reason))):
+                self._print(reason)
 
     def close(self) -> None:
         """Print the footer."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbagent.core.cells import request_of
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_error, format_result, truncate_result
-from nbagent.notebook.host import request_of
 
 _MAX_CELLS = 50
 _MAX_DISPLAYS = 50  # of one cell
@@ -70,7 +70,7 @@ class CellOutputs:
         if request := request_of(self._shell).get("header", {}).get("msg_id"):
             self._requests[number] = request
         if (error := result.error_in_exec or result.error_before_exec) is not None:
-            self._errors[number] = format_error(error)
+            self._errors[number] = format_error(error, with_lines=True)
             _drop_oldest(self._errors, _MAX_CELLS)
 
     def read(self, number: int | None = None) -> Content:
@@ -106,6 +106,12 @@ class CellOutputs:
         displays = list(self._displays.get(self._requests.get(number, ""), {}).values())
         streams = [item for item in printed if item[0] in ("out_stream", "err_stream")]
         return [*streams, *(("display_data", bundle) for bundle in displays), *result]
+
+
+def outputs_of(shell: Any) -> CellOutputs:
+    """The outputs that the extension keeps; without it, those that IPython keeps."""
+    magics = shell.magics_manager.registry.get("AgentMagics")
+    return magics.outputs if magics is not None else CellOutputs(shell)
 
 
 def _drop_oldest(kept: dict[Any, Any], limit: int) -> None:

@@ -3,35 +3,32 @@
 >>> %agent tools add kernel                                                 # doctest: +SKIP
 >>> agent = Agent(tools=kernel_tools())                                     # doctest: +SKIP
 
-A variable whose name suggests a secret is listed without its value and never described.
+A variable whose name suggests a secret is listed without its value and never described; `secret_values` masks others.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import inspect
-import types
 from collections.abc import Callable
 from typing import Any
 
 from IPython.core.getipython import get_ipython
 
 from nbagent.checks import check_number, check_type
-from nbagent.core.content.images import is_image_object
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
-from nbagent.functions.formatting import format_result, table_text, truncate_result
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
+from nbagent.notebook.kernel_tools.cell_outputs import outputs_of
+from nbagent.notebook.kernel_tools.described import described, frame_text, is_frame
 from nbagent.notebook.kernel_tools.run_code import run_code
-from nbagent.notebook.kernel_tools.variables import SECRET, brief, signature_text, user_names
+from nbagent.notebook.kernel_tools.secret_values import without_secrets
+from nbagent.notebook.kernel_tools.variables import SECRET, brief, user_names
 
 #: Their names.
 KERNEL_TOOLS = ("list_variables", "describe_variable", "peek_dataframe", "read_cell_outputs", "run_code")
 
 _MAX_LISTED = 200
-_MAX_ROWS = 50
-_SOURCE_CHARS = 6_000
+_ROWS, _MAX_ROWS = 5, 50
 _CODE_SECONDS = 60.0
 
 
@@ -78,7 +75,7 @@ class KernelTools:
             return f"No variable matches {pattern!r}." if pattern != "*" else "There are no variables yet."
         lines = [f"{name}: {brief(name, self._namespace.get(name))}" for name in names[:_MAX_LISTED]]
         more = [f"… and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
-        return "\n".join(lines + more)
+        return str(without_secrets("\n".join(lines + more)))
 
     def describe_variable(self, name: str) -> Any:
         """Describe one variable of the notebook: a value, a table, or a function or class with its source.
@@ -86,18 +83,9 @@ class KernelTools:
         Args:
             name: the variable's name
         """
-        value = self._value(name)
-        if isinstance(value, types.ModuleType):
-            return f"module {value.__name__} {getattr(value, '__version__', '')}".strip()
-        if not inspect.isroutine(value) and not inspect.isclass(value):
-            return value if is_image_object(value) else format_result(value)
-        try:
-            source = inspect.getsource(value)
-        except (OSError, TypeError):
-            source = inspect.getdoc(value) or ""
-        return f"{name}{signature_text(value)}\n\n{truncate_result(source, _SOURCE_CHARS)[0]}".rstrip()
+        return described(name, self._value(name), rows=_ROWS)
 
-    def peek_dataframe(self, name: str, rows: int = 5, columns: list[str] | None = None) -> str:
+    def peek_dataframe(self, name: str, rows: int = _ROWS, columns: list[str] | None = None) -> str:
         """Show the first rows of a DataFrame of the notebook, its shape and its dtypes.
 
         Args:
@@ -106,12 +94,11 @@ class KernelTools:
             columns: only these columns
         """
         frame = self._value(name)
-        if not hasattr(frame, "head") or not hasattr(frame, "columns"):
+        if not is_frame(frame):
             raise ToolError(f"{name}: expected a DataFrame, got {type(frame).__name__}; use describe_variable")
         if unknown := [column for column in columns or () if column not in frame.columns]:
             raise ToolError(f"{name} has no column {', '.join(unknown)}; it has {', '.join(map(str, frame.columns))}")
-        rows = max(1, min(rows, _MAX_ROWS))
-        return table_text(frame, rows, columns) or str(format_result(frame.head(rows)))
+        return frame_text(frame, max(1, min(rows, _MAX_ROWS)), columns)
 
     def read_cell_outputs(self, number: int | None = None) -> Content:
         """Read a cell of the notebook and its outputs: what it printed, displayed and returned, or its error.
@@ -119,12 +106,10 @@ class KernelTools:
         Args:
             number: the cell's number, as in In [7]; by default the last cell with an output
         """
-        magics = self._shell.magics_manager.registry.get("AgentMagics")
-        outputs = magics.outputs if magics is not None else CellOutputs(self._shell)
-        return outputs.read(number)
+        return without_secrets(outputs_of(self._shell).read(number))
 
-    def run_code(self, code: str) -> str:
-        """Run Python code in the notebook, with its variables. Returns what it prints and the value of its last line.
+    def run_code(self, code: str) -> Content:
+        """Run Python code in the notebook, with its variables. Returns what it prints, its plots, and its last value.
 
         Args:
             code: the Python code

@@ -15,34 +15,49 @@ from typing import Any
 
 from IPython.display import display
 
-from nbagent.functions.formatting import format_error, format_result, truncate_result
+from nbagent.core.messages import Content
+from nbagent.core.tool_output import current_output
+from nbagent.functions.formatting import MODELS_CODE, format_result, truncate_result
+from nbagent.notebook.display.figures import showing_new_figures
 
 #: Characters kept of what code prints, and of its value.
 _PRINTED_CHARS, _VALUE_CHARS = 20_000, 6_000
 _numbers = count(1)
 
 
-def run_code(code: str, namespace: dict[str, Any], seconds: float) -> str:
-    """Run code and show what it prints and the value of its last line. Returns both as text, or the error.
+def run_code(code: str, namespace: dict[str, Any], seconds: float) -> Content:
+    """Run code and show what it prints, its plots, and the value of its last line. Returns these as content parts.
 
-    On the main thread, code that runs longer than `seconds` is stopped. Raises only KeyboardInterrupt and SystemExit.
+    Raises what the code raises, with a note of what it had printed. On the main thread, code that runs longer than
+    `seconds` is stopped by a `TimeoutError`.
     """
-    filename = f"<run_code {next(_numbers)}>"
+    filename = f"{MODELS_CODE} {next(_numbers)}>"
     linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
-    report = []
+    value: Any = None
     with _printed() as text:
         try:
-            with _time_limit(seconds):
+            with _time_limit(seconds), showing_new_figures():
                 value = _execute(code, filename, namespace)
                 if value is not None:
                     display(value)
-                    report = [_value_text(value)]
         except _TimeLimitError:
-            report = [f"Error: TimeoutError: the code did not end within {seconds:g} s and was stopped."]
-        except Exception as error:  # noqa: BLE001  the code's own error is the tool's result
-            report = [format_error(error)]
-    printed = text.getvalue().rstrip()
-    return "\n".join([*([printed] if printed else []), *report]) or "Done, without output."
+            stopped = TimeoutError(f"the code did not end within {seconds:g} s and was stopped.")
+            _note_printed(stopped, text.getvalue())
+            raise stopped from None
+        except Exception as error:
+            _note_printed(error, text.getvalue())
+            raise
+    report = [text.getvalue().rstrip(), "" if value is None else _value_text(value)]
+    images = output.images() if (output := current_output.get()) is not None else []
+    text_report = "\n".join(filter(None, report))
+    if images:
+        return [*([{"type": "text", "text": text_report}] if text_report else []), *images]
+    return text_report or "Done, without output."
+
+
+def _note_printed(error: Exception, printed: str) -> None:
+    if printed := printed.rstrip():
+        error.add_note(f"Printed before:\n{printed}")
 
 
 def _execute(code: str, filename: str, namespace: dict[str, Any]) -> Any:
@@ -53,7 +68,7 @@ def _execute(code: str, filename: str, namespace: dict[str, Any]) -> Any:
     if not isinstance(last, ast.Expr):
         return None
     # the last line of the same approved code, as a cell shows the value of its last line
-    return eval(compile(ast.Expression(last.value), filename, "eval"), namespace)  # noqa: S307
+    return eval(compile(ast.Expression(last.value), filename, "eval"), namespace)  # noqa: S307  as above
 
 
 def _value_text(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from nbagent.text import shortened
 
 #: Variables with such names are listed without their values, and never described.
-SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
+SECRET = re.compile(r"key|token|secret|passw|credential|cookie|jwt|pwd|(?<![a-z])auth(?![a-z])", re.IGNORECASE)
 
 _PREVIEW_CHARS = 80
 #: Larger integers are described by their size, since converting them to decimal is slow.
@@ -89,6 +89,14 @@ def _is_plain(value: Any, levels: int = _MAX_LEVELS) -> bool:
         items = (*value.keys(), *value.values()) if kind is dict and len(value) <= _MAX_ITEMS else value
         return levels > 0 and len(value) <= _MAX_ITEMS and all(_is_plain(item, levels - 1) for item in items)
     return kind in _NUMBERS or kind.__module__.partition(".")[0] in _CHEAP_REPR
+
+
+def is_imported(value: Any) -> bool:
+    """Whether it is a module, or a function or class of one: not data, and not what the user wrote in the notebook."""
+    kind = type(value)
+    if not issubclass(kind, (types.ModuleType, *_ROUTINES)):
+        return False
+    return issubclass(kind, types.ModuleType) or getattr(value, "__module__", "") != "__main__"
 
 
 class _Ellipsis:

@@ -7,33 +7,36 @@ loop drives the same run.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import takewhile
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
 from nbagent.agent import Agent
 from nbagent.agent_summary import NO_KEY_NOTE
 from nbagent.core import events
-from nbagent.core.background import run_sync
+from nbagent.core.background import background_loop, run_sync
+from nbagent.core.cells import cell_id_of
 from nbagent.core.messages import LLMMessage
 from nbagent.core.render import markdown as render
 from nbagent.core.stream import AgentStream
-from nbagent.errors import NbagentError
+from nbagent.errors import ExtractionError, NbagentError
 from nbagent.functions.live import live
 from nbagent.notebook.display.approval import while_asking
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
-from nbagent.notebook.host import cell_id_of, is_watched
+from nbagent.notebook.host import is_watched
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.magics import options
 from nbagent.notebook.magics.answer_formats import FORMS, convert_answer
 from nbagent.notebook.magics.async_cell import run_in_cell
 from nbagent.notebook.magics.cell_errors import readable
+from nbagent.notebook.magics.code_below import CodeBelow
 from nbagent.notebook.magics.commands import COMMANDS
 from nbagent.notebook.magics.dry_run import dry_run_bundle
 from nbagent.notebook.magics.interpolate import interpolate
@@ -50,8 +53,7 @@ class AgentMagics(Magics):
         self._key_note_shown = False
         #: The outputs of cells, for the tool that reads them.
         self.outputs = CellOutputs(shell)
-        #: For each agent: the cell that it answered last, that question, and the history's last message after it.
-        self._last: WeakKeyDictionary[Agent, tuple[str, LLMMessage, LLMMessage]] = WeakKeyDictionary()
+        self._code_below = CodeBelow(shell)
 
     @magic_arguments("%agent")
     @argument(
@@ -86,11 +88,12 @@ class AgentMagics(Magics):
     )
     @argument("--max-iterations", metavar="N", type=options.whole_number, help="at most N model requests")
     @argument("--temperature", metavar="T", type=options.temperature, help="the sampling temperature of this run")
-    @argument("--new", action="store_true", help="forget the conversation first")
-    @argument("--keep", action="store_true", help="when this cell runs again, append instead of replacing its turn")
+    @argument("--new", action="store_true", help="begin another conversation first")
+    @argument("--keep", action="store_true", help="append a turn, or a cell with code, instead of replacing it")
     @argument("--raw", action="store_true", help="keep {braces} as they are")
     @argument("--approve", action="store_true", help="ask for approval before each tool call of this cell")
     @argument("--dry-run", action="store_true", help="show what would be sent; send and change nothing")
+    @no_var_expand  # the words of a value must not become options
     @cell_magic("agent")
     def agent(self, line: str, cell: str) -> Any:
         """Ask an agent; the answer streams into the cell.
@@ -99,12 +102,17 @@ class AgentMagics(Magics):
         work as in an f-string, and `{{` is a brace. `%%agent` asks the agent in the variable `agent`, `%%agent analyst`
         the one in `analyst`. Its tools are the functions decorated with `@nbagent.tool`. Afterwards `_agent` is the
         result, and `agent.trace` has everything as DataFrames.
+
+        A cell that runs again replaces its turn wherever it stands, unless you give `--keep`: the model reads what
+        stood before the turn, and the turns after it stay as they are until their own cells run again. If the question
+        has changed, the cell says how many there are. If the run fails, the old turn stays.
         """
         try:
             return run_sync(self._answer(*self._prepare(line, cell)))
         except KeyboardInterrupt as interrupt:
             raise readable(interrupt) from None
 
+    @no_var_expand
     @cell_magic("agent_async")
     def agent_async(self, line: str, cell: str) -> Any:
         """`%%agent`, awaited by an async cell. The extension uses it; type `%%agent`."""
@@ -130,16 +138,16 @@ class AgentMagics(Magics):
 
         Raises for everything that can be wrong with a cell, before any request and before anything changes.
         """
-        given = options.parse(AgentMagics.agent, line)
+        given = options.parse(AgentMagics.agent, line, self.shell.user_ns)
         if not cell.strip():
             raise UsageError("the cell has no question: write it below the %%agent line")
         message = cell.strip() if given.raw else interpolate(cell.strip(), self.shell.user_ns)
         agent = self._find(given.name)
-        question = None if given.keep else self._last_question(agent)
+        given.replaced = None if given.keep else _question_of(cell_id_of(self.shell), agent)
         draft = agent.fork()
         try:
             draft.provider = given.model or agent.provider
-            self._change(given, draft, question)
+            self._change(given, draft)
             stream = self._stream(given, draft, message)
             preview = stream.preview()  # raises for options, tools and limits that the request can't have
         except NbagentError as error:
@@ -148,23 +156,25 @@ class AgentMagics(Magics):
             display(dry_run_bundle(preview), raw=True)
             return given, draft, stream
         self.shell.user_ns[given.name] = agent
+        try:
+            self._change(given, agent)
+        except NbagentError as error:  # it answers in a panel
+            raise readable(error) from None
         if given.model:
+            given.previous = agent.provider_or_spec
             agent.provider = draft.provider
-        self._change(given, agent, question)
         executor = agent.tool_executor
         if executor.call_context is None:  # show plots in the cell, unless the agent handles them itself
             executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
         return given, agent, self._stream(given, agent, message)
 
     @staticmethod
-    def _change(given: Any, agent: Agent, question: LLMMessage | None) -> None:
-        """Set the system prompt, and take back the turns that the cell replaces."""
+    def _change(given: Any, agent: Agent) -> None:
+        """Set the system prompt, or begin a new conversation."""
         if given.system is not None:
             agent.system_prompt = given.system
         if given.new:
-            agent.clear_history()
-        elif question is not None:
-            agent.context.undo(to=question)
+            agent.context.new_conversation()
 
     def _find(self, name: str) -> Agent:
         """The agent in the user's variable `name`, or a new agent with the live tools."""
@@ -179,19 +189,15 @@ class AgentMagics(Magics):
     def _stream(self, given: Any, agent: Agent, message: Any) -> AgentStream:
         thinking = {} if given.thinking is None else {"thinking": given.thinking}
         return agent.chat_stream(
-            message,
+            LLMMessage("user", message, cell_id=cell_id_of(self.shell)),
+            replaces=given.replaced,
             use_tools=not given.no_tools,
             tools=given.tools,
             approve_all=given.approve,
             instructions=FORMS[given.form].instructions,
             max_iterations=given.max_iterations,
             temperature=given.temperature,
-            origin={
-                "source": "magic",
-                "agent": given.name,
-                "cell_id": cell_id_of(self.shell),
-                "execution_count": self.shell.execution_count,
-            },
+            origin={"source": "magic", "agent": given.name},
             **thinking,
         )
 
@@ -200,38 +206,42 @@ class AgentMagics(Magics):
         if given.dry_run:
             return None
         view = self._view(given, agent)
-        question: LLMMessage | None = None
+        feed_interrupted = partial(_feed_interrupted, view)
+        agent.observers.append(feed_interrupted)
         self.shell.user_ns["_agent"] = None
         try:
             async with stream:
                 async for event in stream:
+                    if isinstance(event, events.Done) and (count := _outdated(given.replaced, agent)):
+                        later = "1 later turn follows" if count == 1 else f"{count} later turns follow"
+                        view.transcript.note = f"{later} the old question: run their cells again"
                     view.feed(event)
-                    if isinstance(event, events.RunStarted) and event.messages:
-                        question = event.messages[-1]
             result = self.shell.user_ns["_agent"] = stream.result()
             value = convert_answer(given.form, result)
             if FORMS[given.form].is_data:
                 view.transcript.fold_answer()
         except Exception as error:  # noqa: BLE001  raised again, as one readable block
             self.shell.user_ns["_agent"] = getattr(error, "partial", None)
+            if given.model and not isinstance(error, ExtractionError):  # the model did not answer
+                agent.provider = given.previous
             raise readable(error) from error.__cause__
         except BaseException:
             view.transcript.mark_interrupted()
             raise
         finally:
+            agent.observers.remove(feed_interrupted)
             view.close()
-            cell_id, history = cell_id_of(self.shell), agent.conversation_history
-            if cell_id and question is not None and history:
-                self._last[agent] = (cell_id, question, history[-1])
+        if isinstance(view, CellView) and view.live:
+            background_loop().call_soon_threadsafe(_offer_buttons, agent, result.run_id)
         if given.output:
             self.shell.user_ns[given.output] = value
         if given.form == "code":
-            self.shell.set_next_input(value, replace=False)
+            self._code_below.put(value, again=given.keep)
         return value if FORMS[given.form].is_data else None
 
     def _view(self, given: Any, agent: Agent) -> CellView | TerminalView:
         as_html = render.verbatim_html if given.form == "text" else render.markdown_to_html
-        transcript = Transcript(timings=is_watched(self.shell), as_html=as_html)
+        transcript = Transcript(timings=is_watched(self.shell), outputs=False, as_html=as_html)
         if agent.is_default_local and not self._key_note_shown:
             self._key_note_shown, transcript.note = True, NO_KEY_NOTE
         if getattr(self.shell, "kernel", None) is None:
@@ -248,9 +258,30 @@ class AgentMagics(Magics):
         while_asking.set(view.waiting_for_approval)
         return view
 
-    def _last_question(self, agent: Agent) -> LLMMessage | None:
-        """The question that this cell asked last, if its turn is still the last of the conversation."""
-        cell_id, question, last = self._last.get(agent, (None, None, None))
-        history = agent.conversation_history
-        is_same = cell_id is not None and cell_id == cell_id_of(self.shell) and history and history[-1] is last
-        return question if is_same else None
+
+def _question_of(cell_id: str | None, agent: Agent) -> LLMMessage | None:
+    """The last question of a cell in the agent's conversation."""
+    asked = (each for each in reversed(agent.conversation_history) if each.cell_id == cell_id and each.opens_turn)
+    return next(asked, None) if cell_id else None
+
+
+def _outdated(replaced: LLMMessage | None, agent: Agent) -> int:
+    """How many turns follow a turn whose question is another one than it was."""
+    question = None if replaced is None else _question_of(replaced.cell_id, agent)
+    if replaced is None or question is None or question.content == replaced.content:
+        return 0
+    following = takewhile(lambda each: each is not question, reversed(agent.conversation_history))
+    return sum(each.opens_turn for each in following)
+
+
+def _feed_interrupted(view: CellView | TerminalView, event: events.Event) -> None:
+    """Show the calls that were interrupted: the cell reads no events any more when they end."""
+    if isinstance(event, events.ToolResult) and event.outcome is not None and event.outcome.interrupted:
+        view.transcript.feed(event)
+
+
+def _offer_buttons(agent: Agent, run_id: str) -> None:
+    """Add buttons to the answer. It is shown already, so that loading widgets does not delay it."""
+    from nbagent.notebook.display.answer_buttons import answer_buttons
+
+    answer_buttons().offer(agent, run_id)

@@ -63,10 +63,8 @@ def convert_answer(form: str, result: AgentResult) -> Any:
 
 
 def _check_complete(result: AgentResult) -> None:
-    if result.limit_reason:
-        raise ValueError(f"the answer is not finished: a limit ended the run ({result.limit_reason})")
-    if result.finish_reason == "length":
-        raise ValueError("the answer is cut off: the model's max_tokens were used up")
+    if result.status_reason:
+        raise ValueError(f"there is no whole answer. {result.status_reason}")
 
 
 def parse_code(text: str) -> str:
@@ -81,7 +79,7 @@ def parse_code(text: str) -> str:
         return "\n\n".join(content.rstrip() for content in chosen)
     try:
         ast.parse(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deep
         text = ""
     if not text.strip():
         raise ValueError("there is no code block in the answer")

@@ -33,20 +33,27 @@ class LastError:
 
     def __init__(self) -> None:
         self._error: BaseException | None = None
-        self._cell = ""
+        #: The code of the failed cell, and the cell's id.
+        self.cell = ""
+        self.cell_id: str | None = None
+        #: Whether failed cells name `%agent fix`.
+        self.offers_fix = True
 
-    def note(self, result: Any) -> None:
-        """Note how a cell ended; `result` is IPython's `ExecutionResult`."""
+    def note(self, result: Any, cell_id: str | None) -> bool:
+        """Note how a cell ended; `result` is IPython's `ExecutionResult`. Returns whether there is an error to fix."""
         error = result.error_before_exec or result.error_in_exec
-        if error is not None and not _is_ours(error):
-            self._error, self._cell = error, getattr(result.info, "raw_cell", None) or ""
+        if error is None or _is_ours(error):
+            return False
+        self._error, self.cell = error, getattr(result.info, "raw_cell", None) or ""
+        self.cell_id = cell_id
+        return not isinstance(error, KeyboardInterrupt)
 
     def text(self) -> str | None:
         """The failed cell and its traceback, or None if nothing has failed."""
         error = self._error or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         if error is None or _is_ours(error):
             return None
-        cell = f"The cell:\n{self._cell.strip()[:CELL_CHARS]}\n\n" if self._cell.strip() else ""
+        cell = f"The cell:\n{self.cell.strip()[:CELL_CHARS]}\n\n" if self.cell.strip() else ""
         lines = traceback.TracebackException(type(error), error, _user_frames(error.__traceback__)).format()
         return f"{cell}The error:\n{''.join(lines)[-TRACEBACK_CHARS:]}"
 

@@ -10,28 +10,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import StdinNotImplementedError, UsageError
+from IPython.display import display
 
 from nbagent.agent import Agent
 from nbagent.core.background import run_sync
+from nbagent.core.history.branches import Branch
 from nbagent.core.render import markdown as render
+from nbagent.core.render.control_chars import show_control_chars
 from nbagent.functions.discovery import settings_of
 from nbagent.functions.live import live
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import signature_of, underlying
+from nbagent.notebook.display.code_diff import code_diff
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS, kernel_tools
 from nbagent.notebook.magics import nesting
+from nbagent.notebook.magics.answer_formats import parse_code
 from nbagent.notebook.magics.cell_errors import last_error
-from nbagent.notebook.magics.options import did_you_mean, suggestion
+from nbagent.notebook.magics.keeping import keep, restore
+from nbagent.notebook.magics.options import suggestion
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys
-from nbagent.providers.keys import keys
+from nbagent.text import did_you_mean, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: The name that stands for all kernel tools.
 KERNEL = "kernel"
-TOOLS_USAGE = "[add NAME … | drop NAME …]"
+TOOLS_USAGE = "[add NAME … | drop NAME … | ask NAME …]"
+
+#: The option of `panel`.
+DOCK = "--dock"
+#: Characters of a question that `undo` shows.
+QUESTION_CHARS = 60
 
 _ON, _OFF = "● on", "○ off"
 #: An annotation that was written as a string, or under `from __future__ import annotations`.
@@ -62,7 +73,7 @@ def model(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
 
 
 def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Ask for a vendor's key without echo, and keep it in this process only, not even in its environment."""
+    """Ask for a vendor's key without echo, and keep it in this process only."""
     rows = with_keys()
     if len(words) != 1 or words[0] not in rows:
         raise UsageError(f"%agent key VENDOR, where VENDOR is one of {', '.join(rows)}")
@@ -71,27 +82,58 @@ def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         secret = getpass.getpass(f"{variable}: ").strip()
     except StdinNotImplementedError:
         raise UsageError(f"%agent key: nobody can type here; set {variable}, or write it into the file .env") from None
-    if secret:
-        keys.keep(variable, secret)
+    if not secret:
+        print(f"Nothing was typed: {variable} is as it was.")
+        return
+    rows[words[0]].keep_key(secret)
+    print(f"{variable} is known to this kernel: %agent model {words[0]} uses it.")
 
 
 def panel(shell: Any, agent: Agent, words: Sequence[str]) -> Any:
-    """Open the conversation in a panel."""
+    """Open the conversation in a panel: below the cell, or beside the notebook."""
     from nbagent.notebook.panel.panel import ChatPanel
 
-    return ChatPanel(agent)
+    if words not in ([], [DOCK]):
+        raise UsageError(f"%agent panel [{DOCK}]{suggestion(words[0], [DOCK])}")
+    return ChatPanel(agent, dock=words == [DOCK])
 
 
-def new(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
-    """Forget the conversation."""
-    agent.clear_history()
-    return agent
+def new(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+    """Begin another conversation."""
+    before = agent.context.here
+    agent.context.new_conversation()
+    stays = f" This one stays in %agent conversations: {_title(before)}." if before.questions else ""
+    print(f"A new conversation.{stays}")
 
 
-def undo(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
+def conversations(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+    """List this agent's conversations, or go on with one of them."""
+    context = agent.context
+    listed = context.conversations
+    if words:
+        chosen = {str(number): each for number, each in enumerate(listed, 1)}.get(" ".join(words))
+        if chosen is None:
+            raise UsageError(f"%agent conversations [N], where N is from 1 to {len(listed)}")
+        context.switch(chosen)
+    for number, each in enumerate(listed, 1):
+        print(f"{number} {'●' if each is context.here else ' '} {_title(each)}")
+
+
+def _title(branch: Branch) -> str:
+    return show_control_chars(branch.title)
+
+
+def undo(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Take back the last turn."""
-    agent.undo()
-    return agent
+    if not (turn := agent.undo()):
+        print("Nothing to take back.")
+        return
+    question = shortened(" ".join(turn[0].text.split()), QUESTION_CHARS)
+    print(f"Taken back: {show_control_chars(question)!r}. {_messages(len(agent.conversation_history))} left.")
+
+
+def _messages(count: int) -> str:
+    return f"{count} {'message' if count == 1 else 'messages'}"
 
 
 def save(shell: Any, agent: Agent, words: Sequence[str]) -> None:
@@ -101,7 +143,9 @@ def save(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 def load(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
     """Continue the conversation in a file; the agent keeps its provider and tools."""
-    agent.context.replace_history(Agent.load(_file(words, "load")).conversation_history)
+    loaded = Agent.load(_file(words, "load"))
+    agent.context.new_conversation()
+    agent.context.replace_history(loaded.conversation_history)
     return agent
 
 
@@ -113,12 +157,29 @@ def _file(words: Sequence[str], command: str) -> str:
 
 
 def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Ask the agent to explain the last error."""
+    """Ask the agent to explain the last error, and show how it would change the cell."""
     if (text := last_error.text()) is None:
         raise UsageError("%agent fix: no cell has failed yet")
+    before, cell_id = last_error.cell.strip(), last_error.cell_id
     # a model that reads about tools in its prompt would call one rather than explain
     line = "--raw" if agent.provider.supports_function_calling() else "--raw --no-tools"
-    shell.run_cell_magic("agent", line, f"{text}\n\nExplain this error briefly and show the corrected code.")
+    shell.run_cell_magic("agent", line, f"{text}\n\nExplain this error briefly and show the whole corrected cell.")
+    try:
+        after = parse_code(shell.user_ns["_agent"].content)
+    except ValueError:  # there is no code in the answer
+        return
+    if before and after != before:
+        display(code_diff(before, after, cell_id), raw=True)
+
+
+def hints(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+    """Switch the line below failed cells on or off."""
+    match words:
+        case ["on" | "off" as state]:
+            last_error.offers_fix = state == "on"
+            print(f"Failed cells {'name' if last_error.offers_fix else 'do not name'} %agent fix.")
+        case _:
+            raise UsageError(f"%agent hints on | off; they are {'on' if last_error.offers_fix else 'off'}")
 
 
 def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
@@ -159,19 +220,30 @@ def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
-def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable:
-    """Switch tools on with `add` or off with `drop`, then return the agent's tools as a table."""
+def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
+    """Return the agent's tools as a table, switch them on or off, or take back what was allowed for the session."""
     match words:
         case []:
-            pass
+            return tool_table(shell, agent)
         case ["add", *names] if names:
-            for definition in [each for name in names for each in _definitions(shell.user_ns, agent, name)]:
+            definitions = [each for name in names for each in _definitions(shell.user_ns, agent, name)]
+            for definition in definitions:
                 _switch_on(agent, definition)
+            changed, state = [each.name for each in definitions], "on"
         case ["drop", *names] if names:
-            agent.tools_off.update([known for name in names for known in _registered(agent, name)])
+            changed, state = [known for name in names for known in _registered(agent, name)], "off"
+            agent.tools_off.update(changed)
+        case ["ask", *names] if names:
+            asked = [known for name in names for known in _registered(agent, name)]
+            for tool in filter(None, map(agent.function_registry.get_function, asked)):
+                agent.tool_executor.allowances.take_back(tool.func)
+            print(f"{', '.join(asked)}: what you allowed for this session is taken back.")
+            return None
         case _:
             raise UsageError(f"%agent tools {TOOLS_USAGE}, where NAME is a function, obj.method, or {KERNEL}")
-    return tool_table(shell, agent)
+    offered, known_tools = len(agent.offered_tools()), len(agent.function_registry.names())
+    print(f"{', '.join(changed)}: {state}. {offered} of {known_tools} tools are on.")
+    return None
 
 
 def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[FunctionDefinition]:
@@ -276,7 +348,7 @@ def tool_table(shell: Any, agent: Agent) -> ToolTable:
             "on": tool.name not in agent.tools_off,
             "signature": _signature(tool),
             "description": tool.description.strip().partition("\n")[0],
-            "approval": "depends" if callable(tool.approve) else "always" if tool.approve else "no",
+            "approval": _approval(agent, tool),
             "defined in": _place(shell, tool.func),
         }
         for name in registry.names()
@@ -284,6 +356,12 @@ def tool_table(shell: Any, agent: Agent) -> ToolTable:
     ]
     columns = ["tool", "on", "signature", "description", "approval", "defined in"]
     return ToolTable(pd.DataFrame(rows, columns=columns).set_index("tool"))
+
+
+def _approval(agent: Agent, tool: FunctionDefinition) -> str:
+    """When a tool needs approval, and what was allowed for this session."""
+    policy = "depends" if callable(tool.approve) else "always" if tool.approve else "no"
+    return "; ".join(filter(None, (policy, agent.tool_executor.allowances.describe(tool.func))))
 
 
 def _signature(tool: FunctionDefinition) -> str:
@@ -314,12 +392,16 @@ COMMANDS: dict[str, Command] = {
     "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "VENDOR", "type a vendor's key, for this kernel only"),
     "trace": Command(lambda shell, agent, words: agent.trace, "", "show what happened; agent.trace has DataFrames"),
-    "panel": Command(panel, "", "open the conversation in a panel"),
-    "new": Command(new, "", "forget the conversation"),
+    "panel": Command(panel, f"[{DOCK}]", "open the conversation in a panel: below the cell, or beside the notebook"),
+    "new": Command(new, "", "begin another conversation; this one stays"),
+    "conversations": Command(conversations, "[N]", "list the conversations, or go on with number N"),
     "undo": Command(undo, "", "take back the last turn"),
     "save": Command(save, "FILE", "write the conversation to a file"),
     "load": Command(load, "FILE", "continue the conversation in a file"),
-    "fix": Command(fix, "", "explain the last error"),
+    "keep": Command(keep, "[off | FILE]", "write conversation and trace beside the notebook after each turn"),
+    "restore": Command(restore, "[FILE]", "bring back what keep wrote, in a new kernel"),
+    "fix": Command(fix, "", "explain the last error, and show the corrected cell"),
+    "hints": Command(hints, "on | off", "name %agent fix below cells that failed"),
     "stop": Command(stop, "[AGENT …]", "stop panels and background runs; the kernel's button stops cells"),
     "nest": Command(nest, "on | off", "allow asyncio.run() in cells; only on kernels before ipykernel 7"),
     "help": Command(show_help, "", "print this list"),

@@ -18,10 +18,10 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from nbagent.agent import Agent
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS
+from nbagent.notebook.known_models import known_models
 from nbagent.notebook.magics.commands import COMMANDS, KERNEL, agents_of
-from nbagent.pricing import priced_models
 from nbagent.providers import provider_names
-from nbagent.providers.catalog import CATALOG, with_keys
+from nbagent.providers.catalog import with_keys
 
 _CELL = re.compile(r"\s*%%agent(?P<rest>\s.*|)$")
 _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")
@@ -103,9 +103,7 @@ def _value(shell: Any, action: argparse.Action, words: Sequence[str], typed: str
 
 
 def models(typed: str) -> list[str]:
-    """The vendors that begin so. For a single vendor also its default model, and after the colon its other models.
-
-    The other models are those with a known price, in alphabetical order.
+    """The vendors that begin so. For a single vendor also its default model, and after the colon all known models.
 
     >>> models("cla")
     ['claude', 'claude:claude-sonnet-5']
@@ -114,9 +112,8 @@ def models(typed: str) -> list[str]:
     vendors = [name for name in provider_names() if (name == vendor if colon else name.startswith(vendor))]
     if len(vendors) != 1:
         return vendors
-    default = CATALOG[vendors[0]].model if vendors[0] in CATALOG else ""
-    known = sorted(priced_models(vendors[0])) if colon else []
-    return [*vendors, *(f"{vendors[0]}:{model}" for model in [default, *known] if model)]
+    known = known_models(vendors[0])
+    return [*vendors, *(f"{vendors[0]}:{model}" for model in (known if colon else known[:1]))]
 
 
 # -- %agent -----------------------------------------------------------------------------------------------------------
@@ -135,10 +132,12 @@ def _tools(shell: Any, words: list[str], typed: str) -> list[str]:
     off = agent.tools_off if isinstance(agent, Agent) else set()
     match words:
         case []:
-            return ["add", "drop"]
+            return ["add", "drop", "ask"]
         case ["drop", *chosen]:
             kernel = [KERNEL] if set(names) & set(KERNEL_TOOLS) - off else []
             return [name for name in [*names, *kernel] if name not in off and name not in chosen]
+        case ["ask", *chosen]:
+            return [name for name in names if name not in chosen]
         case ["add", *chosen]:
             found = [*_callables(shell, typed), *(name for name in names if name in off), KERNEL, *KERNEL_TOOLS]
             return [name for name in found if name not in chosen and (name not in names or name in off)]
@@ -190,6 +189,9 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[Any, list[str], str], Iterable[str]]]
     "key": ("vendor", _only_argument(lambda typed: with_keys())),
     "save": ("file", _only_argument(_files)),
     "load": ("file", _only_argument(_files)),
+    "keep": ("file", _only_argument(lambda typed: ["off", *_files(typed)])),
+    "restore": ("file", _only_argument(_files)),
     "stop": ("agent", lambda shell, words, typed: [name for name in agents_of(shell) if name not in words]),
     "nest": ("value", _only_argument(lambda typed: ("on", "off"))),
+    "hints": ("value", _only_argument(lambda typed: ("on", "off"))),
 }

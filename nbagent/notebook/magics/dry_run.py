@@ -8,10 +8,9 @@ from typing import Any
 
 from nbagent.core.content.images import content_as_text
 from nbagent.core.history.context import estimate_tokens
-from nbagent.core.history.preview import Preview, estimate_function_tokens
-from nbagent.core.messages import LLMMessage, Usage, well_formed
+from nbagent.core.history.preview import Preview, estimate_function_tokens, estimated_tokens
+from nbagent.core.messages import LLMMessage, well_formed
 from nbagent.core.render import markdown as render
-from nbagent.pricing import price
 from nbagent.text import shortened
 
 TITLE = "Dry run: nothing was sent, nothing has changed."
@@ -27,7 +26,7 @@ def dry_run_bundle(preview: Preview) -> dict[str, str]:
 
 
 def _as_html(preview: Preview) -> str:
-    """Messages and tools folded, each with its tokens; a footer with the sum."""
+    """Messages and tools folded, each with its tokens; a footer with their sum."""
     notes = "".join(map(render.note_html, [TITLE, *_notes(preview)]))
     blocks = []
     for message in preview.messages:
@@ -38,6 +37,9 @@ def _as_html(preview: Preview) -> str:
         body = f"<pre>{render.escape(_shortened(function['description']))}</pre>"
         body += render.labelled_html("parameters", render.readable_json(function["parameters"]))
         blocks.append(_block("tool", _signature(function), _about(estimate_function_tokens(function)), body))
+    if difference := preview.tokens - estimated_tokens(preview.messages, preview.functions):
+        side = f"{'+' if difference > 0 else '-'} {abs(difference):,} tokens"
+        blocks.append(_block("count", "what the vendor counted so far, beside the estimates above", side, ""))
     if preview.options:
         options = f"<pre>{render.escape(json.dumps(preview.options, indent=2, default=str))}</pre>"
         blocks.append(render.details_html('<span class="nbagent-quiet">Options</span>', "", options))
@@ -89,5 +91,8 @@ def _footer(preview: Preview) -> list[str]:
     options = [f"{name.replace('_', ' ')} {value}" for name, value in simple.items()]
     counts = [(len(preview.messages), "message"), (len(preview.functions), "tool")]
     items = [preview.model, *options, *(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)]
-    cost = price(Usage(preview.tokens), preview.model, preview.vendor)
-    return [*items, _about(preview.tokens), *([f"≈ ${cost:.4f} to read them"] if (cost or 0) >= MIN_COST else [])]
+    return [
+        *items,
+        _about(preview.tokens),
+        *([f"≈ ${preview.cost:.4f} to read them"] if (preview.cost or 0) >= MIN_COST else []),
+    ]

@@ -15,6 +15,7 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
+from nbagent.core.content.images import joined_content
 from nbagent.functions.formatting import format_result
 
 #: Closing braces that are tried for one opening brace.
@@ -49,18 +50,13 @@ def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, An
     'Is 3 odd? 3.00   3 {no expression} {n}'
     """
     parts: list[dict[str, Any]] = []
-    for literal, field in _split(text):
-        value = literal if field is None else _evaluate(field, namespace)
-        if isinstance(value, str) and parts and parts[-1]["type"] == "text":
-            parts[-1]["text"] += value
-        else:
-            parts += [{"type": "text", "text": value}] if isinstance(value, str) else value
-    if all(part["type"] == "text" for part in parts):
-        return "".join(part["text"] for part in parts)
-    return parts
+    for literal, field in split(text):
+        value = literal if field is None else evaluate(field, namespace)
+        parts += [{"type": "text", "text": value}] if isinstance(value, str) else value
+    return joined_content(parts)
 
 
-def _split(text: str) -> Iterator[tuple[str, Field | None]]:
+def split(text: str) -> Iterator[tuple[str, Field | None]]:
     """`(literal, None)` or `("", field)`, in order."""
     start = position = open_pairs = 0
     while position < len(text):
@@ -122,7 +118,8 @@ def _is_literal(tree: ast.Expression) -> bool:
     return True
 
 
-def _evaluate(field: Field, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
+def evaluate(field: Field, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
+    """The value of a field: a text, or content parts if it is an image. Raises UsageError if it fails."""
     try:
         value = eval(field.expression, namespace)  # noqa: S307  the user's own expression in the user's own kernel
         if field.conversion:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import math
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
-from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.utils.process import arg_split
 
+from nbagent.notebook.magics.interpolate import evaluate, split
 from nbagent.providers.vendor import LEVELS
+from nbagent.text import did_you_mean
+
+#: The number of a value, between characters that no line contains.
+_VALUE = re.compile("\0(\\d+)\0")
 
 #: The values of `--thinking`.
 THINKING = ("off", "on", *LEVELS)
 
 
-def parse(magic: Any, line: str) -> Any:
-    """The options of `line` as attributes, parsed by the arguments that `magic_arguments` gave to the function."""
-    try:
-        words = arg_split(line, posix=False, strict=True)
-    except ValueError:
-        raise UsageError(f"%%agent {line}: a quotation mark is not closed") from None
+def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
+    """The options of `line` as attributes, parsed by the arguments that `magic_arguments` gave to the function.
+
+    Each `{expression}` in it is replaced by its value in the namespace. The value is part of one word, whatever it is:
+    it never becomes an option.
+    """
+    words = _words(line, namespace, magic.parser)
     try:
         options, unknown = magic.parser.parse_known_args(words)
     except UsageError as error:
@@ -41,14 +47,38 @@ def parse(magic: Any, line: str) -> Any:
     return options
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean --thinking?`, or an empty string if no known word is close.
-
-    >>> did_you_mean("--thinkin", ["--thinking", "--tools"])
-    '; did you mean --thinking?'
-    """
-    near = get_close_matches(word.lower(), list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+def _words(line: str, namespace: dict[str, Any], parser: Any) -> list[str]:
+    """The line split at spaces that are not in quotes or values, with the values in their words."""
+    values: list[str] = []
+    marked = ""
+    for literal, field in split(line.replace("\0", "")):
+        marked += literal if field is None else f"\0{len(values)}\0"
+        if field is not None:
+            value = evaluate(field, namespace)
+            if not isinstance(value, str):
+                raise UsageError(f"%%agent: {{{field.source}}}: expected text, got an image")
+            values.append(value)
+    try:
+        split_words = arg_split(marked, posix=False, strict=True)
+    except ValueError:
+        raise UsageError(f"%%agent {line}: a quotation mark is not closed") from None
+    long_names = {
+        name: max(a.option_strings, key=len) for a in parser._actions if a.nargs != 0 for name in a.option_strings
+    }
+    words: list[str] = []
+    for word in split_words:
+        whole = _VALUE.sub(lambda found: values[int(found[1])], word)
+        before = words[-1] if words else ""
+        option = next((long for name, long in long_names.items() if before[:1] == "-" and name.startswith(before)), "")
+        if whole != word and option and not word.startswith("-"):
+            # as one word with its option: a value of its own that begins with a dash would be taken for an option
+            quoted = f'"{whole}"' if unquoted(word) == word and unquoted(whole) != whole else whole
+            words[-1] = f"{option}={quoted}"
+        elif whole != word and word.startswith("\0") and whole.startswith("-"):
+            raise UsageError(f"%%agent: expected a variable name, got {whole!r}")
+        else:
+            words.append(whole)
+    return words
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -7,11 +7,13 @@ here happens and where runs started by a panel execute. Runs of cells are follow
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
+import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,16 +22,25 @@ from IPython import get_ipython
 
 from nbagent.agent import Agent
 from nbagent.core import events
-from nbagent.core.background import background_loop
-from nbagent.core.content.images import image_part
+from nbagent.core.background import background_loop, note_main_loop, while_main_is_busy
+from nbagent.core.cells import NO_CELL, cell_id_of
 from nbagent.core.events import Event
+from nbagent.core.history.branches import Branch
 from nbagent.core.history.context import split_turns
-from nbagent.core.messages import Content, FunctionCall, LLMMessage, Usage
+from nbagent.core.labels import current_labels
+from nbagent.core.messages import Content, FunctionCall, LLMMessage
+from nbagent.core.run_context import current_call
+from nbagent.errors import ConfigurationError
+from nbagent.notebook.display.answer_buttons import answer_buttons
 from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover, ask_instead
-from nbagent.notebook.display.figures import show_figure, showing_figures, uses_pyplot
+from nbagent.notebook.display.captured import only_in_call, watch_output
+from nbagent.notebook.display.cell_link import asked_in
+from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.recorded import Recorded
+from nbagent.notebook.display.transcript import FOR_YOU
 from nbagent.notebook.host import is_watched
 from nbagent.notebook.panel.entry import Entry, transcript_of
+from nbagent.notebook.panel.meter import Meter
 
 log = logging.getLogger("nbagent")
 
@@ -42,6 +53,8 @@ class PendingQuestion:
     """A question that a panel sent and that is not answered yet."""
 
     entry: Entry
+    #: Gets the content of a question that was stopped before it was sent; each panel has its own.
+    give_back: Callable[[Content], None]
     task: asyncio.Task[None] | None = None
     is_started: bool = False
 
@@ -64,21 +77,29 @@ class Conversation:
         self.spoken_answer = ""
         self._pending: list[PendingQuestion] = []
         self._running: dict[str, Entry | None] = {}  # by run_id; None for a run that began before the first panel
+        #: The conversation and the branch that `entries` show.
+        self._shown: tuple[str, Branch] | None = None
         self._events: deque[Event] = deque()
         self._is_scheduled = False
+        self._tasks: set[asyncio.Task[None]] = set()
         executor = agent.tool_executor
         executor.approver = executor.approver or NotebookApprover(lambda: is_watched(get_ipython()))
         if executor.call_context is None:
             executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
         agent.observers.append(self._observe)
-        self._cells = CellWatch(get_ipython(), self.refresh, self._notify)
+        if getattr(get_ipython(), "kernel", None) is not None:
+            note_main_loop()
+        watch_output(get_ipython())
+        self._cells = CellWatch(get_ipython(), self._on_cell_end, self._notify)
+        self.run_on_loop(lambda: answer_buttons().offer(agent))
         self.run_on_loop(self.refresh)
 
     # -- from other threads -------------------------------------------------------------------------------------------
 
     def run_on_loop(self, action: Callable[..., Any], *arguments: Any) -> None:
-        """Call `action` on the background loop. If it fails, the panel shows the error."""
-        background_loop().call_soon_threadsafe(self._run_safely, action, arguments)
+        """Call `action`, which may be async, on the background loop. If it fails, the panel shows the error."""
+        if not sys.is_finalizing():  # panels are closed while the interpreter exits, when no thread can start
+            background_loop().call_soon_threadsafe(self._run_safely, action, arguments)
 
     def _observe(self, event: Event) -> None:
         self._events.append(event)
@@ -88,10 +109,24 @@ class Conversation:
 
     def _run_safely(self, action: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         try:
-            action(*arguments)
-        except Exception as error:  # nobody would see an error of a callback
-            log.exception("the panel failed")
-            self.show_notice(f"{type(error).__name__}: {error}")
+            outcome = action(*arguments)
+        except Exception as error:  # noqa: BLE001  nobody would see an error of a callback
+            self._report(error)
+        else:
+            if asyncio.iscoroutine(outcome):
+                self._tasks.add(task := asyncio.get_running_loop().create_task(outcome))
+                task.add_done_callback(self._end_task)
+
+    def _end_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._report(error)
+
+    def _report(self, error: BaseException) -> None:
+        if isinstance(error, ConfigurationError):
+            return self.show_notice(str(error))
+        log.error("the panel failed", exc_info=error)
+        return self.show_notice(f"{type(error).__name__}: {error}")
 
     # -- state --------------------------------------------------------------------------------------------------------
 
@@ -99,6 +134,11 @@ class Conversation:
     def is_busy(self) -> bool:
         """Whether a run of this agent is under way, in a cell or here."""
         return bool(self._running)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the history can be changed: nothing is under way and nothing waits."""
+        return not self._running and not self._pending
 
     @property
     def has_pending(self) -> bool:
@@ -118,10 +158,13 @@ class Conversation:
 
     @property
     def last_turn(self) -> Entry | None:
-        """The turn that can be retried or edited: the last one, while the agent is idle."""
-        if self.is_busy or self._pending or not self.entries or self.entries[-1].message.role != "user":
-            return None
-        return self.entries[-1]
+        """The turn that can be retried: the last one, while the agent is idle."""
+        return self.entries[-1] if self.entries and self.can_edit(self.entries[-1]) else None
+
+    def can_edit(self, entry: Entry) -> bool:
+        """Whether the question can be asked differently: it is in the history or failed, and the agent is idle."""
+        is_known = entry.outlasts_history or any(each is entry.message for each in self.agent.conversation_history)
+        return self.is_idle and entry in self.entries and entry.message.role == "user" and is_known
 
     def show_notice(self, notice: str) -> None:
         """Show what went wrong; `""` clears it."""
@@ -129,6 +172,13 @@ class Conversation:
         self._notify()
 
     def _notify(self) -> None:
+        for question in self._pending:
+            if not question.is_started and question.entry.status != (awaited := self._awaited(question)):
+                question.entry.status = awaited
+                question.entry.refresh()
+        for picker in filter(None, (entry.versions for entry in self.entries)):
+            picker.enable(self.is_idle)
+        (self.log.remove_class if self.is_idle else self.log.add_class)("nbagent-busy")
         boxes = tuple(entry.box for entry in self.entries)
         if self.log.children != boxes:
             self.log.children = boxes
@@ -137,59 +187,113 @@ class Conversation:
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
-    def ask(self, content: Content, replaced: Entry | None = None) -> None:
-        """Ask the agent, after what it is doing. The turn `replaced` is undone first."""
-        if replaced is not None and replaced is self.last_turn:
-            self.agent.context.undo(to=replaced.message)
-            self._remove(replaced)
-        if self.entries and not self.entries[-1].is_sent and not self._pending:
-            self._remove(self.entries[-1])  # a question that was stopped, or failed, before its run began
-        self.notice = self.spoken_answer = ""
+    def ask(self, content: Content, give_back: Callable[[Content], None], replaced: Entry | None = None) -> None:
+        """Ask the agent, after what it is doing. As another version of a question, it begins a branch."""
         entry = Entry(LLMMessage("user", content))
-        entry.status = "Waiting for the run in a cell to end." if self.is_busy else "Waiting…"
-        entry.refresh()
-        question = PendingQuestion(entry)
+        if replaced is not None and self.can_edit(replaced):
+            if replaced.outlasts_history:  # it failed
+                entry.replaces = replaced.replaces
+                self._remove(replaced)
+            else:
+                entry.replaces = replaced.message
+        self.notice = self.spoken_answer = ""
+        question = PendingQuestion(entry, give_back)
         self._pending.append(question)
         self.entries.append(entry)
         question.task = asyncio.get_running_loop().create_task(self._run(question))
-        question.task.add_done_callback(functools.partial(self._finish, question))
+        question.task.add_done_callback(partial(self._finish, question))
         self._notify()
 
-    def retry(self) -> None:
-        """Ask the last question again; the new turn replaces the old one."""
+    def retry(self, give_back: Callable[[Content], None]) -> None:
+        """Ask the last question again, as another version of it."""
         if (last := self.last_turn) is not None:
-            self.ask(last.message.content, replaced=last)
+            self.ask(last.message.content, give_back, replaced=last)
+
+    def switch(self, branch: Branch) -> None:
+        """Show another branch or conversation, and go on with it."""
+        context = self.agent.context
+        if self.is_idle and branch in context.branches and branch is not context.here:
+            conversation, before = context.conversation_id, self.entries
+            context.switch(branch)
+            self.refresh()
+            pickers = [entry.versions for entry in self.entries if entry not in before and entry.versions is not None]
+            is_version = branch.conversation_id == conversation and pickers
+            self._say(pickers[0].said if is_version else branch.title)
+
+    def begin(self) -> None:
+        """Begin an empty conversation; the one before stays in the list."""
+        if self.is_idle:
+            self.agent.context.new_conversation()
+            self.refresh()
+            self._say("A new conversation.")
+
+    def _say(self, text: str) -> None:
+        self.spoken_answer = text
+        self.show_notice("")
 
     def stop(self) -> None:
-        """Cancel the panels' questions. The text so far stays; questions that still wait are not sent."""
+        """Cancel the panels' questions. The text so far stays; questions that still wait are given back."""
         for question in self._pending:
             if question.task is not None:
                 question.task.cancel()
 
     async def _run(self, question: PendingQuestion) -> None:
-        ask_instead.set(functools.partial(self._approve, question))
-        show_figure.set(lambda figure: self.run_on_loop(question.entry.add_image, image_part(figure)))
-        await self.agent.chat_stream(question.entry.message.content, origin={"source": "panel"}).collect()
+        if current_labels.get() is None and self.agent.open_labels:  # typed while a cell is in such a block
+            current_labels.set(self.agent.open_labels[-1])
+        ask_instead.set(partial(self._approve, question))
+        while_main_is_busy.set(partial(self._waiting_for_kernel, question))
+        only_in_call.set(True)
+        entry, origin = question.entry, {"source": "panel", **NO_CELL._asdict()}
+        await self.agent.chat_stream(entry.message.content, branch_at=entry.replaces, origin=origin).collect()
 
     def _finish(self, question: PendingQuestion, task: asyncio.Task[None]) -> None:
         """The question was answered, failed, or was stopped. Errors of a run arrived as events before."""
         self._process_events()
         self._pending.remove(question)
-        error = None if task.cancelled() else task.exception()
-        if not question.is_started:
-            question.entry.status = "Not sent." if error is None else ""
-            if error is not None:
-                question.entry.show_error(error)
-            question.entry.refresh()
+        entry = question.entry
+        if not question.is_started and task.cancelled():
+            self._remove(entry)
+            question.give_back(entry.message.content)
+        elif not question.is_started and (error := task.exception()) is not None:
+            entry.status, entry.outlasts_history, entry.run = "", True, {"branch": self._branch}
+            entry.show_error(error)
         self._notify()
+
+    def _awaited(self, question: PendingQuestion) -> str:
+        """What a question waits for that is not sent yet."""
+        before = self._pending[: self._pending.index(question)]
+        running = [entry.run for entry in self._running.values() if entry is not None]
+        if any(each.give_back != question.give_back for each in before):
+            return "Waiting for a question of another panel."
+        if before:
+            return "Waiting for the question before it."
+        if running and running[0].get("source") != "panel":
+            return f"Waiting for the run {asked_in(running[0]).replace('cell', 'in cell')} to end."
+        return "Waiting for a run that began earlier." if self.is_busy else "Waiting…"
+
+    @property
+    def _branch(self) -> str:
+        """Names what failed questions belong to; another one after the history was changed by hand."""
+        return self.agent.context.branch or self.agent.context.conversation_id
+
+    @contextmanager
+    def _waiting_for_kernel(self, pending: PendingQuestion) -> Iterator[None]:
+        entry = pending.entry
+        with entry.transcript.call_waits(current_call.get().tool_call_id, "waiting for the running cell to end…"):
+            entry.refresh()
+            yield
+        entry.refresh()
 
     async def _approve(self, pending: PendingQuestion, call: FunctionCall) -> Answer:
         entry, form = pending.entry, ApprovalForm(call)
         entry.below.append(form.box)
         try:
-            with entry.transcript.waiting_for_approval(call):
+            with entry.transcript.call_waits(call.id, FOR_YOU):
                 entry.refresh()
-                return await form.answer()
+                answer = await form.answer()
+            if isinstance(answer, dict):
+                entry.transcript.show_edited(call.id, answer)
+            return answer
         finally:
             if form.box in entry.below:
                 entry.below.remove(form.box)
@@ -231,41 +335,73 @@ class Conversation:
             entry = next(known, None) or Entry(messages[-1])
         if entry not in self.entries:
             self.entries.append(entry)
-        entry.is_sent = True
+        cell_id, asking_cell = event.metadata.get("cell_id"), messages[-1].cell_id
+        for other in [each for each in self.entries if each is not entry]:
+            if asking_cell is not None and other.message.cell_id == asking_cell and not other.outlasts_history:
+                entry.replaces = other.message
+            is_failed = other.outlasts_history and cell_id is not None and other.run.get("cell_id") == cell_id
+            if is_failed or other.message is entry.replaces:
+                self._remove(other)  # the new turn replaces it; if this one fails, the history has the old turn again
+        entry.begin(event.metadata)
         self._sync_entries()
-        entry.begin(_caption(event.metadata))
         return entry
 
     def _end_entry(self, entry: Entry | None) -> None:
         if entry is not None:
+            entry.run = {**entry.run, "branch": self._branch}
             self.spoken_answer = entry.spoken_text()
         elif self.entries:  # only the end of the run was seen: show the turn from the history instead
             self._remove(self.entries[-1])
         self.refresh()
 
+    def _on_cell_end(self, cell_id: str | None) -> None:
+        answer_buttons().newest_cell = cell_id or ""
+        self.refresh()
+
     def refresh(self) -> None:
         """Show the history as it is now: cells, undo, load and trimming change it, too."""
-        self._sync_entries()
+        if self._sync_entries() and not self._running and not self._events:
+            self.meter = Meter(self.agent)  # a conversation that was restored has been paid for, too
         self._notify()
 
-    def _sync_entries(self) -> None:
+    def _sync_entries(self) -> bool:
         """Keep the entries whose messages are in the history, add the missing ones, drop those that were undone.
 
-        Turns that were trimmed from the beginning of a long conversation stay visible.
+        Turns that were trimmed from the beginning of a long conversation stay visible, and so do questions that failed,
+        until the conversation is undone to before them, or left. Returns whether turns of the past were added.
         """
-        history = {id(turn[0]): turn for turn in split_turns(list(self.agent.conversation_history))}
+        context, here = self.agent.context, self.agent.context.here
+        history = {id(turn[0]): turn for turn in split_turns(here.messages)}
         pending = [question.entry for question in self._pending]
-        unsent = [entry for entry in self.entries[-1:] if not entry.is_sent]
         known = {id(entry.message): entry for entry in self.entries}
         surviving = [index for index, entry in enumerate(self.entries) if id(entry.message) in history]
-        trimmed = self.entries[: surviving[0]] if surviving else []
-        recorded = Recorded(self.agent.trace if history.keys() - known else None)
+        is_same_conversation = self._shown is None or self._shown[0] == here.conversation_id
+        is_same_branch = is_same_conversation and (self._shown is None or self._shown[1] is here)
+        others = [] if is_same_branch else [branch for branch in context.branches if branch is not here]
+        elsewhere = {id(message) for branch in others for message in branch.messages}
+        trimmed = self.entries[: surviving[0]] if surviving and is_same_conversation else []
+        trimmed = [entry for entry in trimmed if id(entry.message) not in elsewhere]
+        has_past = bool(history.keys() - known)
+        recorded = Recorded(self.agent.trace if has_past else None)
         matched = [known.get(key) or _past_entry(turn, recorded) for key, turn in history.items()]
-        rest = [entry for entry in (*pending, *unsent) if entry not in matched and entry not in trimmed]
-        before, self.entries = self.entries, [*trimmed, *matched, *dict.fromkeys(rest)]
+        rest = [entry for entry in pending if entry not in matched and entry not in trimmed]
+        entries = [*trimmed, *matched]
+        for index, entry in enumerate(self.entries):
+            follows = is_same_conversation and (is_same_branch or index == 0 or self.entries[index - 1] in entries)
+            is_before_others = bool(surviving) and index < surviving[-1] and follows
+            is_in_branch = entry.run.get("branch") == self._branch
+            if entry.outlasts_history and entry not in entries and (is_before_others or is_in_branch):
+                neighbours = [other for other in self.entries[:index] if other in entries]
+                neighbours += [other for other in entries if other.message is entry.replaces]
+                entries.insert(entries.index(neighbours[-1]) + 1 if neighbours else 0, entry)
+        before, self.entries = self.entries, list(dict.fromkeys([*entries, *rest]))
         for entry in before:
             if entry not in self.entries:
                 entry.close()
+        self._shown = here.conversation_id, here
+        for entry in self.entries:
+            entry.show_versions(context.versions(entry.message), here, partial(self.run_on_loop, self.switch))
+        return has_past
 
     def _remove(self, entry: Entry) -> None:
         if entry in self.entries:
@@ -284,18 +420,9 @@ class Conversation:
 
 
 def _past_entry(turn: list[LLMMessage], recorded: Recorded) -> Entry:
-    entry = Entry(turn[0], transcript_of(turn, recorded), _caption(recorded.run(turn)))
-    entry.is_sent = True
+    entry = Entry(turn[0], transcript_of(turn, recorded), recorded.run(turn))
     entry.refresh()
     return entry
-
-
-def _caption(origin: Mapping[str, Any]) -> str:
-    """Where a question came from, if not from the panel."""
-    if origin.get("source") in (None, "panel"):
-        return ""
-    count = origin.get("execution_count")
-    return f"cell [{count}]" if count else "from code"
 
 
 _conversations: WeakKeyDictionary[Agent, Conversation] = WeakKeyDictionary()
@@ -320,12 +447,12 @@ def release_conversation(conversation: Conversation) -> None:
 
 
 class CellWatch:
-    """Watches the notebook's cells: `on_end` is called after each cell, `on_change` when `is_blocked` changes.
+    """Watches the notebook's cells: calls `on_end(cell_id)` after each cell, `on_change()` when `is_blocked` changes.
 
     Both are called on the background loop. A blocked kernel takes no clicks: a cell runs code that does not await.
     """
 
-    def __init__(self, shell: Any, on_end: Callable[[], None], on_change: Callable[[], None]) -> None:
+    def __init__(self, shell: Any, on_end: Callable[[str | None], None], on_change: Callable[[], None]) -> None:
         self.is_blocked = False
         self._shell = shell
         self._on_end = on_end
@@ -351,18 +478,18 @@ class CellWatch:
         background_loop().call_soon_threadsafe(self._start)
 
     def _cell_ends(self, *_: Any) -> None:
-        background_loop().call_soon_threadsafe(self._stop)
+        background_loop().call_soon_threadsafe(self._stop, cell_id_of(self._shell))
 
     def _start(self) -> None:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._watch())
 
-    def _stop(self) -> None:
+    def _stop(self, cell_id: str | None) -> None:
         if self._task is not None:
             self._task.cancel()
             self._task = None
         self._set_blocked(False)
-        self._on_end()
+        self._on_end(cell_id)
 
     async def _watch(self) -> None:
         """Call back through the kernel's loop: this works while an async cell awaits, but not in any other cell."""
@@ -383,59 +510,3 @@ class CellWatch:
         if is_blocked != self.is_blocked:
             self.is_blocked = is_blocked
             self._on_change()
-
-
-class Meter:
-    """Counts the agent's tokens and dollars: first from its trace, from then on from its events.
-
-    It also measures the last run against the agent's limits.
-    """
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-        self._tokens = self._run_tokens = 0
-        self._cost: float | None = 0.0
-        self._run_cost: float | None = 0.0
-        self._run_id = ""
-        if any(message.role == "assistant" for message in agent.conversation_history):
-            calls = agent.trace.calls  # loads pandas, so only if there is something to count
-            self._tokens, self._cost = _sums(calls)
-            last = calls["run_id"].iloc[-1:]
-            self._run_id = "".join(last)
-            self._run_tokens, self._run_cost = _sums(calls[calls["run_id"].isin(last)])
-
-    def count(self, run_id: str, event: Event) -> None:
-        """Add the usage of a request."""
-        if run_id != self._run_id:
-            self._run_id, self._run_tokens, self._run_cost = run_id, 0, 0.0
-        cost = event.metadata.get("cost_usd")
-        tokens = Usage(**{key: event.metadata.get(key) or 0 for key in Usage().to_dict()}).total_tokens
-        self._tokens, self._run_tokens = self._tokens + tokens, self._run_tokens + tokens
-        self._cost = None if self._cost is None or cost is None else self._cost + cost
-        self._run_cost = None if self._run_cost is None or cost is None else self._run_cost + cost
-
-    def html(self) -> str:
-        """One line. Limits are limits of a run, so a bar shows the share that the last run used."""
-        shown = [f"{self._tokens:,} tokens"] if self._tokens else []
-        if self._cost:
-            shown.append(f"${self._cost:.4f}")
-        limits = self._agent.limits
-        if limits.max_cost is not None:
-            spent = "?" if self._run_cost is None else f"${self._run_cost:.3f}"
-            shown.append(_bar(f"{spent} of ${limits.max_cost:g}", self._run_cost or 0.0, limits.max_cost))
-        if limits.max_total_tokens is not None:
-            text = f"{self._run_tokens:,} of {limits.max_total_tokens:,}"
-            shown.append(_bar(text, self._run_tokens, limits.max_total_tokens))
-        spans = "".join(f"<span>{part}</span>" for part in shown)
-        return f'<div class="nbagent-meter" title="Bar: the share of its limit that the last run used">{spans}</div>'
-
-
-def _sums(calls: Any) -> tuple[int, float | None]:
-    """Tokens and dollars of some requests; no dollars if a price is unknown."""
-    cost = calls["cost_usd"]
-    return int(calls["total_tokens"].sum()), None if cost.isna().any() else float(cost.sum())
-
-
-def _bar(text: str, part: float, whole: float) -> str:
-    share = min(100.0, 100 * part / whole) if whole else 100.0
-    return f'{text}<i class="nbagent-bar"><b style="width:{share:.0f}%"></b></i>'

@@ -11,6 +11,8 @@ const ROLES = {
 };
 const FOCUSABLE = "a, button, input, select, summary, textarea, [tabindex]";
 const BOX = ".nbagent-input textarea";
+// Pixels above its end at which the conversation counts as scrolled up.
+const NEAR_END = 40;
 
 function mark(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) element?.setAttribute(name, value);
@@ -22,7 +24,11 @@ function render({ model, el }) {
   const ended = new AbortController();
   let panel = null;
   let last = null; // the last focused element of the panel
+  let recalled = null; // the place of the earlier question that the box shows
   const opened = new WeakSet(); // the pieces in which the reader opened a block
+  const jump = document.createElement("button"); // to the end of the conversation
+  let pressed = null; // a button that leads to another version of a question, with its place
+  const held = []; // the questions that the kernel has not taken yet, as they are shown
 
   function dress() {
     for (const [selector, attributes] of Object.entries(ROLES)) mark(panel.querySelector(selector), attributes);
@@ -32,8 +38,78 @@ function render({ model, el }) {
       const selected = index === model.get("tab");
       mark(tab, { role: "tab", "aria-selected": selected, tabindex: selected ? 0 : -1 });
     });
+    addPencils();
+    showJump();
     // the host's shortcuts, such as D D, which deletes a cell, must not act on typing in the panel
     for (const element of panel.querySelectorAll(FOCUSABLE)) mark(element, { "data-lm-suppress-shortcuts": "true" });
+  }
+
+  // A pencil beside each question. It is no widget: several panels show the same ones, and each has a box of its own.
+  function addPencils() {
+    for (const said of panel.querySelectorAll(".nbagent-entry .nbagent-you")) {
+      if (said.parentElement.matches(".nbagent-line")) continue;
+      const [line, pencil] = [document.createElement("div"), document.createElement("button")];
+      line.className = "nbagent-line";
+      pencil.type = "button";
+      pencil.className = "nbagent-pencil";
+      mark(pencil, { "aria-label": "Edit this question", title: "Edit this question" });
+      pencil.addEventListener("click", () => model.send({ edit: entries().indexOf(pencil.closest(".nbagent-entry")) }));
+      said.before(line);
+      line.append(said, pencil);
+    }
+  }
+
+  const entries = () => [...panel.querySelectorAll(".nbagent-log > .nbagent-entry")];
+
+  // Moves the panel beside the notebook: into a tab of JupyterLab, or a column of Notebook 7. Elsewhere it stays here.
+  async function dock() {
+    const [manager, shell] = [model.widget_manager, document.getElementById("main")];
+    if (!shell || !manager?.create_view || !manager.context?.addSibling) return;
+    const inner = (await manager.create_view(await manager.get_model(model.get("dock")))).luminoWidget;
+    if (ended.signal.aborted) return inner.dispose();
+    const Panel = Object.getPrototypeOf(inner.constructor); // Lumino's, of which the host's own widgets are made
+    const [frame, note, back] = [new Panel(), document.createElement("div"), document.createElement("button")];
+    const end = () => frame.dispose();
+    frame.addWidget(inner);
+    frame.addClass("nbagent-dock");
+    Object.assign(frame.title, { label: "Agent", caption: "Chat with an agent", closable: true });
+    frame.onCloseRequest = end;
+    frame.disposed.connect(() => {
+      note.remove();
+      panel.classList.remove("nbagent-away");
+      window.dispatchEvent(new Event("resize")); // the notebook takes the room back
+    });
+    note.className = "nbagent-away-note";
+    back.type = "button";
+    back.textContent = "Show it here";
+    back.addEventListener("click", end);
+    ended.signal.addEventListener("abort", end);
+    note.append("The panel is docked beside the notebook. ", back);
+    panel.append(note);
+    panel.classList.add("nbagent-away");
+    if (shell.matches(".jp-LabShell")) {
+      manager.context.addSibling(frame, { mode: "split-right", activate: false });
+    } else {
+      Panel.attach(frame, document.body);
+      window.dispatchEvent(new Event("resize"));
+    }
+  }
+
+  function addJump() {
+    const chat = panel.querySelector(".nbagent-chat");
+    jump.type = "button";
+    jump.className = "nbagent-latest";
+    jump.textContent = "↓ Jump to latest";
+    jump.addEventListener("click", () => {
+      chat.scrollTop = 0; // the chat is laid out from its end
+      panel.querySelector(BOX)?.focus({ preventScroll: true });
+    });
+    chat.addEventListener("scroll", showJump, { signal: ended.signal });
+    panel.querySelector(".nbagent-input-area").append(jump);
+  }
+
+  function showJump() {
+    jump.hidden = !(panel.querySelector(".nbagent-chat")?.scrollTop <= -NEAR_END);
   }
 
   // A block that the reader opened stays open when its piece is replaced, such as a tool call that gets its result.
@@ -56,7 +132,18 @@ function render({ model, el }) {
     if (!elsewhere) ([...areas].find(visible) ?? panel.querySelector(BOX))?.focus({ preventScroll: true });
   }
 
+  // After a switch to another version the focus is on the same button of that version, or on the other one at the end.
+  function keepPicking() {
+    if (!pressed || pressed.button.isConnected) return;
+    const again = [...(entries()[pressed.place]?.querySelectorAll(".nbagent-versions button") ?? [])].filter(visible);
+    const found = again.find((each) => each.matches(pressed.name)) ?? again[0];
+    if (!found) return;
+    pressed = null;
+    found.focus({ preventScroll: true });
+  }
+
   function onKey(event) {
+    if (event.target.getAttribute("aria-activedescendant")) return; // `draft.js` suggests something
     const tab = event.target.closest("[role=tab]");
     if (tab && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
       const next = event.key === "ArrowLeft" ? tab.previousElementSibling : tab.nextElementSibling;
@@ -66,13 +153,57 @@ function render({ model, el }) {
       event.preventDefault();
       send(event.target);
     }
+    if (event.target.matches(BOX) && event.key === "Escape" && !event.isComposing) model.send({ leave: true });
+    if (event.target.matches(BOX) && ["ArrowUp", "ArrowDown"].includes(event.key)) recall(event);
   }
 
   function send(box) {
-    if (!box.value.trim()) return;
+    if (!box.value.trim() && !panel.querySelector(".nbagent-draft button")) return;
+    hold(box.value.trim());
     model.send({ ask: box.value });
-    box.value = "";
+    fill(box, "");
+  }
+
+  // The Send button sends through this script, too, so that the question is shown and the box is empty at once.
+  function onClick(event) {
+    const button = event.target.closest(".nbagent-versions button");
+    const name = button?.matches(".nbagent-before") ? ".nbagent-before" : ".nbagent-after";
+    pressed = button && { button, name, place: entries().indexOf(button.closest(".nbagent-entry")) };
+    if (!event.target.closest(".nbagent-row .mod-primary")) return;
+    event.stopPropagation();
+    send(panel.querySelector(BOX));
+  }
+
+  function hold(text) {
+    const [entry, said, note] = ["div", "div", "div"].map((name) => document.createElement(name));
+    entry.className = "nbagent nbagent-said";
+    said.className = "nbagent-you";
+    note.className = "nbagent-quiet";
+    said.textContent = text;
+    note.textContent = "Waiting for the kernel…";
+    entry.append(said, note);
+    panel.querySelector(".nbagent-log").after(entry);
+    held.push(entry);
+    if (held.length > 1) held.at(-2).after(entry);
+  }
+
+  function fill(box, text) {
+    box.value = text;
     box.dispatchEvent(new Event("input", { bubbles: true })); // informs the box's own widget
+  }
+
+  // Up in the empty box shows the question before, Down the one after; a text that was typed or changed stays.
+  function recall(event) {
+    const box = event.target;
+    const asked = [...panel.querySelectorAll(".nbagent-you")].map((each) => each.textContent);
+    if (!box.value) recalled = asked.length;
+    else if (recalled === null || box.value !== asked[recalled]) return;
+    const isUp = event.key === "ArrowUp";
+    const passed = isUp ? box.value.slice(0, box.selectionStart) : box.value.slice(box.selectionEnd);
+    if (passed.includes("\n") || (isUp && recalled === 0) || (!isUp && recalled === asked.length)) return;
+    event.preventDefault();
+    recalled += isUp ? -1 : 1;
+    fill(box, asked[recalled] ?? "");
   }
 
   function enter() {
@@ -82,33 +213,41 @@ function render({ model, el }) {
     const options = { signal: ended.signal, capture: true };
     mark(panel, { role: "region", "aria-label": "Chat with an agent" });
     panel.addEventListener("keydown", onKey, options);
+    panel.addEventListener("click", onClick, options);
     panel.addEventListener("toggle", onToggle, options);
     panel.addEventListener("focusin", (event) => (last = event.target), options);
     panel.addEventListener("focusout", (event) => event.relatedTarget && (last = null), options);
     changes.observe(panel, { childList: true, subtree: true, attributes: true, attributeFilter: ["style", "disabled"] });
+    addJump();
     dress();
     model.send({ ready: true });
+    if (model.get("dock") && panel.closest(".jp-Notebook")) dock();
   }
 
-  const changes = new MutationObserver(() => (dress(), keepOpen(), keepFocus()));
+  const changes = new MutationObserver(() => (dress(), keepOpen(), keepFocus(), keepPicking()));
   const arrival = new ResizeObserver(enter); // called once `el` is in the page
   const say = () => (el.textContent = model.get("announcement"));
   const show = () => panel && dress();
-  const focus = (message) => message.focus && panel?.querySelector(BOX)?.focus({ preventScroll: true });
+  function told(message) {
+    if (message.focus) panel?.querySelector(BOX)?.focus({ preventScroll: true });
+    if (message.taken) held.shift()?.remove();
+  }
 
   mark(el, { role: "status" });
   el.classList.add("nbagent-unseen");
   arrival.observe(el);
   model.on("change:announcement", say);
   model.on("change:tab", show);
-  model.on("msg:custom", focus);
+  model.on("msg:custom", told);
   return () => {
     ended.abort();
+    jump.remove();
+    for (const entry of held) entry.remove();
     arrival.disconnect();
     changes.disconnect();
     model.off("change:announcement", say);
     model.off("change:tab", show);
-    model.off("msg:custom", focus);
+    model.off("msg:custom", told);
   };
 }
 

@@ -1,4 +1,4 @@
-"""The panel's other tabs: Trace (what happened) and Setup (model, tools, system prompt).
+"""The panel's other tabs: Trace (what happened) and Setup (tools, system prompt).
 
 Both are refreshed and changed on the background loop. Every value from the trace is escaped.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from itertools import groupby
 from operator import attrgetter
@@ -16,10 +15,9 @@ from typing import Any
 import ipywidgets as widgets
 
 from nbagent.core.render import markdown as render
-from nbagent.errors import NbagentError
 from nbagent.notebook.panel.conversation import Conversation
-from nbagent.providers.catalog import CATALOG
 from nbagent.trace.views import timeline
+from nbagent.trace.views.plots import label
 
 log = logging.getLogger("nbagent")
 TABLES = {"runs": "one row per question", "calls": "one row per model request", "tool_calls": "one row per tool call"}
@@ -50,7 +48,8 @@ class TraceTab:
 
 
 def trace_html(trace: Any) -> str:
-    """Timeline and tables as safe HTML."""
+    """Timeline and tables as safe HTML, with the runs of forks and of other agents that tools asked."""
+    trace = trace.with_children()
     parts = [_heading("timeline()", "how long each step took"), timeline_html(trace)]
     for name, what in TABLES.items():
         frame = getattr(trace, name)
@@ -69,7 +68,7 @@ def _heading(name: str, what: str) -> str:
 
 def timeline_html(trace: Any) -> str:
     """The picture that `trace.timeline()` draws, as bars of HTML: one row per model request and tool call."""
-    spans, _ = timeline.lay_out(trace.calls, trace.tool_calls)
+    spans, _ = timeline.lay_out(trace.calls, trace.tool_calls, trace.runs)
     if not spans:
         return NOTHING
     end = max(span.end for span in spans) or 1.0
@@ -86,28 +85,23 @@ def _lane_html(spans: list[timeline.Span], end: float) -> str:
         for span in spans
     )
     took = render.format_duration(sum(span.seconds for span in spans))
-    return f"<span>{render.escape(spans[0].label.strip())}</span><div>{bars}</div><small>{took}</small>"
+    return f"<span>{render.escape(label(spans[0].label))}</span><div>{bars}</div><small>{took}</small>"
 
 
 class SetupTab:
-    """`models` is the picker in the panel's bar, `box` holds the other choices."""
+    """`box` holds the choices of tools and system prompt."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
         self._agent = conversation.agent
-        self._providers: dict[str, Any] = {}  # what to assign to agent.provider, by the picker's label
         self._tool_names: tuple[str, ...] = ()
-        self._task: asyncio.Task[None] | None = None
         #: The thread that is updating the widgets: changes that it causes are not the user's.
         self._updating: int | None = None
         layout = widgets.Layout(width="auto")
-        self.models = widgets.Dropdown(options=[], layout=layout, description="Model").add_class("nbagent-model")
-        self._other = widgets.Text(description="Another model: Enter switches to it", continuous_update=False)
-        self._other.layout, self._other.placeholder = layout, "vendor:model"
         self._prompt = widgets.Textarea(description="System prompt", continuous_update=False, rows=3, layout=layout)
         self._prompt.placeholder = "Who the agent is and what it should know"
         self._tools = widgets.VBox()
-        sections = {"Another model": self._other, "Tools": self._tools, "System prompt": self._prompt}
+        sections = {"Tools": self._tools, "System prompt": self._prompt}
         heads = {name: widgets.HTML(f'<div class="nbagent-head">{name}</div>') for name in sections}
         self.box = widgets.VBox([each for name, part in sections.items() for each in (heads[name], part)])
         self.box.add_class("nbagent-setup")
@@ -120,46 +114,23 @@ class SetupTab:
 
     def listen(self) -> None:
         """Begin to apply the user's changes."""
-        self.models.observe(lambda change: self._apply(self._switch_model, change["new"]), "value")
-        self._other.observe(lambda change: self._apply(self._switch_model, change["new"].strip()), "value")
         self._prompt.observe(lambda change: self._apply(self._set_prompt, change["new"]), "value")
 
     def _apply(self, action: Any, value: Any) -> None:
         if self._updating != threading.get_ident():  # a user's click may come during an update, on another thread
             self._conversation.run_on_loop(action, value)
 
-    def update(self) -> None:
-        """Show the agent's settings. They can't be changed during a run."""
+    def update(self, is_locked: bool) -> None:
+        """Show the agent's settings. The prompt can't be changed while `is_locked`."""
         self._updating = threading.get_ident()
         try:
-            self._update_models()
             self._update_tools()
             prompt = self._agent.system_prompt or ""
             if self._prompt.value != prompt:
                 self._prompt.value = prompt
         finally:
             self._updating = None
-        for widget in (self.models, self._other, self._prompt):
-            widget.disabled = self._conversation.is_busy or self._conversation.has_pending
-
-    def _update_models(self) -> None:
-        """Offer the models used so far and those that need no further setup."""
-        try:
-            provider = self._agent.provider
-            current = f"{provider.vendor}:{provider.model_name}"
-            self._providers[current] = provider
-        except (NbagentError, ImportError) as error:
-            current, self._conversation.notice = "", str(error)
-        for spec in _available_models():
-            if not any(known.startswith(f"{spec}:") for known in self._providers):
-                self._providers.setdefault(spec, spec)
-            elif current.startswith(f"{spec}:"):
-                self._providers.pop(spec, None)
-        options = tuple(self._providers) if current else ("", *self._providers)
-        if self.models.options != options:
-            self.models.options = options
-        if self.models.value != current:
-            self.models.value = current
+        self._prompt.disabled = is_locked
 
     def _update_tools(self) -> None:
         names, off = tuple(self._agent.function_registry.names()), self._agent.tools_off
@@ -187,24 +158,3 @@ class SetupTab:
     def _set_prompt(self, text: str) -> None:
         self._agent.system_prompt = text or None
         self._conversation.show_notice("")
-
-    def _switch_model(self, spec: str) -> None:
-        if spec and not self._conversation.is_busy:
-            self._task = asyncio.get_running_loop().create_task(self._make_provider(spec))
-
-    async def _make_provider(self, spec: str) -> None:
-        """In a thread: making a provider may import its vendor's SDK."""
-        notice = ""
-        try:
-            await asyncio.to_thread(setattr, self._agent, "provider", self._providers.get(spec, spec))
-        except Exception as error:  # a user's factory may raise anything
-            log.info("the provider %s can't be made", spec, exc_info=True)
-            notice = f"{spec}: {error}"
-        self._conversation.show_notice(notice)
-
-
-def _available_models() -> list[str]:
-    """What can be used without further setup: the model in NBAGENT_MODEL, vendors with a key, the embedded model."""
-    named = [os.environ["NBAGENT_MODEL"]] if os.environ.get("NBAGENT_MODEL") else []
-    with_key = [f"{row.name}:{row.model}" for row in CATALOG.values() if not row.keyless and row.api_key()]
-    return list(dict.fromkeys([*named, *with_key, "local"]))

@@ -136,7 +136,8 @@ class MessagesDecoder(Decoder):
                 return [ToolCallDelta(delta["partial_json"], block.get("name"), metadata={"index": index})]
         elif kind == "citations_delta":
             block = self._blocks[index]
-            block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+            block["citations"] = block.get("citations") or []
+            block["citations"].append(delta["citation"])
         elif kind == "signature_delta":
             self._grow(index, "signature", delta["signature"])
         elif kind.endswith("_delta"):  # such as compaction_delta: its fields replace earlier ones
@@ -236,7 +237,10 @@ class MessagesCodec(Codec):
             head["tools"] = [_tool(item) for item in options.tools]
         if system:
             head["system"] = [{"type": "text", "text": system}]
-        return {**head, **options.extra}
+        head |= options.extra
+        if stop := head.pop("stop", None):
+            head["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+        return head
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":

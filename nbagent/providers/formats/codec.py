@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
+from nbagent.errors import ConfigurationError
 from nbagent.providers.formats.images import sendable_messages
 from nbagent.providers.formats.refused import IMAGES, Changes, changed_head
 from nbagent.providers.options.resolved import ResolvedOptions
@@ -97,7 +98,22 @@ class Codec(ABC):
         """The answer in one JSON body."""
         decoder = self.decoder()
         decoder.feed_body(body)
-        return decoder.finish()
+        return self.finish(decoder)
+
+    def finish(self, decoder: Decoder) -> LLMResponse:
+        """The whole answer, if it can go back to the vendor: else every later request of the conversation would fail.
+
+        Raises what `Decoder.finish` raises, and TypeError and the like for values of other kinds than the format has.
+        """
+        answer = decoder.finish()
+        for call in answer.function_calls or ():
+            if not isinstance(call.name, str) or not isinstance(call.id, str):
+                raise TypeError(f"a call with the name {call.name!r:.100} and the id {call.id!r:.100}")
+        extras = answer.raw_response
+        self.encode_message(
+            LLMMessage("assistant", answer.message_content, tool_calls=answer.function_calls, provider_extras=extras)
+        )
+        return answer
 
     @abstractmethod
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +160,9 @@ class Codec(ABC):
         text_only = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
         messages = sendable_messages(messages, self.vendor, text_only, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
-        head = self._head(model, options, system)
+        head = merged(self._head(model, options, system), options.extra_body)
+        if self.conversation in options.extra_body:
+            raise ConfigurationError(f"extra_body can't hold {self.conversation!r}: that is the conversation.")
         fragments = self._fragments(messages, head)
         head = changed_head(head, changes or {})
         opening = dumps(head)[:-1] + (b"," if head else b"")
@@ -158,9 +176,26 @@ class Codec(ABC):
         return fields
 
 
+def merged(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields and some more, which win. Dicts are merged.
+
+    >>> merged({"a": {"x": 1}, "b": 1}, {"a": {"y": 2}})
+    {'a': {'x': 1, 'y': 2}, 'b': 1}
+    """
+    both = dict(fields)
+    for name, value in more.items():
+        old = both.get(name)
+        both[name] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return both
+
+
+#: `json.dumps` would make an encoder for each value.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def dumps(value: Any) -> bytes:
     """Compact JSON. Lone surrogates, which no vendor takes, become question marks."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _ENCODER.encode(value).encode("utf-8", "replace")
 
 
 def fitting_id(call_id: str | None, pattern: str) -> str:
@@ -171,7 +206,8 @@ def fitting_id(call_id: str | None, pattern: str) -> str:
     """
     if not call_id or not pattern or re.fullmatch(pattern, call_id):
         return call_id or ""
-    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:16]}"
+    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"call_{digest[:16]}"
 
 
 def fitting_name(name: str | None) -> str:

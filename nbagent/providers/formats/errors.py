@@ -14,7 +14,9 @@ from nbagent.errors import (
     ImageInputError,
     ModelNotFoundError,
     ProviderError,
+    QuotaError,
     RateLimitError,
+    RegionError,
     ServerError,
 )
 
@@ -22,9 +24,32 @@ _BY_WORD: dict[str, type[ProviderError]] = {
     **dict.fromkeys(("authentication_error", "permission_error", "invalid_api_key"), AuthenticationError),
     **dict.fromkeys(("not_found_error", "model_not_found"), ModelNotFoundError),
     **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), RateLimitError),
-    **dict.fromkeys(("context_length_exceeded", "exceed_context_size_error"), ContextLengthError),
+    "exceed_context_size_error": ContextLengthError,
     **dict.fromkeys(("invalid_request_error", "invalid_prompt", "content_filter"), BadRequestError),
 }
+#: Codes that say more than the status they come with. Numbers are Zhipu's (1113, 1261, 1304 to 1310) and MiniMax's.
+#: https://docs.bigmodel.cn/cn/faq/api-code, https://help.aliyun.com/en/model-studio/error-code
+_BY_CODE: dict[str, type[ProviderError]] = {
+    **dict.fromkeys(("context_length_exceeded", "1261"), ContextLengthError),
+    **dict.fromkeys(("insufficient_quota", "exceeded_current_quota_error", "billing_not_active"), QuotaError),
+    **dict.fromkeys(
+        (
+            "billing_error",
+            "billing_hard_limit_reached",
+            "insufficient_balance",
+            "arrearage",
+            "allocationquota.freetieronly",
+        ),
+        QuotaError,
+    ),
+    **dict.fromkeys(("1113", "1304", "1308", "1309", "1310", "1008", "2056"), QuotaError),
+    "unsupported_country_region_territory": RegionError,
+}
+#: What Anthropic and Gemini say with 400 instead of a code.
+_NO_CREDIT = re.compile(r"credit balance is too low|insufficient (?:account )?(?:balance|credits)", re.IGNORECASE)
+_REGION = re.compile(r"(?:country|region|territory|location is)(?:,? \w+){0,3} not supported", re.IGNORECASE)
+#: DashScope calls a limit of tokens per minute `insufficient_quota`, too.
+_PER_MINUTE = re.compile(r"allocated quota exceeded|#token-limit|per[- ]minute", re.IGNORECASE)
 _CONTEXT_PHRASES = (
     "maximum context length",
     "context length exceeded",
@@ -50,6 +75,9 @@ _NO_IMAGES = re.compile(
 #: Gemini refuses a wrong key with 400, like any bad argument.
 _WRONG_KEY_PHRASES = ("api key not valid", "api key expired", "api_key_invalid")
 
+#: Characters of a message that are searched for what it means.
+LONGEST_MESSAGE = 2**16
+
 
 def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
     """The text of a vendor's error object, and the words (code, type, status) that classify it.
@@ -60,21 +88,49 @@ def error_message(body: Any) -> tuple[str, tuple[str, ...]]:
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
-        return str(body), ()
+        return str(body)[:LONGEST_MESSAGE], ()
     error = body.get("error") or body.get("base_resp") or body
     if not isinstance(error, dict):
-        return str(error), ()
-    words = tuple(str(word) for key in ("code", "type", "status") if (word := error.get(key)) is not None)
+        return str(error)[:LONGEST_MESSAGE], ()
+    words = tuple(str(word) for key in (*_CODES, "type") if (word := error.get(key)) is not None)
     text = next((error[key] for key in ("message", "status_msg", "detail", "msg") if error.get(key)), None)
-    return (text if isinstance(text, str) else json.dumps(text or error, ensure_ascii=False)), words
+    text = text if isinstance(text, str) else json.dumps(text or error, ensure_ascii=False)
+    return text[:LONGEST_MESSAGE], words
+
+
+#: Where vendors put their code: most, MiniMax, Gemini.
+_CODES = ("code", "status_code", "status")
+
+
+def error_code(body: Any, status: int | None = None) -> str | None:
+    """The vendor's own code, unless it only repeats the HTTP status.
+
+    >>> error_code({"error": {"code": "1214", "message": "messages 参数非法"}}, 400)
+    '1214'
+    >>> error_code({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}, 429)
+    'RESOURCE_EXHAUSTED'
+    """
+    body = body[0] if isinstance(body, list) and body else body
+    error = (body.get("error") or body.get("base_resp") or body) if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return None
+    codes = (str(error[key])[:100] for key in _CODES if isinstance(error.get(key), str | int))
+    return next((code for code in codes if code and code != str(status)), None)
 
 
 def error_class(message: str, words: Sequence[str], status: int | None = None) -> type[ProviderError]:
     """The class of a vendor's error, by its HTTP status, else by the words in its body."""
     words = [word.lower() for word in words]
     low = message.lower()
-    if any(phrase in low for phrase in _CONTEXT_PHRASES) or "context_length_exceeded" in words:
+    if any(phrase in low for phrase in _CONTEXT_PHRASES):
         return ContextLengthError
+    by_code = next((_BY_CODE[word] for word in words if word in _BY_CODE), None)
+    if by_code is not None and not (by_code is QuotaError and _PER_MINUTE.search(message)):
+        return by_code
+    if status == 402 or _NO_CREDIT.search(message):
+        return QuotaError
+    if status in (400, 403) and _REGION.search(message):
+        return RegionError
     if any(phrase in low for phrase in _WRONG_KEY_PHRASES):
         return AuthenticationError
     if status not in (401, 403, 429) and _NO_IMAGES.search(message):
@@ -86,13 +142,15 @@ def error_class(message: str, words: Sequence[str], status: int | None = None) -
     if status in (408, 409) or status >= 500:
         return ServerError
     by_status = {401: AuthenticationError, 403: AuthenticationError, 404: ModelNotFoundError}
-    by_status |= {402: RateLimitError, 429: RateLimitError}
-    return by_status.get(status, BadRequestError)
+    return (by_status | {429: RateLimitError}).get(status, BadRequestError)
+
+
+#: What would come again, even though it came with status 200.
+_LASTING = (AuthenticationError, ModelNotFoundError, ContextLengthError, ImageInputError, QuotaError, RegionError)
 
 
 def error_in_answer(body: Any) -> ProviderError:
     """The error in an answer with status 200. It may be tried again, unless it would come again."""
     message, words = error_message(body)
     cls = error_class(message, words)
-    lasting = issubclass(cls, AuthenticationError | ModelNotFoundError | ContextLengthError | ImageInputError)
-    return cls(message, should_retry=not lasting)
+    return cls(message, code=error_code(body), should_retry=not issubclass(cls, _LASTING))

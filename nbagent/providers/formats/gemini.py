@@ -29,6 +29,14 @@ _BODY_FIELDS = {
     *str.split("cachedContent generationConfig labels safetySettings serviceTier store systemInstruction"),
     *("toolConfig", "tools"),
 }
+#: How Gemini spells options that all vendors share.
+_SPELLING = {
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+    "stop": "stopSequences",
+    "top_k": "topK",
+    "top_p": "topP",
+}
 #: Newer models refuse a call without a signature; calls that another model made get this one.
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
 _FOREIGN = {"thoughtSignature": "skip_thought_signature_validator"}
@@ -48,6 +56,8 @@ FINISH_REASONS: dict[Any, str] = {
 }
 #: The model garbled its answer and Gemini left it out, so there is nothing to go on with.
 _GARBLED = {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}
+#: What may stand before a model's name. The last is for Vertex.
+_COLLECTION = re.compile(r"(models|tunedModels|publishers/google/models)/")
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
 
 
@@ -178,6 +188,8 @@ class GeminiDecoder(Decoder):
         """If the arguments never came to their end, they count as unreadable."""
         call = part["functionCall"]
         arguments, raw = parse_arguments(call.get("args"))
+        if raw is not None:
+            call["args"] = arguments  # the part is sent back
         if part is self._open:
             arguments, raw = {}, json.dumps(arguments)
         return FunctionCall(call.get("name") or "", arguments, call.get("id") or new_call_id(OWN_ID_PREFIX), raw)
@@ -243,20 +255,23 @@ class GeminiCodec(Codec):
     models_path = "/models?pageSize=1000"
 
     def path(self, model: str, stream: bool) -> str:
-        """See `Codec`. A model with a slash is a whole resource name, such as `tunedModels/mine`."""
-        name = model if "/" in model else f"models/{model}"
-        return f"/{quote(name)}:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"
+        """See `Codec`. A model's name is one segment, whatever it holds, after a collection such as `tunedModels/`."""
+        found = _COLLECTION.match(model)
+        collection, name = (found[0], model[found.end() :]) if found else ("models/", model)
+        return f"/{collection}{quote(name, safe='')}:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
-        return {"responseMimeType": "application/json", "responseJsonSchema": schema}
+        return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}}
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         """Gemini's own tools, which the user gives as `tools`, join the functions."""
         head: dict[str, Any] = {"systemInstruction": {"parts": [{"text": system}]}} if system else {}
         config = self._common_fields(options)
         for name, value in options.extra.items():
-            (head if name in _BODY_FIELDS else config)[name] = value
+            (head if name in _BODY_FIELDS else config)[_SPELLING.get(name, name)] = value
+        if isinstance(stop := config.get("stopSequences"), str):
+            config["stopSequences"] = [stop]
         if "max_tokens" in config:
             config[self.vendor.max_tokens_name] = config.pop("max_tokens")
         if config := config | head.pop("generationConfig", {}):

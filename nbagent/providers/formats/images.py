@@ -7,7 +7,7 @@ model. Only an image in the question itself is an error then: without it, the qu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from nbagent.core.content.images import Image, Part, content_as_text, has_image, image_note
@@ -101,11 +101,6 @@ def _cached(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
         message.encoded[make.__name__] = make(message)
     made: T = message.encoded[make.__name__]
     return made
-
-
-def image_url(part: Mapping[str, Any]) -> str:
-    """The URL of an image part: its address, or a `data:` URL with the image itself."""
-    return str(part["url"]) if "url" in part else f"data:{part['media_type']};base64,{part['data']}"
 
 
 class AnswerImages:

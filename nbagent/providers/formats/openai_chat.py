@@ -9,17 +9,18 @@ usage in any chunk, or in several. Format: https://platform.openai.com/docs/api-
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from nbagent.core.content.images import has_image
+from nbagent.core.content.images import has_image, image_url
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
 from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
-from nbagent.providers.formats.images import AnswerImages, image_url
+from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.sse import DONE
 from nbagent.providers.formats.strict_schema import strict_schema
 from nbagent.providers.formats.think_tags import ThinkTags, split_missing_open
@@ -35,6 +36,8 @@ FINISH_REASONS = {
     **dict.fromkeys(("content_filter", "sensitive"), "content_filter"),
     "refusal": "refusal",
 }
+#: How many characters are read, over and over, to see whether a call's arguments are complete.
+_MOST_TRIED = 32 * 2**20
 #: The vendor broke off, so the answer is not whole, whatever was sent.
 _BROKEN_OFF = {"error", "network_error", "insufficient_system_resource"}
 
@@ -47,15 +50,25 @@ class _Call:
     key: Any
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    pieces: list[str] = field(default_factory=list)
     extra_content: Any = None
+    size: int = 0
+    tried: int = 0
+
+    def add(self, piece: str) -> None:
+        """Add a piece of the arguments."""
+        self.pieces.append(piece)
+        self.size += len(piece)
 
     @property
     def whole(self) -> bool:
         """Whether the arguments are a complete JSON value already."""
+        self.tried += self.size
+        if self.tried > _MOST_TRIED:
+            return False
         try:
-            json.loads(self.arguments)
-        except ValueError:
+            json.loads("".join(self.pieces))
+        except (ValueError, RecursionError):
             return False
         return True
 
@@ -70,10 +83,12 @@ class ChatDecoder(Decoder):
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._native: dict[str, Any] = {}
+        #: Pieces of its growing texts, by their place among the `reasoning_details` (None: in none) and their name.
+        self._grown: defaultdict[tuple[int | None, str], list[str]] = defaultdict(list)
         self._calls: list[_Call] = []
         self._answer_images = AnswerImages()
         self._finish: str | None = None
-        self._refusal = ""
+        self._refusal: list[str] = []
         self._model: str | None = None
         self._id: str | None = None
 
@@ -125,7 +140,7 @@ class ChatDecoder(Decoder):
         calls = [self._function_call(call) for call in self._calls]
         metadata = self._metadata(usage_of(self._usage), self._finish, self._model, self._id, thinking)
         if self._refusal:
-            metadata["refusal"] = self._refusal
+            metadata["refusal"] = "".join(self._refusal)
         return LLMResponse(
             content=text,
             function_calls=calls or None,
@@ -160,7 +175,7 @@ class ChatDecoder(Decoder):
             if function := delta.get("function_call"):  # the form before tool_calls
                 self._call_delta({"index": 0, "function": function}, events)
             if refusal := delta.get("refusal"):
-                self._refusal += refusal
+                self._refusal.append(refusal)
                 self._add(refusal, "", events)
         if choice.get("usage"):
             self._take_usage(choice["usage"])
@@ -173,22 +188,41 @@ class ChatDecoder(Decoder):
         for key in ("reasoning_content", "reasoning"):
             piece = delta.get(key)
             if piece and isinstance(piece, str):
-                self._native[key] = self._native.get(key, "") + piece
+                self._grown[None, key].append(piece)
                 shown = shown or piece
         if details := delta.get("reasoning_details"):
-            _merge_details(self._native.setdefault("reasoning_details", []), details)
+            self._merge_details(details)
             shown = shown or "".join(item.get("text") or item.get("summary") or "" for item in details)
         if shown:
             self._thinking.append(shown)
             events.append(Thinking(shown))
 
-    def _content(self, content: str | list[Any], events: list[Event]) -> None:
+    def _merge_details(self, details: list[Any]) -> None:
+        """Add OpenRouter's `reasoning_details`: text of one index and type grows, other values replace."""
+        kept = self._native.setdefault("reasoning_details", [])
+        for item in details:
+            if not isinstance(item, dict):
+                continue
+            last = kept[-1] if kept else None
+            if last and all(last.get(key) == item.get(key) for key in ("type", "index")) and "data" not in item:
+                for key, value in item.items():
+                    if key in ("text", "summary") and value:
+                        self._grown[len(kept) - 1, key].append(value)
+                    elif value is not None:
+                        last[key] = value
+            else:
+                kept.append(dict(item))
+
+    def _content(self, content: str | list[Any] | dict[str, Any], events: list[Event]) -> None:
         if isinstance(content, str):
             if self._tags.seeking:
                 self._add(*self._tags.feed(content), events)
             else:
                 self._text.append(content)
                 events.append(Text(content))
+            return
+        if isinstance(content, dict):  # Workers AI sends an answer that follows a JSON schema as an object
+            self._add(json.dumps(content, ensure_ascii=False), "", events)
             return
         for part in content:
             if isinstance(part, str):
@@ -224,7 +258,7 @@ class ChatDecoder(Decoder):
             piece = ""
         elif not isinstance(piece, str):
             piece = json.dumps(piece)
-        call.arguments += piece
+        call.add(piece)
         call.extra_content = delta.get("extra_content") or call.extra_content
         events.append(ToolCallDelta(piece, call.name or None, metadata={"index": call.index}))
 
@@ -247,13 +281,16 @@ class ChatDecoder(Decoder):
 
     def _function_call(self, call: _Call) -> FunctionCall:
         """If the token limit cut a call before its arguments, they count as unreadable, not as empty."""
-        arguments, raw = parse_arguments(call.arguments)
-        if FINISH_REASONS.get(self._finish or "") == "length" and call is self._calls[-1] and not call.arguments:
+        arguments, raw = parse_arguments("".join(call.pieces))
+        if FINISH_REASONS.get(self._finish or "") == "length" and call is self._calls[-1] and not call.size:
             raw = ""
         call.id = call.id or new_call_id()
         return FunctionCall(call.name, arguments, call.id, raw)
 
     def _raw_response(self, calls: list[FunctionCall]) -> dict[str, Any]:
+        for (place, name), pieces in self._grown.items():
+            item = self._native if place is None else self._native["reasoning_details"][place]
+            item[name] = (item.get(name) or "") + "".join(pieces)
         signed = {call.id: call.extra_content for call in self._calls if call.extra_content}
         return {"vendor": self._vendor, **self._native, **({"extra_content": signed} if signed else {})}
 
@@ -282,22 +319,6 @@ def _begins_another(call: _Call, call_id: str, name: str) -> bool:
     if call_id and call.id:
         return call_id != call.id
     return call.whole
-
-
-def _merge_details(kept: list[dict[str, Any]], details: list[Any]) -> None:
-    """Join the pieces of OpenRouter's `reasoning_details`: text of one index and type grows, other values replace."""
-    for item in details:
-        if not isinstance(item, dict):
-            continue
-        last = kept[-1] if kept else None
-        if last and all(last.get(key) == item.get(key) for key in ("type", "index")) and "data" not in item:
-            for key, value in item.items():
-                if key in ("text", "summary") and value:
-                    last[key] = (last.get(key) or "") + value
-                elif value is not None:
-                    last[key] = value
-        else:
-            kept.append(dict(item))
 
 
 def _flat(value: Any) -> str:

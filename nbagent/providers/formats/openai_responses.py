@@ -12,12 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from nbagent.core.content.images import image_url
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, parse_arguments
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, same_calls
 from nbagent.providers.formats.errors import error_in_answer
-from nbagent.providers.formats.images import AnswerImages, image_url
+from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.openai_chat import schema_format, usage_of
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
@@ -324,13 +325,13 @@ def _agree(items: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:
 
 def _each_once(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
     """The messages. A repeated answer is rebuilt from its text and calls, since no item may come twice."""
-    seen: set[Any] = set()
+    seen: set[str] = set()
     for message in messages:
         extras = message.provider_extras
-        ids = {item.get("id") for item in extras.get("items") or ()} if isinstance(extras, dict) else ()
+        items = extras.get("items") or () if isinstance(extras, dict) else ()
+        ids = {item["id"] for item in items if isinstance(item.get("id"), str)}
         yield message if seen.isdisjoint(ids) else message.replace(provider_extras=None)
-        seen.update(ids)
-        seen.discard(None)
+        seen |= ids
 
 
 def _without_loose_reasoning(items: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ such tags stays as it is. Tags may be cut anywhere between two pieces.
 from __future__ import annotations
 
 _OPEN = ("<think>", "<thinking>", "<mm:think>")
+#: No tag is looked for after more characters of blank space.
+_LONGEST_SPACE = 1_000
 
 
 class ThinkTags:
@@ -46,7 +48,9 @@ class ThinkTags:
             tag = next((tag for tag in _OPEN if start.startswith(tag)), "")
             if tag:
                 held, self._close = start[len(tag) :].lstrip("\r\n"), f"</{tag[1:]}"
-            elif any(tag.startswith(start) for tag in _OPEN):  # the beginning of a tag, perhaps
+            elif len(held) < _LONGEST_SPACE and any(
+                tag.startswith(start) for tag in _OPEN
+            ):  # the beginning of a tag, perhaps
                 self._held = held
                 return "", thinking
             else:

@@ -49,6 +49,15 @@ def checked_address(base_url: str) -> str:
     return base_url.rstrip("/")
 
 
+def check_extensible(base_url: str) -> None:
+    """Raise `ConfigurationError` if no path can be added to an address. A query is not shown: it may hold a key."""
+    if "?" in base_url or "#" in base_url:
+        raise ConfigurationError(
+            "base_url: expected an address without '?' and '#', since the paths of requests are added to it. "
+            "Pass a key as api_key, and everything else as headers."
+        )
+
+
 def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:
     """A base URL without user and password, and the header that carries them. HTTP libraries log the URL.
 

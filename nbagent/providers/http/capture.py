@@ -130,7 +130,7 @@ class RecordedResponse:
                 "status": response.status_code,
                 "http_version": getattr(response, "http_version", None),
                 "response_headers": redactor.headers(response.headers),
-                "response_body": redactor.text(_readable(b"".join(self._parts))),
+                "response_body": redactor.body(_readable(b"".join(self._parts))),
                 "response_bytes": self._size,
                 "request_id": redactor.text(name) if name else None,
             }
@@ -141,7 +141,7 @@ class RecordedResponse:
             method=("GET" if self._body is None else "POST") if request is None else request.method,
             url=redactor.url(url),
             request_headers=redactor.headers(headers),
-            request_body=redactor.text(_readable(sent[:LONGEST_KEPT])),
+            request_body=redactor.body(_readable(sent[:LONGEST_KEPT])),
             request_bytes=len(sent),
             started=self._started,
             duration_s=self._duration,

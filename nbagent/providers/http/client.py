@@ -17,13 +17,17 @@ import socket
 import ssl
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.model_request import Timing
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.providers.http.address import Target, behind_proxy, proxy_for, without_password
+from nbagent.providers.http.errors import LONGEST_ERROR
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,11 +41,18 @@ IDLE_S = 1.0
 LONGEST_HEADER = 2**16
 #: An answer may be compressed once, by one of these: each layer multiplies the memory that a piece can take.
 COMPRESSIONS = ("gzip", "deflate")
+#: Bytes of an error's body if it is compressed, which may make a thousand times as many.
+LONGEST_PACKED_ERROR = 2**15
 #: Certificates to trust instead of the system's: the first of these that is set.
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 #: Probes on a silent connection (after a minute, each minute, five): routers on the way forget it otherwise while a
 #: model thinks. By the names that the platform has.
 _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
+#: What httpx's transports call the steps of connecting. Between them, a proxy may be asked for a tunnel.
+_CONNECTING = ("connect_tcp", "connect_unix_socket", "setup_socks5_connection", "start_tls")
+
+#: That of the request that is being sent, to which connecting is added.
+current_timing: ContextVar[Timing] = ContextVar("nbagent_current_timing")
 
 
 @dataclass
@@ -138,6 +149,7 @@ def new_http_client(target: Target) -> httpx2.AsyncClient:
         "timeout": httpx2.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout)),
         "headers": {"Accept-Encoding": ", ".join(COMPRESSIONS)},
         "follow_redirects": False,
+        "event_hooks": {"response": [_bounded_error]},
     }
     if not proxied:
         with contextlib.suppress(ImportError):  # aiohttp is compiled: a new Python or platform may have no wheel yet
@@ -145,6 +157,7 @@ def new_http_client(target: Target) -> httpx2.AsyncClient:
 
             transport = AiohttpTransport(verify=context, client=partial(_session, context))
             return httpx2.AsyncClient(transport=transport, trust_env=False, **options)
+    options["event_hooks"]["request"] = [_timed]
     try:
         limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEPT_S)
         return httpx2.AsyncClient(verify=context, limits=limits, trust_env=proxied, **options)
@@ -159,11 +172,67 @@ def new_http_client(target: Target) -> httpx2.AsyncClient:
         ) from None
 
 
+async def _timed(request: httpx2.Request) -> None:
+    request.extensions["trace"] = connecting(current_timing.get())
+
+
+def connecting(timing: Timing) -> Callable[[str, Any], Awaitable[None]]:
+    """For httpx's extension `trace`: counts as setting up what a request takes to connect, through proxies too."""
+    begun, before = None, timing.setup_s
+
+    async def note(event: str, _: Any) -> None:
+        nonlocal begun
+        _, step, state = event.split(".")
+        if step in _CONNECTING:
+            now = perf_counter()
+            begun = now if begun is None else begun
+            if state != "started":  # complete, or failed
+                timing.setup_s = before + now - begun
+
+    return note
+
+
+async def _bounded_error(response: httpx2.Response) -> None:
+    """Bound an error's body, which the SDKs read by themselves: by its length, and by how it is compressed.
+
+    What is compressed in another way or twice is left as it came.
+    """
+    if response.is_error:
+        is_packed = response.headers.get("content-encoding", "").lower() in COMPRESSIONS
+        if not is_packed:
+            response.headers.pop("content-encoding", None)
+        response.stream = _beginning(response.stream, LONGEST_PACKED_ERROR if is_packed else LONGEST_ERROR)
+
+
+def _beginning(stream: Any, most: int) -> httpx2.AsyncByteStream:
+    """A body's first `most` bytes."""
+    import httpx2
+
+    class Beginning(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = most
+            async for chunk in stream:
+                yield chunk[:left]
+                left -= len(chunk)
+                if left <= 0:
+                    return
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Beginning()
+
+
 def _session(context: ssl.SSLContext) -> Any:
     """An aiohttp session without a limit of connections and without cookies, on the running event loop."""
     import aiohttp
 
-    connector = aiohttp.TCPConnector(ssl=context, limit=0, keepalive_timeout=KEPT_S, socket_factory=_probed_socket)
+    class Connector(aiohttp.TCPConnector):
+        async def connect(self, *args: Any, **kwargs: Any) -> Any:
+            with current_timing.get().setting_up():
+                return await super().connect(*args, **kwargs)
+
+    connector = Connector(ssl=context, limit=0, keepalive_timeout=KEPT_S, socket_factory=_probed_socket)
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

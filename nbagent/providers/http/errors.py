@@ -14,8 +14,9 @@ from nbagent.errors import (
     ProviderConnectionError,
     ProviderError,
     ProviderTimeoutError,
+    QuotaError,
 )
-from nbagent.providers.formats.errors import error_class, error_message
+from nbagent.providers.formats.errors import error_class, error_code, error_message
 from nbagent.providers.http.address import proxy_for, without_password
 from nbagent.providers.http.redaction import without_secrets
 from nbagent.providers.http.retry import retry_headers
@@ -23,6 +24,8 @@ from nbagent.providers.http.retry import retry_headers
 #: Characters of a vendor's explanation that are read. Errors keep fewer, but a key that the vendor repeats has to be
 #: found before the text is cut.
 TEXT_LIMIT = 8192
+#: Bytes of an error's body that are read.
+LONGEST_ERROR = 2**20
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
@@ -32,7 +35,7 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 
 def status_error(status: int, headers: Mapping[str, str], content: bytes, request: Any = None) -> ProviderError:
     """The error for an HTTP answer with an error status, without the secrets that the request sent."""
-    text = without_secrets(content.decode("utf-8", "replace").strip(), request)
+    text = without_secrets(content[:LONGEST_ERROR].decode("utf-8", "replace").strip(), request)
     asked = retry_headers(headers)
     try:
         body = json.loads(text)
@@ -40,15 +43,16 @@ def status_error(status: int, headers: Mapping[str, str], content: bytes, reques
         asked["retry_after"] = _retry_info(body) if asked["retry_after"] is None else asked["retry_after"]
     except (ValueError, RecursionError):
         body, message, words = None, _without_explanation(text, status, headers, request), ()
-    if status == 402:  # no credit is left: retrying does not help
-        asked["should_retry"] = False
     cls = error_class(message, words, status) if status >= 400 else InvalidResponseError
+    if issubclass(cls, QuotaError):  # whatever the vendor says, its next answer would be the same
+        asked["should_retry"] = False
     parameter = _refused_parameter(body)
     if parameter and parameter not in message:
         message = f"{message[: TEXT_LIMIT - 100].rstrip('.')} (parameter {parameter!r})"
     return cls(
         message[:TEXT_LIMIT] or "no explanation was given",
         status=status,
+        code=error_code(body, status),
         request_id=request_id(headers) or _id_in(body),
         **asked,
     )
@@ -118,6 +122,10 @@ _BY_NAME: dict[str, type[ProviderError]] = {
 }
 
 
+#: What OpenSSL calls a first answer that is no TLS: the server speaks plain HTTP.
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST")
+
+
 def provider_error(
     exc: Exception, streaming: bool, timeout: float | None = None, base_url: str | None = None
 ) -> ProviderError | ConfigurationError | None:
@@ -152,11 +160,19 @@ def provider_error(
         if "ConnectTimeout" in kinds:
             return cls("the connection was not made in time")
         return cls("no data arrived in time" if timeout is None else f"no data arrived for {timeout:g} s")
+    if explanation := _tls_explanation(text):
+        return ProviderConnectionError(explanation, should_retry=False)
+    return cls(f"no connection to {host} ({text})" if "ConnectError" in kinds and (host := _host(exc)) else text)
+
+
+def _tls_explanation(text: str) -> str:
+    """What a failure of TLS means that would come again."""
     if "CERTIFICATE_VERIFY_FAILED" in text:
         advice = "Behind a company's proxy, name its certificates in the environment variable SSL_CERT_FILE"
-        text = f"the server's TLS certificate is not trusted ({text}). {advice}"
-        return ProviderConnectionError(text, should_retry=False)
-    return cls(f"no connection to {host} ({text})" if "ConnectError" in kinds and (host := _host(exc)) else text)
+        return f"the server's TLS certificate is not trusted ({text}). {advice}"
+    if any(sign in text for sign in _NOT_TLS):
+        return f"base_url begins with https://, but the server speaks http: write http:// ({text})"
+    return ""
 
 
 def proxy_error(base_url: str, reason: str) -> ProviderConnectionError:

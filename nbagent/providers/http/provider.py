@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 from urllib.parse import urlsplit
 
+from nbagent.checks import hides_arguments
 from nbagent.core.events import Event, Http, Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse
-from nbagent.core.model_request import Functions, ModelRequest
+from nbagent.core.model_request import Functions, ModelRequest, Timing
 from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
@@ -29,14 +30,16 @@ from nbagent.providers.base import StreamingProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.refused import IMAGES, Changes, refused_field, tool_named
-from nbagent.providers.http.address import Target, checked_address, without_credentials
+from nbagent.providers.http.address import Target, check_extensible, checked_address, without_credentials
+from nbagent.providers.http.answer_mask import mask_for, masked
 from nbagent.providers.http.errors import provider_error, request_id
-from nbagent.providers.http.redaction import SHORTEST_SECRET, is_telling, mask_secret, without_secrets
+from nbagent.providers.http.redaction import is_telling, mask_secret, without_secrets
 from nbagent.providers.http.response import Body, drain, read_events, read_up_to
 from nbagent.providers.http.retry import RequestRevised, retrying
+from nbagent.providers.http.spellings import SHORTEST_SECRET
 from nbagent.providers.http.transport import Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
-from nbagent.providers.options.settings import check_options, check_settings, setting_names
+from nbagent.providers.options.settings import BodyOptions, check_body_options, check_json, check_settings
 from nbagent.providers.vendor import Vendor
 from nbagent.text import shortened
 
@@ -61,15 +64,22 @@ class HTTPProvider(StreamingProvider):
     - `timeout`: seconds between two reads; connecting has 10 s of its own
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: ask for one JSON body
+    - `base_url`: may hold a user and a password, which are then sent instead of a key; both are an error
     - `client`: your own SDK (or httpx) client; it is used as it is, with its own key and proxies, and never closed
     - `function_calling=False`: describe tools in the prompt
+    - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`; replaces the price list
     - `vendor`: another vendor of the catalog, or a name of your own for a server of the same kind
     - `thinking`: None for the vendor's default, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
       "max". The model's nearest level is used; what the model can't do is an error (see `options.thinking`)
     - `tool_choice`: "auto", "none", "required" or a tool's name (see `options.tool_choice`)
-    - `headers`: more HTTP headers; all other options are fields of each request body, such as `max_tokens`
+    - `headers`: more HTTP headers
+    - `tools`: tools of the vendor's own; all other options are those of each request (`RequestOptions`)
     """
 
+    #: What its clients are made of.
+    package: ClassVar[str] = "httpx2"
+
+    @hides_arguments
     def __init__(
         self,
         api_key: str | SecretStr | None = None,
@@ -83,8 +93,10 @@ class HTTPProvider(StreamingProvider):
         function_calling: bool = True,
         headers: dict[str, str] | None = None,
         vendor: str | None = None,
-        **options: Any,
+        price: Mapping[str, float] | None = None,
+        **options: Unpack[BodyOptions],
     ) -> None:
+        check_body_options(type(self), options)
         check_settings(
             api_key=api_key,
             headers=headers,
@@ -94,7 +106,9 @@ class HTTPProvider(StreamingProvider):
             max_retries=max_retries,
             streaming=streaming,
             function_calling=function_calling,
+            price=price,
         )
+        self.price = price
         self.vendor = vendor or self.vendor
         self._vendor = CATALOG.get(self.vendor) or replace(CATALOG[type(self).vendor], name=self.vendor)
         self._model = model or self._vendor.model
@@ -102,16 +116,21 @@ class HTTPProvider(StreamingProvider):
         self.base_url, credentials = without_credentials(checked_address(base_url or self._vendor.env_base_url()))
         self.codec = self._make_codec(self._vendor)
         self.base_url = self.base_url.removesuffix(self.codec.path(self._model, streaming))
+        check_extensible(self.base_url)
         self.timeout = timeout
         self.max_retries = max_retries
         self.streaming = streaming
-        self.options = options
+        self.options: Mapping[str, Any] = options
         self._secret = _secret(api_key)
         self._key_variable = next(iter(self._vendor.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
         self._function_calling = function_calling
         self._headers = {**credentials, **(headers or {})}
+        #: The user and password of `base_url` are sent in place of a key.
+        self._has_login = bool(credentials)
+        if self._has_login and (self._secret or any(name.lower() == "authorization" for name in headers or ())):
+            raise self._two_logins("you also passed api_key or an Authorization header")
         self._options_resolver = OptionsResolver(self._vendor, self.codec.format, self._model)
-        checked: dict[str, Any] = {name: options[name] for name in ("thinking", "max_tokens") if name in options}
+        checked = {name: value for name, value in self.options.items() if name in ("thinking", "max_tokens")}
         self._options_resolver.resolve(ModelRequest([], options=checked))  # wrong options raise here
         #: Notes about options that are left out; each is sent as an event once.
         self._noted: set[str] = set()
@@ -140,6 +159,12 @@ class HTTPProvider(StreamingProvider):
         """The host that requests go to, for the trace."""
         return urlsplit(self.base_url).hostname
 
+    @property
+    def base_url_port(self) -> int | None:
+        """The port that requests go to, for the trace."""
+        url = urlsplit(self.base_url)
+        return url.port or {"http": 80, "https": 443}.get(url.scheme)
+
     def supports_function_calling(self) -> bool:
         """What the argument `function_calling` said."""
         return self._function_calling
@@ -158,24 +183,25 @@ class HTTPProvider(StreamingProvider):
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. The provider's own options are the defaults of each request."""
         options = request.options
-        if misplaced := setting_names(type(self)).intersection(options):
-            raise ConfigurationError(
-                f"{', '.join(sorted(misplaced))} can't be given for one request: make a provider with it, "
-                f"create_provider({self.vendor!r}, …), and assign that to agent.provider."
-            )
         unset = {name for name in ("thinking", "tool_choice", "temperature") if options.get(name) is None}
         both = {**self.options, **{name: value for name, value in options.items() if name not in unset}}
+        if "extra_body" in self.options:
+            both["extra_body"] = {**self.options["extra_body"], **options.get("extra_body", {})}
         if "tool_choice" in unset and not (request.tools or both.get("tools")):
             both.pop("tool_choice", None)
         resolved = self._options_resolver.resolve(replace(request, options=both), self.streaming)
-        return replace(request, effective_options=resolved.effective(), resolved=resolved)
+        effective = resolved.effective()
+        if refused := self._refused.get(self.model_name):
+            effective["refused"] = dict(refused)
+        return replace(request, effective_options=effective, resolved=resolved)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
         """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
         options: ResolvedOptions = request.resolved
         path = self.codec.path(self.model_name, options.stream)
         changes = dict(self._refused.get(self.model_name, {}))
-        attempt = partial(self._attempt, path, partial(self._encode, request), self._read, changes, request.tools)
+        encode = partial(self._encode, request)
+        attempt = partial(self._attempt, path, encode, self._read, changes, request.timing, request.tools)
         items = retrying(attempt, self.max_retries)
         if options.left_out and options.left_out not in self._noted:
             self._noted.add(options.left_out)
@@ -184,7 +210,7 @@ class HTTPProvider(StreamingProvider):
 
     async def model_list(self) -> list[str]:
         """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""
-        attempt = partial(self._attempt, self.codec.models_path, lambda changes: None, _model_names, {})
+        attempt = partial(self._attempt, self.codec.models_path, lambda changes: None, _model_names, {}, Timing())
         async with aclosing(retrying(attempt, self.max_retries)) as items:
             return [name async for name in items if isinstance(name, str)]
 
@@ -198,7 +224,7 @@ class HTTPProvider(StreamingProvider):
         try:
             return self.codec.encode_request(request.messages, options, self.model_name, changes)
         except (TypeError, ValueError):
-            check_options(options.extra)
+            check_json({**options.extra, **options.extra_body})
             raise
 
     async def _attempt(
@@ -207,6 +233,7 @@ class HTTPProvider(StreamingProvider):
         encode: Callable[[Changes], bytes | None],
         read: Callable[[Any], AsyncGenerator[T]],
         changes: dict[str, str | None],
+        timing: Timing,
         functions: Functions | None = None,
     ) -> AsyncGenerator[T]:
         """Send one request, and yield what `read` makes of the answer. `changes` are the fields that the model refuses.
@@ -214,27 +241,31 @@ class HTTPProvider(StreamingProvider):
         Raises `RequestRevised` if the vendor refuses another field, which then is one of `changes`. All other errors
         are nbagent's own, without the library's exception, which may hold a key.
         """
-        await self.prepare()
+        with timing.setting_up():
+            await self.prepare()
         body = response = None
         try:
             body = encode(changes)
-            response = await self._transport.open(self._target(path), body)
+            response = await self._transport.open(self._target(path), body, timing)
             self._refused.setdefault(self.model_name, {}).update(changes)
-            async with aclosing(read(response)) as items:
-                async for item in items:
-                    yield item
-            return
+            try:
+                async with aclosing(read(response)) as items:
+                    async for item in items:
+                        yield item
+                return
+            finally:
+                await response.aclose()
         except (ProviderError, ConfigurationError) as exc:
             failure: NbagentError = exc
         except Exception as exc:  # each HTTP library and SDK has its own errors
             timeout, base_url = (self.timeout, self.base_url) if self._client is None else (None, None)
             known = provider_error(exc, streaming=response is not None, timeout=timeout, base_url=base_url)
             if known is None:
-                raise
+                raise exc from None
             failure = known
-        finally:
-            if response is not None:
-                await response.aclose()
+        except BaseException as exc:  # cancelled: frames of the library, and ours, hold heads and bodies
+            exc.__cause__ = exc.__context__ = exc.__traceback__ = None
+            raise
         if refused := {} if response else refused_field(failure, body, changes):
             changes |= refused
             with suppress(ImageInputError):  # the question itself holds an image: the vendor's message says more
@@ -242,7 +273,12 @@ class HTTPProvider(StreamingProvider):
                 raise RequestRevised(_refusal_event(refused))
         raise self._explained(failure, response, functions)
 
-    async def _read(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
+    def _read(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
+        """The answer without the secrets of its request, which a server may repeat."""
+        items, mask = self._decoded(response), mask_for(response.request, self._key_variable)
+        return items if mask is None else masked(items, mask)
+
+    async def _decoded(self, response: Any) -> AsyncGenerator[Event | LLMResponse]:
         """The events of one answer up to its logical end, then the `LLMResponse`."""
         decoder = self.codec.decoder()
         try:
@@ -265,10 +301,10 @@ class HTTPProvider(StreamingProvider):
             if not decoder.complete or provider_error(exc, streaming=True) is None:
                 raise
         try:
-            response = decoder.finish()
+            answer = self.codec.finish(decoder)
         except _UNREADABLE as exc:
             raise _undecodable(exc) from None
-        yield response
+        yield answer
 
     def _target(self, path: str) -> Target:
         return Target(self.base_url, path, self._key(), self.timeout, self._headers, self._key_variable)
@@ -277,7 +313,7 @@ class HTTPProvider(StreamingProvider):
         """The key for this request. Raises `AuthenticationError` if the vendor needs a key and there is none."""
         secret = self._secret or _secret(self._vendor.api_key())
         if secret is None:
-            if self._vendor.keyless or self._client is not None:
+            if self._vendor.keyless or self._has_login or self._client is not None:
                 return None
             variables = " or ".join(self._vendor.key_vars)
             raise AuthenticationError(
@@ -285,7 +321,16 @@ class HTTPProvider(StreamingProvider):
             )
         if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
             raise AuthenticationError("the API key holds characters that no key may have", vendor=self.vendor)
+        if self._has_login:
+            raise self._two_logins(f"there is a key, in {' or '.join(self._vendor.key_vars)}")
         return secret
+
+    def _two_logins(self, found: str) -> ConfigurationError:
+        """The error for a password in the address beside a key: a request has one Authorization, and one would go."""
+        return ConfigurationError(
+            f"base_url: it holds a user and a password, and {found}: only one of them can be sent. Leave one out; "
+            "headers={'Authorization': …} is sent instead of a key, too."
+        )
 
     @property
     def secrets(self) -> list[str]:
@@ -340,8 +385,8 @@ def _refusal_event(refused: Changes) -> Retry:
     ((name, other),) = refused.items()
     instead = other or ("short descriptions" if name == IMAGES else "the default")
     text = f"This model does not take {name}. Trying again with {instead}."
-    details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError", "refused": name}
-    return Retry(text, metadata=details)
+    details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError"}
+    return Retry(text, metadata={**details, "refused": name, "instead": other})
 
 
 async def _model_names(response: Any) -> AsyncGenerator[str]:

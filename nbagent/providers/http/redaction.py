@@ -1,23 +1,23 @@
 """Finds the secrets of an HTTP request and removes them from whatever is kept of the exchange.
 
 The name of a variable that could hold it replaces a secret: `$OPENAI_API_KEY`. A value is a secret if it is sent in a
-header or query parameter with a telling name, or as the user or password of the address. It is then searched for
-everywhere, in the answer too, as plain text and as JSON, URLs and HTML escape it.
+header or query parameter with a telling name, or as the user or password of the address or of the proxy on the way. It
+is then searched for everywhere, in the answer too, in all its `spellings`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import html
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-#: Shorter values ("none", "ollama") are removed only where they are sent: elsewhere they may be ordinary words.
-SHORTEST_SECRET = 8
+from nbagent.providers.http.address import proxy_for, without_credentials
+from nbagent.providers.http.spellings import SHORTEST_SECRET, may_be_words, spellings_of
+
 _TELLING = re.compile(
     r"authorization|cookie|key|token|secret|passw|credential|signature|(?<![a-z])(?:auth|sig|pwd|jwt)(?![a-z])", re.I
 )
@@ -26,7 +26,7 @@ _HARMLESS = re.compile(r"rate-?limit|idempotency|-limit-|-remaining-|^access-con
 #: Headers and query parameters that carry the vendor's own key.
 _KEY_PLACES = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "key", "api_key", "apikey"})
 _SCHEME = re.compile(r"([A-Za-z][\w-]*) +(\S+)")
-_PARAMETER = re.compile(r"([^&=]+)=([^&]*)")
+_PARAMETER = re.compile(r"(?<![^&])([^&=]+)=([^&]*)")
 
 
 class Redactor:
@@ -44,14 +44,28 @@ class Redactor:
         parts = urlsplit(url)
         for part in (parts.username, parts.password):
             self._add(unquote(part or ""), "URL_PASSWORD")
+        for value in without_credentials(proxy_for(url) or "")[1].values():
+            self._add_header("Proxy-Authorization", value)
         for name, value in _PARAMETER.findall(parts.query):
             if is_telling(name):
                 self._add(unquote(value), self._name_for(name))
 
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Each secret that is long enough to be searched for, and its name; long ones first."""
+        return {secret: self._names[secret] for secret in sorted(self._names, key=len, reverse=True)}
+
     def text(self, text: str, mask: str = "") -> str:
         """The text with each secret replaced by `mask`, or by its name."""
-        for secret in sorted(self._names, key=len, reverse=True):
-            text = mask_secret(text, secret, mask or f"${self._names[secret]}")
+        for secret, name in self.secrets.items():
+            text = mask_secret(text, secret, mask or f"${name}")
+        return text
+
+    def body(self, text: str) -> str:
+        """What was said in a request or answer: a key that may be a word of it stays."""
+        for secret, name in self.secrets.items():
+            if not may_be_words(secret):
+                text = mask_secret(text, secret, f"${name}")
         return text
 
     def url(self, url: str) -> str:
@@ -104,11 +118,8 @@ def mask_secret(text: str, secret: str, mask: str = "***") -> str:
     >>> mask_secret("key=sk%2D12345678 or sk-1234567", "sk-12345678")
     'key=*** or ***'
     """
-    text = _pattern(secret).sub(lambda _: mask, text)
-    for length in range(len(secret) - 1, SHORTEST_SECRET - 1, -1):
-        if text.endswith(secret[:length]):
-            return text[:-length] + mask
-    return text
+    spellings = spellings_of(secret)
+    return spellings.cut(spellings.replaced(text, mask), mask)
 
 
 def without_secrets(text: str, request: Any) -> str:
@@ -116,6 +127,7 @@ def without_secrets(text: str, request: Any) -> str:
     return text if request is None else Redactor(str(request.url), request.headers, None, "").text(text, "***")
 
 
+@lru_cache(maxsize=256)
 def is_telling(name: str) -> bool:
     """Whether a header or query parameter of this name holds a secret.
 
@@ -130,17 +142,3 @@ def _decoded(text: str) -> str:
         return base64.b64decode(text).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
         return ""
-
-
-@lru_cache(maxsize=32)
-def _pattern(secret: str) -> re.Pattern[str]:
-    """Matches the secret, each character plain or as JSON, a URL or HTML may escape it."""
-    return re.compile("".join(f"(?:{'|'.join(_forms(char))})" for char in secret))
-
-
-def _forms(char: str) -> list[str]:
-    code = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{ord(char):02x}")
-    forms = [re.escape(char), rf"\\+u00{code}", rf"%(?:25)*{code}", f"&#(?:[xX]0*{code}|0*{ord(char)});"]
-    if not char.isalnum():
-        forms += [rf"\\+{re.escape(char)}", re.escape(html.escape(char))]
-    return forms

@@ -17,12 +17,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.model_request import Timing
 from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderTimeoutError
 from nbagent.providers.http import client as http_client
 from nbagent.providers.http.address import Target, proxy_for
 from nbagent.providers.http.capture import new_record
 from nbagent.providers.http.errors import proxy_error, status_error
-from nbagent.providers.http.response import read_up_to
+from nbagent.providers.http.response import read_error
 
 if TYPE_CHECKING:
     import httpx2
@@ -48,12 +49,14 @@ class Transport(ABC):
             _check(client, self.sends_by, packages)
             return
         self._clients = http_client.ClientPerLoop()
-        # imports take up to a second: a thread starts on them as soon as the provider is made
-        threading.Thread(target=_import_all, args=packages[:1], name=f"import {packages[0]}", daemon=True).start()
+        # imports take seconds: a thread starts on them as soon as the provider is made
+        threading.Thread(target=import_packages, args=packages[:1], name=f"import {packages[0]}", daemon=True).start()
 
-    async def open(self, target: Target, body: bytes | None) -> Any:
+    async def open(self, target: Target, body: bytes | None, timing: Timing) -> Any:
         """POST `body`, or GET if it is None -> a response still to be read. Raises for any status but 2xx."""
-        client = await self._clients.get(target, self._make) if self._given is None else self._given
+        with timing.setting_up():
+            client = await self._clients.get(target, self._make) if self._given is None else self._given
+        http_client.current_timing.set(timing)
         limit = None if self._given is not None else http_client.CONNECT_TIMEOUT_S + 2 * target.timeout
         recorded = new_record(target, body)
         try:
@@ -67,6 +70,7 @@ class Transport(ABC):
                 recorded.unanswered(late or exc)
             if late:
                 raise late from None
+            exc.__traceback__ = None  # the library's frames hold the head, with the key
             raise
         if recorded:
             response = recorded.answered(response)
@@ -77,7 +81,7 @@ class Transport(ABC):
                 raise proxy_error(target.base_url, "407 Proxy Authentication Required")
             readable = self._can_be_decompressed(response.headers.get("content-encoding", ""))
             if not 200 <= response.status_code < 300:
-                content = await read_up_to(response.aiter_bytes()) if readable else b""
+                content = await read_error(response.aiter_bytes()) if readable else b""
                 raise status_error(response.status_code, response.headers, content, request)
             if not readable:
                 encoding = response.headers["content-encoding"][:60]
@@ -115,9 +119,9 @@ def _check(client: Any, sends_by: str, packages: tuple[str, ...]) -> None:
         raise ConfigurationError(f"client={name} can't be awaited: pass the async client.")
 
 
-def _import_all(package: str) -> None:
-    """Import what a client needs. If an import fails, the first request says so."""
-    for module in ("httpx_aiohttp.httpx2", package):
+def import_packages(package: str) -> None:
+    """Import what a client of this package needs, and the prices. If an import fails, the first request says so."""
+    for module in ("httpx_aiohttp.httpx2", package, "genai_prices.data"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
 
@@ -137,7 +141,9 @@ class HttpxTransport(Transport):
         address = target.base_url.rstrip("/") + target.path
         url = _parsed(address) if self._given is None else address
         method = "GET" if body is None else "POST"
-        request = client.build_request(method, url, content=_in_pieces(body), headers=self._headers(target, body))
+        content, headers = _in_pieces(body), self._headers(target, body)
+        timed = {} if self._given is None else {"trace": http_client.connecting(http_client.current_timing.get())}
+        request = client.build_request(method, url, content=content, headers=headers, extensions=timed)
         return await client.send(request, stream=True)
 
     def _headers(self, target: Target, body: bytes | None) -> dict[str, str]:
@@ -165,7 +171,7 @@ class SDKTransport(Transport):
         sdk = importlib.import_module(self._module)
         http = http_client.new_http_client(target)
         client = getattr(sdk, self._client_class)(
-            api_key=target.key.get_secret_value() if target.key else "",
+            api_key=target.key.get_secret_value() if target.key else "none",  # the headers hold a login instead
             base_url=target.base_url,
             default_headers=dict(target.headers),
             timeout=http.timeout,

@@ -19,7 +19,7 @@ from typing import Any
 from nbagent.checks import check_number
 from nbagent.core.events import Event, Http
 from nbagent.core.messages import LLMResponse, Usage
-from nbagent.core.model_request import ModelRequest
+from nbagent.core.model_request import ModelRequest, Timing
 from nbagent.core.threads import DaemonThreads
 from nbagent.errors import ConfigurationError, IncompleteStreamError, ServerError
 from nbagent.providers.formats.errors import error_message
@@ -149,7 +149,7 @@ class LocalProvider(OpenSourceProvider):
         assert self._server is not None
         target = replace(self._target("/completion"), base_url=self._server.address)
         try:
-            response = await self._transport.open(target, json.dumps(body).encode())
+            response = await self._transport.open(target, json.dumps(body).encode(), Timing())
             async with contextlib.aclosing(response), contextlib.aclosing(read_events(response)) as events:
                 async for event in events:
                     yield event

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbagent.checks import check_type
 from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.providers.options.thinking import fields_for, level_of, merge_fields, thinks
 from nbagent.providers.options.tool_choice import ToolChoiceResolver
@@ -25,6 +26,8 @@ class ResolvedOptions:
     stream: bool = True
     #: Further fields of the request body.
     extra: Mapping[str, Any] = field(default_factory=dict)
+    #: Merged into the body when all else is in it.
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
     #: A level, `"on"`, `"off"`, or `"custom"` for the vendor's own form; None if the request does not set it.
     thinking_level: str | None = None
     #: The choice in our words, or `"custom"` for the vendor's own form; None if the request does not set it.
@@ -37,7 +40,13 @@ class ResolvedOptions:
         return {
             "thinking_level": self.thinking_level,
             "tool_choice": self.tool_choice,
-            "params": {"temperature": self.temperature, **self.extra},
+            "stream": self.stream,
+            "tools": self.tools,
+            "params": {
+                "temperature": self.temperature,
+                **self.extra,
+                **({"extra_body": self.extra_body} if self.extra_body else {}),
+            },
         }
 
 
@@ -60,15 +69,18 @@ class OptionsResolver:
     def resolve(self, request: ModelRequest, stream: bool = True) -> ResolvedOptions:
         """Raises `ConfigurationError` for a value that no model takes, and for what this model can't do."""
         extra = dict(request.options)
+        extra_body = extra.pop("extra_body", {})
+        check_type("extra_body", extra_body, Mapping, fix="Pass a dict of fields of the request's body.")
         thinking, choice = extra.pop("thinking", None), extra.pop("tool_choice", None)
         temperature = extra.pop("temperature", None)
         level, extra = self._with_thinking(thinking, extra)
-        will_think = thinks(level, self.profile, extra)
+        sent = {**extra, **extra_body}
+        will_think = thinks(level, self.profile, sent)
         chosen = self._tool_choice.resolve(
             choice,
             request.tools,
             request.messages,
-            vendor_tools=bool(extra.get("tools")),
+            vendor_tools=bool(sent.get("tools")),
             obstacle=self._obstacle(will_think),
         )
         left_out = ""
@@ -81,6 +93,7 @@ class OptionsResolver:
             temperature,
             stream or (self.vendor.streams_to_think and will_think is not False),
             {**extra, **chosen.fields},
+            extra_body,
             level,
             chosen.name,
             left_out,

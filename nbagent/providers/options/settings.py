@@ -5,15 +5,67 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from functools import cache
-from inspect import Parameter, signature
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
-from nbagent.checks import check_choice, check_number, check_type, invalid
+from nbagent.checks import check_choice, check_number, check_type, invalid, is_number
+from nbagent.core.limits import Limits
+from nbagent.core.request_options import RequestOptions
+from nbagent.errors import ConfigurationError
+from nbagent.text import did_you_mean
+
+if TYPE_CHECKING:
+    import os
+
+    from pydantic import SecretStr
 
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[\t -~]*")
+_LIMITS = frozenset(f.name for f in fields(Limits))
+#: Our names for what some vendors call otherwise.
+_OURS = {"max_completion_tokens": "max_tokens", "stop_sequences": "stop"}
+
+
+class BodyOptions(RequestOptions, total=False):
+    """The defaults of a provider's requests."""
+
+    #: Tools of the vendor's own, such as a web search.
+    tools: Sequence[Mapping[str, Any]]
+
+
+class ProviderOptions(BodyOptions, total=False):
+    """What `create_provider` takes: the settings of the built-in providers, and the defaults of their requests."""
+
+    api_key: str | SecretStr | None
+    model: str | os.PathLike[str] | None
+    base_url: str | None
+    timeout: float
+    max_retries: int
+    streaming: bool
+    client: Any
+    function_calling: bool
+    headers: dict[str, str] | None
+    vendor: str | None
+    #: Dollars per million tokens.
+    price: Mapping[str, float] | None
+    #: OpenAI: "responses" or "chat".
+    api: str | None
+    #: Claude and MiniMax: how long prompts are cached.
+    cache: str | bool
+    # local
+    n_ctx: int
+    threads: int | None
+    cache_dir: str | os.PathLike[str] | None
+    # replay
+    path: str | os.PathLike[str] | None
+    speed: float | None
+    # scripted
+    turns: Any
+    delay: float
+
+
+_SETTINGS = ProviderOptions.__optional_keys__ - BodyOptions.__optional_keys__
 
 
 def check_settings(
@@ -26,6 +78,7 @@ def check_settings(
     max_retries: Any,
     streaming: Any,
     function_calling: Any,
+    price: Any,
 ) -> None:
     """Raise `ConfigurationError` for a wrong value. Messages never hold keys or the values of headers."""
     check_type("model", model, str, optional=True)
@@ -38,6 +91,7 @@ def check_settings(
     check_number("max_retries", max_retries, whole=True, minimum=0)
     check_choice("streaming", streaming, (True, False))
     check_choice("function_calling", function_calling, (True, False))
+    check_price(price)
     if not (api_key is None or isinstance(api_key, str) or hasattr(api_key, "get_secret_value")):
         raise invalid("api_key", api_key, "a text or a SecretStr", secret=True)
     if not (headers is None or isinstance(headers, Mapping)):
@@ -49,15 +103,59 @@ def check_settings(
             raise invalid(f"headers[{name!r}]", value, "one line of ASCII text", secret=True)
 
 
-@cache
-def setting_names(cls: type) -> frozenset[str]:
-    """The names of a provider's settings. No request may have such an option: the vendor would be sent a key."""
-    makers = [signature(vars(base)["__init__"]) for base in cls.__mro__[:-1] if "__init__" in vars(base)]
-    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    return frozenset(name for maker in makers for name, each in maker.parameters.items() if each.kind in kinds)
+def check_price(price: Any) -> None:
+    """Raise `ConfigurationError` unless `price` is None, or dollars per million tokens; see `LLMProvider.price`."""
+    if price is None:
+        return
+    fix = 'Pass dollars per million tokens: {"input": 0.5, "output": 1.5, "cached": 0.05}.'
+    check_type("price", price, Mapping, optional=True, fix=fix)
+    for name in ("input", "output"):
+        if name not in price:
+            raise invalid("price", dict(price), f"a value for {name!r}", fix)
+    for name, dollars in price.items():
+        check_choice("price", name, ("input", "output", "cached"), fix)
+        check_number(f"price[{name!r}]", dollars, minimum=0, fix=fix)
+        if dollars == math.inf:
+            raise invalid(f"price[{name!r}]", dollars, "a finite number", fix)
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
+    """Raise `ConfigurationError` for what is not an option of a request: it would reach the vendor, as a key might.
+
+    `others` are the further keywords of the function that was called. Values are not shown, except those of limits.
+    """
+    unknown = sorted(options.keys() - RequestOptions.__optional_keys__)
+    if misplaced := [name for name in unknown if name in _SETTINGS]:
+        raise ConfigurationError(
+            f"{', '.join(misplaced)} can't be given for one request: make a provider with it, "
+            "create_provider('vendor', …), and assign that to agent.provider."
+        )
+    if unknown:
+        name = unknown[0]
+        raise _unknown_option(name, options[name], [*RequestOptions.__optional_keys__, *others, *_LIMITS, *_SETTINGS])
+
+
+def check_body_options(cls: type, options: Mapping[str, Any]) -> None:
+    """Raise `ConfigurationError` for what a provider can't be made with. No value is shown: it may be a key."""
+    if unknown := sorted(options.keys() - BodyOptions.__optional_keys__):
+        makers = [vars(each).get("__init__") for each in cls.__mro__]
+        own = [setting for maker in makers for setting in getattr(maker, "__annotations__", ())]
+        raise _unknown_option(unknown[0], None, [*BodyOptions.__optional_keys__, *own])
+
+
+def _unknown_option(name: str, value: object, known: Iterable[str]) -> ConfigurationError:
+    if name in _LIMITS:
+        given = value if is_number(value) else "…"
+        return ConfigurationError(f"{name} is a limit: pass limits=Limits({name}={given}) to Agent or to chat().")
+    if name in ("messages", "functions"):
+        fix = "The message is the first argument of chat(), and tools=[...] names the functions to offer."
+        return ConfigurationError(f"{name} is not an option of a request. {fix}")
+    hint = f"; did you mean {_OURS[name]}?" if name in _OURS else did_you_mean(name, known) or "."
+    vendors = f"A field that only the vendor knows goes into extra_body={{{name!r}: …}}."
+    return ConfigurationError(f"{name} is not an option of a request{hint} {vendors}")
+
+
+def check_json(options: Mapping[str, Any]) -> None:
     """Raise `ConfigurationError` for a field of a request that JSON can't hold, such as `stop={"."}`."""
     for name, value in options.items():
         try:

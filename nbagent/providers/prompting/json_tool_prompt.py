@@ -61,5 +61,5 @@ def first_json_object(text: str) -> Any:
         return None
     try:
         return json.JSONDecoder().raw_decode(text[start:])[0]
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -19,8 +19,8 @@ Tool = Mapping[str, Any]
 
 #: The score from which a tool is called. A request that shares only one common word with it stays below.
 THRESHOLD = 1.0
-#: A string argument has at most this many words, or runs to the end of the request.
-LONGEST_SPAN = 4
+#: A string argument has at most this many words, or runs to the end of its clause, if that is near.
+LONGEST_SPAN, LONGEST_REST = 4, 60
 
 STOP_WORDS = frozenset(
     str.split(
@@ -48,8 +48,12 @@ _SYNONYMS = {
     for word in group.split()
 }
 _ENDINGS = {"ies": "y", "sses": "ss", "xes": "x", "ches": "ch", "ing": "", "ed": "", "es": "e", "s": ""}
-_NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?!\w|[.-]\d)")
-_QUOTED = re.compile(r"\"([^\"]+)\"|(?<!\w)'([^']+?)'(?!\w)|[“„]([^”“]+)[”“]|‘([^’]+)’|`([^`]+)`|«\s*([^»]+?)\s*»")
+#: Longer digits are not a number that a tool could take.
+_NUMBER = re.compile(r"(?<![\w.-])-?\d{1,40}(?:\.\d{1,40})?(?!\w|[.-]\d)")
+#: No quotation holds its own opening mark: from each of many that are never closed, all of the rest would be searched.
+_QUOTED = re.compile(
+    r"\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)|[“„]([^”“„]+)[”“]|‘([^‘’]+)’|`([^`]+)`|«\s?([^«»]*[^«»\s])\s?»"
+)
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "object": "dict"}
 
 
@@ -132,7 +136,8 @@ def spans(text: str) -> list[str]:
     for clause in re.split(r"[,?!;:()\[\]\"]+|\.(?:\s|$)", text):
         tokens = [token.strip("'") for token in clause.split()]
         count = len(tokens)
-        ends = [(i, j) for i in range(count) for j in range(i + 1, count + 1) if j - i <= LONGEST_SPAN or j == count]
+        near = [(i, j) for i in range(count) for j in range(i + 1, min(i + LONGEST_SPAN, count) + 1)]
+        ends = sorted({*near, *((i, count) for i in range(max(0, count - LONGEST_REST), count))})
         found += [" ".join(tokens[i:j]) for i, j in ends if not _LINKS & {tokens[i].lower(), tokens[j - 1].lower()}]
     return list(dict.fromkeys(filter(None, found)))
 

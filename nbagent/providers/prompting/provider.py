@@ -49,6 +49,8 @@ FOLLOW_UP_WORDS = frozenset(
         "what with"
     )
 )
+#: The usage of an answer holds just what the embedded model read and wrote: nothing where rules made it.
+_EXACT = {"usage_estimated": False}
 
 EXAMPLES = '''def book_table(restaurant: str, people: int = 2):
     """Book a table at a restaurant"""
@@ -112,7 +114,7 @@ class PromptedProvider(WrapperProvider):
             plain_messages = fit(plain(plain_messages), self.inner.n_ctx - options["max_tokens"])
         else:
             plain_messages = plain(messages)
-        inner = self.inner.resolve(ModelRequest(plain_messages, None, options))
+        inner = self.inner.resolve(ModelRequest(plain_messages, None, options, timing=request.timing))
         return replace(
             request,
             messages=messages,
@@ -138,6 +140,7 @@ class PromptedProvider(WrapperProvider):
         call, usage = None, Usage()
         if isinstance(self.inner, Completer):
             text = request.messages[-1].text
+            tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # it could not be narrowed
             tool, earlier = choose_tool(text, tools), FunctionCall("")
             if tool is None and (continued := follow_up(request.messages, tools)):
                 tool, earlier = continued
@@ -151,7 +154,8 @@ class PromptedProvider(WrapperProvider):
             named = [tool for tool in tools if tool["name"] == wanted.get("name")]
             call = checked_call(named[0], wanted.get("arguments") or {}) if named else None
         if call is not None:
-            yield LLMResponse("", [call], "tool_calls", {"usage": usage, "model": self.model_name})
+            facts = {"usage": usage, "model": self.model_name}
+            yield LLMResponse("", [call], "tool_calls", facts | (_EXACT if isinstance(self.inner, Completer) else {}))
             return
         async with aclosing(self._plain_answer(request.resolved)) as items:
             async for item in items:
@@ -202,7 +206,8 @@ class PromptedProvider(WrapperProvider):
         answer = draft or "\n\n".join(result_sentence(calls.get(each.tool_call_id), each) for each in results)
         for piece in re.findall(r"\S+\s*|\s+", answer):
             yield Text(piece)
-        yield LLMResponse(answer, None, "stop", {"usage": usage, "model": self.model_name, "quoted": draft is None})
+        facts = {"usage": usage, "model": self.model_name, "quoted": draft is None}
+        yield LLMResponse(answer, None, "stop", facts | _EXACT)
 
     async def _draft(self, inner: Completer, request: str, value: str) -> tuple[str | None, Usage]:
         """The model's own sentence about a short value, or None if it is not faithful to the value."""

@@ -5,13 +5,15 @@ the exchange is over, so that a recording that was cut off holds all exchanges b
 
 ```json
 {"format": "nbagent recording", "version": 1}
-{"request": {"messages": […], "functions": […], "options": {}}, "vendor": "claude", "model": "claude-sonnet-5",
- "started": 1767225600.0, "items": [{"at": 0.41, "type": "text", "content": "It is"}, …], "duration_s": 1.2,
- "response": {"content": "It is sunny.", …}}
+{"request": {"id": "5c1f…", "messages": […], "functions": […], "options": {}}, "vendor": "claude",
+ "model": "claude-sonnet-5", "started": 1767225600.0, "items": [{"at": 0.41, "type": "text", "content": "It is"}, …],
+ "duration_s": 1.2, "response": {"content": "It is sunny.", …}}
+{"request": {"id": "e07a…", "after": "5c1f…", "messages": […]}, …}
 ```
 
-`at` is in seconds since the request. If the vendor failed, `error` stands in place of `response`. Keys are never
-written.
+A request `after` another one goes on with that one's messages; `functions` and `options` are the same unless it has its
+own. So a conversation is written once, not once per request, and files can be joined end to end. `at` is in seconds
+since the request. If the vendor failed, `error` stands in place of `response`. Keys are never written.
 """
 
 from __future__ import annotations
@@ -19,23 +21,25 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from nbagent import errors
 from nbagent.core import events
 from nbagent.core.events import Event
+from nbagent.core.file_lock import append, cut_torn_line, locked
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMResponse, Usage
 from nbagent.errors import ConfigurationError, ProviderError
-from nbagent.providers.replay.fingerprint import Fingerprint
+from nbagent.providers.replay.fingerprint import Fingerprint, Fingerprints
+from nbagent.providers.replay.line import checked_line
 
 FORMAT, VERSION = "nbagent recording", 1
 
 _EVENT_TYPES = {kind.type: kind for kind in events.AnyEvent.__args__}
 _ANSWER_PIECES = ("text", "thinking", "tool_call_delta")
-_ERROR_ATTRIBUTES = ("vendor", "model", "status", "request_id", "retry_after")
+_ERROR_ATTRIBUTES = ("vendor", "model", "status", "code", "request_id", "retry_after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,64 +142,126 @@ def _is_json(value: Any) -> bool:
 # -- the file ---------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> tuple[list[RecordedExchange], int]:
-    """The exchanges in a file, and the length of its complete lines in bytes: an incomplete last line is left out.
+class RecordingFile:
+    """The file: `exchanges` is what it held when it was read; `append` adds to it. Thread-safe.
 
-    Raises `ConfigurationError` if the file can't be read, is not a recording, or has a newer version.
-    """
-    exchanges: list[RecordedExchange] = []
-    length = 0
-    try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except OSError as error:
-        raise ConfigurationError(f"can't read the recording {str(path)!r}: {error.strerror or error}") from None
-    known = {field.name for field in fields(RecordedExchange)}
-    for number, line in enumerate(lines):
-        if not line.endswith(b"\n"):
-            break
-        try:
-            data = json.loads(line)
-            if number:
-                exchanges.append(RecordedExchange(**{key: value for key, value in data.items() if key in known}))
-        except (ValueError, TypeError, AttributeError) as error:
-            raise ConfigurationError(f"{str(path)!r} is not a recording: line {number + 1}: {error}") from None
-        if number == 0:
-            _check_first_line(path, data)
-        length += len(line)
-    return exchanges, length
-
-
-def _check_first_line(path: Path, data: Any) -> None:
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ConfigurationError(f"{str(path)!r} is not a recording: make one with nbagent.record(path)")
-    if data.get("version") != VERSION:
-        raise ConfigurationError(
-            f"{str(path)!r}: expected version {VERSION} of the recording format, got {data.get('version')!r}. "
-            "Update nbagent."
-        )
-
-
-class Writer:
-    """Appends exchanges to a file, after its first `keep` bytes; None begins a new file.
-
-    The file is not touched before the first exchange, so a recording that records nothing destroys nothing.
-    `redact` removes the secrets from each line.
+    Other processes may append to it at the same time. `redact` removes the secrets from each line. An answer that can't
+    be written is kept, and written with the next one, or by `flush`.
     """
 
-    def __init__(self, path: Path, keep: int | None, redact: Callable[[str], str]) -> None:
-        self._path, self._keep, self._redact = path, keep, redact
-        self._begun = False
+    def __init__(self, path: Path, redact: Callable[[str], str] = str) -> None:
+        self.path, self._redact = path, redact
+        self.fingerprints = Fingerprints()
+        self.exchanges: list[RecordedExchange] = []
+        #: Whether the next line that is written replaces what the file holds.
+        self.begins_anew = False
+        #: Exchanges that are not yet written.
+        self.pending: list[RecordedExchange] = []
+        #: The requests in the file with their ids there, by the hash of their last message: others go on with them.
+        self._ends: dict[str, tuple[str, Fingerprint]] = {}
+        #: The last line that is known to be in the file, and where it begins.
+        self._last: tuple[int, bytes] = (0, b"")
         self._lock = threading.Lock()
 
-    def write(self, exchange: RecordedExchange) -> None:
-        """Append one line, without secrets."""
-        data = {field.name: getattr(exchange, field.name) for field in fields(exchange)}
-        line = self._redact(json_text(data)) + "\n"
+    def read(self) -> None:
+        """Read `exchanges`. An incomplete last line is left out: a crash left it, or it is being written.
+
+        Raises `ConfigurationError` if the file can't be read, is not a recording, or has a newer version.
+        """
+        name = repr(str(self.path))
+        if self.path.exists() and not self.path.is_file():
+            raise ConfigurationError(f"can't read the recording {name}: it is not a file")
+        try:
+            lines = self.path.read_bytes().splitlines(keepends=True)
+        except OSError as error:
+            raise ConfigurationError(f"can't read the recording {name}: {error.strerror or error}") from None
+        requests: dict[str, Fingerprint] = {}
+        at = 0
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                break
+            self._last = (at, line)
+            at += len(line)
+            try:
+                data = json.loads(line)
+                if number == 1 or (isinstance(data, dict) and "format" in data):  # files may have been joined
+                    _check_first_line(name, data)
+                else:
+                    self._add(checked_line(data), requests)
+            except (ValueError, RecursionError) as error:
+                raise ConfigurationError(f"{name} is not a recording: line {number}: {error}") from None
+
+    def _add(self, data: dict[str, Any], requests: dict[str, Fingerprint]) -> None:
+        written = data["request"]
+        before = requests.get(written.get("after", ""), Fingerprint())
+        if written.get("after") and written["after"] not in requests:
+            raise ValueError(f"the request goes on after {written['after']!r}, which no line before it has")
+        hashes = list(before.hashes)
+        for message in written["messages"]:
+            hashes.append(self.fingerprints.add(hashes[-1] if hashes else "", message))
+        functions, options = (written.get(name, getattr(before, name)) for name in ("functions", "options"))
+        request = requests[written["id"]] = self.fingerprints.known(hashes, functions, options)
+        self.exchanges.append(RecordedExchange(**{**data, "request": request}))
+        self._ends[hashes[-1] if hashes else ""] = (written["id"], request)  # its hash is another if it was edited
+
+    def append(self, exchange: RecordedExchange) -> None:
+        """Write an exchange. Raises OSError if that is not possible; then the exchange is kept."""
         with self._lock:
-            with self._path.open("ab") as file:
-                if not self._begun:
-                    file.truncate(self._keep or 0)
-                    if not self._keep:
-                        line = json_text({"format": FORMAT, "version": VERSION}) + "\n" + line
-                file.write(line.encode())
-            self._begun = True
+            self.pending.append(exchange)
+            self._flush()
+
+    def flush(self) -> None:
+        """Write what is kept. Raises OSError if that is not possible."""
+        with self._lock:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self.pending:
+            return
+        with self.path.open("a+b", buffering=0) as file, locked(file):
+            if self.begins_anew:
+                file.truncate(0)
+                self.begins_anew = False
+            if not self._is_known(file):
+                self._ends.clear()
+            end = cut_torn_line(file)
+            ends = dict(self._ends)
+            lines: list[dict[str, Any]] = [] if end else [{"format": FORMAT, "version": VERSION}]
+            lines += [_line(exchange, ends) for exchange in self.pending]
+            written = [self._redact(json_text(line)).encode() + b"\n" for line in lines]
+            append(file, b"".join(written), end)
+        self._ends, self._last = ends, (end + sum(map(len, written[:-1])), written[-1])
+        self.pending.clear()
+
+    def _is_known(self, file: BinaryIO) -> bool:
+        """Whether the last known line is still in the file; otherwise somebody has replaced the file."""
+        at, line = self._last
+        file.seek(at)
+        return file.read(len(line)) == line
+
+
+def _line(exchange: RecordedExchange, ends: dict[str, tuple[str, Fingerprint]]) -> dict[str, Any]:
+    """An exchange as JSON data. Its request goes on with the longest of `ends` that it can, and becomes one of them."""
+    request = exchange.request
+    known = next((n for n in range(len(request.hashes), 0, -1) if request.hashes[n - 1] in ends), 0)
+    written: dict[str, Any] = {"id": request.hash}
+    before = Fingerprint()
+    if known:
+        written["after"], before = ends[request.hashes[known - 1]]
+    written["messages"] = request.messages[known:]
+    for name in ("functions", "options"):
+        if not known or getattr(before, name) != getattr(request, name):
+            written[name] = getattr(request, name)
+    if request.hashes:
+        ends[request.hashes[-1]] = (request.hash, request)
+    values = {name: getattr(exchange, name) for name in exchange.__slots__}
+    return {name: value for name, value in (values | {"request": written}).items() if value is not None}
+
+
+def _check_first_line(name: str, data: Any) -> None:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ConfigurationError(f"{name} is not a recording: make one with nbagent.record(path)")
+    if data.get("version") != VERSION:
+        raise ConfigurationError(
+            f"{name}: expected version {VERSION} of the recording format, got {data.get('version')!r}. Update nbagent."
+        )

@@ -7,31 +7,34 @@ and scripts, needs neither key nor network to replay, and holds no secret.
 from __future__ import annotations
 
 import asyncio
-import json
+import logging
 import os
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
 
-from nbagent.checks import check_choice, check_number, check_type
+from nbagent.checks import check_choice, check_number, checked_path
 from nbagent.core.aclose import aclose_if_possible
 from nbagent.core.events import Event
-from nbagent.core.json_text import json_text
-from nbagent.core.messages import LLMResponse
+from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.run import Tools
 from nbagent.errors import AuthenticationError, ConfigurationError, ReplayError
 from nbagent.providers.base import LLMProvider, StreamingProvider, WrapperProvider
-from nbagent.providers.http.redaction import SHORTEST_SECRET, is_telling, mask_secret
 from nbagent.providers.replay import active, file
-from nbagent.providers.replay.file import RecordedExchange, Writer
-from nbagent.providers.replay.fingerprint import Fingerprint, difference, fingerprint_hash, request_fingerprint
+from nbagent.providers.replay.difference import difference, differs_in_results_only, nearest
+from nbagent.providers.replay.file import RecordedExchange, RecordingFile
+from nbagent.providers.replay.file_secrets import names_of_secrets, without_secrets
+from nbagent.providers.replay.fingerprint import Fingerprint
 from nbagent.providers.replay.tools import ReplayedTools
+
+log = logging.getLogger("nbagent")
 
 Mode = Literal["once", "none", "new", "all"]
 #: A vendor and its model.
@@ -84,20 +87,25 @@ class Recording:
     def __init__(
         self, path: str | os.PathLike[str], mode: Mode, *, speed: float | None = None, run_tools: bool = True
     ) -> None:
-        check_type("path", path, str, os.PathLike, fix='Name the file of the recording: "run.jsonl".')
         check_choice("mode", mode, get_args(Mode))
         check_number("speed", speed, above=0, optional=True, fix="With None, nothing waits.")
-        self.path, self.mode, self.speed, self.run_tools = Path(path).expanduser(), mode, speed, run_tools
+        self.path = checked_path(path, 'Name the file of the recording: "run.jsonl".')
+        self.mode, self.speed, self.run_tools = mode, speed, run_tools
         self.replay_only = False
         self.vendors: frozenset[str] = frozenset()
         self._lock = threading.Lock()
-        #: What the file holds, in its order.
-        self.exchanges: list[RecordedExchange] = []
         self._answers: dict[AnswersKey, list[RecordedExchange]] = {}
         #: How many of these answers were taken.
         self._taken: dict[AnswersKey, int] = {}
-        self._writer: Writer | None = None
+        self._file = RecordingFile(self.path)
         self._secrets: set[str] = set()
+        #: The secrets and their names when the last request was read.
+        self._names: dict[str, str] = {}
+
+    @property
+    def exchanges(self) -> list[RecordedExchange]:
+        """What the file held at the start, in its order."""
+        return self._file.exchanges
 
     def __repr__(self) -> str:
         return f"<Recording {str(self.path)!r}, mode {self.mode!r}, {len(self.exchanges)} exchanges>"
@@ -112,31 +120,58 @@ class Recording:
         return self
 
     def stop(self) -> None:
-        """End: agents ask their models again."""
+        """End: agents ask their models again.
+
+        Raises `ConfigurationError` if answers could not be written. They are kept: call it again once they can.
+        """
         active.deactivate(self)
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise ConfigurationError(
+                f"{len(self._file.pending)} answers are not in the recording {str(self.path)!r}: "
+                f"{error.strerror or error}. They are kept: make it possible to write there, and call stop() again."
+            ) from None
 
     def __enter__(self) -> Recording:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except ConfigurationError:
+            if error is None:
+                raise
 
     def open(self) -> None:
         """Read the file if the mode replays it. Raises `ConfigurationError` if it can't be read or written."""
-        exists = self.path.exists()
-        reads = self.mode == "none" or (exists and self.mode != "all")
-        self.exchanges, length = file.read(self.path) if reads else ([], 0)
+        try:
+            exists = self.path.exists()
+        except OSError as error:  # a folder on the way is not this user's
+            raise ConfigurationError(
+                f"can't use the recording {str(self.path)!r}: {error.strerror}. Name a file in a folder of yours."
+            ) from None
+        self.replay_only = self.mode == "none" or (exists and self.mode == "once")
+        if not self.replay_only:
+            self._check_writable(exists)
+        self._file = RecordingFile(self.path, lambda text: without_secrets(text, names_of_secrets(self._secrets)))
+        self._file.begins_anew = self.mode == "all"
+        if self.mode == "none" or (exists and self.mode != "all"):
+            self._file.read()
         self._answers, self._taken = {}, {}
         for exchange in self.exchanges:
             for model in ((exchange.vendor, exchange.model), None):
-                self._answers.setdefault((fingerprint_hash(exchange.request), model), []).append(exchange)
+                self._answers.setdefault((exchange.request.hash, model), []).append(exchange)
         self.vendors = frozenset(exchange.vendor for exchange in self.exchanges)
-        self.replay_only = self.mode == "none" or (exists and self.mode == "once")
-        if not self.replay_only and not self.path.absolute().parent.is_dir():
-            raise ConfigurationError(f"can't record to {str(self.path)!r}: its folder does not exist. Create it first.")
+
+    def _check_writable(self, exists: bool) -> None:
+        problem, folder = f"can't record to {str(self.path)!r}", self.path.absolute().parent
+        if not folder.is_dir():
+            raise ConfigurationError(f"{problem}: its folder does not exist. Create it first.")
         if self.path.is_dir():
-            raise ConfigurationError(f"can't record to {str(self.path)!r}: it is a folder. Name a file in it.")
-        self._writer = None if self.replay_only else Writer(self.path, length, self._without_secrets)
+            raise ConfigurationError(f"{problem}: it is a folder. Name a file in it.")
+        if not os.access(self.path if exists else folder, os.W_OK):
+            raise ConfigurationError(f"{problem}: you may not write there. Name a file in a folder of yours.")
 
     def wrap(self, provider: Any, tools: Tools) -> tuple[Any, Tools]:
         """A provider that records or replays, and the tools, whose results are replayed with `run_tools=False`."""
@@ -147,9 +182,16 @@ class Recording:
 
     def fingerprint(self, request: ModelRequest) -> Fingerprint:
         """The request as it stands in the file, without secrets."""
-        text = self._without_secrets(json_text(request_fingerprint(request.messages, request.tools, request.options)))
-        fingerprint: Fingerprint = json.loads(text)
-        return fingerprint
+        return self._fingerprint(request.messages, request)
+
+    def _fingerprint(self, messages: list[LLMMessage], request: ModelRequest) -> Fingerprint:
+        with self._lock:
+            names = names_of_secrets(self._secrets)
+            if names != self._names:
+                self._names = names
+                self._file.fingerprints.forget()
+            redact = partial(without_secrets, names=names)
+            return self._file.fingerprints.of(messages, request.tools, request.options, redact)
 
     def peek(self, request: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
         """The exchange that will answer this request next, or None if none is recorded.
@@ -160,19 +202,21 @@ class Recording:
         answers = self._answers.get(key)
         return answers[min(self._taken.get(key, 0), len(answers) - 1)] if answers else None
 
-    def take(self, request: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
+    def take(
+        self, fingerprint: Fingerprint, request: ModelRequest, model: ModelKey | None = None
+    ) -> RecordedExchange | None:
         """As `peek`, and moves on to the next answer. Raises `ReplayError` if none is recorded and none may be."""
-        key = self._key(request, model)
+        key = self._key(fingerprint, model)
         with self._lock:
-            found = self.peek(request, model)
+            found = self.peek(fingerprint, model)
             self._taken[key] = self._taken.get(key, 0) + 1
-        if found is None and self._writer is None:
-            raise self._missing(request)
+        if found is None and self.replay_only:
+            raise self._missing(fingerprint, request)
         return found
 
     def _key(self, request: Fingerprint, model: ModelKey | None) -> AnswersKey:
         """Where the answers to a request stand: under its model, or under None if that model has none of its own."""
-        key = (fingerprint_hash(request), model)
+        key = (request.hash, model)
         return key if key in self._answers else (key[0], None)
 
     async def play(self, exchange: RecordedExchange) -> AsyncGenerator[Event | LLMResponse]:
@@ -196,10 +240,13 @@ class Recording:
         items: list[dict[str, Any]] = []
 
         def write(**outcome: Any) -> None:
-            if self._writer is not None:
-                duration_s = round(time.perf_counter() - begun, 4)
-                model = (provider.vendor, provider.model_name)
-                self._writer.write(RecordedExchange(request, *model, round(started, 3), items, duration_s, **outcome))
+            duration_s = round(time.perf_counter() - begun, 4)
+            model = (provider.vendor, provider.model_name)
+            exchange = RecordedExchange(request, *model, round(started, 3), items, duration_s, **outcome)
+            try:
+                self._file.append(exchange)
+            except OSError as error:  # the answer must reach the agent all the same; `stop` tries again
+                log.warning("can't write to the recording %s yet: %s", self.path, error.strerror or error)
 
         try:
             async with aclose_if_possible(stream):
@@ -219,23 +266,26 @@ class Recording:
         """Remember the keys of a provider, so that they are never written."""
         self._secrets.update(getattr(getattr(provider, "inner", provider), "secrets", ()))
 
-    def _missing(self, request: Fingerprint) -> ReplayError:
+    def _missing(self, fingerprint: Fingerprint, request: ModelRequest) -> ReplayError:
         problem = f"the recording {str(self.path)!r} has no answer to this request"
-        fix = "record it with nbagent.replay(path, mode='new'), or record everything anew with nbagent.record(path)"
+        fix = "record it with nbagent.replay(path, mode='new'), or record everything anew with nbagent.record(path)."
         if not self.exchanges:
-            return ReplayError(f"{problem}: it is empty. To get one, {fix}.")
-        diff = difference(request, [exchange.request for exchange in self.exchanges])
-        return ReplayError(
-            f"{problem}. It differs from the most similar one in\n{diff}\nTo get an answer, {fix}.", difference=diff
-        )
+            return ReplayError(f"{problem}: it is empty. To get one, {fix}")
+        recorded = nearest(fingerprint, [exchange.request for exchange in self.exchanges])
+        diff = difference(recorded, fingerprint)
+        if self.run_tools and differs_in_results_only(recorded, fingerprint):
+            fix = f"replay the results of tools too, nbagent.replay(path, run_tools=False). Otherwise {fix}"
+        elif self._begins_too_late(request):
+            fix = f"call clear_history() first: the recorded conversation begins with this question. Otherwise {fix}"
+        text = f"{problem}. It differs from the most similar one in\n{diff}\nTo get an answer, {fix}"
+        return ReplayError(text, difference=diff)
 
-    def _without_secrets(self, text: str) -> str:
-        names = {value: name for name, value in os.environ.items() if is_telling(name) and not os.path.exists(value)}
-        names |= {value: names.get(value, "API_KEY") for value in self._secrets}
-        for secret in sorted(names, key=len, reverse=True):
-            if len(secret) >= SHORTEST_SECRET:
-                text = mask_secret(text, secret, f"${names[secret]}")
-        return text
+    def _begins_too_late(self, request: ModelRequest) -> bool:
+        """Whether the request would have an answer if its conversation began with the last question."""
+        messages = request.messages
+        asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
+        system = [message for message in messages[:1] if message.role == "system"]
+        return self.peek(self._fingerprint([*system, *messages[asked:]], request)) is not None
 
 
 class RecordingProvider(WrapperProvider):
@@ -244,11 +294,17 @@ class RecordingProvider(WrapperProvider):
     def __init__(self, inner: LLMProvider, tape: Recording) -> None:
         super().__init__(inner)
         self._model = inner.model_name
-        self.base_url_host, self.streaming = getattr(inner, "base_url_host", None), getattr(inner, "streaming", None)
+        for name in ("base_url_host", "base_url_port", "streaming"):  # the trace looks for them
+            setattr(self, name, getattr(inner, name, None))
         #: The exchange that was replayed last; None if the inner provider was asked.
         self.last_exchange: RecordedExchange | None = None
         self._tape, self._model_key = tape, (inner.vendor, inner.model_name)
         tape.learn_secrets(inner)
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether the last answer came from the recording, so that it costs nothing."""
+        return self.last_exchange is not None
 
     @property
     def model_name(self) -> str:
@@ -266,7 +322,7 @@ class RecordingProvider(WrapperProvider):
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The recorded answer, or the model's own, which is then recorded."""
         fingerprint, inner = request.resolved
-        found = self.last_exchange = self._tape.take(fingerprint, self._model_key)
+        found = self.last_exchange = self._tape.take(fingerprint, request, self._model_key)
         if found is not None:
             items = self._tape.play(found)
         else:
@@ -286,6 +342,7 @@ class ReplayProvider(StreamingProvider):
     """
 
     vendor = "replay"
+    is_replaying = True
 
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, model: str | None = None, speed: float | None = None
@@ -313,7 +370,7 @@ class ReplayProvider(StreamingProvider):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The recorded answer, in the pieces in which it came. Raises `ReplayError` if none is recorded."""
-        found = self._tape.take(self._tape.fingerprint(request))
+        found = self._tape.take(self._tape.fingerprint(request), request)
         if found is not None:
             async for item in self._tape.play(found):
                 yield item

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from nbagent.core.json_text import json_text
@@ -64,17 +65,18 @@ def _results_of(exchange: RecordedExchange, recorded: Sequence[RecordedExchange]
     Several models may have received the same request, and their tools may have returned different results. So requests
     of the same model are searched first, and among them the later ones.
     """
-    asked = exchange.request["messages"]
+    asked = exchange.request.messages
     calls = [_call_text(call) for call in (exchange.response or {}).get("function_calls", ())]
     model = (exchange.vendor, exchange.model)
     position = next((number for number, other in enumerate(recorded) if other is exchange), -1)
     later_first = [*recorded[position + 1 :], *recorded[: position + 1]]
     for other in sorted(later_first, key=lambda each: (each.vendor, each.model) != model):
-        messages = other.request["messages"]
+        messages = other.request.messages
         answer = messages[len(asked)] if len(messages) > len(asked) and messages[: len(asked)] == asked else {}
         made = answer.get("tool_calls") or ()
         if made and [_call_text(call) for call in made] == calls:
-            results = {each.get("tool_call_id"): each for each in messages[len(asked) + 1 :] if each["role"] == "tool"}
+            told = takewhile(lambda each: each["role"] == "tool", messages[len(asked) + 1 :])
+            results = {each.get("tool_call_id"): each for each in told}
             return [(_call_text(call), results[call["id"]]) for call in made if call["id"] in results]
     return []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nbagent.checks import check_choice
+from nbagent.checks import check_choice, hides_arguments
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import SDKTransport
@@ -81,6 +81,8 @@ PROFILES = (
 
 VENDOR = Vendor(
     "claude",
+    aliases=("anthropic",),
+    own_models=r"claude-.*",
     format="anthropic_messages",
     factory=f"{__name__}:ClaudeProvider",
     model="claude-sonnet-5",
@@ -109,7 +111,9 @@ class AnthropicBaseProvider(HTTPProvider):
     """
 
     vendor = "claude"
+    package = "anthropic"
 
+    @hides_arguments
     def __init__(self, *args: Any, cache: str | bool = True, **options: Any) -> None:
         self._cache = cache
         super().__init__(*args, **options)
@@ -123,7 +127,7 @@ class AnthropicBaseProvider(HTTPProvider):
         return MessagesCodec(vendor, self._cache)
 
     def _make_transport(self, client: Any) -> SDKTransport:
-        return SDKTransport("anthropic", "AsyncAnthropic", client)
+        return SDKTransport(self.package, "AsyncAnthropic", client)
 
 
 class ClaudeProvider(AnthropicBaseProvider):

@@ -24,6 +24,7 @@ PROFILES = (
 
 VENDOR = Vendor(
     "deepseek",
+    own_models=r"deepseek-.*",
     model="deepseek-v4-flash",
     base_url="https://api.deepseek.com",
     key_vars=("DEEPSEEK_API_KEY",),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from nbagent.checks import hides_arguments
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import HttpxTransport
@@ -51,6 +52,8 @@ PROFILES = (
 
 VENDOR = Vendor(
     "gemini",
+    aliases=("google", "google-genai", "googleai", "vertex"),
+    own_models=r"gemini-.*",
     format="gemini",
     factory=f"{__name__}:GeminiProvider",
     model="gemini-3.7-flash",
@@ -67,12 +70,13 @@ VENDOR = Vendor(
 class GeminiProvider(HTTPProvider):
     """Gemini models. `base_url` ends in the API's version; if it has none, `/v1beta` is added.
 
-    Options such as `max_tokens`, `topP` or `seed` go into `generationConfig`; `safetySettings`, `tools` (Gemini's own)
-    and other fields of the body stay beside it. `client` is an `httpx.AsyncClient`.
+    Options such as `max_tokens`, `top_p` or `seed` go into `generationConfig`, and so does what you pass under that
+    name; `safetySettings` and `tools` (Gemini's own) stay beside it. `client` is an `httpx.AsyncClient`.
     """
 
     vendor = "gemini"
 
+    @hides_arguments
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         if not re.search(r"/v\d", urlsplit(self.base_url).path):

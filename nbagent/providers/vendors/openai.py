@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from nbagent.checks import check_choice
+from nbagent.checks import check_choice, hides_arguments
 from nbagent.providers.formats.codec import Codec
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
@@ -58,6 +58,7 @@ def _with_summary(profile: ModelProfile) -> ModelProfile:
 
 VENDOR = Vendor(
     "openai",
+    own_models=r"(?:gpt-(?!oss)|chatgpt-|codex-|o\d).*",
     factory=f"{__name__}:OpenAIProvider",
     model="gpt-5.6-terra",
     base_url="https://api.openai.com/v1",
@@ -94,7 +95,9 @@ class OpenAIProvider(HTTPProvider):
     """
 
     vendor = "openai"
+    package = "openai"
 
+    @hides_arguments
     def __init__(
         self,
         api_key: str | SecretStr | None = None,
@@ -117,7 +120,7 @@ class OpenAIProvider(HTTPProvider):
         return ChatCodec(vendor) if api == "chat" else ResponsesCodec(vendor, reasoning=reasons or not at_home)
 
     def _make_transport(self, client: Any) -> SDKTransport:
-        return SDKTransport("openai", "AsyncOpenAI", client)
+        return SDKTransport(self.package, "AsyncOpenAI", client)
 
     def _at_openai(self) -> bool:
         """Whether requests go to OpenAI itself, in whatever region."""

@@ -17,6 +17,7 @@ PROFILES = (
 
 VENDOR = Vendor(
     "openrouter",
+    own_models=r"[\w.-]+/[\w.:-]+",
     model="openrouter/auto",
     base_url="https://openrouter.ai/api/v1",
     key_vars=("OPENROUTER_API_KEY",),

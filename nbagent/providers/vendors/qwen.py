@@ -28,6 +28,8 @@ PROFILES = (
 
 VENDOR = Vendor(
     "qwen",
+    aliases=("dashscope", "alibaba", "bailian", "tongyi"),
+    own_models=r"(?:qwen|qwq|qvq)[^/]*",
     model="qwen3.7-plus",
     base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
     key_vars=("DASHSCOPE_API_KEY",),

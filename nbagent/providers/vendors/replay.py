@@ -2,4 +2,4 @@
 
 from nbagent.providers.vendor import Vendor
 
-VENDOR = Vendor("replay", format="", factory="nbagent.providers.replay.session:ReplayProvider", keyless=True)
+VENDOR = Vendor("replay", format="", factory="nbagent.providers.replay.session:ReplayProvider", keyless=True, free=True)

@@ -22,6 +22,8 @@ PROFILES = (
 
 VENDOR = Vendor(
     "zhipu",
+    aliases=("zai", "z.ai", "bigmodel", "zhipuai", "glm"),
+    own_models=r"glm-.*",
     model="glm-5.2",
     base_url="https://open.bigmodel.cn/api/paas/v4",
     key_vars=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),

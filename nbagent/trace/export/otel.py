@@ -1,17 +1,21 @@
 """OpenTelemetry: the runs of agents as spans and metrics, for `Trace.to_otel`. `otel_attributes` has the names.
 
 - `invoke_agent`: a run; its children are
-- `chat`: a request to the model; each retry is an event of the span
+- `chat`: a request to the model; each retry is an event of the span. It is the current span of the provider's code, so
+  that its children are the HTTP requests
 - `execute_tool`: one call of a tool. It is the current span of the tool's own code, so that its children are what the
   tool does and the runs of agents that it starts
 
-The texts of messages and errors are left out unless the user asks for them.
+A replayed answer is marked `nbagent.replayed`. It cost nothing and took no time: its tokens are 0, and no metric
+counts it. Only `chat` spans have a model and the token counts that backends add up; those of a run have other names.
+
+The texts of messages and errors, and the tools' definitions, are left out unless the user asks for them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
@@ -26,7 +30,7 @@ from nbagent.checks import invalid
 from nbagent.core import events as kinds
 from nbagent.core.events import Event
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import LLMResponse, Usage
+from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace.export import otel_attributes as names
@@ -138,9 +142,14 @@ class _OpenRun:
     #: The id of the span that was current when the run began.
     outer_span_id: int
     recorder: Recorder
+    conversation_id: str
     usage: Usage = field(default_factory=Usage)
     chat: _Chat | None = None
+    #: The definitions that the current request offers.
+    offered: Sequence[Mapping[str, Any]] = ()
     tools: dict[str, Span] = field(default_factory=dict)
+    #: For each call so far, whether it was replayed.
+    replayed: list[bool] = field(default_factory=list)
 
 
 class Telemetry:
@@ -162,9 +171,9 @@ class Telemetry:
         self.observers = observers
         self._tracer = tracer_provider.get_tracer("nbagent")
         meter = meter_provider.get_meter("nbagent")
-        self._tokens, self._seconds = (
+        self._tokens, self._seconds, self._first_chunk = (
             meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=boundaries)
-            for name, unit, description, boundaries in (names.TOKENS, names.SECONDS)
+            for name, unit, description, boundaries in (names.TOKENS, names.SECONDS, names.FIRST_CHUNK)
         )
         self._own_providers = own_providers
         self._stopped = False
@@ -198,22 +207,25 @@ class Telemetry:
         current_id = current.get_span_context().span_id
         outer = self._open_runs.get(meta.get("parent_run_id") or "")
         parent = outer.span if outer is not None and outer.outer_span_id == current_id else current
-        attributes = {"gen_ai.conversation.id": recorder.session_id, **attributes_from(names.RUN, meta)}
+        attributes = attributes_from(names.RUN, meta)
         if self.capture_content:
             attributes |= names.input_attributes(event.messages)
         span = self._start("invoke_agent", meta.get("agent"), SpanKind.INTERNAL, parent, attributes)
-        self._open_runs[meta["run_id"]] = _OpenRun(span, current_id, recorder)
+        self._open_runs[meta["run_id"]] = _OpenRun(span, current_id, recorder, meta["conversation_id"])
 
     def _on_turn_started(self, run: _OpenRun, event: kinds.TurnStarted) -> None:
+        """The event arrives in the provider's own context, in which the span becomes the current one."""
         meta = event.metadata
         request = {"gen_ai.provider.name": names.PROVIDERS.get(meta["provider"], meta["provider"])}
         request |= attributes_from(names.REQUEST, meta)
-        run.span.set_attributes({name: request[name] for name in names.METRIC_ATTRIBUTES[1:3] if name in request})
+        run.span.set_attribute("gen_ai.provider.name", request["gen_ai.provider.name"])
         attributes = request | attributes_from(names.OPTIONS, meta.get("params") or {})
+        attributes["gen_ai.conversation.id"] = run.conversation_id
         if self.capture_content:
-            attributes |= names.input_attributes(event.messages)
+            attributes |= names.input_attributes(event.messages) | names.tool_attributes(event.tools)
         span = self._start("chat", meta.get("model"), SpanKind.CLIENT, run.span, attributes)
-        run.chat = _Chat(span, {"gen_ai.operation.name": "chat", **request})
+        run.chat, run.offered = _Chat(span, {"gen_ai.operation.name": "chat", **request}), event.tools
+        contexts.attach(otel.set_span_in_context(span))
         if (context := span.get_span_context()).trace_flags.sampled:
             spans = (context, run.span.get_span_context())
             run.recorder.set_span_ids(meta["run_id"], *(otel.format_span_id(each.span_id) for each in spans))
@@ -232,35 +244,55 @@ class Telemetry:
 
     def _on_turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
         response, chat = event.response, run.chat
-        if response is None or chat is None:
+        if response is None or event.message is None or chat is None:
             return
-        attributes = attributes_from(names.RESPONSE, response.metadata or {})
-        if response.finish_reason:
-            attributes["gen_ai.response.finish_reasons"] = [response.finish_reason]
-        if chat.first is not None and chat.attributes.get("gen_ai.request.stream"):
-            attributes["gen_ai.response.time_to_first_chunk"] = max(0.0, chat.first - chat.sent)
+        metadata = response.metadata or {}
+        attributes = attributes_from(names.RESPONSE, metadata) | names.finish_reasons(response.finish_reason)
         if self.capture_content:
-            attributes |= names.output_attributes(response)
+            attributes |= names.output_attributes(event.message, response.finish_reason, metadata.get("thinking"))
         chat.attributes |= attributes
-        if response.is_counted:
-            attributes |= usage_attributes(response.usage)
-            run.usage += response.usage
-            for kind, count in (("input", response.usage.input_tokens), ("output", response.usage.output_tokens)):
-                self._tokens.record(count, {"gen_ai.token.type": kind, **chat.metric_attributes()})
+        is_replayed = bool(metadata.get("replayed"))
+        if is_replayed or response.is_counted:
+            usage = Usage() if is_replayed else response.usage
+            attributes |= usage_attributes(names.ANSWER, usage)
+            run.usage += usage
+        if (cost := 0.0 if is_replayed else event.metadata["cost_usd"]) is not None:
+            attributes |= dict.fromkeys(names.COST, cost)
+        if not is_replayed:
+            attributes |= self._measure(chat, response)
         chat.span.set_attributes(attributes)
-        self._end_chat(run)
+        self._end_chat(run, is_replayed)
 
-    def _end_chat(self, run: _OpenRun, error: str | None = None, text: str = "") -> None:
+    def _measure(self, chat: _Chat, response: LLMResponse) -> Attributes:
+        """Record tokens and the time to the first chunk as metrics. Returns what belongs on the span, too."""
+        about = chat.metric_attributes()
+        if response.is_counted:
+            for kind, count in (("input", response.usage.input_tokens), ("output", response.usage.output_tokens)):
+                self._tokens.record(count, {"gen_ai.token.type": kind, **about})
+        if chat.first is None or not chat.attributes.get("gen_ai.request.stream"):
+            return {}
+        seconds = max(0.0, chat.first - chat.sent)
+        self._first_chunk.record(seconds, about)
+        return {"gen_ai.response.time_to_first_chunk": seconds}
+
+    def _end_chat(self, run: _OpenRun, is_replayed: bool, error: str | None = None, text: str = "") -> None:
         chat, run.chat = run.chat, None
-        if chat is not None:
-            chat.attributes |= {"error.type": error} if error else {}
+        if chat is None:
+            return
+        run.replayed.append(is_replayed)
+        chat.attributes |= {"error.type": error} if error else {}
+        if is_replayed:
+            chat.span.set_attribute("nbagent.replayed", True)
+        else:
             self._seconds.record(perf_counter() - chat.started, chat.metric_attributes())
-            self._end(chat.span, error, text)
+        self._end(chat.span, error, text)
 
     def _on_tool_started(self, run: _OpenRun, event: Event) -> None:
         """The event arrives in the tool's own context, in which the span becomes the current one."""
         attributes = {"gen_ai.tool.name": event.tool_name or "", "gen_ai.tool.type": "function"}
         attributes |= attributes_from(names.TOOL, event.metadata)
+        definition = next((tool for tool in run.offered if tool["name"] == event.tool_name), {})
+        attributes |= attributes_from({"gen_ai.tool.description": "description"}, definition)
         if self.capture_content:
             attributes["gen_ai.tool.call.arguments"] = json_text(event.tool_arguments)
         span = self._start("execute_tool", event.tool_name, SpanKind.INTERNAL, run.span, attributes)
@@ -277,7 +309,8 @@ class Telemetry:
             return
         if self.capture_content and not outcome.is_error:
             span.set_attribute("gen_ai.tool.call.result", event.content)
-        error = (type(outcome.error).__name__ if outcome.error else "_OTHER") if outcome.is_error else None
+        unnamed = "interrupted" if outcome.interrupted else "_OTHER"
+        error = (type(outcome.error).__name__ if outcome.error else unnamed) if outcome.is_error else None
         self._end(span, error, event.content)
 
     def _on_limit(self, run: _OpenRun, event: Event) -> None:
@@ -285,7 +318,7 @@ class Telemetry:
 
     def _on_done(self, run: _OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """End the run's span, after the spans in it that have not ended."""
-        error, text = None, ""
+        error, text, is_replayed = None, "", False
         if isinstance(event, kinds.Done):
             result = event.result or AgentResult()
         elif isinstance(event, kinds.Interrupted):
@@ -293,20 +326,22 @@ class Telemetry:
         else:
             result = getattr(event.exception, "partial", None) or AgentResult(status="error")
             error, text = type(event.exception).__name__, event.content
+            is_replayed = bool(getattr(event.exception, "replayed", None))
             if isinstance(status := getattr(event.exception, "status", None), int):
                 for span in (run.span, run.chat.span if run.chat else run.span):
                     span.set_attribute("http.response.status_code", status)
         self._open_runs.pop(event.metadata["run_id"], None)
-        self._end_chat(run, error, text)
+        self._end_chat(run, is_replayed, error, text)
         for span in run.tools.values():
             self._end(span, error)
-        attributes: Attributes = {"nbagent.status": result.status, **usage_attributes(run.usage)}
-        if result.cost is not None:
+        attributes: Attributes = {"nbagent.status": result.status, **usage_attributes(names.TOTAL, run.usage)}
+        attributes |= names.finish_reasons(result.finish_reason)
+        if run.replayed and all(run.replayed):
+            attributes["nbagent.replayed"] = True
+        elif not any(run.replayed) and result.cost is not None:
             attributes["nbagent.cost_usd"] = result.cost
-        if result.finish_reason:
-            attributes["gen_ai.response.finish_reasons"] = [result.finish_reason]
         if self.capture_content and result.content:
-            attributes |= names.output_attributes(LLMResponse(result.content, finish_reason=result.finish_reason))
+            attributes |= names.output_attributes(LLMMessage("assistant", result.content), result.finish_reason)
         run.span.set_attributes(attributes)
         self._end(run.span, error, text)
 

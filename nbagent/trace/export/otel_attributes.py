@@ -11,7 +11,7 @@ from typing import Any
 
 from nbagent.core.content.images import content_as_text
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import LLMMessage, LLMResponse, Usage
+from nbagent.core.messages import LLMMessage, Usage
 
 #: Vendors that the conventions name differently.
 PROVIDERS = {"claude": "anthropic", "gemini": "gcp.gemini"}
@@ -20,6 +20,7 @@ REQUEST = {
     "gen_ai.request.model": "model",
     "gen_ai.request.stream": "stream",
     "server.address": "base_url_host",
+    "server.port": "base_url_port",
     "nbagent.call_id": "call_id",
     "nbagent.thinking_level": "thinking_level",
 }
@@ -30,19 +31,29 @@ OPTIONS = {"gen_ai.request.stop_sequences": "stop"} | {
 }
 #: Attributes of an answer -> keys in the response's metadata.
 RESPONSE = {"gen_ai.response.id": "response_id", "gen_ai.response.model": "model"}
-#: Attributes of an answer or a run -> fields of `Usage`.
+#: Token counts, without the prefix that says whose they are -> fields of `Usage`.
 USAGE = {
-    "gen_ai.usage.input_tokens": "input_tokens",
-    "gen_ai.usage.output_tokens": "output_tokens",
-    "gen_ai.usage.cache_read.input_tokens": "cache_read_tokens",
-    "gen_ai.usage.cache_creation.input_tokens": "cache_write_tokens",
-    "gen_ai.usage.reasoning.output_tokens": "reasoning_tokens",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read.input_tokens": "cache_read_tokens",
+    "cache_creation.input_tokens": "cache_write_tokens",
+    "reasoning.output_tokens": "reasoning_tokens",
 }
+#: The prefixes for an answer, and for all answers of a run: backends add up the first over all spans.
+ANSWER, TOTAL = "gen_ai.usage.", "gen_ai.aggregated_usage."
+#: US dollars of an answer. The conventions have no name; the first is Langfuse's, the second Logfire's.
+COST = ("gen_ai.usage.cost", "operation.cost")
+#: Why an answer ended, where the conventions spell it differently.
+FINISH_REASONS = {"tool_calls": "tool_call"}
 #: Attributes of a tool call -> keys in the metadata of `tool_started`.
 TOOL = {"gen_ai.tool.call.id": "wire_id", "nbagent.tool_call_id": "tool_call_id"}
 #: Attributes of a run -> keys in the metadata of `run_started`.
 RUN = {
     "gen_ai.agent.name": "agent",
+    "gen_ai.conversation.id": "conversation_id",
+    "user.id": "user",
+    "session.id": "session",
+    "nbagent.tags": "tags",
     "nbagent.run_id": "run_id",
     "nbagent.source": "source",
     "nbagent.cell_id": "cell_id",
@@ -57,6 +68,12 @@ TOKENS = (
     [4.0**n for n in range(14)],
 )
 SECONDS = ("gen_ai.client.operation.duration", "s", "GenAI operation duration.", [0.01 * 2**n for n in range(14)])
+FIRST_CHUNK = (
+    "gen_ai.client.operation.time_to_first_chunk",
+    "s",
+    "Time to receive the first chunk.",
+    [0.01 * 2**n for n in range(14)],
+)
 #: Attributes of a chat span that its metrics carry too.
 METRIC_ATTRIBUTES = (
     "gen_ai.operation.name",
@@ -64,6 +81,7 @@ METRIC_ATTRIBUTES = (
     "gen_ai.request.model",
     "gen_ai.response.model",
     "server.address",
+    "server.port",
     "error.type",
 )
 Attributes = dict[str, Any]
@@ -75,10 +93,15 @@ def attributes_from(names: Mapping[str, str], values: Mapping[str, Any]) -> Attr
     return {name: value for name, value in found.items() if isinstance(value, (str, bool, int, float, list))}
 
 
-def usage_attributes(usage: Usage) -> Attributes:
+def usage_attributes(prefix: str, usage: Usage) -> Attributes:
     """Token counts; zeros are left out, except for input and output."""
     counts = attributes_from(USAGE, usage.to_dict())
-    return {name: count for name, count in counts.items() if count or name in list(USAGE)[:2]}
+    return {prefix + name: count for name, count in counts.items() if count or name in list(USAGE)[:2]}
+
+
+def finish_reasons(reason: str | None) -> Attributes:
+    """Why an answer ended, if that is known."""
+    return {"gen_ai.response.finish_reasons": [FINISH_REASONS.get(reason, reason)]} if reason else {}
 
 
 def input_attributes(messages: Iterable[LLMMessage]) -> Attributes:
@@ -89,11 +112,17 @@ def input_attributes(messages: Iterable[LLMMessage]) -> Attributes:
     return {**found, "gen_ai.system_instructions": json_text(system)} if system else found
 
 
-def output_attributes(response: LLMResponse) -> Attributes:
+def tool_attributes(tools: Iterable[Mapping[str, Any]]) -> Attributes:
+    """The definitions of the tools that a model was offered."""
+    definitions = [{"type": "function", **tool} for tool in tools]
+    return {"gen_ai.tool.definitions": json_text(definitions)} if definitions else {}
+
+
+def output_attributes(message: LLMMessage, finish_reason: str | None, thinking: str | None = None) -> Attributes:
     """The answer of a model or an agent."""
-    message = LLMMessage("assistant", response.message_content, tool_calls=response.function_calls)
-    data = _message_data(message) | {"finish_reason": response.finish_reason or ""}
-    if thinking := (response.metadata or {}).get("thinking"):
+    reason = finish_reason or ""
+    data = _message_data(message) | {"finish_reason": FINISH_REASONS.get(reason, reason)}
+    if thinking:
         data["parts"].insert(0, {"type": "reasoning", "content": thinking})
     return {"gen_ai.output.messages": json_text([data])}
 

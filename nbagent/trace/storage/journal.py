@@ -10,43 +10,48 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from nbagent.core.atomic_files import atomic_write
+from nbagent.core.atomic_files import atomic_create
+from nbagent.core.file_lock import append, cut_torn_line, locked
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError
 from nbagent.trace.table import Row, Table, as_json
 
 FORMAT, VERSION = "nbagent trace", 1
+_HEADER = as_json({"format": FORMAT, "version": VERSION}).encode() + b"\n"
+LONGEST_HEADER = 4096
 #: The columns with times, which rows hold in Unix seconds.
 TIMES = ("ts", "started", "ended")
 
 
 class Journal:
-    """Appends new rows of the tables to a file. Raises ConfigurationError if it can't, or if the file is no trace."""
+    """Appends new rows of the tables to a file, as other processes may at the same time. Methods raise OSError.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    `redact` removes secrets from each line. Raises ConfigurationError if the file is there and is no trace.
+    """
+
+    def __init__(self, path: Path, redact: Callable[[str], str] = str) -> None:
+        self.path, self._redact = path, redact
         #: How many rows of each table are written and no longer change.
         self._settled: Mapping[str, int] = {}
         #: Rows that may still change, by table and place: the number and the line of each as it was written.
         self._open: dict[tuple[str, int], tuple[int, str]] = {}
         #: Rows are numbered in each session: in a trace of several sessions each number comes several times.
         self._numbers: defaultdict[tuple[str, str], count[int]] = defaultdict(count)
-        try:
-            if not path.exists() or not path.stat().st_size:
-                _write_header(path)
-            content = path.read_bytes()
-            whole = content[: content.rfind(b"\n") + 1]  # a crash may have left half a line
-            check_header(path, *read_header(whole))
-            with path.open("ab") as file:
-                file.truncate(len(whole))
-        except OSError as error:
-            raise ConfigurationError(f"{str(path)!r} can't be written: {error.strerror or error}") from None
+        if not path.exists():
+            with suppress(OSError):  # where there are no hard links, `_append` writes the first line
+                atomic_create(path, _HEADER)
+        with path.open("a+b", buffering=0) as file, locked(file):
+            file.seek(0)
+            if head := file.read(LONGEST_HEADER):
+                check_header(path, *read_header(head))
+            _append(file, b"")
 
     def write(self, tables: Mapping[str, Table], settled: Mapping[str, int]) -> None:
         """Append new rows, and rows that changed since they were written; the first `settled` of a table never do."""
@@ -57,14 +62,20 @@ class Journal:
                 number, before = self._open.get((name, place), (None, ""))
                 if number is None:
                     number = next(self._numbers[name, row["session_id"]])
-                line = _line(name, number, row)
+                line = self._redact(_line(name, number, row))
                 if line != before:
                     lines.append(line)
                 if place >= settled[name]:
                     still_open[name, place] = number, line
         self._open, self._settled = still_open, settled
-        with self.path.open("ab") as file:
-            file.write("".join(lines).encode())
+        with self.path.open("a+b", buffering=0) as file, locked(file):
+            _append(file, "".join(lines).encode())
+
+
+def _append(file: BinaryIO, lines: bytes) -> None:
+    """Write whole lines after whole lines: another process may have been killed in the middle of one."""
+    end = cut_torn_line(file)
+    append(file, lines if end else _HEADER + lines, end)
 
 
 def read_header(content: bytes) -> tuple[Any, Any]:
@@ -72,7 +83,7 @@ def read_header(content: bytes) -> tuple[Any, Any]:
     try:
         first = json.loads(content.partition(b"\n")[0])
         return first["format"], first["version"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None, None
 
 
@@ -87,16 +98,6 @@ def check_header(path: Path, found: Any, version: Any) -> None:
             f"{str(path)!r} has version {version} of the trace format; this nbagent reads versions up to {VERSION}. "
             "Update nbagent."
         )
-
-
-def _write_header(path: Path) -> None:
-    """A new file has its first line from the start, so that it is never an empty file."""
-    header = as_json({"format": FORMAT, "version": VERSION}).encode() + b"\n"
-    if path.exists():  # an empty file, which another process may have open
-        path.write_bytes(header)
-    else:
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(header)
 
 
 def _line(table: str, number: int, row: Row) -> str:

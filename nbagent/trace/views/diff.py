@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from nbagent.trace.recorder import USAGE
+from nbagent.trace.open_run import USAGE
 from nbagent.trace.table import Row
 
 if TYPE_CHECKING:
@@ -45,18 +45,6 @@ def diff(a: Mapping[str, Sequence[Row]], b: Mapping[str, Sequence[Row]]) -> pd.D
     dtypes: dict[str, Any] = {"table": TEXT, "place": COUNT, "name": TEXT, "column": TEXT, "a": object, "b": object}
     frame = pd.DataFrame({name: pd.Series(values[name], dtype=dtype) for name, dtype in dtypes.items()})
     return frame.assign(change=pd.Series([_change(*row[-2:]) for row in found], dtype=REAL))
-
-
-def with_system_message(messages: Sequence[Row], system: Sequence[Row]) -> list[Row]:
-    """A run's messages, with the system message first; `system` are all system messages of the trace.
-
-    A trace records a system message only when it is a new one; a run without one has that of the run before.
-    """
-    if not messages or any(row["role"] == "system" for row in messages):
-        return list(messages)
-    first = messages[0]
-    before = [row for row in system if row["session_id"] == first["session_id"] and row["index"] < first["index"]]
-    return [*before[-1:], *messages]
 
 
 def _of_table(table: str, a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[Any, ...]]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import format_duration
 from nbagent.errors import MissingDependencyError
 from nbagent.text import shortened
+from nbagent.trace.views.days import name_days
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +35,7 @@ NOTHING = "Nothing yet."
 
 def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """See `Trace.plot_usage`."""
-    given, ax = ax is not None, ax or subplots(1, figsize=(min(12.0, 4.0 + 0.3 * usage["run_id"].nunique()), 3.4))
+    given, ax = ax is not None, ax or subplots(1, figsize=(min(12.0, 4.0 + 0.3 * usage["run_id"].nunique()), 3.4))[0]
     from matplotlib.ticker import MaxNLocator
 
     sums = usage_by_run(usage)
@@ -48,8 +50,9 @@ def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
             ax.bar(places, tokens, bottom=bottom, width=0.7, color=colour, label=name)
         bottom = bottom + tokens
     if len(places) <= MAX_COSTS:
-        for place, top, cost in zip(places, bottom, sums["cost_usd"], strict=True):
-            ax.text(place, top, _dollars(cost), ha="center", va="bottom", fontsize=8)
+        for place, top, paid, played in zip(places, bottom, sums["cost_usd"], sums["replayed_cost_usd"], strict=True):
+            text = " ".join(filter(None, (_dollars(paid), f"({_dollars(played)})" if _dollars(played) else "")))
+            ax.text(place, top, text, ha="center", va="bottom", fontsize=8)
     ax.set_xlabel("run")
     ax.set_ylabel("tokens")
     ax.set_xlim(0.3, max(len(places), 3) + 0.7)
@@ -58,6 +61,8 @@ def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
         ax.set_xticks(places)
     ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    begun = usage.groupby("run_id", sort=False)["ts"].min()
+    name_days(ax, ((time, place - 0.5, place + 0.5) for place, time in enumerate(begun, 1)))
     tidy(ax)
     if places:
         add_legend(ax, 3, inside=given)
@@ -67,10 +72,20 @@ def plot_usage(usage: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
 
 def usage_by_run(usage: pd.DataFrame) -> pd.DataFrame:
-    """Tokens and dollars by run. Unknown tokens count as 0; an unknown cost stays unknown."""
+    """Tokens and dollars by run: those paid, and those that replayed answers cost when they were recorded.
+
+    Unknown tokens count as 0; an unknown cost stays unknown.
+    """
     groups = usage.groupby("run_id", sort=False)
     sums = groups[["input_tokens", "cache_read_tokens", "output_tokens"]].sum().fillna(0).astype(float)
-    return sums.assign(cost_usd=groups["cost_usd"].agg(lambda values: values.sum(skipna=False)))
+    costs = {
+        name: usage["cost_usd"]
+        .where(chosen, 0.0)
+        .groupby(usage["run_id"], sort=False)
+        .agg(lambda x: x.sum(skipna=False))
+        for name, chosen in (("cost_usd", ~usage["replayed"]), ("replayed_cost_usd", usage["replayed"]))
+    }
+    return sums.assign(**costs)
 
 
 def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Sequence[Axes] | None = None) -> list[Axes]:
@@ -104,7 +119,7 @@ def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Seque
     if stats.empty:
         show_empty(left)
         show_empty(right)
-    return [left, right]
+    return AxesList([left, right])
 
 
 def _distributions(ax: Axes, seconds: Sequence[Sequence[float]]) -> None:
@@ -133,14 +148,28 @@ def _distributions(ax: Axes, seconds: Sequence[Sequence[float]]) -> None:
     ax.set_xlabel("each call, middle half, median")
 
 
-def subplots(columns: int, **options: Any) -> Any:
+class AxesList(list["Axes"]):
+    """Axes side by side. A cell that ends with them shows their figure, without `[<Axes: …>]` above it."""
+
+    def _ipython_display_(self) -> None:
+        _show_nothing()
+
+
+def subplots(columns: int, **options: Any) -> AxesList:
     """Axes side by side, which a notebook displays at the end of the cell; `options` as in `pyplot.subplots`."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise MissingDependencyError("pictures need matplotlib: pip install 'nbagent[plot]'") from None
-    _, axes = plt.subplots(1, columns, layout="constrained", **options)
+    _, grid = plt.subplots(1, columns, layout="constrained", squeeze=False, **options)
+    axes = AxesList(grid[0])
+    for ax in axes:
+        vars(ax)["_ipython_display_"] = _show_nothing
     return axes
+
+
+def _show_nothing() -> None:
+    """What IPython calls to display axes. It shows their figure by itself."""
 
 
 def add_legend(ax: Axes, columns: int, *, inside: bool) -> None:
@@ -169,7 +198,8 @@ def tidy(ax: Axes, *sides: str) -> None:
 
 def label(name: str) -> str:
     """A name as one short line; a model can make up any name for a tool."""
-    return shortened("".join(filter(str.isprintable, " ".join(name.split()))), LABEL_CHARS)
+    in_fonts = (char for char in " ".join(name.split()) if char.isprintable() or char > "\x9f")
+    return shortened(show_control_chars("".join(in_fonts)), LABEL_CHARS)
 
 
 def _dollars(cost: Any) -> str:

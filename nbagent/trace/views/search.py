@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nbagent.trace.table import as_json
+
 if TYPE_CHECKING:
     import pandas as pd
 
 #: By table: the column that links it to tool calls, the one that links it to blocks, and its columns of text.
 _LINKS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "runs": ("run_id", "run_id", ("prompt", "output", "error_message")),
+    "runs": ("run_id", "run_id", ("prompt", "output", "error_message", "tags", "user", "session", "metadata")),
     "calls": ("call_id", "call_id", ("provider", "model", "error_message")),
     "tool_calls": ("tool_call_id", "tool_call_id", ("name", "args", "result_text", "error_message")),
     "messages": ("call_id", "message_id", ("text",)),
@@ -72,4 +74,6 @@ def _failed(frame: pd.DataFrame, column: str, calls: pd.DataFrame, blocks: pd.Da
 
 
 def _contains(column: pd.Series[Any], text: str) -> pd.Series[Any]:
+    if column.dtype == object:  # arguments
+        column = column.map(as_json, na_action="ignore")
     return column.fillna("").str.contains(text, case=False, regex=False)

@@ -3,57 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from nbagent.text import shortened
-from nbagent.trace.table import Row
+from nbagent.trace.tally import TOKENS, Counts
 
 #: How many models and tools are named, the most used first, and characters of each name.
 MAX_NAMES, NAME_CHARS = 8, 60
 
 
-def summary_lines(tables: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
+def summary_lines(counts: Counts) -> list[tuple[str, str]]:
     """Pairs of a label and a text.
 
-    >>> summary_lines({"runs": [], "calls": [], "tool_calls": []})
+    >>> summary_lines(Counter())
     [('runs', '0')]
     """
-    runs, calls, tools = tables["runs"], tables["calls"], tables["tool_calls"]
-    replayed = sum(bool(run.get("replayed")) for run in runs)
-    statuses = Counter(run["status"] for run in runs)
+    statuses, replayed = _by_value(counts, "status"), counts["replayed run", True]
     notes = [f"{count} {status}" for status, count in statuses.items() if status != "ok"]
     notes += [f"{replayed} replayed"] if replayed else []
-    lines = [("runs", f"{len(runs):,}{_in_brackets(notes)}")]
-    if calls:
-        lines.append(("model calls", _counted(call["model"] for call in calls)))
-        lines.append(("tokens", _tokens(calls)))
-    if tools:
-        failed = sum(bool(call.get("is_error")) for call in tools)
-        note = _in_brackets([f"{failed} failed"] * bool(failed))
-        lines.append(("tool calls", _counted(call["name"] for call in tools) + note))
-    costs = [call.get("cost_usd") for call in calls]
-    known = [cost for cost in costs if cost is not None]
-    if any(known):
-        unknown = len(costs) - len(known)
-        lines.append(
-            (
-                "cost",
-                f"${sum(known):.4f}{_in_brackets([f'unknown for {unknown} of {len(costs)} calls'] * bool(unknown))}",
-            )
-        )
+    lines = [("runs", f"{statuses.total():,}{_in_brackets(notes)}")]
+    if models := _by_value(counts, "model"):
+        lines.append(("model calls", _counted(models)))
+        lines.append(("tokens", _tokens(counts)))
+    if tools := _by_value(counts, "tool"):
+        failed = counts["tool calls", "failed"]
+        lines.append(("tool calls", _counted(tools) + _in_brackets([f"{failed} failed"] * bool(failed))))
+    paid, played = counts["cost", False], counts["cost", True]
+    if paid or played:
+        unknown = counts["unknown cost", False]
+        notes = [f"${played:.4f} replayed, not paid"] if played else []
+        notes += [f"unknown for {unknown} of {models.total()} calls"] if unknown else []
+        lines.append(("cost", f"${paid:.4f}{_in_brackets(notes)}"))
     return lines
 
 
-def _counted(names: Iterable[object]) -> str:
-    counts = Counter(shortened(str(name), NAME_CHARS) for name in names)
-    most = counts.most_common(MAX_NAMES)
-    more = [f"{len(counts) - len(most)} more"] if len(counts) > len(most) else []
-    return f"{counts.total():,}: " + ", ".join([f"{name} ×{count:,}" for name, count in most] + more)
+def _by_value(counts: Counts, what: str) -> Counter[str]:
+    return Counter({value: count for (kind, value), count in counts.items() if kind == what})
 
 
-def _tokens(calls: Sequence[Row]) -> str:
-    kinds = ("input", "cache_read", "output", "reasoning")
-    sums = {kind: sum(call.get(f"{kind}_tokens") or 0 for call in calls) for kind in kinds}
+def _counted(names: Counter[str]) -> str:
+    most = names.most_common(MAX_NAMES)
+    more = [f"{len(names) - len(most)} more"] if len(names) > len(most) else []
+    shown = [f"{shortened(str(name), NAME_CHARS)} ×{count:,}" for name, count in most]
+    return f"{names.total():,}: " + ", ".join(shown + more)
+
+
+def _tokens(counts: Counts) -> str:
+    sums = {kind: counts["tokens", kind] for kind in TOKENS}
     cached = _in_brackets([f"{sums['cache_read']:,} from the cache"] * bool(sums["cache_read"]))
     thinking = _in_brackets([f"{sums['reasoning']:,} thinking"] * bool(sums["reasoning"]))
     return f"{sums['input']:,} in{cached}, {sums['output']:,} out{thinking}"

@@ -10,6 +10,7 @@ from nbagent.core.render.key_values import key_values_text
 from nbagent.core.render.markdown import format_duration
 from nbagent.trace import columns
 from nbagent.trace.table import Row
+from nbagent.trace.tally import tally_of
 from nbagent.trace.views import timeline
 from nbagent.trace.views.plots import NOTHING, label, usage_by_run
 from nbagent.trace.views.summary import summary_lines
@@ -33,7 +34,7 @@ def text_view(view: str, rows: Rows) -> str:
 
 
 def _timeline(rows: Rows) -> str:
-    found, separate = timeline.lay_out(*(columns.build(name, rows[name]) for name in ("calls", "tool_calls")))
+    found, separate = timeline.lay_out(*(columns.build(name, rows[name]) for name in ("calls", "tool_calls", "runs")))
     if not found:
         return NOTHING
     times = timeline.lane_times(found)
@@ -54,14 +55,18 @@ def _timeline(rows: Rows) -> str:
 
 def _usage(rows: Rows) -> str:
     sums = usage_by_run(columns.usage_frame(columns.build("calls", rows["calls"])))
-    costs = sums["cost_usd"].astype(float)
+    paid, played = (
+        ["-" if cost != cost else f"${cost:.4f}" if cost else "$0" for cost in sums[name].astype(float)]
+        for name in ("cost_usd", "replayed_cost_usd")
+    )
     return _aligned(
         {
             "run": map(str, range(1, len(sums) + 1)),
             "input": _counts(sums["input_tokens"]),
             "from the cache": _counts(sums["cache_read_tokens"]),
             "output": _counts(sums["output_tokens"]),
-            "cost": ("-" if cost != cost else f"${cost:.4f}" if cost else "$0" for cost in costs),
+            "cost": paid,
+            **({"replayed, not paid": played} if set(played) - {"$0"} else {}),
         }
     )
 
@@ -101,7 +106,7 @@ def _aligned(table: Mapping[str, Iterable[str]]) -> str:
 
 
 _VIEWS: dict[str, Callable[[Rows], str]] = {
-    "summary": lambda rows: key_values_text(summary_lines(rows)),
+    "summary": lambda rows: key_values_text(summary_lines(tally_of(rows))),
     "timeline": _timeline,
     "usage": _usage,
     "tools": _tools,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.render.markdown import format_duration
+from nbagent.core.render.markdown import format_call, format_duration
+from nbagent.trace.views.days import name_days
 from nbagent.trace.views.plots import COLOURS, add_legend, label, show_empty, subplots, tidy
 
 if TYPE_CHECKING:
@@ -27,13 +30,19 @@ MAX_LANES = 40
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time, in seconds since the beginning; `kind` is one of `plots.COLOURS`."""
+    """A stretch of time, in seconds since the beginning; `kind` is one of `plots.COLOURS`, `time` when it happened.
+
+    `label` is the model or the tool, `title` what was asked or called, `run` the number of the run.
+    """
 
     lane: int
     kind: str
     start: float
     seconds: float
     label: str
+    time: pd.Timestamp
+    title: str = ""
+    run: int = 0
 
     @property
     def end(self) -> float:
@@ -41,24 +50,27 @@ class Span:
         return self.start + self.seconds
 
 
-def spans(calls: pd.DataFrame, tools: pd.DataFrame) -> list[Span]:
+def spans(calls: pd.DataFrame, tools: pd.DataFrame, prompts: Mapping[str, str] | None = None) -> list[Span]:
     """What happened, by time: each model call and each tool call on a lane of its own.
 
     A model call begins with `waiting`, from the request to the first token, retries included; then comes `thinking`,
     where it is known. The pauses between runs are left out, and so are steps that did not end. A replayed call takes
-    the time that was recorded, and what followed it at once is drawn after that.
+    the time that was recorded, and what followed it at once is drawn after that. `prompts` are the questions by run:
+    the first step of a run is titled with its question.
     """
     ended = [table[table["started"].notna() & table["duration_s"].notna()] for table in (calls, tools)]
     steps: list[Any] = [row for table in ended for row in table.to_dict("records")]
     steps.sort(key=lambda row: row["started"].timestamp())
     found: list[Span] = []
-    shift, busy, seen = 0.0, 0.0, set[str]()
+    shift, busy, seen = 0.0, 0.0, dict[str, int]()
     replayed_until: dict[str, float] = {}  # by run: where its last replayed call ends
     for lane, row in enumerate(steps):
         run, seconds, start = row["run_id"], float(row["duration_s"]), row["started"].timestamp() + shift
         earliest = replayed_until.get(run, 0.0)
+        title = ""
         if run not in seen:
-            seen.add(run)
+            seen[run] = len(seen)
+            title = (prompts or {}).get(run) or ""
             earliest = busy if replayed_until else 0.0
             start -= (pause := max(0.0, start - busy))
             shift -= pause
@@ -67,8 +79,18 @@ def spans(calls: pd.DataFrame, tools: pd.DataFrame) -> list[Span]:
         if _is_true(row.get("replayed")):
             replayed_until[run] = start + seconds
         busy = max(busy, start + seconds)
-        found += (_call_spans if "ttft_s" in row else _tool_spans)(row, lane, start, seconds)
+        title = title or (str(row["model"]) if "ttft_s" in row else _call_title(row))
+        step = (_call_spans if "ttft_s" in row else _tool_spans)(row, lane, start, seconds)
+        found += [replace(span, title=title, run=seen[run]) for span in step]
     return found
+
+
+def _call_title(row: dict[str, Any]) -> str:
+    """A tool call as one would type it."""
+    arguments = row.get("args")
+    if isinstance(arguments, str):  # as in files
+        arguments = json.loads(arguments)
+    return f"  {format_call(str(row['name']), arguments if isinstance(arguments, dict) else None)}"
 
 
 def _call_spans(row: dict[str, Any], lane: int, start: float, seconds: float) -> list[Span]:
@@ -77,20 +99,20 @@ def _call_spans(row: dict[str, Any], lane: int, start: float, seconds: float) ->
     for kind, columns in (("waiting", ("retry_wait_s", "ttft_s")), ("thinking", ("thinking_s",))):
         known = sum(float(row[column]) for column in columns if _is_true(row[column]))
         if took := min(end - start, max(0.0, known)):
-            found.append(Span(lane, kind, start, took, name))
+            found.append(Span(lane, kind, start, took, name, row["started"]))
             start += took
     kind = "error" if isinstance(row["error_type"], str) else "model"
-    return [*found, Span(lane, kind, start, end - start, name)]
+    return [*found, Span(lane, kind, start, end - start, name, row["started"])]
 
 
 def _tool_spans(row: dict[str, Any], lane: int, start: float, seconds: float) -> list[Span]:
     """A tool starts once its approval is given; a denied call has nothing but the wait for it."""
     name = f"  {row['name']}()"
     if row["approval"] == "denied":
-        return [Span(lane, "approval", start, seconds, name)]
-    span = Span(lane, "error" if _is_true(row["is_error"]) else "tool", start, seconds, name)
+        return [Span(lane, "approval", start, seconds, name, row["started"])]
+    span = Span(lane, "error" if _is_true(row["is_error"]) else "tool", start, seconds, name, row["started"])
     waited = (row["started"] - row["ts"]).total_seconds() if row["approval"] in ("approved", "edited") else 0.0
-    return [Span(lane, "approval", start - waited, waited, name), span] if waited > 0 else [span]
+    return [replace(span, kind="approval", start=start - waited, seconds=waited), span] if waited > 0 else [span]
 
 
 def _is_true(value: Any) -> bool:
@@ -117,11 +139,15 @@ def packed(found: Sequence[Span]) -> list[Span]:
     return [replace(span, lane=number) for number, lane in enumerate(every) for span in lane]
 
 
-def lay_out(calls: pd.DataFrame, tools: pd.DataFrame) -> tuple[list[Span], bool]:
-    """The spans, and whether each step has a lane of its own; if there are too many, they share lanes."""
-    found = spans(calls, tools)
+def lay_out(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame) -> tuple[list[Span], bool]:
+    """The spans, and whether each step has a lane of its own; if there are too many, they share lanes.
+
+    The label of a lane is then that of its model or tool, else what was asked or called.
+    """
+    asked = {run: prompt for run, prompt in zip(runs["run_id"], runs["prompt"], strict=True) if isinstance(prompt, str)}
+    found = spans(calls, tools, asked)
     separate = len({span.lane for span in found}) <= MAX_LANES
-    return (found if separate else packed(found)), separate
+    return ([replace(span, label=span.title) for span in found] if separate else packed(found)), separate
 
 
 def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
@@ -130,12 +156,12 @@ def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
     return {span.lane: (starts[span.lane], span.end) for span in found}
 
 
-def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Axes:
+def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """See `Trace.timeline`."""
-    found, separate = lay_out(calls, tools)
+    found, separate = lay_out(calls, tools, runs)
     labels = {span.lane: label(span.label) for span in found}
     end = max((span.end for span in found), default=1.0) or 1.0
-    given, ax = ax is not None, ax or subplots(1, figsize=(9.0, 1.2 + 0.28 * max(len(labels), 1)))
+    given, ax = ax is not None, ax or subplots(1, figsize=(9.0, 1.2 + 0.28 * max(len(labels), 1)))[0]
     for kind, colour in COLOURS.items():
         if own := [span for span in found if span.kind == kind]:
             lanes, starts = [span.lane for span in own], [span.start for span in own]
@@ -148,6 +174,10 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, ax: Axes | None = None) -> Ax
     ax.set_yticks(list(labels), list(labels.values()), parse_math=False)
     for lane, (start, until) in lane_times(found).items() if separate else ():
         ax.text(until + 0.006 * end, lane, format_duration(until - start), va="center", fontsize=8.5)
+    for before, span in pairwise(found) if separate else ():
+        if span.run != before.run:
+            ax.axhline(span.lane - 0.5, color="0.5", alpha=0.4, linewidth=0.8, zorder=0)
+    name_days(ax, ((span.time, span.start, span.end) for span in found))
     tidy(ax, "left")
     if found:
         add_legend(ax, 6, inside=given)

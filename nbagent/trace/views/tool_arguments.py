@@ -55,7 +55,7 @@ def tool_results(tool_calls: Sequence[Row], tool: str, results: Mapping[str, Any
     if lost:
         raise ConfigurationError(
             f"what {tool!r} returned was not kept for {len(lost)} of {len(calls)} calls: files hold no values, "
-            f"keep_results=False keeps none, and rows beyond max_bytes lose theirs. "
+            f"and keep_results=False keeps none. "
             f"See trace.tool_calls['result_text'] for the text that the model read."
         )
     values = {number: results[tool_call_id] for number, tool_call_id in calls.items()}

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+#: The columns of `tool_calls` that are read.
+COLUMNS_OF_STATS = (
+    "name", "args_valid", "approval", "started", "is_error", "error_type", "duration_s", "result_chars", "ts",
+)  # fmt: skip
+
 
 def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFrame:
     """One row for each tool, indexed by name; tools in `names` have one even if they were never called.
@@ -51,6 +56,7 @@ def seconds_by_tool(tool_calls: pd.DataFrame) -> dict[str, list[float]]:
 
 
 def _outcomes(calls: pd.DataFrame) -> tuple[pd.Series[Any], pd.Series[Any], pd.Series[Any]]:
-    """Which calls had valid arguments, which were denied, and which started: valid ones that nobody denied."""
+    """Which calls had valid arguments, which were denied, and which ran to an end: valid ones that nobody denied."""
     valid, denied = calls["args_valid"].fillna(True), calls["approval"].eq("denied")
-    return valid, denied, valid & ~denied.fillna(False) & calls["started"].notna()
+    ran = calls["started"].notna() & calls["error_type"].ne("interrupted").fillna(True)
+    return valid, denied, valid & ~denied.fillna(False) & ran

@@ -8,13 +8,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import indent
+from typing import NamedTuple
 
 from nbagent.core.messages import well_formed
 from nbagent.core.render import markdown as render
+from nbagent.trace.scores import texts_by_target
 from nbagent.trace.table import Row
 
 #: Characters of a tool's result in the plain text.
 RESULT_CHARS = 200
+
+
+class _Entry(NamedTuple):
+    """A message. The first of a run has its labels, the last how the run ended, unless well, and its scores."""
+
+    labels: str
+    message: Row
+    blocks: list[Row]
+    end: str
+    scores: str
 
 
 class TraceTranscript:
@@ -25,6 +37,7 @@ class TraceTranscript:
         self._runs = {row["run_id"]: row for row in rows["runs"]}
         self._calls = {row["call_id"]: row for row in rows["calls"]}
         self._tools = {row["tool_call_id"]: row for row in rows["tool_calls"]}
+        self._scores = texts_by_target(rows["scores"])
         self._blocks: dict[str, list[Row]] = {}
         for block in rows["blocks"]:
             self._blocks.setdefault(block["message_id"], []).append(block)
@@ -41,11 +54,8 @@ class TraceTranscript:
     def _repr_html_(self) -> str:
         return render.output_html(self.html())
 
-    def _entries(self) -> Iterator[tuple[Row, list[Row], str]]:
-        """Messages with their blocks, and after the last of a run a note if it did not end well.
-
-        The result of a tool is part of its call, so its message is left out.
-        """
+    def _entries(self) -> Iterator[_Entry]:
+        """The messages. The result of a tool is part of its call, so its message is left out."""
         called = {
             each.get("tool_call_id") for own in self._blocks.values() for each in own if each["type"] == "tool_call"
         }
@@ -55,18 +65,28 @@ class TraceTranscript:
             for message, blocks in entries
             if message["role"] != "tool" or not any(block.get("tool_call_id") in called for block in blocks)
         ]
-        last = {message["run_id"]: number for number, (message, _) in enumerate(entries)}
+        runs = [message["run_id"] for message, _ in entries]
+        first = {run_id: number for number, run_id in reversed(list(enumerate(runs)))}
+        last = {run_id: number for number, run_id in enumerate(runs)}
         for number, (message, blocks) in enumerate(entries):
-            run = self._runs.get(message["run_id"], {}) if last[message["run_id"]] == number else {}
-            failed = run.get("status") not in (None, "ok", "running")
-            error = f": {run['error_type']}: {run.get('error_message')}" if run.get("error_type") else ""
-            yield message, blocks, f"Ended: {run['status']}{error}" if failed else ""
+            run_id = message["run_id"]
+            run = self._runs.get(run_id, {})
+            is_first, is_last = number == first[run_id], number == last[run_id]
+            scores = self._scores.get(run_id) if is_last else ""
+            yield _Entry(
+                _labels(run) if is_first else "",
+                message,
+                blocks,
+                _ending(run) if is_last else "",
+                f"Scores: {scores}" if scores else "",
+            )
 
     # -- as HTML ------------------------------------------------------------------------------------------------------
 
     def _pieces(self) -> Iterator[str]:
-        for message, blocks, end in self._entries():
-            role = message["role"]
+        for labels, message, blocks, end, scores in self._entries():
+            role = message["role"] or "unknown"
+            yield render.note_html(labels)
             yield f'<div class="nbagent-quiet" style="margin-top: 10px">{render.escape(role)}</div>'
             yield from (self._block_html(role, block) for block in blocks)
             if footer := self._footer(message):
@@ -74,6 +94,7 @@ class TraceTranscript:
                 yield f'<div class="nbagent-foot">{spans}</div>'
             if end:
                 yield f'<div class="nbagent-bad {render.NO_TEX}">{render.escape(render.shortened_with_note(end))}</div>'
+            yield render.note_html(render.shortened_with_note(scores))
 
     def _block_html(self, role: str, block: Row) -> str:
         kind, text = block["type"], block.get("text") or ""
@@ -97,17 +118,18 @@ class TraceTranscript:
         failed = bool(tool.get("is_error"))
         body += render.labelled_html("error" if failed else "result", tool.get("result_text") or "")
         mark = "nbagent-bad" if failed else "nbagent-ok"
-        return render.details_html(title, f'<span class="{mark}">{render.escape(_outcome(tool))}</span>', body)
+        return render.details_html(title, f'<span class="{mark}">{render.escape(self._outcome(tool))}</span>', body)
 
     # -- as text ------------------------------------------------------------------------------------------------------
 
     def _lines(self) -> Iterator[str]:
-        for message, blocks, end in self._entries():
-            yield from (self._block_text(message["role"], block) for block in blocks)
+        for labels, message, blocks, end, scores in self._entries():
+            if labels:
+                yield f"[{labels}]"
+            yield from (self._block_text(message["role"] or "unknown", block) for block in blocks)
             if footer := self._footer(message):
                 yield f"[{' · '.join(footer)}]"
-            if end:
-                yield end
+            yield from filter(None, (end, scores))
 
     def _block_text(self, role: str, block: Row) -> str:
         kind, text = block["type"], block.get("text") or ""
@@ -120,23 +142,46 @@ class TraceTranscript:
         if kind != "tool_call":
             return f"[{_note(block)}]"
         tool = self._tools.get(block.get("tool_call_id") or "", {})
-        head = f"▸ {_signature(block, tool)}  {_outcome(tool) if tool else ''}".rstrip()
+        head = f"▸ {_signature(block, tool)}  {self._outcome(tool) if tool else ''}".rstrip()
         result = tool.get("result_text")
         return f"{head}\n{indent(render.shortened_with_note(result, RESULT_CHARS), '  ')}" if result else head
 
     # -- both ---------------------------------------------------------------------------------------------------------
 
     def _footer(self, message: Row) -> list[str]:
-        """The model, tokens, cost and time of the request that this message answers."""
+        """The model, tokens, cost, time and scores of the request that this message answers."""
         call = self._calls.get(message.get("call_id") or "")
         if message["role"] != "assistant" or call is None:
             return []
         texts = [str(call.get("model") or "")]
         if call.get("input_tokens") is not None:
-            texts += [f"{call['input_tokens']:,} in", f"{call['output_tokens']:,} out"]
-        texts += [f"${call['cost_usd']:.4f}"] if call.get("cost_usd") else []
+            texts += [f"{call['input_tokens']:,} in", f"{call['output_tokens'] or 0:,} out"]
+        not_paid = " not paid: replayed" if call.get("replayed") else ""
+        texts += [f"${call['cost_usd']:.4f}{not_paid}"] if call.get("cost_usd") else []
         texts += [render.format_duration(call["duration_s"])] if call.get("duration_s") is not None else []
-        return texts
+        texts.append(self._scores.get(call["call_id"], ""))
+        return list(filter(None, texts))
+
+    def _outcome(self, tool: Row) -> str:
+        """How a tool call ended, and its scores."""
+        return " · ".join(filter(None, (_outcome(tool), self._scores.get(tool["tool_call_id"]))))
+
+
+def _labels(run: Row) -> str:
+    """Tags, user, session and metadata of a run, as far as it has any."""
+    tags = ", ".join(json.loads(run.get("tags") or "[]"))
+    pairs = ", ".join(f"{name}={value}" for name, value in json.loads(run.get("metadata") or "{}").items())
+    known = {"tags": tags, "user": run.get("user"), "session": run.get("session"), "metadata": pairs}
+    return " · ".join(f"{name}: {value}" for name, value in known.items() if value)
+
+
+def _ending(run: Row) -> str:
+    """How a run ended, unless it ended well."""
+    if run.get("status") in (None, "ok", "running"):
+        return ""
+    reason = f": {run['status_reason']}" if run.get("status_reason") else ""
+    error = f": {run['error_type']}: {run.get('error_message')}" if run.get("error_type") else reason
+    return f"Ended: {run['status']}{error}"
 
 
 def _signature(block: Row, tool: Row) -> str:

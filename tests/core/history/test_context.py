@@ -19,8 +19,7 @@ def filled(turns, **limits):
     context = ContextManager(**limits)
     context.set_system_message("system")
     for number in range(turns):
-        for message in turn(number, with_tool=number % 2 == 1):
-            context.add_message(message)
+        context.messages += turn(number, with_tool=number % 2 == 1)
     return context
 
 
@@ -214,3 +213,29 @@ def test_editing_an_answer_removes_its_thinking():
     context.add_message(LLMMessage("assistant", "one", provider_extras={"vendor": "zhipu", "reasoning_content": "1?"}))
     context.edit(0, "two")
     assert context.messages == [LLMMessage("assistant", "two")]
+
+
+def test_by_hand_the_history_is_trimmed_with_each_message():
+    context = filled(0, max_messages=12)
+    for number in range(50):
+        for message in turn(number, with_tool=number % 2 == 1):
+            context.add_message(message)
+    assert [m.content for m in context.get_messages()][:1] == ["system"]
+    assert len(context.get_messages()) <= 13
+    dropped = context.prepare()
+    assert dropped.startswith("trimmed")
+    assert str(len(context.trimmed)) in dropped
+    assert len(context.trimmed) + len(context.messages) - 1 == 150
+    assert context.prepare() == ""
+
+
+def test_messages_to_be_summarised_wait_for_the_next_request():
+    context = filled(10, max_messages=12, strategy="summarise")
+    context.add_message("one more")
+    assert len(context.get_messages()) == 32
+
+
+def test_the_list_of_get_messages_is_a_copy():
+    context = filled(1)
+    context.get_messages().clear()
+    assert len(context.messages) == 3

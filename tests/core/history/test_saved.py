@@ -1,11 +1,13 @@
 """Conversations in files: complete, readable, never half written."""
 
+import copy
 import json
 import os
 
 import pytest
 
 from nbagent import Agent, FunctionCall, LLMMessage, ScriptedProvider
+from nbagent.core.history import saved
 from nbagent.errors import ConfigurationError
 
 HISTORY = [
@@ -56,6 +58,18 @@ def test_a_given_system_prompt_wins_over_the_file(agent, tmp_path):
     assert other.conversation_history[1:] == HISTORY[1:]
 
 
+async def test_ids_come_back_if_they_are_asked_for(tmp_path):
+    agent = Agent(ScriptedProvider(["yes", "no"]))
+    await agent.chat("first?")
+    agent.context.edit(1, "well")
+    agent.save(tmp_path / "talk.json")
+    ids = [message.message_id for message in agent.conversation_history]
+    assert [bool(each) for each in ids] == [True, False]
+    assert [message.message_id for message in saved.load(tmp_path / "talk.json", with_ids=True)[0]] == ids
+    loaded = Agent.load(tmp_path / "talk.json", "scripted").conversation_history
+    assert [message.message_id for message in loaded] == [None, None]  # a trace may have these ids already
+
+
 def test_a_tilde_is_the_home_folder(agent, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
@@ -93,6 +107,64 @@ def test_errors_name_what_is_wrong_with_the_file(text, said, tmp_path):
         Agent.load(tmp_path / "talk.json", "scripted")
 
 
+WRONG = (
+    None, 0, 1, "x", "\ud800", [], {}, True, 1.5, 10**400, [[1]], [1], ["x"], [None], [{}], {"a": 1},
+    [{"type": "text"}], [{"type": "text", "text": 1}], [{"type": "image"}],
+    [{"type": "image", "media_type": 1, "data": 2}],
+)  # fmt: skip
+
+
+def places(data, before=()):
+    """Where values stand in JSON data."""
+    yield before
+    for key in data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ():
+        yield from places(data[key], (*before, key))
+
+
+def with_value(data, place, value):
+    if not place:
+        return value
+    changed = copy.copy(data)
+    changed[place[0]] = with_value(data[place[0]], place[1:], value)
+    return changed
+
+
+def test_wrong_types_in_the_file_are_one_clear_error(agent, tmp_path):
+    path = tmp_path / "talk.json"
+    agent.save(path)
+    data, refused = json.loads(path.read_text()), 0
+    for place in places(data):
+        for wrong in WRONG:
+            path.write_text(json.dumps(with_value(data, place, wrong)))
+            try:
+                other = Agent.load(path, ScriptedProvider(["more"]))
+            except ConfigurationError as error:
+                refused += str(path) in str(error)
+            else:
+                assert repr(other.conversation_history)
+                other.chat_sync("and?")
+                other.save(tmp_path / "again.json")
+    assert refused > 150
+
+
+def test_files_that_are_no_conversation_are_one_clear_error(tmp_path):
+    path = tmp_path / "talk.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(ConfigurationError, match="not a saved conversation.*recursion"):
+        Agent.load(path, "scripted")
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(ConfigurationError, match=r"pipe\.json.*not a file"):
+        Agent.load(tmp_path / "pipe.json", "scripted")
+
+
+@pytest.mark.parametrize("path", [5, None, b"talk.json", "a\0b.json", "~nobody-has-this-name/a.json", "a" * 400])
+def test_a_path_that_can_not_be_one_is_a_clear_error(agent, path):
+    with pytest.raises(ConfigurationError):
+        Agent.load(path, "scripted")
+    with pytest.raises(ConfigurationError):
+        agent.save(path)
+
+
 def test_a_failed_save_keeps_the_old_file(agent, tmp_path):
     (tmp_path / "talk.json").write_text("old")
     agent.context.add_message(LLMMessage("user", "x", provider_extras=object()))
@@ -103,6 +175,6 @@ def test_a_failed_save_keeps_the_old_file(agent, tmp_path):
     with pytest.raises(ConfigurationError, match="No such file"):
         agent.save(tmp_path / "nowhere" / "talk.json")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ConfigurationError, match="directory"):
+    with pytest.raises(ConfigurationError, match="not a file"):
         agent.save(tmp_path / "folder")
     assert sorted(os.listdir(tmp_path)) == ["folder", "talk.json"]

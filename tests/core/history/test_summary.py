@@ -2,7 +2,7 @@
 
 import pytest
 
-from nbagent import Agent, ContextManager, FunctionCall, LLMMessage, ScriptedProvider
+from nbagent import Agent, ContextManager, FunctionCall, Limits, LLMMessage, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.history.summary import PROMPT, transcript
 from nbagent.errors import ServerError
 
@@ -48,6 +48,18 @@ async def test_the_summary_is_a_run_of_its_own_that_counts_towards_the_outer_run
     assert runs["source"].tolist() == ["python"] * 4 + ["summary"]
     assert runs["parent_run_id"].tolist()[4] == results[3].run_id
     assert results[3].usage.total_tokens > results[2].usage.total_tokens
+
+
+async def test_a_summary_spends_the_budget_of_its_run():
+    def answer(messages, functions):
+        tokens = 5_000 if messages[0].text == PROMPT else 10
+        return LLMResponse("Ada has 2 cats.", metadata={"usage": Usage(tokens, 1)})
+
+    context, limits = ContextManager(strategy="summarise", max_messages=4), Limits(max_total_tokens=1_000)
+    agent = Agent(ScriptedProvider(answer), context=context, limits=limits)
+    results = [await agent.chat(f"question {n}") for n in range(3)]
+    assert [(each.status, each.limit_reason) for each in results] == [("ok", None), ("ok", None), ("limit", "tokens")]
+    assert results[2].usage.total_tokens >= 5_000
 
 
 async def test_a_summary_is_summarised_again():

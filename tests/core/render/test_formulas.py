@@ -35,6 +35,25 @@ def test_a_formula_stays_as_written(tex, around):
     assert has_formulas(html)
 
 
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (r"$$\label{eq:mine} E = mc^2 \tag{1}$$", r"<p>$$ E = mc^2 \tag{1}$$</p>"),
+        ("\\begin{equation}\nx\\label {a}\n\\end{equation}", "<p>\\begin{equation}\nx\n\\end{equation}</p>"),
+        (r"$\la\label{x}bel{y}$", r"<p>$<span>\</span>label{y}$</p>"),
+        (r"$\label\foo$", r"<p>$<span>\</span>label\foo$</p>"),
+        (
+            r"See \ref{eq:mine}, \eqref{eq:mine}.",
+            r"<p>See <span>\</span>ref{eq:mine}, <span>\</span>eqref{eq:mine}.</p>",
+        ),
+        (r"$\ref{eq:mine}$", r"<p>$<span>\</span>ref{eq:mine}$</p>"),
+        (r"Write `\label{a}` or \label{a}.", r"<p>Write <code>\label{a}</code> or <span>\</span>label{a}.</p>"),
+    ],
+)
+def test_labels_and_references_do_not_reach_the_readers_own_equations(answer, shown):
+    assert markdown_to_html(answer).strip() == shown
+
+
 @pytest.mark.parametrize("text", ["the $n$th", "H$_2$O", "10$^{-3}$ and $^{13}$C", r"5$\times$10", r"20$^\circ$C"])
 def test_a_single_symbol_may_be_part_of_a_word(text):
     assert markdown_to_html(text) == f"<p>{text}</p>\n"

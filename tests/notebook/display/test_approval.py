@@ -30,6 +30,10 @@ def shown(kernel, cell):
     kernel.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])
 
 
+def has_buttons(cell):
+    return any(content["data"]["state"].get("_model_name") == "ButtonModel" for content in cell.of("comm_open"))
+
+
 def click(kernel, cell, button):
     comm = kernel.widget(cell, _model_name="ButtonModel", description=button)
     kernel.tell(comm, method="custom", content={"event": "click"})
@@ -96,6 +100,8 @@ def test_edit_and_run(kernel):
         assert any("JSON object" in text for text in said)
         assert values(kernel) == "[('rivers', 1)]"
         assert kernel.run("agent.trace.tool_calls['approval'].tolist()").result == "['edited']"
+        assert 'wipe(table="rivers", rows=1) (edited)' in cell.text
+        assert '</code> <span class="nbagent-quiet">edited</span>' in cell.html
 
 
 def test_interrupted_while_it_waits(kernel):
@@ -120,7 +126,7 @@ def test_a_front_end_without_widgets_gets_a_typed_question_and_from_then_on_at_o
         assert "wipe(" in kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
         kernel.client.input("n")
         kernel.wait(cell)
-    assert not cell.of("comm_open")
+    assert not has_buttons(cell)
     assert values(kernel) == "[]"
 
 
@@ -141,7 +147,7 @@ def test_under_time_the_question_is_typed(kernel):
     kernel.client.input("y")
     kernel.wait(cell)
     assert values(kernel) == "[('cities', 3)]"
-    assert not cell.of("comm_open")
+    assert not has_buttons(cell)
 
 
 SAYS_YES = """

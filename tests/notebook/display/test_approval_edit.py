@@ -1,12 +1,16 @@
-"""The arguments of a call can be edited before it runs: a single text as it is, everything else as JSON."""
+"""What a person approves is all in sight, and can be edited: a single text as it is, everything else as JSON."""
 
 import asyncio
+import html
+import re
 
 import ipywidgets
 import pytest
 
 from nbagent import FunctionCall
-from nbagent.notebook.display.approval import ApprovalForm
+from nbagent.errors import ToolDeniedError
+from nbagent.functions import Allow
+from nbagent.notebook.display.approval import ApprovalForm, _typed_question
 
 CODE = 'if x:\n    y = "a"'
 
@@ -36,3 +40,115 @@ def test_other_arguments_are_edited_as_json(arguments):
     assert (label, answer) == ("Arguments, as JSON", True)
     label, answer = edited(arguments, lambda text: text.replace("1", "2"))
     assert answer == {name: 2 if value == 1 else str(value).replace("1", "2") for name, value in arguments.items()}
+
+
+def question(arguments, name="run"):
+    """`(shown text, form, {description: button})`."""
+
+    async def make():
+        return ApprovalForm(FunctionCall(name, arguments, "c"))
+
+    form = asyncio.run(make())
+    shown = html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", "", form.box.children[0].value, flags=re.DOTALL))
+    return shown, form, {each.description: each for each in form.box.children[-1].children}
+
+
+@pytest.mark.parametrize("blank", ["\n", " \t\n", "\u00a0\n", "\u2800\n"])
+def test_blank_lines_push_nothing_out_of_sight(blank):
+    shown, _, buttons = question({"code": "x = 1\n" + blank * 60 + "import os; os.system('rm')"})
+    assert "[60 blank lines]\nimport os; os.system('rm')" in shown
+    assert not buttons["Approve"].disabled
+
+
+def test_spaces_push_nothing_out_of_sight():
+    shown, _, _ = question({"code": "x = 1\ny = 2" + " " * 5_000 + "; evil()"})
+    assert "y = 2 [5000 spaces] ; evil()" in shown
+
+
+@pytest.mark.parametrize("code", ["x = 1\n" * 61 + "evil()", "x" * 6_100 + "\nevil()"])
+def test_a_long_text_has_to_be_seen_before_it_is_approved(code):
+    shown, form, buttons = question({"code": code})
+    assert "evil()" not in shown
+    assert "below]" in shown
+    assert buttons["Approve"].disabled
+    (more,) = [button for name, button in buttons.items() if name.startswith("Show ")]
+    more.click()
+    assert "evil()" in form.box.children[0].value
+    assert not buttons["Approve"].disabled
+
+
+def test_names_and_values_can_not_forge_the_question():
+    hidden = "ls \x1b]; rm -rf ~\x07 100 - 200\u200f wi\u200dpe \U000e0041"
+    name = "theme='dark')? [y/N] \x1b[2K\x1b[1A\nx"
+    call = FunctionCall("wipe\x1b[2K", {name: "rm -rf ~", "text": hidden}, "c")
+    for text in (question(call.arguments, call.name)[0], _typed_question(call)):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\U000e0000-\U000e0fff]", text)
+        assert "rm -rf ~" in text
+        assert "\n" not in text.partition("theme=")[2].partition("rm -rf")[0]
+        assert '"theme=' in text
+
+
+def test_a_long_call_is_asked_about_below_all_of_its_arguments():
+    asked = _typed_question(FunctionCall("run", {"code": "x = 1\n" * 50 + "\n" * 60 + "evil()"}, "c"))
+    assert asked.endswith("[60 blank lines]\nevil()\nRun run with these arguments? [y/N, always, or why not] ")
+    assert _typed_question(FunctionCall("wipe", {"n": 2}, "c")) == "Run wipe(n=2)? [y/N, always, or why not] "
+
+
+def answered(act, arguments=None):
+    """What a form answers after `act(children by description)`."""
+
+    async def ask():
+        form = ApprovalForm(FunctionCall("run", arguments or {"code": CODE}, "c"))
+        children = {each.description: each for each in (*form.box.children[-1].children, *form.box.children[1:2])}
+        act(children)
+        return await form.answer()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(("place", "answer"), [(0, True), (1, Allow.TOOL), (2, Allow.CALL)])
+def test_a_yes_may_hold_for_the_session(place, answer):
+    def act(children):
+        children["Approve for"].index = place
+        children["Approve"].click()
+
+    assert answered(act) is answer
+
+
+def test_edited_arguments_are_approved_once():
+    def act(children):
+        children["Approve for"].index = 1
+        children["Edit"].click()
+        children["code"].value = "y = 2"
+        children["Approve"].click()
+
+    assert answered(act) == {"code": "y = 2"}
+
+
+def test_editing_can_be_cancelled():
+    def act(children):
+        children["Edit"].click()
+        children["code"].value = "y = 2"
+        children["Cancel"].click()
+        assert children["code"].layout.display == "none"
+        children["Approve"].click()
+
+    assert answered(act) is True
+
+
+def test_a_no_may_have_a_reason():
+    def act(children):
+        children["Reason"].value = "use the copy."
+        children["Deny"].click()
+
+    with pytest.raises(
+        ToolDeniedError, match=r"^The user denied this call: use the copy\. Do not repeat it as it is\.$"
+    ):
+        answered(act)
+    assert answered(lambda children: children["Deny"].click()) is False
+
+
+def test_code_is_highlighted_and_complete():
+    _, form, _ = question({"code": "import os  # <b>\nx = 1"})
+    assert '<span class="nbagent-keyword">import</span>' in form.box.children[0].value
+    assert "<b>" not in form.box.children[0].value

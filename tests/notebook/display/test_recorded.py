@@ -8,7 +8,7 @@ from support.hostile import PAYLOADS
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.history.context import split_turns
 from nbagent.notebook.display.recorded import Recorded
-from nbagent.notebook.panel.entry import history_html, history_text, transcript_of
+from nbagent.notebook.panel.entry import transcript_of, turn_html, turn_text
 
 
 def add(a: int) -> int:
@@ -17,6 +17,10 @@ def add(a: int) -> int:
 
 def wipe() -> str:
     return "gone"
+
+
+def shown(agent, recorded, make=turn_html):
+    return "\n".join(make(turn, recorded) for turn in split_turns(agent.conversation_history))
 
 
 @pytest.fixture
@@ -31,7 +35,7 @@ async def agent():
 
 
 async def test_thinking_outcomes_and_costs_come_from_the_trace(agent):
-    text = re.sub("<[^>]*>", " ", history_html(agent.conversation_history, Recorded(agent.trace)))
+    text = re.sub("<[^>]*>", " ", shown(agent, Recorded(agent.trace)))
     assert text.index("Thought") < text.index("Two.") < text.index("add(a=2)")
     assert text.count("arguments invalid, sent back") == 1
     assert text.count("denied") >= 1
@@ -44,10 +48,10 @@ async def test_each_turn_has_its_own_run_s_time(agent):
     recorded = Recorded(agent.trace)
     for turn, seconds in zip(split_turns(agent.conversation_history), (61.0, 125.0), strict=True):
         recorded.run(turn)["duration_s"] = seconds
-    text = history_text(agent.conversation_history, recorded)
+    text = shown(agent, recorded, turn_text)
     assert text.index("1 min 1 s") < text.index("> second") < text.index("2 min 5 s")
     still = Recorded(agent.trace, timings=False)
-    assert not re.search(r"\d [mµ]?s\b", history_text(agent.conversation_history, still))
+    assert not re.search(r"\d [mµ]?s\b", shown(agent, still, turn_text))
 
 
 async def test_turns_are_shown_without_a_trace(agent):
@@ -64,6 +68,6 @@ async def test_nothing_of_it_is_raw_html():
         answer = LLMResponse("x", None, "stop", {"thinking": payload.text})
         agent = Agent(ScriptedProvider([answer], model=payload.text))
         await agent.chat("x")
-        html = history_html(agent.conversation_history, Recorded(agent.trace))
+        html = shown(agent, Recorded(agent.trace))
         assert "Thought" in html
         assert not re.search("<(script|img|svg|iframe|style|noscript)", html, re.IGNORECASE)

@@ -1,6 +1,8 @@
 """Nothing that a model or a tool writes becomes live HTML, and the cell shows what happened."""
 
 import asyncio
+import itertools
+import random
 import re
 import time
 from html.parser import HTMLParser
@@ -11,9 +13,9 @@ from support.hostile import LONG, MATH, PAYLOADS
 
 from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.core import events
-from nbagent.core.render.markdown import format_call, markdown_to_html, shortened_with_note
+from nbagent.core.render.markdown import MAX_ADDRESSES, format_call, markdown_to_html, shortened_with_note
 from nbagent.notebook.display.transcript import MAX_DISPLAYS, Transcript
-from nbagent.notebook.display.view import CellView, TerminalView
+from nbagent.notebook.display.view import CHARS_PER_SECOND, OVERHEAD_CHARS, PLAIN_CHARS, CellView, TerminalView
 
 LIVE = {
     "script", "style", "button", "input", "dialog", "video", "audio", "img", "svg", "iframe", "object", "embed", "link",
@@ -72,6 +74,10 @@ def test_hostile_text_is_harmless_everywhere(text):
     response = LLMResponse(text, [FunctionCall("echo", {"x": text}, "c")], None, {"thinking": text, "usage": Usage()})
     nameless = LLMResponse("", [FunctionCall(text, {text: text}, "c2")], None, {})
     transcript, displays = shown(ScriptedProvider([response, nameless, text]), echo)
+    result = Agent(ScriptedProvider([response, nameless, text]), tools=[echo]).chat_sync("x")
+    page = result._repr_mimebundle_()["text/html"]
+    assert audit(page.replace("<style>", "", 1)) == []
+    assert not CONTROL.search(page)
     assert audit(markdown_to_html(text)) == []
     for _, bundle in displays.sent:
         assert audit(bundle["text/html"].replace("<style>", "", 1)) == []
@@ -86,6 +92,24 @@ def test_markdown_is_rendered():
     assert 'rel="noopener noreferrer nofollow"' in html
 
 
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("see https://example.org/a?b=1.", "https://example.org/a?b=1"),
+        ("(http://example.org/a_b*c)", "http://example.org/a_b*c"),
+        ("| a |\n|---|\n| https://example.org |", "https://example.org"),
+        ("**https://example.org**", "https://example.org"),
+        ("`https://example.org`", None),
+        ("ftp://x.org //y.org www.x.org x.com a@b.org mailto:a@b.org javascript:alert(1)", None),
+        ("https://example.org " * (MAX_ADDRESSES + 1), None),
+    ],
+)
+def test_bare_addresses_are_links(text, address):
+    assert re.findall(r'<a href="(.*?)" target="_blank" rel="noopener .*?">\1</a>', markdown_to_html(text)) == (
+        [address] if address else []
+    )
+
+
 @pytest.mark.parametrize("text", LONG, ids=lambda text: text[:6])
 def test_text_that_is_slow_to_parse_is_shown_as_plain_text(text):
     begun = time.process_time()
@@ -96,7 +120,7 @@ def test_text_that_is_slow_to_parse_is_shown_as_plain_text(text):
 @pytest.mark.parametrize("text", MATH)
 def test_formulas_make_no_links_and_no_definitions(text):
     html = markdown_to_html(text)
-    assert "<a" not in html
+    assert all(address == shown for address, shown in re.findall(r'<a href="(.*?)".*?>(.*?)</a>', html))
     said = re.sub("<span>.</span>", "", html)  # the backslash alone: no formula is looked for across it
     wrong = "href|style|class|cssId|unicode|require|bbox|gdef|renewcommand|let|New|Declare|define|mathtoolsset"
     assert not re.search(rf"\\({wrong})", said)
@@ -324,3 +348,39 @@ def test_pieces_of_a_growing_answer_stay_as_they_are():
     transcript.feed(events.Done())
     assert "".join(transcript.parts()) == markdown_to_html("".join(blocks))
     assert len(seen) > 3
+
+
+LONG_ANSWER = "".join(
+    f"## Part {n}\n\nA **paragraph** of the answer, with `code` in it, which goes on for a while.\n\n"
+    f"1. one\n\n2. two\n   - three\n\n| a | b |\n|---|--:|\n| {n} | $x_{n}$ |\n\n"
+    f"```python\nx = {n}\n\ny = x\n```\n\n---\n"
+    for n in range(100)
+)
+
+
+def grown(text, cuts):
+    """The transcript of a text that came in pieces, and all that was shown on the way."""
+    transcript, shown = Transcript(timings=False), []
+    for start, end in itertools.pairwise((0, *cuts, len(text))):
+        transcript.feed(events.Text(text[start:end]))
+        shown.append(transcript.bundles())
+    transcript.feed(events.Done())
+    return transcript, shown
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_shown_at_the_end_does_not_depend_on_how_the_answer_came(seed):
+    at_once, _ = grown(LONG_ANSWER, [])
+    cuts = sorted(random.Random(seed).sample(range(1, len(LONG_ANSWER)), 300))
+    in_pieces, shown = grown(LONG_ANSWER, cuts)
+    assert in_pieces.bundles() == at_once.bundles()
+    assert len(at_once.bundles()) > 15
+    for before, after in itertools.pairwise(shown):
+        assert after[: len(before) - 1] == before[:-1], "only the last display changes"
+
+
+def test_updates_of_a_long_answer_stay_small():
+    cuts = range(50, len(LONG_ANSWER), 50)
+    _, shown = grown(LONG_ANSWER[:20_000], [cut for cut in cuts if cut < 20_000])
+    sent = [len(bundles[-1]["text/html"]) + PLAIN_CHARS + OVERHEAD_CHARS for bundles in shown]
+    assert sorted(sent)[len(sent) * 9 // 10] / CHARS_PER_SECOND < 0.13  # seconds until the next update

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 
 import pexpect
 import pytest
@@ -12,7 +13,8 @@ pytestmark = pytest.mark.kernel
 SETUP = (
     "from nbagent import *; "
     "agent = Agent(ScriptedProvider(['one two **three**', FunctionCall('wipe', {'n': 2}, 'c'), 'Gone.', "
-    "FunctionCall('wipe', {'n': 3}, 'd'), 'Kept.', 'slow ' * 5000, 'fine'], delay=0.005), tools=live)"
+    "FunctionCall('wipe', {'n': 3}, 'd'), 'Kept.', *[FunctionCall('wipe', {'n': 4}), 'So be it.'] * 3, "
+    "'slow ' * 5000, 'fine'], delay=0.005), tools=live)"
 )
 TOOL = 'exec("def wipe(n: int) -> int: return n * 21"); wipe = tool(approve=True)(wipe)'
 
@@ -23,6 +25,8 @@ class Terminal:
     def __init__(self, folder):
         environment = {**os.environ, "IPYTHONDIR": str(folder), "TERM": "dumb", "NO_COLOR": "1"}
         options = {"env": environment, "encoding": "utf-8", "timeout": TIMEOUT, "dimensions": (50, 200)}
+        # a test run in the background of a shell ignores Ctrl-C, and so would what it starts
+        options["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
         self.child = pexpect.spawn(python(), ["-m", "IPython", "--simple-prompt", "--no-banner"], **options)
         self.count = 0
         self.until_prompt()
@@ -60,13 +64,24 @@ def test_a_session(terminal):
     assert "one two **three**\n[scripted" in said, "each piece once, as it comes"
 
     terminal.start("%%agent", "wipe")
-    terminal.child.expect_exact("Run wipe(n=2)? [y/N] ")
+    terminal.child.expect_exact("Run wipe(n=2)? [y/N, always, or why not] ")
     assert "  42\nGone." in terminal.run("y")
     terminal.start("%%agent", "wipe more")
-    terminal.child.expect_exact("Run wipe(n=3)? [y/N] ")
+    terminal.child.expect_exact("Run wipe(n=3)? [y/N, always, or why not] ")
     said = terminal.run("")
     assert "  63\n" not in said
     assert "Kept." in said
+    terminal.start("%%agent", "wipe more")
+    terminal.child.expect_exact("or why not] ")
+    terminal.run("not on Mondays")
+    assert "denied this call: not on Mondays." in terminal.run("print(agent.trace.tool_calls.iloc[-1].result_text)")
+    terminal.start("%%agent", "wipe more")
+    terminal.child.expect_exact("or why not] ")
+    terminal.run("always")
+    terminal.run("%%agent", "wipe more")
+    assert "allowed" in terminal.run("agent.trace.tool_calls.iloc[-1].approval")
+    assert "always; allowed" in terminal.run("%agent tools")
+    assert "taken back" in terminal.run("%agent tools ask wipe")
 
     terminal.start("%%agent", "go on")
     terminal.child.expect_exact("slow slow")

@@ -12,7 +12,7 @@ from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.core.content.images import Image
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView
-from nbagent.notebook.panel.entry import history_html
+from nbagent.notebook.panel.entry import turn_html
 
 GIF = Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")
 
@@ -70,7 +70,7 @@ def test_an_image_that_a_tool_returned_stands_below_its_call():
 
     agent, displays = shown(FunctionCall("draw", {}, "c"), tools=[draw])
     tag = f'<img src="data:image/gif;base64,{GIF.to_base64()}" alt="[image: 3x2 gif]">'
-    for html in (displays.html, history_html(agent.conversation_history)):
+    for html in (displays.html, turn_html(agent.conversation_history)):
         assert re.search(f"</details><p>{re.escape(tag)}</p>.*done", html, re.DOTALL)
     assert sum(tag in bundle["text/html"] for _, bundle in displays.sent) == 1, "large data is sent once"
 

@@ -56,9 +56,34 @@ def test_code_that_does_not_end_is_stopped_in_time(kernel):
     kernel.ok("agent = Agent(tools=kernel_tools(seconds=0.3), approve=yes)")
     stubborn = "print('on it')\nwhile True:\n    try:\n        time.sleep(60)\n    except Exception:\n        pass"
     _, content = call(kernel, "run_code", code=stubborn)
-    assert content == "on it\nError: TimeoutError: the code did not end within 0.3 s and was stopped."
+    assert content == (
+        "Error: TimeoutError: the code did not end within 0.3 s and was stopped.\nPrinted before:\non it"
+    )
     assert call(kernel, "run_code", code="1 + 1")[1] == "2"
     kernel.ok("time.sleep(0.4)")  # no alarm is left
+
+
+@pytest.mark.parametrize(
+    ("code", "type_", "says"),
+    [
+        ("print('so far')\n1 / 0", "ZeroDivisionError", "division by zero\nPrinted before:\nso far\nTraceback"),
+        ("def f():\n    return missing\nf()", "NameError", "line 2, in f: return missing"),
+        ("if", "SyntaxError", "SyntaxError"),
+        ("raise SystemExit(2)", "SystemExit", "SystemExit: 2"),
+    ],
+)
+def test_code_that_raises_is_an_error(kernel, code, type_, says):
+    kernel.ok(f"agent.provider = ScriptedProvider([FunctionCall('run_code', {{'code': {code!r}}}, 'c'), 'no'])")
+    cell = kernel.ok("%%agent\nrun it")
+    assert "✗ error" in cell.html
+    assert "✓" not in cell.html
+    row = kernel.value(
+        "agent.trace.tool_calls[['is_error', 'error_type', 'result_text']].astype(str).iloc[-1].tolist()"
+    )
+    assert row[:2] == ["True", type_]
+    assert row[2].startswith(f"Error: {type_}")
+    assert says in row[2]
+    assert kernel.value("_agent.function_calls[0]['is_error']") is True
 
 
 def test_long_output_is_shortened(kernel):

@@ -104,7 +104,11 @@ def test_answers_without_code(text):
 @pytest.mark.parametrize("form", ["json", "code", "df"])
 @pytest.mark.parametrize(
     ("facts", "says"),
-    [({"limit_reason": "tokens"}, "a limit ended the run"), ({"finish_reason": "length"}, "the answer is cut off")],
+    [
+        ({"status": "limit", "status_reason": "The limit of 9 tokens is reached."}, "The limit of 9 tokens is reached"),
+        ({"status": "truncated", "status_reason": "The answer is cut off."}, "The answer is cut off"),
+        ({"status": "blocked", "status_reason": "The vendor's filter blocked it."}, "The vendor's filter blocked it"),
+    ],
 )
 def test_an_incomplete_answer_is_an_error(form, facts, says):
     result = AgentResult("| a |\n|--|\n| 1 |\n\n```python\nx\n```", **facts)

@@ -88,6 +88,36 @@ def test_code_is_put_into_a_cell_below_and_shown_in_colours(kernel):
     assert '<span class="nbagent-number">1</span>' in cell.html
 
 
+def test_running_again_adds_a_cell_only_for_other_code(kernel):
+    first, second = repr(ANSWERS["code"][0]), "'```python\\nx = 2\\n```'"
+    script(kernel, first, first, second, second, second)
+
+    def run_again(options=""):
+        cell = kernel.ok(f"%%agent --as code {options}\nx", cell_id="makes code")
+        return [each["text"] for each in cell.reply["content"]["payload"]], cell.stdout
+
+    assert run_again() == (["x = 1"], "")
+    assert run_again() == ([], "The code is the same as before: no cell was added. --keep adds one.\n")
+    made, said = run_again()
+    assert made == ["x = 2"]
+    assert "still there" in said
+    assert run_again()[0] == []
+    assert run_again("--keep")[0] == ["x = 2"]
+
+
+def test_running_again_replaces_the_code_where_the_front_end_can(kernel):
+    script(kernel, *(f"'```python\\nx = {number}\\n```'" for number in (1, 2)))
+    kernel.ok("%%agent --as code\nx", cell_id="replaces code")
+    kernel.ok("from nbagent.notebook.display.answer_buttons import answer_buttons")
+    comm = kernel.value("answer_buttons().model_id")
+    kernel.tell(comm, method="custom", content={"notebook": True})
+    kernel.ok("while not answer_buttons().can_change_cells: await asyncio.sleep(0.01)")
+    cell = kernel.ok("%%agent --as code\nx", cell_id="replaces code")
+    assert cell.reply["content"]["payload"] == []
+    wanted = {"put": {"code": "x = 2", "below": "replaces code", "before": "x = 1"}}
+    kernel.until(cell, lambda: wanted in kernel.told(comm))
+
+
 def test_the_form_is_asked_for_in_the_request_and_not_kept_in_the_conversation(kernel):
     script(kernel, "'[1]'", "'fine'")
     kernel.ok("%%agent --as json -s 'Be brief.'\nx")
@@ -214,6 +244,27 @@ def test_the_model_is_switched_permanently_and_the_conversation_stays(kernel):
     assert kernel.value("agent.trace.calls['model'].tolist()") == ["scripted", "echo-1", "echo-1"]
 
 
+def test_a_model_that_does_not_answer_is_not_kept(kernel):
+    script(kernel, "'one'", "'two'")
+    kernel.ok(
+        "nbagent.register_provider('broken', lambda **options: ScriptedProvider([nbagent.errors.ServerError('no')]))"
+    )
+    kernel.ok("nbagent.register_provider('buggy', lambda **options: ScriptedProvider([ZeroDivisionError('no')]))")
+    assert kernel.run("%%agent -m buggy\nfirst").error == "ZeroDivisionError"
+    assert kernel.run("%%agent -m broken\nfirst").error == "ServerError"
+    assert "one" in kernel.ok("%%agent\nsecond").text
+    assert kernel.run("%%agent -m echo --as json\nno JSON").error == "ExtractionError"
+    assert kernel.value("agent.provider.model_name") == "echo-1"
+
+
+def test_a_model_that_does_not_answer_leaves_the_choice_open(kernel):
+    kernel.ok(
+        "nbagent.register_provider('broken', lambda **options: ScriptedProvider([nbagent.errors.ServerError('no')]))"
+    )
+    assert kernel.run("%%agent -m broken\nfirst").error == "ServerError"
+    assert kernel.ok("agent.provider_or_spec").result == ""
+
+
 def test_tools_are_chosen_for_a_cell(kernel):
     script(kernel, *(["'ok'"] * 4))
     for line in ("", "-t size", "-t 'name, size'", "--no-tools"):
@@ -287,3 +338,11 @@ def test_an_option_that_the_model_refuses_raises_before_anything_changes(kernel)
     assert kernel.value("agent.provider.vendor, agent.system_prompt, agent.conversation_history") == (
         "scripted", None, [],
     )  # fmt: skip
+
+
+def test_a_variable_in_the_line_is_one_value(kernel):
+    """IPython would put its text into the line, where its words would be options."""
+    kernel.ok("text, math, n = '-o math --new', 1, 2")
+    for cell in ("%%agent -s {text}\nIs {n} even?", "%%time\n%%agent -s {text}\nIs {n} even?"):
+        kernel.ok(cell)
+        assert kernel.ok("agent.system_prompt, math").result == "('-o math --new', 1)"

@@ -57,14 +57,15 @@ def test_the_agent_shows_its_model_tools_and_limits(kernel, code):
 
 
 def test_tools_are_added_and_dropped(kernel):
-    table = kernel.ok("%agent tools add area shop.price").result
+    assert kernel.ok("%agent tools add area shop.price").stdout == "area, shop_price: on. 2 of 2 tools are on.\n"
+    table = kernel.ok("%agent tools").result
     assert "Area of a rectangle." in table
     assert "Price of an item." in table
     assert offered(kernel) == "['area', 'shop_price']"
     assert calls(kernel, "shop_price", item="tea") == "9.5"
     kernel.ok("def area(width: float) -> float:\n    return -width")
     assert calls(kernel, "area", width=2) == "-2.0"
-    kernel.ok("%agent tools drop area")
+    assert kernel.ok("%agent tools drop area").stdout == "area: off. 1 of 2 tools are on.\n"
     assert offered(kernel) == "['shop_price']"
     kernel.ok("shop = Shop()\nshop.price = lambda item: 8.5")
     kernel.ok("%agent tools add shop.price area")
@@ -87,7 +88,8 @@ def test_the_table_shows_state_origin_and_approval_of_each_tool(kernel):
     kernel.ok("@tool(approve=lambda path: path > 'm')\ndef write(path: str) -> None: ...\nfrom textwrap import dedent")
 
     kernel.ok("agent.register_tool('given', 'By schema.', {'properties': {'x': {}, 'y': {}}}, lambda x, y: x)")
-    shown = kernel.ok("%agent tools add dedent").of("execute_result")[-1]["data"]
+    kernel.ok("%agent tools add dedent")
+    shown = kernel.ok("%agent tools").of("execute_result")[-1]["data"]
     line = next(line for line in shown["text/plain"].splitlines() if line.startswith("wipe"))
     count = cell.of("execute_input")[-1]["execution_count"]
     assert re.split(r"\s{2,}", line) == [
@@ -98,9 +100,10 @@ def test_the_table_shows_state_origin_and_approval_of_each_tool(kernel):
     assert re.search(r"dedent .*textwrap\.py", shown["text/plain"])
     assert ">Delete &lt;i&gt;rows&lt;/i&gt;.<" in shown["text/html"]
     assert "wipe(table: str = &#x27;a&lt;b&#x27;) -&gt; None" in shown["text/html"]
-    kernel.ok("dropped = %agent tools drop wipe")
-    assert kernel.ok("dropped.frame['on'].tolist()").result == "[False, True, True, True]"
-    assert "○ off" in kernel.ok("dropped").result
+    kernel.ok("%agent tools drop wipe")
+    kernel.ok("tools = %agent tools")
+    assert kernel.ok("tools.frame['on'].tolist()").result == "[False, True, True, True]"
+    assert "○ off" in kernel.ok("tools").result
     kernel.ok("%agent tools drop write given dedent")
     assert "No tools" in kernel.ok("agent = Agent()\n%agent tools").result
 
@@ -134,8 +137,10 @@ def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
         ("tools drop area", "area is not a tool of this agent; there are none"),
         ("model", "%agent model VENDOR[:MODEL]"),
         ("model nobody", "Unknown provider 'nobody'"),
+        ("panel --dok", "%agent panel [--dock]; did you mean --dock?"),
         ("new analyst", "new takes no arguments: it works on the agent in the variable agent"),
         ("tools drop kernel nothing", "nothing is not a tool of this agent"),
+        ("conversations 2", "%agent conversations [N], where N is from 1 to 1"),
         ("nest", "%agent nest on | off; it is off"),
         ("stop nobody", "there is no agent nobody; there are agent"),
         ("key nobody", "where VENDOR is one of openai, claude"),
@@ -162,6 +167,23 @@ def test_conversations_are_saved_and_loaded(kernel, tmp_path):
     assert kernel.ok("[m.text for m in agent.conversation_history]").result == "['first', 'one']"
 
 
+def test_a_new_conversation_leaves_the_others_to_go_on_with(kernel):
+    kernel.ok("agent.provider = ScriptedProvider(lambda m, f: str(len(m)))")
+    kernel.ok("%%agent\nWhich\x07 species?")
+    assert "stays in %agent conversations: Which␇ species? · 1 question." in kernel.ok("%agent new").stdout
+    kernel.ok("%%agent\nanother")
+    kernel.ok("%%agent --new\nthird")
+    listed = "1 ● third · 1 question\n2   another · 1 question\n3   Which␇ species? · 1 question\n"
+    assert kernel.ok("%agent conversations").stdout == listed
+    assert "3 ● Which␇ species?" in kernel.ok("%agent conversations 3").stdout
+    kernel.ok("%%agent\nand more")
+    assert kernel.ok("[m.text for m in agent.conversation_history]").result == (
+        "['Which\\x07 species?', '1', 'and more', '3']"
+    )
+    runs = "agent.trace.runs.tail(4).groupby('branch', sort=False)['prompt'].apply(list).tolist()"
+    assert kernel.ok(runs).result == "[['Which\\x07 species?', 'and more'], ['another'], ['third']]"
+
+
 def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kernel):
     kernel.ok("import os; _ = os.environ.pop('ANTHROPIC_API_KEY', None)")
     cell = kernel.send("%agent key claude")
@@ -169,6 +191,7 @@ def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kern
     assert (question["prompt"], question["password"]) == ("ANTHROPIC_API_KEY: ", True)
     kernel.client.input("sk-typed-secret")
     kernel.ok(cell)
+    assert cell.stdout.endswith("ANTHROPIC_API_KEY is known to this kernel: %agent model claude uses it.\n")
     assert "sk-typed-secret" not in str(cell.messages)
     assert kernel.ok("'sk-typed-secret' in str(os.environ)").result == "False"
     assert kernel.ok("nbagent.create_provider('claude').secrets").result == "['sk-typed-secret']"
@@ -233,6 +256,23 @@ def test_the_last_error_is_explained(kernel, cell, sent):
         assert part in text
     assert "nbagent/" not in text
     assert "run_code(self" not in text
+
+
+def test_the_corrected_cell_is_shown_as_a_diff(kernel):
+    answer = "The list is **too short**:\n```python\nnumbers = [1]\nnumbers[0]\n```"
+    kernel.ok(f"agent.provider = ScriptedProvider([{answer!r}, 'No idea.'])")
+    failed = kernel.run("numbers = [1]\nnumbers[1]")
+    assert "%agent fix explains this error" in failed.text
+    shown = kernel.ok("%agent fix")
+    assert shown.text.endswith("  numbers = [1]\n- numbers[1]\n+ numbers[0]")
+    assert "<del>numbers[1]" in shown.html
+    assert "<del>" not in kernel.ok("%agent fix").html
+    kernel.ok("%agent hints off")
+    assert "%agent fix" not in kernel.run("1 / 0").text
+    assert "are off" in str(kernel.run("%agent hints").messages)
+    kernel.ok("%agent hints on")
+    assert "%agent fix" in kernel.run("1 / 0").text
+    assert "%agent fix" not in kernel.run("%agent fxi").text
 
 
 @pytest.mark.parametrize("has_tools", [True, False])

@@ -4,15 +4,18 @@ import re
 
 import pytest
 
-from nbagent import FunctionCall, LLMMessage
+from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.history.preview import Preview
 from nbagent.notebook.magics.dry_run import dry_run_bundle
+from nbagent.pricing import price
+from nbagent.providers import ScriptedProvider
 
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'>"
 
 
 def shown(messages, functions=(), options=None, tokens=10, notes=(), vendor="scripted", model="m"):
-    return dry_run_bundle(Preview(vendor, model, messages, functions, options or {}, tokens, notes))
+    cost = price(Usage(tokens), model, vendor)
+    return dry_run_bundle(Preview(vendor, model, messages, functions, options or {}, tokens, cost, notes))
 
 
 def test_nothing_is_raw_html():
@@ -47,3 +50,19 @@ def test_long_messages_are_cut_and_images_described():
 )
 def test_the_footer_shows_the_cost_if_it_is_known(vendor, model, tokens, says):
     assert says in shown([LLMMessage("user", "x")], tokens=tokens, vendor=vendor, model=model)["text/plain"]
+
+
+def test_its_rows_add_up_to_its_total():
+    agent = Agent(ScriptedProvider([LLMResponse("Ten.", None, "stop", {"usage": Usage(1_000, 10)})]))
+    agent.register_tool("area", "Area.", {"properties": {}}, lambda: 10)
+    first = dry_run_bundle(agent.chat_stream("How large?").preview())
+    agent.chat_sync("How large?")
+    second = dry_run_bundle(agent.chat_stream("And now?").preview())
+    assert "vendor counted" not in first["text/html"]
+    assert "vendor counted" in second["text/html"]
+    for page in (first, second):
+        rows, _, footer = page["text/html"].partition('<div class="nbagent-foot">')
+        counts = [
+            int(f"{sign}{number}".replace(",", "")) for sign, number in re.findall(r"([+-]?) ?([\d,]+) tokens", rows)
+        ]
+        assert sum(counts) == int(re.search(r"([\d,]+) tokens", footer)[1].replace(",", ""))

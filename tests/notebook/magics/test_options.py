@@ -7,8 +7,8 @@ from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.options import parse
 
 
-def parsed(line):
-    return parse(AgentMagics.agent, line)
+def parsed(line, **namespace):
+    return parse(AgentMagics.agent, line, namespace)
 
 
 def test_each_option_has_its_type():
@@ -67,3 +67,31 @@ def test_a_wrong_option_raises_an_error_with_a_suggestion(line, says):
     with pytest.raises(UsageError) as raised:
         parsed(line)
     assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["-o math", "--new", "-o math -m a:b", "'quoted'", '"', "a 'b", "=x", "", "\\", "{text}", "-"]
+)
+@pytest.mark.parametrize("line", ["-s {text}", "--system {text}", "--sys {text}"])
+def test_the_words_of_a_value_are_no_options(line, text):
+    given = vars(parsed(f"analyst --keep {line} --as df", text=text))
+    assert given == {**vars(parsed("analyst --keep --as df")), "system": text}
+
+
+def test_values_stand_in_any_word():
+    line = """--keep {name} -s "You know {topic!r} and {'a' + 'b'}." -m v:{model} --temperature {t} -t {f}"""
+    options = parsed(line, name="analyst", topic="its", model="m", t=0.5, f="size,area")
+    assert options.system == "You know 'its' and ab."
+    assert (options.name, options.model, options.temperature, options.tools) == (
+        "analyst",
+        "v:m",
+        0.5,
+        ["size", "area"],
+    )
+    assert parsed("-s '{not an expression}'").system == "{not an expression}"
+
+
+@pytest.mark.parametrize(("line", "says"), [("{x}", "variable name, got '-o math'"), ("-s {y}", "NameError")])
+def test_a_wrong_value_raises_an_error(line, says):
+    with pytest.raises(UsageError, match=says):
+        parsed(line, x="-o math")

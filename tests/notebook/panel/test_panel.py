@@ -2,9 +2,11 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
-from support.kernels import WIPE, Kernel
+from support.kernels import TIMEOUT, WIPE, Kernel
 from support.panels import Panel, history, result, script
 
 pytestmark = pytest.mark.kernel
@@ -105,7 +107,7 @@ def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
     cell = kernel.send("%%agent\nfrom the cell")
     panel.until_text("begun", "A cell is asking")
     panel.ask("from the panel")
-    panel.until_text("Waiting for the run in a cell to end.", "1 more question waits")
+    panel.until_text("Waiting for the run in cell [", "1 more question waits")
     gate.touch()
     kernel.wait(cell)
     panel.until(lambda: panel.text.count("begun ended") == 2)
@@ -198,9 +200,39 @@ def test_a_tool_asks_for_approval_in_the_panel(kernel, button, wiped, approval):
     panel.until_text("Interrupted." if button == "Stop" else "done")
     assert "asks to run" not in panel.text
     assert "waiting for you" not in panel.text
+    for shown in (panel, Panel(kernel)):  # a panel made later shows the same
+        shown.until_text("wipe(")
+        is_edited = 'wipe(table="rivers", rows=1) edited' in shown.text
+        assert is_edited == (button == "Edit")
+        assert is_edited == ('asked for by the model{"table": "cities", "rows": 3}' in shown.text)
     assert result(kernel, "wiped") == wiped
     column = "error_type" if button == "Stop" else "approval"
     assert result(kernel, f"agent.trace.tool_calls[{column!r}].tolist()") == f"[{approval!r}]"
+
+
+@pytest.mark.parametrize("where", ["thread", "main thread"])
+def test_stop_ends_a_sync_tool(kernel, where):
+    kernel.run(f"""@tool(main_thread={where == "main thread"})
+def spin() -> str:
+    'Spin.'
+    nbagent.spins = True
+    try:
+        time.sleep(0.001)
+        while True: time.sleep(0.01)
+    finally:
+        nbagent.spins = False""")
+    script(kernel, "FunctionCall('spin', {}, 'c')")
+    panel = Panel(kernel)
+    panel.ask("go")
+    panel.until_text("spin()", "running…")
+    if where == "thread":
+        panel.click("Stop")
+    else:  # the main thread takes no clicks meanwhile
+        kernel.interrupt()
+    panel.until_text("Interrupted.", "interrupted")
+    assert result(kernel, "nbagent.spins") == "False"
+    assert result(kernel, "agent.trace.tool_calls['error_type'].tolist()") == "['interrupted']"
+    Panel(kernel).until_text("Interrupted.", "spin()interrupted")
 
 
 def test_model_tools_and_prompt(kernel):
@@ -216,16 +248,13 @@ def test_model_tools_and_prompt(kernel):
     panel.tab("Chat")
     panel.ask("who")
     panel.until_text("('Be brief.', ['add'])")
-    panel.tab("Setup")
-    panel.set({"value": "nobody:knows"}, placeholder="vendor:model")
+    panel.choose_model("nobody:knows")
     panel.until_text("nobody:knows: Unknown provider 'nobody'")
     assert kernel.run("agent.provider is provider").result == "True"
-    panel.set({"value": "open_source:qwen"}, placeholder="vendor:model")
-    panel.until(lambda: "Unknown provider" not in panel.text)
+    panel.choose_model("open_source:qwen")
+    panel.until(lambda: "Unknown provider" not in panel.text and panel.find(description="qwen"))
     assert kernel.run("agent.provider.model_name").result == "'qwen'"
-    picker = panel.states()[panel.find(_model_name="DropdownModel")]
-    assert picker["_options_labels"][picker["index"]] == "open_source:qwen"
-    panel.set({"index": 0}, _model_name="DropdownModel")
+    panel.choose_model("scripted:scripted")
     panel.until(lambda: kernel.run("agent.provider is provider").result == "True")
 
 
@@ -234,7 +263,8 @@ def test_meter_and_trace(kernel):
     script(kernel, usage, "'<b>bold</b>'", options=", limits=nbagent.Limits(max_total_tokens=5000)")
     panel = Panel(kernel)
     panel.ask("<i>tell</i>")
-    panel.until_text("1,200 tokens", "1,200 of 5,000")
+    panel.until_text("1,200 tokens")
+    panel.until(lambda: "Last run: 1,200 of 5,000 tokens (24%)" in panel.html())
     assert 'width:24%"' in panel.html()
     panel.tab("Trace")
     panel.until_text("agent.trace.runs", "<i>tell</i>", "Nothing yet.")
@@ -267,7 +297,8 @@ def test_turns_from_before_the_panel_look_as_in_their_cell(kernel):
     cell = kernel.ok("%%agent\nadd")
     foot = cell.text.splitlines()[-1]
     panel = Panel(kernel)
-    panel.until_text("cell [", "Thought", "Two of them.", "arguments invalid, sent back", "done")
+    number = cell.of("execute_input")[0]["execution_count"]
+    panel.until_text(f"cell [{number}]", "Thought", "Two of them.", "arguments invalid, sent back", "done")
     assert re.search(r"✓ \d+ .s", panel.text)
     assert "✗ error" not in panel.text
     assert all(fact in panel.text for fact in foot.strip("[]").split(" · "))
@@ -279,11 +310,16 @@ def test_streaming_a_long_answer_sends_little(kernel):
     script(kernel, "answer", options="")
     kernel.run("agent.provider = ScriptedProvider([answer], delay=0.003)")
     panel = Panel(kernel)
+    made = sent_to_widgets(kernel)
     panel.ask("go")
     panel.until_text(" 114", " s")
-    sent = [m for m in kernel.elsewhere if m["msg_type"].startswith("comm_")]
-    sent += [m for cell in kernel._cells.values() for m in cell.messages if m["msg_type"].startswith("comm_")]
-    assert sum(len(json.dumps(m["content"])) for m in sent) < 400_000
+    assert sent_to_widgets(kernel) - made < 300_000
+
+
+def sent_to_widgets(kernel):
+    """Characters of all messages to widgets, styles and scripts of a new panel included."""
+    sent = [m["content"] for m in kernel.messages() if m["msg_type"].startswith("comm_")]
+    return sum(len(json.dumps(content)) for content in sent)
 
 
 def test_a_tools_figure_appears_below_its_call(kernel):
@@ -314,3 +350,68 @@ def test_a_panel_needs_an_agent(kernel):
     cell = kernel.run("nbagent.ChatPanel('openai')")
     assert cell.error == "ConfigurationError"
     assert "expected an Agent, got 'openai'" in cell.reply["content"]["evalue"]
+
+
+def test_a_script_with_a_panel_ends():
+    """The panel is closed while the interpreter exits, when no thread can start."""
+    code = "from nbagent import *; agent = Agent(ScriptedProvider(['Hi.'])); panel = ChatPanel(agent); panel.ask('x')"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=TIMEOUT)
+
+
+TAGGED = """
+import asyncio
+from pathlib import Path
+with agent.tagged("exam", user="u1"):
+    print("open", flush=True)
+    while not Path({gate!r}).exists():
+        await asyncio.sleep(0.01)
+"""
+
+
+def labels(kernel):
+    """Of each question, by its text: the tags and the user."""
+    code = "agent.trace.runs.set_index('prompt')[['tags', 'user']].astype(object).fillna('').T.to_dict('list')"
+    return kernel.ok(code).result
+
+
+def test_what_the_panel_is_asked_has_the_labels_of_a_block_that_is_open_then(kernel, clicking, tmp_path):
+    script(kernel, "'one'", "'two'", "'three'")
+    panel = Panel(kernel)
+    panel.ask("before")
+    panel.until_text("one")
+    gate = tmp_path / "gate"
+    cell = kernel.send(TAGGED.format(gate=str(gate)))
+    kernel.until(cell, lambda: "open" in cell.stdout)
+    panel.ask("meanwhile")
+    panel.until_text("two")
+    gate.touch()
+    kernel.wait(cell)
+    panel.ask("after")
+    panel.until_text("three")
+    assert labels(kernel) == "{'before': ['', ''], 'meanwhile': ['[\"exam\"]', 'u1'], 'after': ['', '']}"
+
+
+def test_a_panel_that_was_made_in_a_block_is_labelled_only_while_it_is_open(kernel):
+    script(kernel, "'one'", "'two'")
+    panel = Panel(kernel, "with agent.tagged('exam'):\n    panel = nbagent.ChatPanel(agent)\npanel")
+    panel.ask("after")
+    panel.until_text("one")
+    kernel.run("block = agent.tagged('exam', user='u1'); block.__enter__()")  # for the cells that follow
+    panel.ask("in it")
+    panel.until_text("two")
+    kernel.run("block.__exit__(None, None, None)")
+    assert labels(kernel) == "{'after': ['', ''], 'in it': ['[\"exam\"]', 'u1']}"
+
+
+def test_a_question_that_waits_for_the_cell_has_the_labels_of_when_it_was_sent(kernel, clicking, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
+    panel = Panel(kernel)
+    cell = kernel.send("with agent.tagged('exam'):\n    await agent.chat('from the cell')")
+    panel.until_text("begun")
+    panel.ask("from the panel")
+    panel.until_text("Waiting for the run in cell [")
+    gate.touch()
+    kernel.wait(cell)
+    panel.until(lambda: panel.text.count("begun ended") == 2)
+    assert labels(kernel) == "{'from the cell': ['[\"exam\"]', ''], 'from the panel': ['[\"exam\"]', '']}"

@@ -2,7 +2,7 @@
 
 import pytest
 from support.kernels import WIPE, Kernel
-from support.panels import Panel, history, script
+from support.panels import Panel, history, result, script
 
 pytestmark = pytest.mark.kernel
 
@@ -28,6 +28,24 @@ def test_a_question_sent_while_a_cell_runs_is_asked_after_it(kernel, tmp_path):
     ]  # fmt: skip
 
 
+def test_a_question_that_failed_stays_on_screen_but_not_in_the_conversation(kernel):
+    script(kernel, "'ok one'", "RuntimeError('it broke')", "RuntimeError('it broke again')", "'ok two'", "'ok three'")
+    panel = Panel(kernel)
+    assert kernel.run("%%agent\nfirst").status == "ok"
+    assert kernel.run("%%agent\nasked in vain", cell_id="vain").error == "RuntimeError"
+    panel.until_text("ok one", "asked in vain", "it broke")
+    assert "asked in vain" not in history(kernel)
+    assert kernel.run("%%agent\nasked in vain", cell_id="vain").error == "RuntimeError"
+    panel.until(lambda: "it broke again" in panel.text and panel.text.count("asked in vain") == 1)
+    assert kernel.run("%%agent\nthird").status == "ok"
+    panel.until_text("ok one", "asked in vain", "it broke again", "third", "ok two")
+    assert kernel.run("%%agent\nasked in vain", cell_id="vain").status == "ok"
+    panel.until(lambda: "ok three" in panel.text and "it broke" not in panel.text)
+    assert history(kernel).count("asked in vain") == 1
+    kernel.run("agent.clear_history()")
+    panel.until(lambda: "vain" not in panel.text)
+
+
 def test_switching_a_tool_in_a_cell_or_panel_shows_in_both(kernel):
     kernel.run(WIPE)
     script(kernel, "'x'")
@@ -38,3 +56,96 @@ def test_switching_a_tool_in_a_cell_or_panel_shows_in_both(kernel):
     panel.until(lambda: panel.find(description="wipe", value=False))
     panel.set({"value": True}, description="wipe")
     panel.until(lambda: kernel.run("agent.offered_tools()").result == "['wipe']")
+
+
+def test_stop_gives_questions_back_that_were_not_sent(kernel):
+    kernel.run("agent = Agent(Gated('begun ', 'never'))")
+    panel = Panel(kernel)
+    panel.ask("first")
+    panel.until_text("begun")
+    panel.ask("second")
+    panel.ask("third")
+    panel.until(lambda: panel.text.count("Waiting for the question before it.") == 2)
+    panel.click("Stop")
+    panel.until(lambda: panel.find(description="Your question", value="second\n\nthird"))
+    panel.until_text("Interrupted.")
+    assert "Waiting" not in panel.text
+    assert history(kernel) == "[('user', 'first'), ('assistant', 'begun ')]"
+
+
+def test_a_waiting_question_says_what_it_waits_for(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
+    one, two = Panel(kernel), Panel(kernel)
+    cell = kernel.ok("task = asyncio.create_task(agent.chat('from the cell'))")  # old kernels take no clicks in a cell
+    one.until_text("begun")
+    number = cell.of("execute_input")[0]["execution_count"]
+    one.ask("from one panel")
+    one.until_text(f"Waiting for the run in cell [{number}] to end.")
+    two.ask("from the other")
+    one.until_text("Waiting for a question of another panel.")
+    gate.touch()
+    one.until(lambda: one.text.count("begun ended") == 3)
+    assert "Waiting" not in one.text
+
+
+def test_a_rate_limit_is_awaited_with_its_seconds(kernel):
+    kernel.ok("from nbagent.core.events import Retry")
+    kernel.ok(
+        "class Limited(Gated):\n"
+        "    async def stream(self, request):\n"
+        "        yield Retry('Too many requests. Trying again in 30.0 s (1 of 3).', metadata={'discard_chars': 0})\n"
+        "        await asyncio.Event().wait()\n"
+        "agent = Agent(Limited('', ''))"
+    )
+    panel = Panel(kernel)
+    panel.ask("go")
+    panel.until_text("Too many requests. Trying again in 30.0 s (1 of 3).")
+    panel.click("Stop")
+    panel.until_text("Interrupted.")
+
+
+def test_retry_and_edit_keep_what_others_asked(kernel, tmp_path):
+    script(kernel, "'a'", "'b'", "RuntimeError('no')", "'c'")
+    panel = Panel(kernel)
+    panel.ask("one")
+    panel.usable(description="Edit")
+    panel.type("a draft")
+    panel.click("Retry")
+    panel.until_text("one", "b")
+    assert panel.find(description="Your question", value="a draft")
+    panel.usable(description="Edit")
+    panel.click("Retry")
+    panel.until_text("RuntimeErrorno")
+    assert history(kernel) == "[('user', 'one'), ('assistant', 'b')]"
+    panel.click("Retry")
+    panel.until(lambda: "c" in panel.text and "RuntimeError" not in panel.text and panel.text.count("one") == 1)
+    assert history(kernel) == "[('user', 'one'), ('assistant', 'c')]"
+
+
+def test_a_question_that_failed_before_its_run_stays_beside_the_next_one(kernel):
+    kernel.run("class Broken(ScriptedProvider):\n  def supports_function_calling(self): raise ValueError('not ready')")
+    script(kernel, "'works'")
+    kernel.run("agent.provider = Broken([])")
+    panel = Panel(kernel)
+    panel.ask("in vain")
+    panel.until_text("ValueErrornot ready")
+    kernel.run("agent.provider = ScriptedProvider(['works'])")
+    panel.ask("another")
+    panel.until_text("in vain", "not ready", "another", "works")
+    assert history(kernel) == "[('user', 'another'), ('assistant', 'works')]"
+    kernel.run("agent.clear_history()")
+    panel.until(lambda: "in vain" not in panel.text)
+
+
+def test_asking_three_times_in_vain_sends_the_question_once(kernel):
+    script(kernel, *["RuntimeError('no')"] * 3, "'fine'")
+    panel = Panel(kernel)
+    for _ in range(3):
+        panel.ask("again")
+        panel.usable(description="Edit")
+    panel.until(lambda: panel.text.count("RuntimeErrorno") == 3)
+    panel.ask("again")
+    panel.until_text("fine")
+    assert history(kernel) == "[('user', 'again'), ('assistant', 'fine')]"
+    assert result(kernel, "agent.trace.calls['n_messages_in'].tolist()") == "[1, 1, 1, 1]"

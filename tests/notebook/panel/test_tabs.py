@@ -23,7 +23,7 @@ def test_an_empty_trace_has_no_timeline():
 
 def test_each_step_has_a_lane_with_its_bars():
     page = timeline_html(asked(FunctionCall("add", {"a": 1, "b": 2}, "c")))
-    assert re.findall("<span>(.*?)</span>", page) == ["m", "add()", "m"]
+    assert re.findall("<span>(.*?)</span>", page) == ["go", "add(a=1, b=2)", "m"]
     bars = [(float(left), float(width)) for left, width in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", page)]
     assert len(bars) >= 3
     assert all(0 <= left <= left + width <= 100.02 for left, width in bars)
@@ -37,6 +37,6 @@ def test_many_steps_share_a_few_lanes():
 
 def test_names_are_escaped():
     page = timeline_html(asked(FunctionCall("<img src=x>", {}, "c")))
-    assert "&lt;img src=x&gt;()" in page
+    assert "&lt;img src=x&gt;" in page
     assert "<img" not in page
     assert "nbagent-span-error" in page

@@ -8,7 +8,6 @@ from support.loopback import Answer, claude_said, said, sse
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, create_provider
 from nbagent.core.events import Retry
-from nbagent.core.history.repair import repair
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import BadRequestError, ImageInputError, ServerError
 from nbagent.providers.formats.errors import error_class
@@ -78,12 +77,14 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
         Answer(sse(said("Fine."))),
         Answer(sse(said("Still fine."))),
     ]
-    agent = Agent(connect())
+    agent = Agent(ScriptedProvider(["A dot."]))
+    await agent.chat(["What is this?", GIF])
+    agent.provider = connect()
     with pytest.raises(
         ImageInputError, match=r"open_source m1: Invalid content type.*status 400.*a model that takes images"
     ):
-        await agent.chat(["What is this?", GIF])
-    assert repair(agent.conversation_history) == agent.conversation_history
+        await agent.chat(["And this?", GIF])
+    assert [message.role for message in agent.conversation_history] == ["user", "assistant"]
     assert len(loopback.requests) == 1, "trying again would change what was asked"
     events = [event async for event in agent.chat_stream("Never mind, say hello.")]
     assert events[-1].result.content == "Fine."
@@ -94,7 +95,7 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
         "role": "user",
         "content": "What is this?\n[image: 3x2 gif, not shown: this model takes no images]",
     }
-    assert messages == [{"role": "user", "content": "Never mind, say hello."}]
+    assert messages[1:] == [{"role": "user", "content": "Never mind, say hello."}]
     assert (await agent.chat("And now?")).content == "Still fine."
     assert len(loopback.requests) == 4, "what was refused is remembered"
     with pytest.raises(ImageInputError, match=r"open_source m1: .*takes no images.*\[image: 3x2 gif\]"):
@@ -208,5 +209,4 @@ async def test_a_real_server_with_a_text_only_model(embedded):
     with pytest.raises(ImageInputError, match="image input is not supported"):
         await agent.chat(["What is this?", PNG])
     assert (await agent.chat("Say hello.")).content
-    assert "image" in agent.trace.events.query("type == 'retry'")["content"].item()
     await provider.aclose()

@@ -144,3 +144,12 @@ def test_gemini_without_any_candidates():
         GEMINI.decode_body({"usageMetadata": {"promptTokenCount": 20}, "modelVersion": "gemini-x"})
     blocked = GEMINI.decode_body({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}})
     assert (blocked.content, blocked.finish_reason) == ("", "content_filter")
+
+
+@pytest.mark.parametrize("piece", ["message", "delta"])
+def test_an_answer_that_is_an_object_is_its_json(piece):
+    """Workers AI answers a request for JSON so."""
+    answer = {"city": "Köln", "inhabitants": 1_084_831, "type": "city"}
+    decoder = CHAT.decoder()
+    decoder.feed({"choices": [{piece: {"role": "assistant", "content": answer}, "finish_reason": "stop"}]})
+    assert json.loads(decoder.finish().content) == answer

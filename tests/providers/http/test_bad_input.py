@@ -11,6 +11,7 @@ import pytest
 import trustme
 from support.loopback import Answer, Loopback
 
+from nbagent import Agent, Limits
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import (
     AuthenticationError,
@@ -24,6 +25,7 @@ from nbagent.errors import (
     ServerError,
 )
 from nbagent.providers import create_provider
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats import sse
 from nbagent.providers.http import response as reading
 from nbagent.providers.http import retry
@@ -113,7 +115,7 @@ async def test_a_wrong_model(loopback, make):
     error = await failure(provider)
     assert type(error) is ModelNotFoundError
     assert (error.status, error.request_id) == (404, "req_7")
-    assert "does not exist (status 404, request req_7). Check the model's name" in str(error)
+    assert re.search(r"does not exist \(status 404, (code \d+, )?request req_7\)\. Check the model's name", str(error))
 
 
 async def test_an_unreachable_host(make):
@@ -220,9 +222,10 @@ async def test_what_never_ends_is_not_read_on(monkeypatch):
     assert len(await reading.read_up_to(endless(b"garbage"))) <= reading.LONGEST_PROSE + 10_000
     with pytest.raises(InvalidResponseError, match="more than 500000 bytes"):
         await reading.read_up_to(endless(b'{"a": "'))
-    monkeypatch.setattr(sse, "LONGEST_LINE", 500_000)
-    with pytest.raises(InvalidResponseError, match="line of more than 500000 bytes"):
-        await fed(endless(b"data: x"))
+    monkeypatch.setattr(sse, "LONGEST_EVENT", 500_000)
+    for part in (b"data: x", b"data: x\n", b"data:\n"):
+        with pytest.raises(InvalidResponseError, match="event of more than 500000 bytes"):
+            await fed(endless(part))
 
 
 def test_a_long_line_in_many_pieces_is_whole():
@@ -319,10 +322,61 @@ async def test_a_short_key_is_no_word_to_blot_out(loopback, connect):
 async def test_a_password_in_the_address_is_sent_and_never_logged(loopback, caplog, vendor):
     caplog.set_level(logging.DEBUG)
     address = loopback.url.replace("http://", "http://ada:hidden-word@")
-    provider = create_provider(vendor, base_url=address, api_key="k", model="m1", max_retries=0)
+    provider = create_provider(vendor, base_url=address, model="m1", max_retries=0)
     loopback.answers = [Answer(b"{}", 500)]
     with pytest.raises(ServerError) as caught:
         await provider.chat([LLMMessage("user", "x")])
     await provider.aclose()
     assert loopback.requests[0].headers["authorization"] == "Basic YWRhOmhpZGRlbi13b3Jk"
     assert "hidden-word" not in f"{caplog.text}{caught.value}{provider!r}"
+
+
+@pytest.mark.parametrize("vendor", ["open_source", "openai", "claude", "gemini"])
+async def test_a_password_in_the_address_and_a_key_are_an_error(vendor, monkeypatch):
+    """One of them would silently go."""
+    address = "http://ada:hidden-word@127.0.0.1:1/v1"
+    for more in ({"api_key": "k"}, {"headers": {"authorization": "Bearer k"}}):
+        with pytest.raises(ConfigurationError, match="user and a password.*Leave one out") as caught:
+            create_provider(vendor, base_url=address, **more)
+        assert "hidden-word" not in str(caught.value)
+    provider = create_provider(vendor, base_url=address)
+    provider.check()
+    if vendor != "open_source":
+        variable = CATALOG[vendor].key_vars[0]
+        monkeypatch.setenv(variable, "k")
+        with pytest.raises(ConfigurationError, match=f"in .*{variable}"):
+            provider.check()
+
+
+@pytest.mark.parametrize(
+    "address", ["http://x/v1?key=hidden-word", "https://x/v1#hidden-word", "http://x?api-version=1"]
+)
+def test_an_address_with_a_query_is_an_error(address):
+    with pytest.raises(ConfigurationError, match="without '[?]' and '#'.*api_key") as caught:
+        create_provider("open_source", base_url=address)
+    assert "hidden-word" not in str(caught.value)
+
+
+#: What a user may pass by mistake where something else is meant.
+KEY = "sk-proj-0123456789abcdefghij"
+MISPLACED = {
+    "provider": lambda: create_provider(KEY),
+    "agent": lambda: Agent(KEY).provider,
+    "timeout": lambda: create_provider("openai", timeout=KEY),
+    "timeout in a list": lambda: create_provider("openai", timeout=["a long text before the key comes", KEY]),
+    "price": lambda: create_provider("openai", price=KEY),
+    "address": lambda: create_provider("openai", base_url=KEY),
+    "port": lambda: create_provider("openai", base_url=f"http://x:{KEY}"),
+    "thinking": lambda: create_provider("openai", thinking=KEY),
+    "option": lambda: create_provider("openai", **{KEY: 1}),
+    "tool": lambda: Agent("scripted", tools=[KEY]),
+    "limit": lambda: Limits(max_cost=KEY),
+    "file": lambda: Agent.load(KEY),
+}
+
+
+@pytest.mark.parametrize("place", MISPLACED)
+def test_no_error_repeats_a_key_in_the_wrong_place(place):
+    with pytest.raises(ConfigurationError) as caught:
+        MISPLACED[place]()
+    assert "sk-proj" not in str(caught.value)

@@ -3,12 +3,15 @@
 import base64
 import html
 import json
+from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
 from support.loopback import Answer, claude_said, said, sse
 from support.secret_forms import assert_clean, everything, forms
 
+import nbagent
 from nbagent import Agent, Trace
 from nbagent.errors import NbagentError
 from nbagent.providers.http import capture as http_log
@@ -32,6 +35,15 @@ def test_each_way_to_write_a_key(form):
     assert redactor.text(text) == "before $OPENAI_API_KEY after $OPENAI_API_KEY"
 
 
+@pytest.mark.parametrize("before", ["", "a", "me:", "user"])
+def test_a_key_in_base64(before):
+    redactor = Redactor("http://x", {}, KEY, "OPENAI_API_KEY")
+    encoded = base64.b64encode(f"{before}{KEY} and more".encode()).decode()
+    for text in (encoded, encoded.translate({43: "-", 47: "_"}), quote(encoded, safe=""), encoded[:-14]):
+        assert_clean(redactor.text(text), KEY)
+        assert "$OPENAI_API_KEY" in redactor.text(text)
+
+
 def test_a_text_that_ends_in_the_middle_of_a_key():
     redactor = Redactor("http://x", {}, KEY, "OPENAI_API_KEY")
     assert redactor.text(f"cut {KEY[:20]}") == "cut $OPENAI_API_KEY"
@@ -45,6 +57,22 @@ def test_short_keys_are_no_words_to_look_for():
     redactor = Redactor("http://x", headers, "ollama", "OPENAI_API_KEY")
     assert redactor.headers(headers) == {"authorization": "Bearer $OPENAI_API_KEY"}
     assert redactor.text("ollama is here") == "ollama is here"
+
+
+@pytest.mark.parametrize("key", ["not-needed", "password", "anything"])
+async def test_a_key_that_is_a_word_leaves_what_was_said(loopback, connect, tmp_path, monkeypatch, key):
+    monkeypatch.setenv("SOME_TOKEN", "thousand")
+    said_all = f"A thousand words: {key} is {key}."
+    loopback.answers = [Answer(sse(said(said_all)))]
+    agent = Agent(connect(api_key=key), trace=Trace(record_http=True))
+    with nbagent.record(tmp_path / "run.jsonl"):
+        await agent.chat(f"Repeat: {said_all}")
+    agent.trace.save_har(tmp_path / "run.har")
+    (row,) = agent.trace.rows("http")
+    for kept in (row["request_body"], row["response_body"], *map(Path.read_text, tmp_path.iterdir())):
+        assert said_all in kept
+    assert key not in row["request_headers"]
+    assert "Bearer $OPEN_SOURCE_API_KEY" in row["request_headers"]
 
 
 def test_names_that_tell():
@@ -111,10 +139,9 @@ async def test_a_server_that_repeats_the_key(loopback, connect, vendor, key):
 
 
 async def test_a_key_in_the_answer_itself(loopback, connect):
-    """What a model says is kept as it is in the conversation, but not in the HTTP log."""
     loopback.answers = [Answer(sse(said(f"Your key is {PLAIN_KEY}.")))]
     agent = Agent(connect(api_key=PLAIN_KEY), trace=Trace(record_http=True))
-    await agent.chat("hi")
+    assert (await agent.chat("hi")).content == "Your key is $OPEN_SOURCE_API_KEY."
     assert "Your key is $OPEN_SOURCE_API_KEY." in agent.trace.rows("http")[0]["response_body"]
     assert PLAIN_KEY not in str(agent.trace.rows("http"))
 

@@ -15,7 +15,7 @@ import pytest
 from support.loopback import Answer, Loopback, claude_said, read_request, said, served_by, sse
 
 from nbagent.core.messages import LLMMessage
-from nbagent.errors import InvalidResponseError, NbagentError, ProviderError, ProviderTimeoutError
+from nbagent.errors import InvalidResponseError, NbagentError, ProviderError, ProviderTimeoutError, ServerError
 from nbagent.providers import create_provider
 from nbagent.providers.http import client as http_client
 from nbagent.providers.http import response as reading
@@ -232,7 +232,7 @@ async def test_trailers_that_do_not_end(ask, vendor, head, part):
 @pytest.mark.parametrize("part", [b'{"a": "' + b"x" * 2**16, b"x" * 2**16, b"data: " + b"x" * 2**16])
 async def test_a_body_that_does_not_end(ask, monkeypatch, part):
     monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)
-    monkeypatch.setattr("nbagent.providers.formats.sse.LONGEST_LINE", 2**20)
+    monkeypatch.setattr("nbagent.providers.formats.sse.LONGEST_EVENT", 2**20)
     with pytest.raises(ProviderError):
         await ask(endless(b"HTTP/1.1 200 OK\r\n\r\n" + part, b"x" * 2**16))
 
@@ -260,6 +260,17 @@ async def test_answers_compressed_in_another_way_or_twice_are_not_decompressed(a
     sent = with_length(bomb, b"Content-Encoding: " + encoding).replace(b"200 OK", status)
     with pytest.raises(NbagentError):
         await ask(once(sent), vendor)
+
+
+async def test_an_error_that_is_compressed_twice_takes_no_memory(ask, vendor):
+    bomb = with_length(gzip.compress(gzip.compress(bytes(2**27))), b"Content-Encoding: gzip, gzip")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ServerError):
+            await ask(once(bomb.replace(b"200 OK", b"500 Oops")), vendor)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
 
 
 async def test_an_answer_that_grows_when_decompressed_is_bounded(ask, vendor, monkeypatch):

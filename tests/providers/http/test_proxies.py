@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import shutil
 import socket
 import ssl
@@ -10,7 +11,9 @@ import subprocess
 import pytest
 import trustme
 from support.loopback import Answer, Loopback, claude_said, said, served_by, sse
+from support.secret_forms import PASSWORD, assert_clean, everything
 
+from nbagent import Agent, Trace
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError, MissingDependencyError, NbagentError, ProviderConnectionError
 from nbagent.providers import create_provider
@@ -25,6 +28,7 @@ ANSWERS = {
     "openai": Answer(sse(said("Good."))),
     "claude": Answer(claude_said("Good.")),
 }
+BASES = {"claude": "", "gemini": "/v1beta"}
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 
@@ -42,7 +46,7 @@ def vendor(request):
 
 async def ask(vendor, url, **options):
     """One answer over a provider that is closed afterwards."""
-    base_url = url + {"claude": "", "gemini": "/v1beta"}.get(vendor, "/v1")
+    base_url = url + BASES.get(vendor, "/v1")
     provider = create_provider(vendor, api_key="test-key", model="m1", base_url=base_url, max_retries=0, **options)
     try:
         return (await provider.chat(HI)).content
@@ -51,17 +55,18 @@ async def ask(vendor, url, **options):
 
 
 class Proxy:
-    """Tunnels and forwards to 127.0.0.1, whatever the host is called. `users`: who is let through."""
+    """Tunnels and forwards to 127.0.0.1, whatever the host is called, after `seconds`. `user`: who is let through."""
 
-    def __init__(self, user=None, status=None):
+    def __init__(self, user=None, status=None, seconds=0.0):
         self.seen = []
         self._wanted = user and f"Basic {base64.b64encode(user.encode()).decode()}"
-        self._status = status
+        self._status, self._seconds = status, seconds
 
     async def __call__(self, reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         method, url, _ = head.split("\r\n")[0].split(" ")
         self.seen.append(f"{method} {url}")
+        await asyncio.sleep(self._seconds)
         if self._status or (self._wanted and f"Proxy-Authorization: {self._wanted}".lower() not in head.lower()):
             status = self._status or "407 Proxy Authentication Required"
             writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n".encode())
@@ -126,6 +131,20 @@ async def test_through_a_proxy_to_a_tls_server(vendor, secure, authority_file, m
         assert await ask(vendor, at(secure)) == "Good."
     assert proxy.seen == [f"CONNECT {at(secure).removeprefix('https://')}"]
     assert "proxy-authorization" not in secure.requests[0].headers
+
+
+async def test_a_tunnel_is_set_up_before_the_time_of_the_vendor_begins(vendor, secure, authority_file, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority_file))
+    proxy = Proxy(seconds=0.2)
+    async with served_by(proxy) as address:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://{address}")
+        base_url = at(secure) + BASES.get(vendor, "/v1")
+        agent = Agent(create_provider(vendor, api_key="test-key", model="m1", base_url=base_url))
+        assert str(await agent.chat("hi")) == "Good."
+        await agent.aclose()
+    call = agent.trace.calls.iloc[0]
+    assert call["setup_s"] >= 0.2
+    assert (call["started"] - call["ts"]).total_seconds() >= 0.2
 
 
 async def test_through_a_proxy_that_is_reached_by_tls(vendor, secure, certified, authority_file, monkeypatch):
@@ -327,3 +346,21 @@ def test_the_context_is_shared(monkeypatch, authority_file):
     assert own is not usual
     assert len(own.get_ca_certs()) == 1
     assert len(usual.get_ca_certs()) > 50
+
+
+@pytest.mark.parametrize("status", [200, 403, 502])
+async def test_a_proxy_that_repeats_its_request(status, monkeypatch):
+    """Its password is in no error and no trace, also as the proxy received it: in Base64."""
+    login = base64.b64encode(f"ada:{PASSWORD}".encode()).decode()
+    told = f"POST http://vendor.test/ Proxy-Authorization: Basic {login} ({PASSWORD})"
+    async with Loopback() as proxy:
+        proxy.answers = [Answer(json.dumps({"error": {"message": told}}).encode(), status)]
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", f"//ada:{PASSWORD}@"))
+        provider = create_provider("open_source", base_url="http://vendor.test/v1", model="m1", max_retries=0)
+        agent = Agent(provider, trace=Trace(record_http=True))
+        with pytest.raises(NbagentError) as caught:
+            await agent.chat("hi")
+        await provider.aclose()
+    assert proxy.requests[0].headers["proxy-authorization"] == f"Basic {login}"
+    assert "Proxy-Authorization" in str(caught.value)
+    assert_clean(f"{caught.value}{everything(agent.trace)}", PASSWORD)

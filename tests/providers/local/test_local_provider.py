@@ -129,7 +129,7 @@ async def test_cancelling_stops_the_generation(embedded, way):
     async def run():
         if way == "stream":
             async for _ in streamed(
-                embedded, [LLMMessage("user", "Count to a million.")], max_tokens=3500, ignore_eos=True
+                embedded, [LLMMessage("user", "Count to a million.")], max_tokens=3500, extra_body={"ignore_eos": True}
             ):
                 pass
         else:
@@ -241,7 +241,9 @@ async def test_an_engine_that_met_an_illegal_instruction_is_not_started_again(em
     provider = LocalProvider(n_ctx=960)
     await provider.prepare()
     answer = {
-        "stream": lambda: provider.chat([LLMMessage("user", "Count to a million.")], max_tokens=900, ignore_eos=True),
+        "stream": lambda: provider.chat(
+            [LLMMessage("user", "Count to a million.")], max_tokens=900, extra_body={"ignore_eos": True}
+        ),
         "complete": lambda: provider.complete("Once upon a time", max_tokens=900),
     }
     task = asyncio.create_task(answer[way]())

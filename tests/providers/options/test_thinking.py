@@ -221,8 +221,6 @@ OWN = [
      {"reasoning": {"effort": "low", "summary": "detailed"}}, {"reasoning": {"effort": "low", "summary": "detailed"}}),
     ("openai:gpt-5.6-sol", {"reasoning": {"mode": "pro"}},
      {"reasoning": {"effort": "high", "summary": "auto", "mode": "pro"}}, {"reasoning": {"mode": "pro"}}),
-    ("gemini:gemini-3.5-flash", {"thinkingConfig": {"thinkingLevel": "low"}},
-     {"thinkingConfig": {"thinkingLevel": "low"}}, {"thinkingConfig": {"thinkingLevel": "low"}}),
     ("gemini:gemini-3.5-flash", {"thinking": {"thinkingBudget": 7}}, None, {"thinkingConfig": {"thinkingBudget": 7}}),
     ("gemini:gemini-3.5-flash", {"generationConfig": {"thinkingConfig": {}}}, {"thinkingConfig": {}},
      {"thinkingConfig": {}}),

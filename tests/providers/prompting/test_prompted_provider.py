@@ -5,11 +5,14 @@ from support.loopback import Answer, said, sse
 from support.requests import streamed
 from support.small_tools import CALL, MEANS, TOOLS, FakeCompleter, after, user
 
+from nbagent import Agent
 from nbagent.core.events import Http, Text
 from nbagent.core.messages import FunctionCall, LLMMessage, Usage
 from nbagent.errors import ProviderError
 from nbagent.providers.local.provider import LocalProvider
 from nbagent.providers.prompting.provider import PromptedProvider, fit, plain
+
+POSTCODE = {"type": "object", "properties": {"postcode": {"type": "integer"}}, "required": ["postcode"]}
 
 # ---------------------------------------------------------------- with the real model
 
@@ -25,6 +28,7 @@ from nbagent.providers.prompting.provider import PromptedProvider, fit, plain
         ("Set a 3 minute timer called 'tea'", "set_timer", {"minutes": 3, "label": "tea"}),
         ("What is the median of 3, 9.5 and -2?", "median", {"numbers": [3, 9.5, -2]}),
         ("What is the current time?", "current_time", {}),
+        ("Set a timer for 010 minutes", "set_timer", {"minutes": 10}),
     ],
 )
 async def test_the_small_model_calls_the_right_tool(embedded, request_text, name, arguments):
@@ -37,6 +41,17 @@ async def test_the_small_model_calls_the_right_tool(embedded, request_text, name
     if arguments:
         assert response.usage.input_tokens > 100
         assert response.usage.output_tokens > 3
+
+
+@pytest.mark.local_model
+@pytest.mark.parametrize("code", ["01067", "00", "-007", "0_1", "01.50"])
+async def test_digits_that_json_has_no_number_for(embedded, code):
+    town = {"name": "town", "description": "The town of a postcode.", "parameters": POSTCODE}
+    response = await PromptedProvider(embedded).chat([user(f"Which town has the postcode {code}?")], [town])
+    values = [call.arguments["postcode"] for call in response.function_calls or ()]
+    assert values or response.content
+    assert all(isinstance(value, int) for value in values)
+    assert code != "01067" or values == [1067]
 
 
 @pytest.mark.local_model
@@ -55,6 +70,21 @@ async def test_a_sentence_about_a_number_holds_the_number(embedded):
     assert "344" in response.content
     assert response.usage.output_tokens > 0
     assert response.metadata["quoted"] is ("`count_rows()`" in response.content)
+
+
+@pytest.mark.local_model
+async def test_calls_and_answers_that_rules_make_take_no_tokens(embedded):
+    def current_time() -> dict:
+        """The current time."""
+        return {"hours": [10, 11, 12], "zone": "UTC"}
+
+    agent = Agent(embedded, tools=[current_time])
+    result = await agent.chat("What is the current time?")
+    calls = agent.trace.calls
+    assert calls["quoted"].tolist() == [False, True]
+    assert calls[["input_tokens", "output_tokens"]].to_numpy().tolist() == [[0, 0], [0, 0]]
+    assert not calls["usage_estimated"].any()
+    assert (result.usage, result.cost) == (Usage(), 0)
 
 
 @pytest.mark.local_model
@@ -77,6 +107,7 @@ async def test_loading_is_announced(embedded_server):
         ('{"column": "body_mass_g", "group": "species"}', True),
         ('{"column": "wingspan", "group": "species"}', False),
         ('{"column": "body_mass_g"}', False),
+        ('{"column": 01067}', False),
         ("no JSON", False),
         ("[1]", False),
     ],

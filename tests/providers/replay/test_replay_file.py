@@ -7,7 +7,7 @@ from support.loopback import Answer, said, sse
 import nbagent
 from nbagent import Agent, ScriptedProvider
 from nbagent.errors import BadRequestError
-from nbagent.providers.replay import file
+from nbagent.providers.replay.file import RecordingFile
 
 
 @pytest.fixture
@@ -15,11 +15,17 @@ def path(tmp_path):
     return tmp_path / "run.jsonl"
 
 
+def exchanges_in(path):
+    recorded = RecordingFile(path)
+    recorded.read()
+    return recorded.exchanges
+
+
 MARKERS = {
     "OPENAI_API_KEY": 'sk-marker-"openai"-1234',
     "ANTHROPIC_API_KEY": "sk-ant-marker-5678",
-    "GEMINI_API_KEY": "AIza-marker-gemini",
-    "MY_DB_PASSWORD": "marker-database-pw",
+    "GEMINI_API_KEY": "AIza-marker-gemini-1",
+    "MY_DB_PASSWORD": "marker-database-pw-1",
 }
 
 
@@ -39,7 +45,7 @@ async def test_secrets_are_never_written(path, connect, loopback, monkeypatch):
     loopback.answers = list(answers)
     agent = Agent(connect(api_key=own, headers={"X-Corp-Token": header}), tools=[leak])
     with nbagent.record(path):
-        await agent.chat(f"My password is {MARKERS['MY_DB_PASSWORD']}", user=own, extra_headers={"a": own})
+        await agent.chat(f"My password is {MARKERS['MY_DB_PASSWORD']}", extra_body={"user": own})
         with pytest.raises(BadRequestError):
             await agent.chat(repeated)
     written = path.read_text("utf-8")
@@ -82,7 +88,7 @@ with nbagent.record(sys.argv[1]):
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.full)])
 def test_a_killed_recording_has_every_complete_exchange(path, kills):
     for done in killed(KILLED, path, kills):
-        found, _ = file.read(path)
+        found = exchanges_in(path)
         assert len(found) >= done
-        assert [each.request["messages"][0]["content"] for each in found] == [str(n) for n in range(len(found))]
+        assert [each.request.messages[0]["content"] for each in found] == [str(n) for n in range(len(found))]
         assert all(each.response["content"] == "x" * 20_000 for each in found)

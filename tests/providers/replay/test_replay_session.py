@@ -27,6 +27,7 @@ from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.replay import file
 from nbagent.providers.replay.active import current_recording
+from nbagent.providers.replay.fingerprint import Fingerprint
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010806000000")
 
@@ -262,7 +263,7 @@ def test_wrong_arguments_are_errors(path):
     "error",
     [
         RateLimitError("slow down", vendor="v", model="m", status=429, request_id="r1", retry_after=2.5),
-        BadRequestError("no", vendor="v", status=400),
+        BadRequestError("no", vendor="v", status=400, code="1214"),
         ReplayError("ours"),
     ],
 )
@@ -273,7 +274,8 @@ async def test_failures_are_replayed(path, error):
     with nbagent.replay(path), pytest.raises(type(error)) as second:
         await agent.chat("1")
     assert str(second.value) == str(first.value)
-    assert getattr(second.value, "retry_after", None) == getattr(first.value, "retry_after", None)
+    for name in ("retry_after", "code"):
+        assert getattr(second.value, name, None) == getattr(first.value, name, None)
     assert agent.trace.runs[["status", "replayed"]].values.tolist() == [["error", True]]
 
 
@@ -338,10 +340,11 @@ async def test_answers_of_every_vendor_come_back_complete(tmp_path):
             continue
         path = tmp_path / f"{sample.stem}.jsonl"
         items = [file.event_to_json(event, 0.0) for event in pieces]
-        file.Writer(path, None, str).write(
-            file.RecordedExchange({}, "v", "m", 0.0, items, 1.0, file.response_to_json(response))
-        )
-        ((exchange,), _) = file.read(path)
+        answer = file.response_to_json(response)
+        file.RecordingFile(path).append(file.RecordedExchange(Fingerprint(), "v", "m", 0.0, items, 1.0, answer))
+        recorded = file.RecordingFile(path)
+        recorded.read()
+        (exchange,) = recorded.exchanges
         again = exchange.outcome()
         assert again.metadata.pop("replayed")["duration_s"] == 1.0
         assert again == response, sample.stem

@@ -1,6 +1,7 @@
 """Gemini: what its requests look like, which schemas it takes, and what is special about its answers."""
 
 import json
+import re
 
 import pytest
 from support.decoding import SAMPLES, decode, text_of
@@ -111,7 +112,12 @@ def test_the_bodys_own_fields_stay_beside_the_generation_config():
         ("m1", True, "/models/m1:streamGenerateContent?alt=sse"),
         ("m1", False, "/models/m1:generateContent"),
         ("tunedModels/mine", False, "/tunedModels/mine:generateContent"),
+        ("publishers/google/models/m1", False, "/publishers/google/models/m1:generateContent"),
         ("a?b", False, "/models/a%3Fb:generateContent"),
+        ("a/b", False, "/models/a%2Fb:generateContent"),
+        ("models/../x?y#z", False, "/models/..%2Fx%3Fy%23z:generateContent"),
+        ("../..", True, "/models/..%2F..:streamGenerateContent?alt=sse"),
+        ("..", False, "/models/..:generateContent"),
     ],
 )
 def test_the_path_names_the_model(model, stream, path):
@@ -244,6 +250,17 @@ def test_errors(error, cls):
 
 def test_a_header_says_more_than_the_details():
     assert status_error(429, {"retry-after": "2"}, json.dumps({"error": QUOTA}).encode()).retry_after == 2
+
+
+@pytest.mark.parametrize("model", ["models/../x?y", "../../upload", "tunedModels/../../x#y", "..", "a%2F..%2Fb"])
+async def test_no_models_name_changes_the_path(loopback, connect, model):
+    loopback.answers = [Answer(streamed(said("Hi", "STOP")))]
+    provider = connect("gemini", model=model)
+    await provider.chat([USER])
+    (request,) = loopback.requests
+    path, _, query = request.path.partition("?")
+    assert query == "alt=sse"
+    assert re.fullmatch(r"/v1beta/(models|tunedModels)/[^/]+:streamGenerateContent", path)
 
 
 async def test_the_request_over_http(loopback, connect):

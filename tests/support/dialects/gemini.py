@@ -33,7 +33,7 @@ class GeminiDialect(Dialect):
 
     base_path: ClassVar[str] = "/v1beta"
     conversation: ClassVar[str] = "contents"
-    extra: ClassVar[tuple[str, Any]] = ("topP", 0.9)
+    extra: ClassVar[tuple[str, Any]] = ("labels", {"team": "a"})
 
     # ------------------------------------------------------------------ the answer
 

@@ -1,9 +1,11 @@
 """The table of HTTP exchanges, `curl` commands that run, and archives that browsers read."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
+import subprocess
 from datetime import datetime
 
 import pandas as pd
@@ -15,6 +17,7 @@ from nbagent.core.http_exchange import Exchange
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.trace.columns import COLUMNS
+from nbagent.trace.export import http
 
 KEY = "sk-MARKER0123456789"
 GOOD = b'data: {"choices": [{"index": 0, "delta": {"content": "Good."}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
@@ -130,11 +133,38 @@ async def test_the_curl_command_sends_the_same_request(text):
     assert {**sent, **dict.fromkeys(own)} == {**resent, **dict.fromkeys(own)}
 
 
+@pytest.mark.skipif(shutil.which("curl") is None or os.name == "nt", reason="there is no curl here")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "GET; touch ran;"},
+        {"method": "$(touch ran)"},
+        {
+            "request_headers": {"a": "$X|\\(touch ran\\) $(touch ran)a"},
+            "secrets": ["X|\\(touch ran\\)"],
+        },
+        {"url": "-o ran"},
+        {"url": "file:///etc/passwd"},
+        {"request_headers": {"a$(touch ran)": "x"}},
+        {"request_headers": {"a'; touch ran; '": "x"}},
+        {"request_headers": {"@/etc/passwd": ""}},
+        {"request_headers": {"a": "x\n$(touch ran)"}},
+        {"request_headers": {"a": "`touch ran`$(touch ran)'; touch ran; '"}},
+        {"request_body": "BODY\ntouch ran\nBODY_\n", "request_bytes": 1},
+    ],
+)
+def test_the_curl_command_of_a_strange_trace_runs_nothing(changes, tmp_path):
+    trace = trace_of(exchange(**{"url": "http://127.0.0.1:9/", **changes}))
+    with contextlib.suppress(ConfigurationError):
+        subprocess.run(["sh", "-c", trace.curl()], cwd=tmp_path, capture_output=True, check=False)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_curl_command_of_requests_without_a_body_and_by_index():
     get = exchange(method="GET", url="https://host/v1/models?key=$GEMINI_API_KEY&x=1", request_body="", request_bytes=0)
     trace = trace_of(get, exchange())
     assert trace.curl(0) == (
-        "curl -sSN -X GET \"https://host/v1/models?key=$GEMINI_API_KEY&x=1\" \\\n  -H 'content-type: application/json'"
+        "curl -gsSN -X GET \"https://host/v1/models?key=$GEMINI_API_KEY&x=1\" \\\n  -H 'content-type: application/json'"
     )
     assert trace.curl() == trace.curl(1) == trace.curl(-1)
     assert trace.curl().endswith("--data-binary @- <<'BODY'\n{}\nBODY")
@@ -144,6 +174,61 @@ def test_the_curl_command_of_requests_without_a_body_and_by_index():
         Trace().curl()
     with pytest.raises(ConfigurationError, match="2,000 bytes"):
         trace_of(exchange(request_bytes=2_000, truncated=True)).curl()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("request_headers", 5),
+        ("request_headers", None),
+        ("request_headers", {"a": 5}),
+        ("request_headers", {"a": None}),
+        ("request_body", ["{}"]),
+        ("request_body", None),
+        ("request_bytes", "many"),
+        ("method", None),
+        ("url", 7),
+        ("url", "http://[x"),
+        ("secrets", None),
+        ("secrets", [5]),
+        ("secrets", 5),
+        ("started", None),
+        ("started", 1e300),
+        ("duration_s", "long"),
+        ("ttfb_s", "soon"),
+        ("status", "good"),
+        ("response_headers", [1]),
+        ("response_body", {}),
+        ("truncated", None),
+    ],
+)
+def test_a_row_of_other_types_is_one_clear_error(name, value, tmp_path):
+    """As somebody's file may hold it, or a program that records its own exchanges."""
+    value = json.dumps(value) if "headers" in name and isinstance(value, dict) else value
+    row = {**trace_of(exchange()).rows("http")[0], name: value}
+    for use in (http.curl, lambda row: http.har([row])):
+        if use is http.curl and value in ("http://[x", 1e300):
+            continue  # the shell's business
+        with pytest.raises(ConfigurationError, match=r"This row of trace\.http describes no request: .+"):
+            use(row)
+    path = tmp_path / "trace.jsonl"
+    trace_of(exchange()).save(path)
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for line in lines:
+        line |= {name: value} if name in line else {}
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    with contextlib.suppress(ConfigurationError):  # `load` refuses most of them
+        loaded = Trace.load(path)
+        assert loaded.rows("http")
+        for use in (loaded.curl, lambda: loaded.save_har(tmp_path / "x.har")):
+            with contextlib.suppress(ConfigurationError):
+                use()
+
+
+def test_the_end_of_a_body_is_found_at_once():
+    body = "BODY" + "_" * 1_000_000
+    command = trace_of(exchange(request_body=body, request_bytes=len(body))).curl()
+    assert command.endswith(f"\n{body}\n{body}_")
 
 
 async def test_the_http_archive(tmp_path):

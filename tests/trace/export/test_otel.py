@@ -4,19 +4,17 @@ import asyncio
 import json
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import pytest
 from opentelemetry import trace as otel
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import format_span_id
 from support.loopback import Answer, Loopback, said, sse
+from support.spans import Collected
 
 from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
 from nbagent.core.content.images import Image
@@ -24,48 +22,6 @@ from nbagent.errors import AuthenticationError, ConfigurationError, MissingDepen
 from nbagent.providers.http import retry
 from nbagent.trace.export.otel import CAPTURE_VARIABLE
 from nbagent.trace.export.otel_attributes import OPTIONS, PROVIDERS
-
-
-class Collected:
-    """What the exporters of the SDK received."""
-
-    def __init__(self):
-        self._spans, self._metrics = InMemorySpanExporter(), InMemoryMetricReader()
-        self.tracers, self.meters = TracerProvider(shutdown_on_exit=False), MeterProvider([self._metrics])
-        self.tracers.add_span_processor(SimpleSpanProcessor(self._spans))
-
-    def follow(self, agent, **options):
-        agent.trace.to_otel(tracer_provider=self.tracers, meter_provider=self.meters, **options)
-        return agent
-
-    @property
-    def spans(self):
-        """In the order in which they began."""
-        return sorted(self._spans.get_finished_spans(), key=lambda span: span.start_time)
-
-    def named(self, name):
-        (span,) = [span for span in self.spans if span.name == name]
-        return span
-
-    def tree(self):
-        """The names of the spans, each below its parent."""
-        below = {}
-        for span in self.spans:
-            below.setdefault(span.parent.span_id if span.parent else None, []).append(span)
-
-        def branch(of):
-            return [(each.name, branch(each.context.span_id)) for each in below.get(of, [])]
-
-        return branch(None)
-
-    def points(self, name):
-        """The points of a metric: attributes, sum, count and bounds."""
-        data = self._metrics.get_metrics_data()
-        found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == name]
-        return [(dict(p.attributes), p.sum, p.count, p.explicit_bounds) for m in found for p in m.data.data_points]
-
-    def everything(self):
-        return "".join(span.to_json() for span in self.spans)
 
 
 @pytest.fixture
@@ -133,13 +89,13 @@ async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monk
     run, first, doubled, failed, last = collected.spans
     assert [span.kind.name for span in collected.spans] == ["INTERNAL", "CLIENT", "INTERNAL", "INTERNAL", "CLIENT"]
     assert run.attributes["nbagent.run_id"] == result.run_id
-    assert run.attributes["gen_ai.conversation.id"] == agent.trace.session_id
     assert run.attributes["gen_ai.provider.name"] == "deepseek"
     assert run.attributes["nbagent.status"] == "ok"
-    assert run.attributes["gen_ai.usage.input_tokens"] == 20
+    assert run.attributes["gen_ai.aggregated_usage.input_tokens"] == 20
     assert first.attributes["gen_ai.request.temperature"] == 0.5
     assert first.attributes["gen_ai.request.max_tokens"] == 99
     assert first.attributes["server.address"] == "127.0.0.1"
+    assert first.attributes["server.port"] == urlsplit(server.url).port
     assert [event.name for event in first.events] == ["retry"]
     assert first.events[0].attributes["error.type"] == "ServerError"
     assert "gen_ai.usage.input_tokens" not in first.attributes  # the vendor did not count
@@ -154,6 +110,7 @@ async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monk
     assert last.attributes["gen_ai.response.time_to_first_chunk"] >= 0
     assert (doubled.attributes["gen_ai.tool.call.id"], doubled.attributes["gen_ai.tool.name"]) == ("w0", "double")
     assert doubled.attributes["nbagent.tool_call_id"] == agent.trace.tool_calls["tool_call_id"].iloc[0]
+    assert doubled.attributes["gen_ai.tool.description"] == "Twice x."
     assert doubled.status.is_unset
     assert (failed.attributes["error.type"], failed.status.status_code.name) == ("KeyError", "ERROR")
 
@@ -281,6 +238,9 @@ async def test_texts_of_messages_are_sent_on_request(collected, monkeypatch, how
     call = {"type": "tool_call", "id": "w1", "name": "double", "arguments": {"x": 4}}
     (said_first,) = json.loads(asked.attributes["gen_ai.output.messages"])
     assert (said_first["parts"][0], said_first["role"]) == (call, "assistant")
+    (offered, _) = json.loads(asked.attributes["gen_ai.tool.definitions"])
+    assert (offered["type"], offered["name"], offered["description"]) == ("function", "double", "Twice x.")
+    assert offered["parameters"]["required"] == ["x"]
     told = json.loads(answered.attributes["gen_ai.input.messages"])
     assert [message["role"] for message in told] == ["user", "assistant", "tool", "tool"]
     assert told[2]["parts"] == [{"type": "tool_call_response", "id": "w1", "response": "8"}]
@@ -306,7 +266,7 @@ async def test_forks_are_observed_until_stop(collected):
     fork = agent.fork()
     await fork.chat("1")
     assert len(collected.spans) == 2
-    assert collected.spans[0].attributes["gen_ai.conversation.id"] == fork.trace.session_id
+    assert collected.spans[0].attributes["gen_ai.conversation.id"] == fork.context.conversation_id
     agent.trace.observers[0].stop()
     await agent.chat("2")
     await fork.chat("3")

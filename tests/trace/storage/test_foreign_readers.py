@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
-from nbagent.trace.columns import COLUMNS
+from nbagent.trace.columns import COLUMNS, JSON
 
 SUMS = """
 SELECT r.prompt, r.status, sum(c.input_tokens)::BIGINT, sum(c.cost_usd), epoch_us(min(c.started)) AS began
@@ -100,7 +100,8 @@ def test_both_read_the_tables_themselves(trace):
         check_sums(trace, database.execute(SUMS.format(calls="its_calls", runs="its_runs")).fetchall())
     for table in COLUMNS:
         frame = getattr(trace, table)
-        assert pl.from_pandas(frame).shape == frame.shape
+        plain = frame.loc[:, frame.dtypes != JSON]  # a column of Arrow's has one type: see `tool_calls`
+        assert pl.from_pandas(plain).shape == plain.shape
 
 
 def test_polars_reads_parquet_with_every_type(trace, tmp_path):

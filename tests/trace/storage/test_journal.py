@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -110,11 +112,11 @@ def test_the_file_is_a_trace_from_the_start(tmp_path, monkeypatch):
     def die(source, target):
         assert source.read_bytes().endswith(b"\n")
         assert not path.exists()
-        raise OSError("killed")
+        raise SystemExit("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.replace", die)
-        with pytest.raises(ConfigurationError, match="killed"):
+        patch.setattr("os.link", die)
+        with pytest.raises(SystemExit, match="killed"):
             Trace().stream_to(path)
     assert not list(tmp_path.iterdir())
     Trace().stream_to(path)
@@ -136,6 +138,49 @@ async def test_two_agents_at_once(tmp_path):
     agents = [Agent(ScriptedProvider(answer), trace=trace) for _ in range(8)]
     await asyncio.gather(*(one.chat(str(number)) for number, one in enumerate(agents)))
     assert_same(Trace.load(tmp_path / "t.jsonl"), trace)
+
+
+NEWCOMERS = """
+import sys
+from nbagent import Agent, ScriptedProvider, Trace
+agent = Agent(ScriptedProvider(["x" * 20_000]))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(60):
+    agent = Agent(ScriptedProvider(["x" * 20_000]))
+    agent.trace.stream_to(sys.argv[1])
+    agent.chat_sync(f"{sys.argv[2]} {number}")
+"""
+
+
+def test_newcomers_of_several_processes_lose_no_run(tmp_path):
+    path = tmp_path / "t.jsonl"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", NEWCOMERS, path, who], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for who in "abc"
+    ]
+    for process in started:
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in started:
+        process.communicate()
+        assert process.returncode == 0
+    runs = Trace.load(path).runs
+    assert sorted(runs["prompt"]) == sorted(f"{who} {number}" for who in "abc" for number in range(60))
+    assert set(runs["status"]) == {"ok"}
+
+
+async def test_what_another_process_left_of_a_line_is_cut_before_the_next_line(tmp_path):
+    path = tmp_path / "t.jsonl"
+    asked = agent()
+    asked.trace.stream_to(path)
+    path.write_bytes(path.read_bytes() + b'{"table": "ru')  # another process was killed
+    await asked.chat("Twice 4?")
+    assert_same(Trace.load(path), asked.trace)
 
 
 async def test_a_full_disk_ends_the_file_but_not_the_run(tmp_path, caplog):

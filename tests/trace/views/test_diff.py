@@ -62,7 +62,7 @@ async def test_tokens_cost_answers_and_results():
     assert found[("runs", 0, "-", "output")] == ("4.2 kg", "39 mm")
     assert found[("runs", 0, "-", "input_tokens")] == (200, 250)
     assert found[("runs", 0, "-", "total_tokens")] == (240, 290)
-    assert found[("tool_calls", 0, "mean", "args")] == ('{"column": "mass"}', '{"column": "bill"}')
+    assert found[("tool_calls", 0, "mean", "args")] == ('{"column":"mass"}', '{"column":"bill"}')
     assert found[("tool_calls", 0, "mean", "result_text")] == ("4.2", "39.0")
     assert found[("messages", 3, "assistant", "text")] == ("4.2 kg", "39 mm")
     costs = trace.runs["cost_usd"]

@@ -2,14 +2,20 @@
 
 import itertools
 import re
+import sqlite3
 import sys
+import time
+from contextlib import closing
 
 import pandas as pd
 import pytest
+from support.hostile import PAYLOADS
 
 import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent.core.render.control_chars import show_all_chars
 from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.trace.views.days import name_days
 from nbagent.trace.views.timeline import MAX_LANES, packed, spans
 
 pytest.importorskip("matplotlib").use("agg")
@@ -124,15 +130,26 @@ async def test_steps_after_a_replayed_call_are_drawn_after_it(tmp_path):
     assert starts[1] >= 100
 
 
-async def test_the_timeline_names_models_and_tools(trace):
+async def test_the_timeline_names_questions_calls_and_models(trace):
     ax = trace.timeline()
-    assert texts(ax).count("claude-sonnet-5") == 4
-    assert texts(ax).count("double()") == 2
+    assert texts(ax) == ["Twice 4?", "double(x=4)", "double(x=-1)", "claude-sonnet-5", "Hello", "again"]
+    assert [line.get_ydata()[0] for line in ax.lines] == [3.5, 4.5]  # between the runs
     one = trace.timeline(trace.runs["run_id"].iloc[1])
-    assert texts(one) == ["claude-sonnet-5"]
+    assert texts(one) == ["Hello"]
+    assert not one.lines
     assert "pauses" not in one.get_xlabel()
     with pytest.raises(ConfigurationError, match="'x'"):
         trace.timeline("x")
+
+
+@pytest.mark.parametrize("name", [payload.text for payload in PAYLOADS if payload.effect == "control"])
+async def test_names_hide_nothing(name, tmp_path):
+    agent = Agent(ScriptedProvider([FunctionCall(name, {}, "c"), "ok"]))
+    await agent.chat("hi")
+    axes = agent.trace.timeline()
+    assert [each for each in texts(axes) if show_all_chars(each) != each] == []
+    assert name not in "".join(texts(axes))
+    axes.figure.savefig(tmp_path / "timeline.png")  # a character that the font lacks is a warning
 
 
 async def test_many_steps_share_few_lanes():
@@ -170,6 +187,54 @@ async def test_tools_are_drawn_by_count_with_what_failed_and_how_long_they_took(
     low, high = seconds.get_xlim()
     assert low <= min(dots[:, 0])
     assert max(dots[:, 0]) <= high
+
+
+DAYS = {  # four runs, at 9 and 12 o'clock UTC of one day and of the next
+    "Pacific/Kiritimati": ["2026-03-01", "2026-03-02", "2026-03-03"],  # UTC+14: a new day begins at 10 o'clock
+    "Pacific/Pago_Pago": ["2026-02-28", "2026-03-01", "2026-03-02"],  # UTC-11
+    "UTC": ["2026-03-01", "2026-03-02"],
+}
+
+
+@pytest.mark.parametrize("zone", DAYS)
+async def test_days_are_those_of_the_machine(zone, monkeypatch, tmp_path):
+    agent = Agent(ScriptedProvider([LLMResponse("Hi.", None, "stop", {"usage": Usage(9, 1)})] * 4))
+    for _ in range(4):
+        await agent.chat("Hello")
+    agent.trace.save(tmp_path / "t.sqlite")
+    times = [f"2026-03-0{day}T{hour:02}:00:00+00:00" for day in (1, 2) for hour in (9, 12)]
+    with closing(sqlite3.connect(tmp_path / "t.sqlite")) as database, database:
+        for number, when in enumerate(times, 1):
+            # each as long as the others: the days have equal places in the timeline
+            database.execute(
+                "UPDATE calls SET ts = ?, started = ?, duration_s = 1.0 WHERE rowid = ?", (when, when, number)
+            )
+    trace = Trace.load(tmp_path / "t.sqlite")
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for ax in (trace.plot_usage(), trace.timeline()):
+            ax.figure.canvas.draw()
+            assert [label.get_text() for label in ax.get_xticklabels(minor=True)] == DAYS[zone]
+        one_day = Trace()
+        await Agent(ScriptedProvider(["Hi."]), trace=one_day).chat("Hello")
+        assert not one_day.plot_usage().get_xticklabels(minor=True)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_names_of_many_days_leave_room():
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots()
+    start = pd.Timestamp("2026-03-01T12:00Z")
+    name_days(ax, ((start + pd.Timedelta(days=day), day, day + 1) for day in range(60)))
+    ax.set_xlim(0, 60)
+    ax.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels(minor=True)]
+    assert len(boxes) > 3
+    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
 
 
 async def test_pictures_are_drawn_on_given_axes(trace):

@@ -51,7 +51,7 @@ def test_by_run(tables):
 def test_by_tool(tables):
     assert found(tables, "runs", "prompt", tool="count") == ["How many?"]
     assert found(tables, "calls", "model", tool="mean") == ["m"]
-    assert found(tables, "tool_calls", "args", tool="mean") == ['{"column": "mass"}', '{"column": "x"}']
+    assert found(tables, "tool_calls", "args", tool="mean") == [{"column": "mass"}, {"column": "x"}]
     assert found(tables, "blocks", "type", tool="count") == ["tool_call", "tool_result"]
     assert found(tables, "runs", "prompt", tool="unheard of") == []
 
@@ -65,7 +65,7 @@ def test_by_kind(tables):
 def test_by_failure(tables):
     assert found(tables, "runs", "prompt", errors=True) == ["And now?"]
     assert found(tables, "calls", "error_type", errors=True) == ["ValueError"]
-    assert found(tables, "tool_calls", "args", errors=True) == ['{"column": "x"}']
+    assert found(tables, "tool_calls", "args", errors=True) == [{"column": "x"}]
     assert found(tables, "blocks", "type", errors=True) == ["tool_call", "tool_result"]
     assert found(tables, "messages", "role", errors=True) == ["assistant", "tool"]
 
@@ -79,7 +79,7 @@ def test_by_text_without_patterns(tables):
 
 def test_all_criteria_together(tables):
     first = tables["runs"]["run_id"][0]
-    assert found(tables, "tool_calls", "args", run_id=first, tool="mean", errors=True, text="x") == ['{"column": "x"}']
+    assert found(tables, "tool_calls", "args", run_id=first, tool="mean", errors=True, text="x") == [{"column": "x"}]
     assert found(tables, "tool_calls", "args", run_id=first, tool="count") == []
 
 

@@ -98,7 +98,9 @@ async def test_one_run_by_its_id(trace):
     assert tables["runs"]["output"].tolist() == ["Hi."]
     assert tables["usage"]["n_calls"].tolist() == [1]
     assert tables["tool_calls"].empty
+    of_a_session = tables.pop("environment")
     assert {run for table in tables.values() for run in table["run_id"]} == {result.run_id}
+    assert of_a_session["session_id"].tolist() == tables["runs"]["session_id"].tolist()
     with pytest.raises(ConfigurationError, match="'run_x'.*trace.runs"):
         trace.run("run_x")
     with pytest.raises(ConfigurationError, match="<AgentResult ok"):

@@ -1,0 +1,24 @@
+"""Reading iterators of the user's that may never wait: timeouts and other tasks still get their turn."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+
+#: Seconds for which an iterator may hold the event loop.
+HOLD_S = 0.1
+
+
+class Breather:
+    """`await breather.pause()` after each item: it lets the event loop run if that has been held for long."""
+
+    __slots__ = ("_due",)
+
+    def __init__(self) -> None:
+        self._due = monotonic() + HOLD_S
+
+    async def pause(self) -> None:
+        """May raise CancelledError, as every wait may."""
+        if monotonic() > self._due:
+            await asyncio.sleep(0)
+            self._due = monotonic() + HOLD_S

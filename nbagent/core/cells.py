@@ -1,0 +1,82 @@
+"""Which cell of a notebook the current code belongs to: in the cell itself, and in its tasks, tools and threads.
+
+IPython tells when a cell begins and ends. Its shell is used as it is found: nothing here imports IPython, and without
+it there are no cells.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+
+class Cell(NamedTuple):
+    """A cell: the front end's id, or `In[3]` where it sends none (nbclient, a terminal), and the number of its run."""
+
+    cell_id: str | None = None
+    execution_count: int | None = None
+
+
+NO_CELL = Cell()
+
+#: Inherited by tasks and tools. Threads that the user starts have none; they are taken for the newest cell's.
+_cell: ContextVar[Cell] = ContextVar("nbagent_cell")
+_newest = [NO_CELL]
+
+
+def current_cell() -> Cell:
+    """The cell that this code belongs to. `NO_CELL` outside of notebooks, and in the callback of a widget."""
+    return _cell.get(_newest[0])
+
+
+def watch_cells() -> None:
+    """Note each cell from now on, if IPython is running. May be called often."""
+    shell = _shell()
+    if shell is None or _begun in shell.events.callbacks["pre_run_cell"]:
+        return
+    shell.events.register("pre_run_cell", _begun)
+    shell.events.register("post_run_cell", _ended)
+    _newest[0] = _cell_of(shell, len(shell.history_manager.input_hist_parsed) - 1)
+    if request_of(shell).get("msg_type", "execute_request") == "execute_request":  # else a widget's callback
+        _cell.set(_newest[0])
+
+
+def request_of(shell: Any) -> dict[str, Any]:
+    """The request that the running code came with: a cell or a click; empty outside a kernel."""
+    kernel = getattr(shell, "kernel", None)
+    parent = kernel.get_parent() if kernel is not None else None
+    return dict(parent or {})
+
+
+def cell_id_of(shell: Any) -> str | None:
+    """The id of the running cell, or None if the front end sends none."""
+    cell_id: str | None = request_of(shell).get("metadata", {}).get("cellId")
+    return cell_id
+
+
+def _shell() -> Any:
+    """The running IPython, or None."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_ipython() if get_ipython else None
+
+
+def _begun(info: Any) -> None:
+    """A cell begins. Its number is that of the next input: `execution_count` may have been raised already."""
+    shell = _shell()
+    if info.store_history:
+        _newest[0] = _cell_of(shell, len(shell.history_manager.input_hist_parsed))
+    elif cell_id_of(shell) in (None, current_cell().cell_id):  # code that a cell runs, as `%%capture` does
+        return
+    else:
+        _newest[0] = _cell_of(shell, None)
+    _cell.set(_newest[0])
+
+
+def _ended(result: Any) -> None:
+    if result is None or result.info.store_history:  # None for a cell that was interrupted
+        _cell.set(NO_CELL)
+
+
+def _cell_of(shell: Any, count: int | None) -> Cell:
+    return Cell(cell_id_of(shell) or (f"In[{count}]" if count else None), count or None)

@@ -1,0 +1,79 @@
+"""Branches: the histories that a conversation, or the one before it, had earlier and can continue.
+
+A branch is a list of messages. Branches of one conversation share the messages up to the question at which they part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nbagent.core.messages import LLMMessage
+from nbagent.text import shortened
+
+#: Characters of its first question that name a conversation.
+TITLE_CHARS = 60
+
+
+@dataclass(eq=False, slots=True, repr=False)
+class Branch:
+    """A history without its system message. `agent.context.switch(branch)` goes on with it."""
+
+    conversation_id: str
+    messages: list[LLMMessage] = field(default_factory=list)
+    #: Its name in `trace.runs`: the id of the run that began it; None if the next run begins one.
+    branch: str | None = None
+    #: The higher, the later it was in use.
+    used: int = 0
+
+    @property
+    def questions(self) -> list[LLMMessage]:
+        """The messages that open its turns."""
+        return [message for message in self.messages if message.opens_turn]
+
+    @property
+    def title(self) -> str:
+        """The first question on one line, shortened, and how many there are.
+
+        >>> Branch("conv_1", [LLMMessage("user", "Why?")]).title
+        'Why? · 1 question'
+        """
+        questions = self.questions
+        if not questions:
+            return "New chat"
+        first = shortened(" ".join(questions[0].text.split()), TITLE_CHARS)
+        return f"{first} · {len(questions)} question{'s' * (len(questions) > 1)}"
+
+    def __repr__(self) -> str:
+        return f"<Branch {self.title!r}>"
+
+
+def parting(one: Branch, other: Branch) -> tuple[LLMMessage | None, LLMMessage | None]:
+    """The questions at which two branches part, one of each; None where a branch has ended."""
+    shared = {id(message) for message in other.messages}
+    last = next((message for message in reversed(one.messages) if id(message) in shared), None)
+    return _question_after(last, one), _question_after(last, other)
+
+
+def _question_after(last: LLMMessage | None, branch: Branch) -> LLMMessage | None:
+    start = next((index for index, each in enumerate(branch.messages, 1) if each is last), 0)
+    return next((message for message in branch.messages[start:] if message.opens_turn), None)
+
+
+def versions(question: LLMMessage, here: Branch, branches: Sequence[Branch]) -> list[Branch]:
+    """One branch for each version of a question: those that part `here` at it, and `here` for the question itself.
+
+    They are in the order in which the versions were first asked; of several branches, the one used last stands for a
+    version.
+    """
+    place = {id(each): index for index, each in enumerate(here.questions)}
+    found: dict[int, Branch] = {}
+    for branch in branches:
+        mine, version = (None, None) if branch is here else parting(here, branch)
+        if mine is None or place[id(mine)] > place[id(question)]:  # they part later, or not at all
+            version = question
+        elif mine is not question:
+            version = None
+        if version is not None and (id(version) not in found or found[id(version)].used < branch.used):
+            found[id(version)] = branch
+    return list(found.values())

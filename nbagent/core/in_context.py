@@ -1,0 +1,50 @@
+"""Reading an async iterator in a context of its own."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import AsyncIterator, Awaitable, Generator
+from contextvars import Context
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class InContext(Generic[T]):
+    """The items of `stream`, whose code runs in `context`, whoever asks for them.
+
+    An async generator has no context of its own: it runs in that of the code that asks for the next item. Here it sees
+    what stands in `context`, what it sets stays for its next item, and its reader sees none of that.
+    """
+
+    def __init__(self, stream: AsyncIterator[T], context: Context) -> None:
+        self._stream, self._context = stream, context
+
+    def __aiter__(self) -> InContext[T]:
+        return self
+
+    def __anext__(self) -> Awaitable[T]:
+        return _step(self._stream.__anext__(), self._context)
+
+    async def aclose(self) -> None:
+        """Close the stream, in its context too."""
+        if (aclose := getattr(self._stream, "aclose", None)) is not None:
+            await _step(aclose(), self._context)
+
+
+@types.coroutine
+def _step(awaitable: Awaitable[T], context: Context) -> Generator[Any, Any, T]:
+    """Await something in `context`: each time that it goes on, it does so there."""
+    steps: Any = awaitable.__await__()
+    go_on = partial(steps.send, None)
+    while True:
+        try:
+            waits_for = context.run(go_on)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        try:
+            go_on = partial(steps.send, (yield waits_for))
+        except BaseException as error:  # noqa: BLE001  thrown into the awaitable, as `await` would
+            go_on = partial(steps.throw, error)

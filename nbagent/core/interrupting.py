@@ -1,0 +1,66 @@
+"""Interrupts a function that runs in another thread, as Ctrl-C interrupts the main thread."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+#: Seconds that a cancelled call waits for its interrupted function to end.
+GRACE_S = 0.5
+
+
+class Interruptible:
+    """Calls a function once. `interrupt()`, from another thread, raises KeyboardInterrupt in it, and never after it.
+
+    Python raises it at the next bytecode of that thread: native code, such as a long `time.sleep` outside of the main
+    thread, ends by itself first.
+
+    >>> Interruptible().run(lambda: 7)
+    7
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        #: Whether `interrupt()` has raised a KeyboardInterrupt.
+        self.is_interrupted = False
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call the function in this thread."""
+        self._thread = threading.get_ident()
+        try:
+            try:
+                return function()
+            finally:
+                self._end()
+        except KeyboardInterrupt:
+            self._end()  # it may have come while the first one ran; there is no second one
+            raise
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._thread is not None and self.is_interrupted:
+                _raise_in(self._thread, None)  # one that has not arrived
+            self._thread = None
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the function if it is running. Only the first call does."""
+        with self._lock:
+            if self._thread is not None and not self.is_interrupted:
+                self.is_interrupted = True
+                _raise_in(self._thread, KeyboardInterrupt)
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Raise an exception in a thread. On the main thread, a signal also ends a native call that waits."""
+    if thread == threading.main_thread().ident and hasattr(signal, "pthread_kill"):
+        if error is not None:
+            signal.pthread_kill(thread, signal.SIGINT)
+        return
+    what = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)

@@ -1,0 +1,92 @@
+"""Labels of runs, to find and group them in the trace: tags, the user and session that ask, other metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+from nbagent.checks import check_type, invalid
+
+
+class LabelOptions(TypedDict, total=False):
+    """What `Agent.chat` and its twins take by keyword; see `Agent.tagged`."""
+
+    tags: Iterable[str] | None
+    user: str | None
+    session: str | None
+    metadata: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What is known of a run besides its question. `session` is the application's, such as one visit of a user."""
+
+    tags: tuple[str, ...] = ()
+    user: str | None = None
+    session: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def within(self, outer: Labels) -> Labels:
+        """Both: all tags in order, and of other values the inner ones where there are two.
+
+        >>> Labels(("b",), user="u2").within(Labels(("a",), user="u1", session="s"))
+        Labels(tags=('a', 'b'), user='u2', session='s', metadata={})
+        """
+        return Labels(
+            tuple(dict.fromkeys((*outer.tags, *self.tags))),
+            self.user or outer.user,
+            self.session or outer.session,
+            {**outer.metadata, **self.metadata},
+        )
+
+    def as_metadata(self) -> dict[str, Any]:
+        """Those that are known, for an event."""
+        values = {"tags": list(self.tags), "user": self.user, "session": self.session, "metadata": dict(self.metadata)}
+        return {name: value for name, value in values.items() if value}
+
+
+#: The labels of runs that the current code starts: in a block of `Agent.tagged`, and in its tasks and tools.
+current_labels: ContextVar[Labels | None] = ContextVar("nbagent_labels", default=None)
+
+
+@contextmanager
+def labelled(labels: Labels) -> Iterator[None]:
+    """Runs that begin in this block have these labels."""
+    before = current_labels.set(labels)
+    try:
+        yield
+    finally:
+        current_labels.reset(before)
+
+
+def labels_now(
+    tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
+) -> Labels:
+    """The labels that a user passed in, within those of the current code. Raises ConfigurationError for others."""
+    if isinstance(tags, (str, bytes, Mapping)) or not isinstance(tags, Iterable | None):
+        raise invalid("tags", tags, "a list of texts", 'Write tags=["exam"].')
+    names = tuple(tags or ())
+    for name in names:
+        if not isinstance(name, str) or not name.strip():
+            raise invalid("tags", name, "texts", 'Write tags=["exam"].')
+    check_type("user", user, str, optional=True, fix='Pass the id of a user, such as user="u1".')
+    check_type("session", session, str, optional=True, fix='Pass the id of a session, such as session="s1".')
+    check_type("metadata", metadata, Mapping, optional=True, fix='Write metadata={"variant": "b"}.')
+    pairs = dict(metadata or {})
+    try:
+        json.dumps(pairs, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise invalid("metadata", pairs, "values that JSON has", f"{error}.") from None
+    if other := [key for key in pairs if not isinstance(key, str)]:
+        raise invalid("metadata", other[0], "names that are texts")
+    return Labels(names, user, session, pairs).within(current_labels.get() or Labels())
+
+
+def take_labels(options: Mapping[str, Any]) -> tuple[Labels, dict[str, Any]]:
+    """The labels among the options of a call, within those of the current code; and the other options."""
+    given = {name: options.get(name) for name in LabelOptions.__optional_keys__}
+    return labels_now(**given), {name: value for name, value in options.items() if name not in given}

@@ -1,0 +1,37 @@
+"""What a notebook shows of a run's result: tool calls, folded, then the answer with its images, and a footer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nbagent.core.content.images import image_note
+from nbagent.core.render import markdown as render
+
+
+def result_html(result: Mapping[str, Any]) -> str:
+    """An `AgentResult` as safe HTML, with its style."""
+    return render.output_html("".join(_pieces(result)))
+
+
+def _pieces(result: Mapping[str, Any]) -> Iterator[str]:
+    yield from map(_call_html, result["function_calls"])
+    yield render.markdown_to_html(result["content"])
+    for image in result["images"]:
+        yield render.image_html(image.media_type, image.to_base64(), image_note(image.to_part()))
+    yield render.note_html(result["status_reason"] or "")
+    usage, cost = result["usage"], result["cost"]
+    footer = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"] if usage.total_tokens else []
+    footer += [f"${cost:.4f}"] if cost else []
+    spans = "".join(f"<span>{text}</span>" for text in footer)
+    yield f'<div class="nbagent-foot {render.NO_TEX}">{spans}</div>' if spans else ""
+
+
+def _call_html(call: Mapping[str, Any]) -> str:
+    """A tool call, as `AgentResult.function_calls` has it."""
+    arguments, failed = call.get("arguments") or {}, bool(call.get("is_error"))
+    title = f"<code>{render.escape(render.format_call(str(call.get('name')), arguments))}</code>"
+    body = render.labelled_html("arguments", render.readable_json(arguments))
+    body += render.labelled_html("error" if failed else "result", str(call.get("result") or ""))
+    state = '<span class="nbagent-bad">✗ error</span>' if failed else '<span class="nbagent-ok">✓</span>'
+    return render.details_html(title, state, body)

@@ -1,0 +1,132 @@
+"""What a tool call prints and displays while it runs: kept with the call, within bounds, and announced as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any
+
+#: Of one call: characters of text, and of images in Base64. The rest is left out, with a note.
+MAX_TEXT, MAX_IMAGES = 20_000, 3_000_000
+#: Displays of one call.
+MAX_DISPLAYS = 50
+#: Seconds between two announcements.
+INTERVAL_S = 0.1
+IMAGE_TYPES = ("image/png", "image/jpeg")
+#: The MIME type of a widget: `{"model_id": …}`.
+WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
+
+#: `{"stream": "stdout", "text": …}` or a display: `{"text/plain": …, "text/html": …, "image/png": …}`, of a widget with
+#: its id as `"widget"`.
+Part = dict[str, str]
+
+
+class ToolOutput:
+    """The output of one call. Tools write to it from any thread; `announce()` is called on `loop` soon afterwards."""
+
+    def __init__(self, announce: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        self.parts: list[Part] = []
+        self._announce, self._loop = announce, loop
+        self._lock = threading.Lock()
+        self._text_chars = self._image_chars = 0
+        self._displays: dict[str, Part] = {}
+        self._is_scheduled = self._is_over = False
+
+    def write(self, text: str, stream: str = "stdout") -> None:
+        """Add what was printed."""
+        with self._lock:
+            self._text_chars += len(text)
+            kept = text[: max(0, MAX_TEXT - self._text_chars + len(text))]
+            if not self.parts or self.parts[-1].get("stream") != stream:
+                if not kept or len(self.parts) >= 2 * MAX_DISPLAYS:
+                    return
+                self.parts.append({"stream": stream, "text": ""})
+            self.parts[-1]["text"] = _overwritten(self.parts[-1]["text"] + kept)
+            self._schedule()
+
+    def display(self, bundle: dict[str, Any], display_id: str | None = None, *, update: bool = False) -> None:
+        """Add a display, or replace the one with this id."""
+        with self._lock:
+            part = self._bounded(bundle)
+            if update:
+                if (known := self._displays.get(display_id or "")) is not None:
+                    known.clear()
+                    known.update(part)
+            elif len(self.parts) < MAX_DISPLAYS:
+                self.parts.append(part)
+                if display_id:
+                    self._displays[display_id] = part
+            self._schedule()
+
+    def clear(self) -> None:
+        """Forget what was shown, as `clear_output` does."""
+        with self._lock:
+            self.parts.clear()
+            self._schedule()
+
+    def shown(self) -> list[Part]:
+        """A copy of the output so far."""
+        with self._lock:
+            return [dict(part) for part in self.parts]
+
+    def end(self) -> list[Part]:
+        """The call is over. Returns a copy of its output; nothing is announced any more."""
+        self._is_over = True
+        return self.shown()
+
+    def images(self) -> list[dict[str, Any]]:
+        """The images so far as content parts."""
+        shown = [(kind, part[kind]) for part in self.shown() for kind in IMAGE_TYPES if kind in part]
+        return [{"type": "image", "media_type": kind, "data": data} for kind, data in shown]
+
+    def _bounded(self, bundle: dict[str, Any]) -> Part:
+        part = {kind: bundle[kind] for kind in ("text/plain", "text/html") if isinstance(bundle.get(kind), str)}
+        size = sum(map(len, part.values()))
+        if self._text_chars + size > MAX_TEXT and "text/html" in part:
+            size -= len(part.pop("text/html"))
+        self._text_chars += size
+        if isinstance(widget := bundle.get(WIDGET_TYPE), dict):
+            part["widget"] = str(widget.get("model_id"))
+        if "text/plain" in part:
+            part["text/plain"] = part["text/plain"][:MAX_TEXT]
+        for kind in IMAGE_TYPES:
+            data = bundle.get(kind)
+            if isinstance(data, str) and self._image_chars + len(data) <= MAX_IMAGES:
+                self._image_chars += len(data)
+                part[kind] = data.replace("\n", "")
+                break
+        return part
+
+    def _schedule(self) -> None:
+        if self._is_scheduled or self._is_over:
+            return
+        self._is_scheduled = True
+        with suppress(RuntimeError):  # the loop was closed: nobody is interested any more
+            self._loop.call_soon_threadsafe(self._loop.call_later, INTERVAL_S, self._tell)
+
+    def _tell(self) -> None:
+        self._is_scheduled = False
+        if not self._is_over:
+            self._announce()
+
+
+def _overwritten(text: str) -> str:
+    r"""The text as a terminal shows it: what follows `\r` replaces the line, as progress bars do.
+
+    >>> _overwritten("10 %\r20 %\r\ndone")
+    '20 %\ndone'
+    """
+    if "\r" not in text:
+        return text
+    *lines, last = text.split("\n")
+    shown = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+    head, _, tail = last.rpartition("\r")
+    shown.append(tail or (f"{head.rpartition(chr(13))[2]}\r" if head else ""))
+    return "\n".join(shown)
+
+
+#: The output of the call that the current code belongs to.
+current_output: ContextVar[ToolOutput | None] = ContextVar("nbagent_current_output", default=None)

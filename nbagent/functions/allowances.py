@@ -1,0 +1,55 @@
+"""What a person allowed for the rest of the session, so that approval is not asked for again."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import Any
+
+from nbagent.functions.binding import is_same
+
+
+class Allow(Enum):
+    """A yes that an approver returns instead of True, so that later calls need none. A redefined tool needs it anew.
+
+    >>> def approve(call, definition):
+    ...     return Allow.TOOL if definition.name == "search" else False
+    """
+
+    TOOL = "this tool"
+    CALL = "this tool with these arguments"
+
+
+class Allowances:
+    """The allowances of one agent and its forks, in memory only."""
+
+    def __init__(self) -> None:
+        #: The function, and its arguments as JSON; None for any arguments.
+        self._given: list[tuple[Any, str | None]] = []
+
+    def add(self, allow: Allow, func: Any, arguments: str) -> None:
+        """Allow later calls of this very function, with any arguments or, for `Allow.CALL`, with these."""
+        self._given.append((func, None if allow is Allow.TOOL else arguments))
+
+    def cover(self, func: Any, arguments: str) -> bool:
+        """Whether a call was allowed before."""
+        return any(given in (None, arguments) for given in self._of(func))
+
+    def describe(self, func: Any) -> str:
+        """What was allowed, for people; empty if nothing was."""
+        given = set(self._of(func))
+        if None in given:
+            return "allowed"
+        return f"{len(given)} {'call' if len(given) == 1 else 'calls'} allowed" if given else ""
+
+    def take_back(self, func: Any) -> None:
+        """From now on, every call of the function needs approval again."""
+        self._given = [(allowed, arguments) for allowed, arguments in self._given if not is_same(allowed, func)]
+
+    def _of(self, func: Any) -> list[str | None]:
+        return [arguments for allowed, arguments in self._given if is_same(allowed, func)]
+
+
+def as_key(arguments: dict[str, Any]) -> str:
+    """JSON data as text that is equal for equal arguments only: 1, 1.0 and True are three."""
+    return json.dumps(arguments, sort_keys=True)

@@ -1,0 +1,230 @@
+// Adds buttons to each answer that the kernel knows: *Copy* and thumbs in its footer, *Copy* and *Insert below* on its
+// code. Makes the name of the cell that asked a button that goes there. Lets the keyboard scroll what is wider or higher
+// than its place, and use the explorer. See `answer_buttons.py` for the messages.
+// Text of an answer is only ever read and written as text.
+
+const FOOTERS = ".nbagent-foot[data-nbagent-run]";
+// What holds one answer: a turn of a panel, or the outputs of a cell.
+const ANSWER = ".nbagent-entry, .jp-OutputArea";
+const CODE = ".nbagent pre > code";
+// What takes keys in the explorer. Enter must not edit the cell, and D D must not delete it.
+const EXPLORER_KEYS = ".nbagent-explore :is(a, button, input, select, summary, [tabindex])";
+const SCROLLED = ".nbagent :is(pre, table), .nbagent-detail > div";
+// A changed cell: all of its lines, of which those in <del> are not in the new code.
+const DIFF = ".nbagent pre[data-nbagent-cell]";
+// The name of the cell that asked.
+const ASKED_IN = ".nbagent-panel [data-nbagent-asked-in]";
+const BUTTONS = "nbagent-buttons";
+const HAND = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M5 7H2.2v6.8H5zM5 7l2.7-5.2c1.2 0 1.9.9 1.7
+  2L9 6.2h3.6c1 0 1.6.9 1.4 1.8l-1 4.5c-.2.8-.8 1.3-1.6 1.3H5"/></svg>`;
+// Milliseconds for which a button says what it did.
+const SAID_MS = 1500;
+
+const answerOf = (element) => element.closest(ANSWER) ?? element.closest(".nbagent");
+
+function button(text, title, act) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = text;
+  made.title = title;
+  made.dataset.lmSuppressShortcuts = "true"; // Enter must not edit the cell
+  made.addEventListener("click", () => act(made));
+  return made;
+}
+
+function group(label, ...buttons) {
+  const made = document.createElement("span");
+  made.className = BUTTONS;
+  made.setAttribute("role", "group");
+  made.setAttribute("aria-label", label);
+  made.append(...buttons);
+  return made;
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch { // without TLS there is no clipboard
+    const [box, focused] = [document.createElement("textarea"), document.activeElement];
+    box.value = text;
+    document.body.append(box);
+    box.select();
+    const isCopied = document.execCommand("copy");
+    box.remove();
+    focused?.focus({ preventScroll: true });
+    return isCopied;
+  }
+}
+
+function copyButton(title, text) {
+  return button("Copy", title, async (pressed) => {
+    pressed.textContent = (await copy(text())) ? "Copied" : "Not copied";
+    setTimeout(() => (pressed.textContent = "Copy"), SAID_MS);
+  });
+}
+
+function initialize({ model }) {
+  const known = new Map(); // by run: {good: 1, 0 or null, text, cell}
+  const asked = new Set();
+
+  // -- thumbs --
+
+  function thumb(run, value, label) {
+    const judge = () => model.send({ run, good: known.get(run).good === value ? null : value });
+    const made = button("", label, judge);
+    made.innerHTML = HAND;
+    made.setAttribute("aria-label", label);
+    made.dataset.good = value;
+    return made;
+  }
+
+  function dressFooter(footer, run) {
+    if (!footer.querySelector(`.${BUTTONS}`)) {
+      const text = () => known.get(run).text;
+      const all = [thumb(run, 1, "Good answer"), thumb(run, 0, "Bad answer")];
+      footer.append(group("This answer", ...(text() ? [copyButton("Copy the answer as Markdown", text)] : []), ...all));
+    }
+    for (const each of footer.querySelectorAll("[data-good]")) {
+      const pressed = String(known.get(run).good === Number(each.dataset.good));
+      if (each.ariaPressed !== pressed) each.ariaPressed = pressed;
+    }
+  }
+
+  // -- code --
+
+  // The cells of the notebook, in hosts that let a widget change them: JupyterLab and Notebook 7.
+  function notebook() {
+    const shared = model.widget_manager?.context?.model?.sharedModel;
+    return shared?.insertCell && shared.cells ? shared : null;
+  }
+
+  // A new cell below the one that asked. From a panel it stands below the cell that ran last, where the user works.
+  function insert(code, below) {
+    const [cells, before] = [notebook(), new Set(document.querySelectorAll(".jp-Cell"))];
+    const place = cells.cells.findIndex((cell) => cell.getId() === below);
+    cells.insertCell(place < 0 ? cells.cells.length : place + 1, { cell_type: "code", source: code, metadata: {} });
+    requestAnimationFrame(() => {
+      const made = [...document.querySelectorAll(".jp-Cell")].find((cell) => !before.has(cell));
+      made?.scrollIntoView({ block: "nearest" });
+      made?.querySelector(".cm-content")?.focus({ preventScroll: true });
+    });
+  }
+
+  // The cell that `below` has made gets other code, if nobody has edited it; otherwise a new cell gets it.
+  function put({ code, below, before }) {
+    const cells = notebook()?.cells ?? [];
+    const place = cells.findIndex((cell) => cell.getId() === below);
+    if (place < 0) return; // another notebook of this kernel
+    const made = cells.slice(place + 1).find((cell) => cell.getSource() === before);
+    made ? made.setSource(code) : insert(code, below);
+  }
+
+  const cellOf = (id) => notebook()?.cells.find((cell) => cell.getId() === id);
+
+  function dressBlock(block, parts, below, replaced) {
+    if (block.previousElementSibling?.matches(".nbagent-on-code")) return;
+    const text = () => parts().map((part) => part.textContent).join("").replace(/\n$/, ""); // as shown: nothing is hidden
+    const buttons = [copyButton("Copy the code", text)];
+    if (cellOf(replaced)) {
+      buttons.push(button("Replace cell", "Put the new code into its cell", () => cellOf(replaced)?.setSource(text())));
+    }
+    if (notebook()) buttons.push(button("Insert below", "Insert a cell", () => insert(text(), below())));
+    const place = document.createElement("div");
+    place.className = "nbagent-on-code";
+    place.append(group("This code", ...buttons));
+    block.before(place);
+  }
+
+  function dressCode(code, run) {
+    const block = code.parentElement;
+    const below = () => (block.closest(".nbagent-panel") ? model.get("newest_cell") : known.get(run).cell);
+    dressBlock(block, () => [code], below);
+  }
+
+  function dressDiff(block) {
+    const cell = block.dataset.nbagentCell;
+    dressBlock(block, () => [...block.children].filter((line) => line.tagName !== "DEL"), () => cell, cell);
+  }
+
+  // -- the cell that asked --
+
+  function goTo(id, from) {
+    const place = notebook().cells.findIndex((cell) => cell.getId() === id);
+    const shown = [...document.querySelectorAll(".jp-Notebook")].find((each) => each.offsetParent);
+    const cell = (from.closest(".jp-Notebook") ?? shown)?.querySelector(`.jp-Cell[data-windowed-list-index="${place}"]`);
+    cell?.scrollIntoView({ block: "center" });
+    cell?.focus({ preventScroll: true }); // selects it
+  }
+
+  function dressCellName(name) {
+    const id = name.dataset.nbagentAskedIn;
+    if (name.firstElementChild || !cellOf(id)) return;
+    const link = button(name.textContent, "Go to this cell", () => goTo(id, name));
+    link.className = "nbagent-link";
+    name.replaceChildren(link);
+  }
+
+  // -- all --
+
+  const sizes = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const hides = target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight;
+      if (hides) target.tabIndex = 0;
+      else target.removeAttribute("tabindex");
+    }
+  });
+
+  function dress() {
+    for (const each of document.querySelectorAll(SCROLLED)) sizes.observe(each);
+    document.querySelectorAll(ASKED_IN).forEach(dressCellName);
+    for (const each of document.querySelectorAll(EXPLORER_KEYS)) each.dataset.lmSuppressShortcuts = "true";
+    const unknown = new Set();
+    for (const footer of document.querySelectorAll(FOOTERS)) {
+      const run = footer.dataset.nbagentRun;
+      if (!known.has(run)) {
+        if (!asked.has(run)) unknown.add(run);
+        continue;
+      }
+      dressFooter(footer, run);
+      const answer = answerOf(footer);
+      for (const code of answer.querySelectorAll(CODE)) if (answerOf(code) === answer) dressCode(code, run);
+      answer.querySelectorAll(DIFF).forEach(dressDiff);
+    }
+    for (const run of unknown) asked.add(run);
+    if (unknown.size) model.send({ shown: [...unknown] });
+  }
+
+  function remove(run) {
+    known.delete(run);
+    for (const footer of document.querySelectorAll(FOOTERS)) {
+      if (footer.dataset.nbagentRun !== run) continue;
+      for (const each of answerOf(footer).querySelectorAll(`.nbagent-on-code, .${BUTTONS}`)) each.remove();
+    }
+  }
+
+  function told(message) {
+    for (const [run, about] of Object.entries(message.runs ?? {})) known.set(run, about);
+    if (message.gone) remove(message.gone);
+    if (message.put) put(message.put);
+    dress();
+  }
+
+  function end() {
+    changes.disconnect();
+    sizes.disconnect();
+    model.off("msg:custom", told);
+    model.off("comm_live_update", end);
+    for (const run of [...known.keys()]) remove(run);
+  }
+
+  const changes = new MutationObserver((records) => records.some((record) => record.addedNodes.length) && dress());
+  changes.observe(document.body, { childList: true, subtree: true });
+  model.on("msg:custom", told);
+  model.on("comm_live_update", end); // the kernel ended
+  if (notebook()) model.send({ notebook: true });
+  dress();
+  return end;
+}
+
+export default { initialize };

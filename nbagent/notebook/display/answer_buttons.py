@@ -1,0 +1,94 @@
+"""Buttons on the answers in cells and panels: *Copy*, thumbs, and on code *Copy* and *Insert below*.
+
+An answer's footer names its run. A script that the kernel starts in the front end adds the buttons to the answers of
+runs that this kernel knows. So a saved output has no widget in it, and a host that runs no such scripts shows the plain
+answer. A thumb scores the run as `good`, 1 or 0, in the agent's trace.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import anywidget
+from traitlets import Unicode
+
+from nbagent.agent import Agent
+from nbagent.core.background import background_loop
+from nbagent.core.render import markdown as render
+
+
+class AnswerButtons(anywidget.AnyWidget):
+    """Runs `answer_buttons.js`; one serves all answers, and it is never displayed. Call it on the background loop.
+
+    The script sends `{"notebook": True}` where it can change cells, `{"shown": run_ids}` for footers, and
+    `{"run": run_id, "good": 1}` (0, or None) for a thumb. It gets what `put_code` sends, and
+    `{"runs": {run_id: {"good": 1, "text": "…", "cell": "…"}}}`: the score (1, 0 or None), the answer's Markdown, and
+    the cell that asked; or `{"gone": run_id}` if a click came too late. `newest_cell` is the id of the cell that ran
+    last, for code in a panel.
+    """
+
+    _esm = Path(__file__).with_name("answer_buttons.js")
+    _css = Path(__file__).with_name("answer_buttons.css")
+
+    newest_cell = Unicode().tag(sync=True)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._agents: WeakSet[Agent] = WeakSet()
+        #: Whether a front end can change the notebook's cells.
+        self.can_change_cells = False
+        on_loop = background_loop().call_soon_threadsafe
+        self.on_msg(lambda _, message, buffers: on_loop(self._on_message, message))
+
+    def offer(self, agent: Agent, *run_ids: str) -> None:
+        """Add the buttons to answers of this agent; these runs are shown already."""
+        self._agents.add(agent)
+        self._tell(run_ids)
+
+    def put_code(self, code: str, below: str, before: str) -> None:
+        """Replace the code `before` in a cell below the cell `below`; if there is none, put it into a new cell."""
+        self.send({"put": {"code": code, "below": below, "before": before}})
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        self.can_change_cells |= bool(message.get("notebook"))
+        if shown := message.get("shown"):
+            self._tell(shown)
+        elif run_id := message.get("run"):
+            for agent in self._agents:
+                if run_id in _runs(agent):
+                    agent.trace.score(run_id, "good", message["good"])
+                    return self._tell([run_id])
+            self.send({"gone": run_id})
+        return None
+
+    def _tell(self, run_ids: Any) -> None:
+        runs = [(agent, run) for agent in self._agents for run_id, run in _runs(agent).items() if run_id in run_ids]
+        if runs:
+            self.send({"runs": {run["run_id"]: _about(agent, run) for agent, run in runs}})
+
+
+def _runs(agent: Agent) -> dict[str, dict[str, Any]]:
+    return {row["run_id"]: row for row in agent.trace.rows("runs")}
+
+
+def _about(agent: Agent, run: dict[str, Any]) -> dict[str, Any]:
+    """What the script is told of a run."""
+    text = render.printable(run.get("output") or "")
+    return {"good": _good(agent, run["run_id"]), "text": text, "cell": run.get("cell_id")}
+
+
+def _good(agent: Agent, run_id: str) -> float | None:
+    """What the user said about the run."""
+    scores = sorted(agent.trace.rows("scores"), key=lambda row: float(row["ts"]))
+    mine = [row for row in scores if (row["run_id"], row["name"], row["by"]) == (run_id, "good", "user")]
+    values = [row["value"] for row in mine if not row.get("call_id") and not row.get("tool_call_id")]
+    return values[-1] if values else None
+
+
+@cache
+def answer_buttons() -> AnswerButtons:
+    """The one of this kernel."""
+    return AnswerButtons()

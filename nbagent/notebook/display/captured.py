@@ -1,0 +1,81 @@
+"""Gives what tools print and display to their calls: for the trace, and for panels, which have no cell to show it in.
+
+Streams and displays look for the call that the current code belongs to. What a cell's tools show appears in the cell as
+usual, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import Any
+
+from nbagent.core.tool_output import current_output
+
+#: Whether only the call shows its output: true in the runs of a panel.
+only_in_call: ContextVar[bool] = ContextVar("nbagent_only_in_call", default=False)
+
+
+def watch_output(shell: Any) -> None:
+    """From now on, what tools print and display in this kernel belongs to their calls. May be called often."""
+    if getattr(shell, "kernel", None) is None or "publish" in vars(shell.display_pub):
+        return
+    for name in ("stdout", "stderr"):
+        setattr(sys, name, _Stream(getattr(sys, name), name))
+    shell.display_pub.publish = _publishing(shell.display_pub.publish)
+    shell.display_pub.clear_output = _clearing(shell.display_pub.clear_output)
+
+
+class _Stream:
+    """A stream of the kernel, in whose place it stands. IPython replaces the method `write` during each cell."""
+
+    def __init__(self, stream: Any, name: str) -> None:
+        self._stream, self._name = stream, name
+
+    def write(self, text: str) -> int:
+        """Write, or only give the text to its call."""
+        output = current_output.get()
+        if output is not None and isinstance(text, str):
+            output.write(text, self._name)
+            if only_in_call.get():
+                return len(text)
+        self._stream.write(text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _publishing(publish: Callable[..., Any]) -> Callable[..., Any]:
+    def captured(data: dict[str, Any], metadata: Any = None, **options: Any) -> Any:
+        output = current_output.get()
+        if output is not None:
+            encoded = {
+                kind: b64encode(item).decode() if isinstance(item, bytes) else item for kind, item in data.items()
+            }
+            display_id = (options.get("transient") or {}).get("display_id")
+            output.display(encoded, display_id, update=bool(options.get("update")))
+            if only_in_call.get():
+                return None
+        return publish(data, metadata, **options)
+
+    return captured
+
+
+def _clearing(clear: Callable[..., Any]) -> Callable[..., Any]:
+    def captured(wait: bool = False) -> Any:
+        output = current_output.get()
+        if output is not None:
+            output.clear()
+            if only_in_call.get():
+                return None
+        return clear(wait)
+
+    return captured

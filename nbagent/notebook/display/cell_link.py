@@ -1,0 +1,31 @@
+"""Says which cell asked a question; `answer_buttons.js` makes it a button that goes there, where the cell exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nbagent.core.render import markdown as render
+
+
+def asked_in(run: Mapping[str, Any]) -> str:
+    """Where a run was asked, if not in a panel: `cell [5]`. `run` has columns of `trace.runs`.
+
+    >>> asked_in({"source": "cell", "execution_count": 5})
+    'cell [5]'
+    """
+    if run.get("source") in (None, "panel"):
+        return ""
+    count = run.get("execution_count")
+    return f"cell [{count}]" if count else "from code"
+
+
+def cell_link(run: Mapping[str, Any]) -> str:
+    """The same as HTML; without the script it is plain text.
+
+    >>> cell_link({"source": "cell", "execution_count": 5, "cell_id": "b1"})
+    '<small data-nbagent-asked-in="b1">cell [5]</small>'
+    """
+    text, cell_id = asked_in(run), run.get("cell_id")
+    link = f' data-nbagent-asked-in="{render.escape(str(cell_id))}"' if cell_id else ""
+    return f"<small{link}>{render.escape(text)}</small>" if text else ""

@@ -1,0 +1,336 @@
+"""Keeps the conversation of the notebook's agent, and its trace, in two files beside the notebook: `%agent keep`.
+
+`analysis.ipynb` has `analysis.agent.json`, as `agent.save` writes it, and `analysis.agent.jsonl`, as `trace.stream_to`
+writes it, both without secrets. A thread writes them after each turn, so that no answer waits for the disk; the end of
+a cell waits for the thread. A third file is locked as long as this kernel keeps the conversation.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nbagent.agent import Agent
+from nbagent.core import events
+from nbagent.core.atomic_files import atomic_write
+from nbagent.core.events import Event
+from nbagent.core.file_lock import locked
+from nbagent.core.history import saved
+from nbagent.core.history.context import split_turns
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ConfigurationError, NbagentError
+from nbagent.providers.replay.file_secrets import names_of_secrets, without_secrets
+from nbagent.trace import environment
+from nbagent.trace.storage.journal import Journal
+from nbagent.trace.trace import Trace
+
+log = logging.getLogger("nbagent")
+
+#: Seconds that the end of a cell waits for the files, on a slow disk.
+WAIT_S = 5.0
+
+
+def notebook_path(shell: Any) -> Path | None:
+    """The notebook's file, if the front end tells it: Jupyter's server when it starts the kernel, VS Code in a cell."""
+    name = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME")
+    if not name:
+        return None
+    path = Path(name)
+    return path if path.is_absolute() else Path.cwd() / path.name
+
+
+def conversation_path(notebook: Path) -> Path:
+    """Where the conversation of a notebook is kept.
+
+    >>> conversation_path(Path("analysis.ipynb")).name
+    'analysis.agent.json'
+    """
+    return notebook.with_suffix(".agent.json")
+
+
+def trace_path(conversation: Path) -> Path:
+    """Where the trace is kept that belongs to this conversation."""
+    return conversation.with_suffix(".jsonl")
+
+
+def turns_only_in(messages: Sequence[LLMMessage], others: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
+    """The turns that begin with a message that the others don't have."""
+    ids = {message.message_id for message in others}
+    return [
+        turn
+        for turn in split_turns(messages)
+        if not (turn[0].message_id in ids if turn[0].message_id else turn[0] in others)
+    ]
+
+
+class Keeper:
+    """Writes the conversation of the agent in the variable `agent` to `path`, and its trace beside it.
+
+    It begins at once. Raises `ConfigurationError` if another kernel keeps its conversation there, or if the folder
+    can't be written. `end()` ends it.
+    """
+
+    def __init__(self, shell: Any, path: Path) -> None:
+        self.path = path
+        #: What `%agent restore` would bring back, for panels; "" if there is nothing.
+        self.offer = ""
+        self._shell = shell
+        self._held = ExitStack()
+        self._lock()
+        self._writer = ThreadPoolExecutor(1, "nbagent-keep")
+        self._newest: Future[None] | None = None
+        self._number = 0
+        self._agent: Agent | None = None
+        self._running: set[str] = set()  # run_ids
+        #: What was to be written last, to see whether something has changed.
+        self._noted: Any = None
+        # -- from here on the writer's own
+        #: The agent whose conversation the files hold, once they do.
+        self._owner: Agent | None = None
+        self._trace: Trace | None = None
+        self._journal: Journal | None = None
+        self._secrets: set[str] = set()
+        self._names_of_secrets: dict[str, str] = {}
+        #: Why the files can't be written; "" if they can.
+        self._problem = ""
+        self._is_problem_shown = False
+        self._news: list[str] = []
+        shell.events.register("post_run_cell", self._cell_ended)
+        atexit.register(self.end)
+        self._follow()
+
+    def keeps(self, agent: Agent) -> bool:
+        """Whether this agent's conversation is kept."""
+        return agent is self._agent
+
+    def end(self) -> None:
+        """Write what is not yet written, and let others keep their conversations here."""
+        atexit.unregister(self.end)
+        self._shell.events.unregister("post_run_cell", self._cell_ended)
+        self._observe_agent(None)
+        self._writer.shutdown()
+        self._held.close()
+
+    # -- the lock -----------------------------------------------------------------------------------------------------
+
+    def _lock(self) -> None:
+        path = self.path.with_name(f".{self.path.stem}.lock")
+        try:
+            file = self._open_locked(path)
+            while not _is_still(path, file):  # it was removed before it was locked
+                self._held.close()
+                file = self._open_locked(path)
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+        except OSError as error:
+            self._held.close()
+            raise ConfigurationError(
+                f"the conversation can't be kept in {str(self.path)!r}: {error.strerror or error}"
+            ) from None
+        self._held.callback(_remove, path)  # before the lock is given up
+
+    def _open_locked(self, path: Path) -> BinaryIO:
+        file = self._held.enter_context(path.open("a+b", buffering=0))
+        try:
+            is_free = self._held.enter_context(locked(file, wait=False))
+        except OSError:  # there are no locks on this disk
+            is_free = True
+        if not is_free:
+            file.seek(0)
+            owner = file.read(20).decode(errors="replace").strip()
+            self._held.close()
+            raise ConfigurationError(
+                f"another kernel (process {owner or 'unknown'}) keeps its conversation in {self.path.name}. Shut that "
+                "kernel down, run `%agent keep off` in it, or name another file here: `%agent keep FILE`"
+            )
+        return file
+
+    # -- what has changed ---------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Keep the conversation of the agent that the variable holds now."""
+        found = self._shell.user_ns.get("agent")
+        agent = found if isinstance(found, Agent) else None
+        if agent is not self._agent:
+            self._observe_agent(agent)
+
+    def _observe_agent(self, agent: Agent | None) -> None:
+        if self._agent is not None:
+            with suppress(ValueError):
+                self._agent.observers.remove(self._observe)
+        self._running.clear()
+        self._agent = agent
+        if agent is not None:
+            agent.observers.append(self._observe)
+
+    def _observe(self, event: Event) -> None:
+        if isinstance(event, events.RunStarted):
+            self._running.add(event.metadata["run_id"])
+        elif isinstance(event, events.Done | events.Error | events.Interrupted):
+            self._running.discard(event.metadata["run_id"])
+            self._note()
+        elif isinstance(event, events.TurnStarted) and event.metadata["step"] > 1:  # tools have run
+            self._note()
+
+    def _note(self) -> None:
+        """Let the thread write the files."""
+        if (agent := self._agent) is not None:
+            self._number += 1
+            self._noted = self._state()
+            messages = list(agent.conversation_history)
+            self._newest = self._writer.submit(self._write, self._number, agent, messages)
+
+    def _state(self) -> Any:
+        if self._agent is None:
+            return None
+        tables = self._agent.trace.recorder.tables
+        counts = [len(table) for name, table in tables.items() if name != "environment"]  # `_new_journal` adds that
+        return self._agent, list(self._agent.conversation_history), counts
+
+    def _cell_ended(self, *_: Any) -> None:
+        """Write what the cell has changed, and say in the cell what there is to say."""
+        self._follow()
+        if not self._running and (self._problem or self._state() != self._noted):
+            self._note()
+        if self._newest is not None:
+            with suppress(TimeoutError):
+                self._newest.result(WAIT_S)
+        while self._news:
+            print(self._news.pop(0))
+        if self._problem and not self._is_problem_shown:
+            print(
+                f"{self._problem} The conversation goes on, and nbagent tries again at the end of each cell.",
+                file=sys.stderr,
+            )
+        self._is_problem_shown = bool(self._problem)
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _write(self, number: int, agent: Agent, messages: list[LLMMessage]) -> None:
+        if number < self._number:  # what came later has been submitted, too
+            return
+        try:
+            self._write_files(agent, messages)
+            self._problem = ""
+            self.offer = self.offer if self._owner is None else ""
+        except NbagentError as error:
+            self._problem = str(error)
+        except OSError as error:
+            self._problem = f"The trace can't be kept in {trace_path(self.path).name}: {error.strerror or error}."
+        if self._problem:
+            self._journal = None  # the trace is written as a whole again
+            log.warning("%s", self._problem)
+
+    def _write_files(self, agent: Agent, messages: list[LLMMessage]) -> None:
+        if agent is not self._owner:
+            if not split_turns(messages):
+                return  # it is not to replace an earlier conversation
+            self._set_aside(messages)
+            self._owner, self._journal = agent, None
+        provider = agent.provider
+        self._secrets.update(getattr(provider, "secrets", ()))
+        self._names_of_secrets = names_of_secrets(self._secrets)
+        saved.save(self.path, messages, f"{provider.vendor}:{provider.model_name}", self._redact)
+        if not agent.trace.is_recording:
+            return
+        if self._journal is None or agent.trace is not self._trace:
+            self._journal, self._trace = self._new_journal(agent.trace), agent.trace
+        else:
+            agent.trace.recorder.write_to(self._journal)
+
+    def _redact(self, text: str) -> str:
+        return without_secrets(text, self._names_of_secrets)
+
+    def _new_journal(self, trace: Trace) -> Journal:
+        """Write the whole trace, atomically; what comes later is appended."""
+        path = trace_path(self.path)
+        trace.recorder.add_environment(environment.environment)
+        with atomic_write(path) as temporary:
+            journal = Journal(temporary, self._redact)
+            trace.recorder.write_to(journal)
+        journal.path = path
+        return journal
+
+    def _set_aside(self, messages: Sequence[LLMMessage]) -> None:
+        """Give another name to the files of a conversation that this one does not continue."""
+        if not self.path.exists():
+            return
+        try:
+            earlier, _ = saved.load(self.path, with_ids=True)
+            if not turns_only_in(earlier, messages):
+                return
+            said = f"{count_questions(earlier)} of an earlier kernel, for `%agent restore {{}}`"
+        except ConfigurationError:
+            said = f"what was in {self.path.name}, which is no conversation"
+        asides = (self.path.with_name(f"{self.path.stem}.{number}.json") for number in count(1))
+        aside = next(each for each in asides if not each.exists() and not trace_path(each).exists())
+        with suppress(FileNotFoundError):
+            trace_path(self.path).rename(trace_path(aside))
+        self.path.rename(aside)
+        self._news.append(f"{aside.name} has {said.format(aside.name)}.")
+
+
+def count_questions(messages: Sequence[LLMMessage]) -> str:
+    """How many questions a conversation has, in words.
+
+    >>> count_questions([LLMMessage("user", "Why?")])
+    '1 question'
+    """
+    number = sum(message.opens_turn for message in messages)
+    return f"{number} question{'s' * (number != 1)}"
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # Windows does not remove what is open
+        path.unlink()
+
+
+def _is_still(path: Path, file: BinaryIO) -> bool:
+    """Whether the open file is the one at this path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+#: The one of this kernel, if there is one.
+_current: list[Keeper] = []
+
+
+def current_keeper() -> Keeper | None:
+    """The keeper of this kernel's conversation."""
+    return _current[0] if _current else None
+
+
+def is_kept(agent: Agent) -> bool:
+    """Whether this agent's conversation is kept."""
+    return any(keeper.keeps(agent) for keeper in _current)
+
+
+def offer_for(agent: Agent) -> str:
+    """What `%agent restore` would bring back into this agent's empty panels; "" if there is nothing."""
+    return next((keeper.offer for keeper in _current if keeper.keeps(agent)), "")
+
+
+def begin_keeping(shell: Any, path: Path) -> Keeper:
+    """Keep the conversation at this path from now on. Raises `ConfigurationError`."""
+    if _current and _current[0].path == path:
+        return _current[0]
+    keeper = Keeper(shell, path)
+    end_keeping()
+    _current[:] = [keeper]
+    return keeper
+
+
+def end_keeping() -> None:
+    """No longer keep the conversation; the files stay."""
+    while _current:
+        _current.pop().end()

@@ -1,0 +1,58 @@
+"""One variable as a model may read it: a value, a table, an image, or a function with its source; without secrets."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+from nbagent.core.content.images import image_part, is_image_object
+from nbagent.core.messages import Content
+from nbagent.functions.formatting import format_result, table_text, truncate_result
+from nbagent.notebook.kernel_tools.secret_values import HIDDEN, MAX_CHARS, is_secret, secret_columns, without_secrets
+from nbagent.notebook.kernel_tools.variables import signature_text
+
+#: Begins the last line of a table of which columns are left out.
+HIDDEN_COLUMNS = "Not shown, since their names suggest secrets: "
+_SOURCE_CHARS = 6_000
+
+
+def described(name: str, value: Any, rows: int | None = None, max_chars: int = MAX_CHARS) -> Content:
+    """The variable `name`, shortened to `max_chars`. Of a table, its first `rows`, by default as `format_result` does.
+
+    >>> described("n", [1, 2])
+    '[1, 2]'
+    """
+    if isinstance(value, types.ModuleType):
+        return f"module {value.__name__} {getattr(value, '__version__', '')}".strip()
+    if inspect.isroutine(value) or inspect.isclass(value):
+        try:
+            source = inspect.getsource(value)
+        except (OSError, TypeError):
+            source = inspect.getdoc(value) or ""
+        text = f"{name}{signature_text(value)}\n\n{truncate_result(source, _SOURCE_CHARS)[0]}"
+        return without_secrets(text.rstrip(), max_chars)
+    if is_secret(name, value if type(value) is str else ""):
+        return HIDDEN
+    if is_image_object(value):
+        return [image_part(value)]
+    if is_frame(value):
+        return frame_text(value, rows, max_chars=max_chars)
+    return without_secrets(format_result(value), max_chars)
+
+
+def frame_text(
+    frame: Any, rows: int | None = None, columns: list[str] | None = None, max_chars: int = MAX_CHARS
+) -> str:
+    """The first rows of a data frame, its shape and its dtypes, without the columns that hold secrets."""
+    hidden = secret_columns(frame)
+    if hidden:
+        columns = [column for column in columns or frame.columns if column not in hidden]
+    text = table_text(frame, rows, columns) or str(format_result(frame.head(rows) if rows else frame))
+    note = f"\n{HIDDEN_COLUMNS}{', '.join(map(str, hidden))}" if hidden else ""
+    return f"{without_secrets(text, max_chars)}{note}"
+
+
+def is_frame(value: Any) -> bool:
+    """Whether it is a data frame, of pandas or another library. Asks its class, since a value may answer anything."""
+    return hasattr(type(value), "head") and hasattr(type(value), "columns")

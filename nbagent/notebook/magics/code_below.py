@@ -1,0 +1,38 @@
+"""Puts the code of an answer into a cell below the one that asked for it (`--as code`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbagent.core.background import background_loop
+from nbagent.core.cells import cell_id_of
+
+
+class CodeBelow:
+    """Knows the code that each cell has put below itself. A kernel alone can add cells, but not change them."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._put: dict[str, str] = {}  # by cell
+
+    def put(self, code: str, again: bool) -> None:
+        """Put code below the running cell. If it runs again, its code from before is replaced, but not with `again`.
+
+        Only some front ends can change a cell. In others a cell with other code is added.
+        """
+        cell_id = cell_id_of(self._shell)
+        before = self._put.get(cell_id) if cell_id else None
+        if cell_id:
+            self._put[cell_id] = code
+        if cell_id is None or before is None or again:
+            self._shell.set_next_input(code, replace=False)
+            return
+        from nbagent.notebook.display.answer_buttons import answer_buttons  # loads widgets
+
+        if answer_buttons().can_change_cells:
+            background_loop().call_soon_threadsafe(answer_buttons().put_code, code, cell_id, before)
+        elif before == code:
+            print("The code is the same as before: no cell was added. --keep adds one.")
+        else:
+            self._shell.set_next_input(code, replace=False)
+            print("The new code is in the cell below. The cell with the code from before is still there.")

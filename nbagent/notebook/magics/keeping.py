@@ -1,0 +1,93 @@
+"""`%agent keep` and `%agent restore`: the conversation goes on in the notebook's next kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from IPython.core.error import UsageError
+
+from nbagent.agent import Agent
+from nbagent.checks import checked_path
+from nbagent.core.history import saved
+from nbagent.notebook.keeper import (
+    begin_keeping,
+    conversation_path,
+    count_questions,
+    current_keeper,
+    end_keeping,
+    notebook_path,
+    trace_path,
+    turns_only_in,
+)
+from nbagent.trace.joined import add_sessions
+from nbagent.trace.trace import Trace
+
+
+def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+    """Write conversation and trace to files after each turn from now on, or end that."""
+    if list(words) == ["off"]:
+        ended = current_keeper()
+        end_keeping()
+        print(f"No longer kept; {ended.path.name} stays." if ended else "No conversation is kept.")
+        return
+    path = _path(shell, words, "keep")
+    keeper = begin_keeping(shell, path)
+    print(f"Kept after each turn: the conversation in {path.name}, the trace in {trace_path(path).name}.")
+    if path.exists():
+        messages, _ = saved.load(path, with_ids=True)
+        if turns_only_in(messages, agent.conversation_history):
+            keeper.offer = (
+                f"{path.name} has {count_questions(messages)}, {_saved_at(path)}: %agent restore brings them back."
+            )
+            print(keeper.offer)
+
+
+def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
+    """Bring a kept conversation and its trace back. What was asked in this kernel meanwhile follows it."""
+    keeper = current_keeper()
+    path = keeper.path if keeper and not words else _path(shell, words, "restore")
+    if not path.exists():
+        raise UsageError(
+            f"%agent restore: there is no {path.name}. `%agent keep` writes it from the next question on; "
+            "to restore from another file, write %agent restore FILE"
+        )
+    if agent.trace.recorder.open_runs:
+        raise UsageError("%agent restore: the agent is answering. Wait, or stop it with `%agent stop`")
+    messages, _ = saved.load(path, with_ids=True)
+    trace = Trace.load(trace_path(path)) if trace_path(path).exists() else None
+    here = agent.conversation_history
+    back = turns_only_in(messages, here)
+    if not back:
+        print(f"Nothing to restore: the conversation has all of {path.name} ({count_questions(messages)}).")
+        return
+    if trace is not None and agent.trace.is_recording:
+        add_sessions(agent.trace.recorder, trace.recorder)
+    agent.trace.recorder.recognise(messages)
+    mine = [message for turn in turns_only_in(here, messages) for message in turn]
+    agent.context.replace_history(
+        [message for message in messages if message.role != "system" or not agent.system_prompt] + mine
+    )
+    also = f" {count_questions(mine).capitalize()} of this kernel come after." if mine else ""
+    traced = "" if trace is not None else f" There is no {trace_path(path).name}, so nothing is known of their runs."
+    print(f"{count_questions(messages)} from {path.name}, {_saved_at(path)}.{also}{traced}")
+
+
+def _path(shell: Any, words: Sequence[str], command: str) -> Path:
+    """The file that the words name, or the notebook's."""
+    name = " ".join(words).strip("\"'")
+    if name:
+        path = checked_path(name).absolute()
+        if path.suffix != ".json":
+            raise UsageError(f"%agent {command} {name}: the file's name has to end with .json")
+        return path
+    if (notebook := notebook_path(shell)) is None:
+        raise UsageError(f"%agent {command}: this notebook's name is not known here; write %agent {command} FILE.json")
+    return conversation_path(notebook)
+
+
+def _saved_at(path: Path) -> str:
+    saved_at = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
+    return f"saved {saved_at:%Y-%m-%d %H:%M}"

@@ -1,0 +1,212 @@
+"""The question in the panel's box before it is sent: what it mentions, what is attached to it, what it would cost.
+
+Below the box stands one line: each mention and attachment with its tokens, and what the whole request would take. It
+follows the typing when that pauses, from a thread. Nothing is sent for it. `draft.js` completes mentions, and attaches
+what is pasted or dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import ipywidgets as widgets
+
+from nbagent.core.content.images import content_as_text
+from nbagent.core.messages import Content, LLMMessage
+from nbagent.core.render import markdown as render
+from nbagent.errors import ConfigurationError, NbagentError
+from nbagent.notebook.panel.attachments import (
+    Attachment,
+    from_bytes,
+    from_image,
+    not_attached,
+    split_attachments,
+    with_attachments,
+)
+from nbagent.notebook.panel.conversation import Conversation
+from nbagent.notebook.panel.mentions import Mentions, words_in
+from nbagent.text import shortened
+
+log = logging.getLogger("nbagent")
+
+#: Seconds without typing before the line is brought up to date.
+PAUSE_S = 0.3
+#: Characters of an attachment's name, and of what a mention becomes.
+NAME_CHARS, SHOWN_CHARS = 40, 1_000
+#: Smaller costs are not written out.
+MIN_COST = 0.0001
+
+
+class DraftScript(anywidget.AnyWidget):
+    """Runs `draft.js`. It sends `{"complete": typed}` after an @, and `{"attach": name}` with the bytes of a file.
+
+    It gets `{"typed": …, "suggestions": [[text, about], …]}`.
+    """
+
+    _esm = Path(__file__).with_name("draft.js")
+
+
+class Draft:
+    """`box` is the line below the question's box, `script` its script. All else is called on the background loop."""
+
+    def __init__(self, conversation: Conversation, shell: Any) -> None:
+        self.script = DraftScript()
+        self._line = widgets.HTML()
+        self.box = widgets.HBox([self._line], layout={"display": "none"}).add_class("nbagent-draft")
+        self._conversation = conversation
+        self._shell = shell
+        self._mentions = Mentions(shell)
+        #: By the button that shows the attachment, and removes it.
+        self._attached: dict[Any, Attachment] = {}
+        self._newest: tuple[str, LLMMessage | None] = ("", None)
+        #: What words named when they were looked at, and after how many cells that was.
+        self._known: dict[tuple[str, int], Attachment] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        call = conversation.run_on_loop
+        self.script.on_msg(lambda _, message, buffers: call(self._on_message, message, buffers))
+
+    async def _on_message(self, message: dict[str, Any], buffers: Sequence[Any]) -> None:
+        if (typed := message.get("complete")) is not None:
+            found = await asyncio.to_thread(self._mentions.suggest, str(typed))
+            self.script.send({"typed": typed, "suggestions": found})
+        elif (name := str(message.get("attach", ""))) and buffers:
+            self.attach(await asyncio.to_thread(from_bytes, name, bytes(buffers[0])))
+        elif name:
+            raise not_attached(name, "it is too large. Save it beside the notebook, and mention it with @ and its name")
+
+    # -- attachments and what is sent ---------------------------------------------------------------------------------
+
+    @property
+    def has_attachments(self) -> bool:
+        """Whether there is something to send besides the text."""
+        return bool(self._attached)
+
+    def attach(self, *attachments: Attachment) -> None:
+        """Add these to the question."""
+        self._attached |= {self._chip(each): each for each in attachments}
+        self._arrange()
+
+    def take(self) -> list[Attachment]:
+        """The attachments, which leave the draft."""
+        taken = list(self._attached.values())
+        self._remove(*self._attached)
+        return taken
+
+    def restore(self, content: Content) -> str:
+        """Attach what a question carried, and return its text. What that mentions comes again with it."""
+        own, attachments = split_attachments(content)
+        images = [part for part in own if part.get("type") == "image"] if isinstance(own, list) else []
+        pictures = [from_image(f"image {number}", part) for number, part in enumerate(images, 1)]
+        self.attach(*pictures, *(each for each in attachments if not each.is_mention))
+        return LLMMessage("user", own).text
+
+    async def content(self, text: str, attached: Sequence[Attachment]) -> Content:
+        """The content of a question, with what its text mentions as of now. Raises `ConfigurationError`."""
+        found = [await asyncio.to_thread(self._mentions.resolve, word) for word in words_in(text)]
+        return with_attachments(text, [*filter(None, found), *attached])
+
+    def _chip(self, attachment: Attachment) -> Any:
+        name = render.printable(attachment.name)
+        chip = widgets.Button(description=f"{_summary(attachment)} ✕", tooltip=f"Remove {name}")
+        chip.on_click(lambda _: self._conversation.run_on_loop(self._remove, chip))
+        return chip.add_class("nbagent-chip")
+
+    def _remove(self, *chips: Any) -> None:
+        self._attached = {chip: each for chip, each in self._attached.items() if chip not in chips}
+        self._arrange()
+        for chip in chips:
+            chip.close()
+
+    def _arrange(self) -> None:
+        self.box.children = (*self._attached, self._line)
+        self._show(self._line.value)
+        self.follow(*self._newest)
+
+    # -- the line -----------------------------------------------------------------------------------------------------
+
+    def follow(self, text: str, replaces: LLMMessage | None = None) -> None:
+        """The box has this text now. The question will take the place of the one that it `replaces`."""
+        self._newest = (text, replaces)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Bring the line up to date once nothing was typed for a while; an empty one at once."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._newest[0].strip() or self._attached:
+            self._timer = asyncio.get_running_loop().call_later(PAUSE_S, self._look)
+        else:
+            self._newest = ("", None)
+            self._known.clear()
+            self._show("")
+
+    def _look(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._update())
+        else:
+            self.refresh()
+
+    async def _update(self) -> None:
+        newest = self._newest
+        try:
+            page = await self._page(*newest)
+        except Exception:  # the line is a help: what is wrong is said when the question is sent
+            log.debug("the question can't be previewed", exc_info=True)
+            page = ""
+        if newest is self._newest:
+            self._show(page)
+
+    def _show(self, page: str) -> None:
+        self._line.value = page
+        self.box.layout.display = "" if page or self._attached else "none"
+
+    async def _page(self, text: str, replaces: LLMMessage | None) -> str:
+        attached = list(self._attached.values())
+        found = await asyncio.to_thread(lambda: [self._looked_up(word) for word in words_in(text)])
+        mentioned = [each for each in found if isinstance(each, Attachment)]
+        spans = [_span(_summary(each), shows=content_as_text(each.content)) for each in mentioned]
+        spans += [_span(each, "nbagent-bad") for each in found if isinstance(each, str)]
+        content = with_attachments(text, [*mentioned, *attached])
+        stream = self._conversation.agent.chat_stream(content, replaces=replaces)
+        try:
+            preview = await asyncio.to_thread(stream.preview)
+        except NbagentError:  # of the model, such as a missing key: what is mentioned is shown all the same
+            return "".join(spans)
+        return "".join([*spans, _span(f"about {preview.tokens:,} tokens{_cost(preview.cost)}", "nbagent-sum")])
+
+    def _looked_up(self, word: str) -> Attachment | str | None:
+        """What a word names, or why it can't be attached. It is converted once after each cell."""
+        key = word, getattr(self._shell, "execution_count", 0)
+        try:
+            found = self._known.get(key) or self._mentions.resolve(word)
+        except ConfigurationError as error:
+            return str(error)
+        if found is not None:
+            self._known[key] = found
+        return found
+
+
+def _summary(attachment: Attachment) -> str:
+    about = f"about {attachment.tokens:,} tokens"
+    return render.printable(" · ".join([shortened(attachment.name, NAME_CHARS), attachment.about, about]))
+
+
+def _span(text: str, kind: str = "nbagent-chip", shows: str = "") -> str:
+    """A piece of the line; what it `shows` appears when the mouse rests on it."""
+    title = f' title="{render.escape(shortened(shows, SHOWN_CHARS))}"' if shows else ""
+    return f'<span class="{kind} {render.NO_TEX}"{title}>{render.escape(text)}</span>'
+
+
+def _cost(dollars: float | None) -> str:
+    """What is said of the price: nothing of a free model's."""
+    if dollars is None:
+        return " · price unknown"
+    if dollars and dollars < MIN_COST:
+        return f" · less than ${MIN_COST:g}"
+    return f" · about ${dollars:.4f}" if dollars else ""

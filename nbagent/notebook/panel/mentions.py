@@ -1,0 +1,138 @@
+"""What the user mentions with @ in a question: `@penguins` (a variable), `@cell:5`, `@data.csv`, `@"my data.csv"`.
+
+Only what names something is a mention: e-mail addresses, decorators, code and other words stay text. Names of files are
+relative to the current folder, as in `open`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from nbagent.core.render import markdown as render
+from nbagent.errors import ConfigurationError, ToolError
+from nbagent.functions.formatting import error_summary
+from nbagent.notebook.kernel_tools.cell_outputs import outputs_of
+from nbagent.notebook.kernel_tools.secret_values import without_secrets
+from nbagent.notebook.kernel_tools.variables import is_imported, user_names
+from nbagent.notebook.panel.attachments import Attachment, about_value, from_cell, from_file, from_value, not_attached
+from nbagent.text import shortened
+
+_BARE = r"""[^\s"'`,;!?()\[\]{}<>|…—]"""
+_MENTION = re.compile(rf"""(?<![\w@./+-])@("[^"\n]+"|{_BARE}+)""")
+#: Blocks and words of code, and the decorators of a function.
+_CODE = re.compile(
+    r"```[\s\S]*?(?:```|\Z)|`[^`\n]*`|^[ \t]*@[\w.]+(?:\(.*\))?[ \t]*\n(?=[ \t]*(?:@|def\b|class\b|async\b))",
+    re.MULTILINE,
+)
+_CELL = re.compile(r"cell:(\d+)")
+#: A word that ends so is meant as a file, even if there is none.
+_FILE = re.compile(
+    r"\.(?:csv|tsv|txt|md|rst|log|json|jsonl|yaml|yml|toml|ini|cfg|xml|html|css|js|ts|sql|sh|py|ipynb|r|jl|tex|bib"
+    r"|png|jpg|jpeg|gif|webp|pdf|xlsx|parquet)",
+    re.IGNORECASE,
+)
+#: Suggestions of each kind, and the files of a folder that are looked at.
+MAX_SUGGESTED, MAX_FILES = 12, 2_000
+ABOUT_CHARS = 60
+
+
+class Suggestion(NamedTuple):
+    """What completes a mention: the `text` for the box, and what it is, `about`."""
+
+    text: str
+    about: str
+
+
+def words_in(text: str) -> list[str]:
+    """What may be mentions, without the @, each once.
+
+    >>> words_in("Is @penguins like @cell:5? Ask ann@example.org, or `@dataclass`.")
+    ['penguins', 'cell:5']
+    """
+    words = [found[1] for found in _MENTION.finditer(_CODE.sub(" ", text))]
+    return list(dict.fromkeys(word if word.startswith('"') else word.rstrip(".:") for word in words))
+
+
+class Mentions:
+    """Finds what words name in a shell's variables and cells and among the files. `shell` may be None."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def resolve(self, word: str) -> Attachment | None:
+        """What the word names; None if it names nothing. Raises `ConfigurationError` if it can't be sent."""
+        name = f"@{word.strip(chr(34))}"
+        try:
+            return self._resolved(word, name)
+        except ConfigurationError:
+            raise
+        except ToolError as error:
+            raise not_attached(name, str(error)) from None
+        except Exception as error:  # the user's class is broken
+            raise not_attached(name, error_summary(error)) from error
+
+    def _resolved(self, word: str, name: str) -> Attachment | None:
+        if (cell := _CELL.fullmatch(word)) and self._shell is not None:
+            return from_cell(int(cell[1]), outputs_of(self._shell))
+        if word in self._names():
+            return from_value(word, self._shell.user_ns[word])
+        path = os.path.expanduser(name[1:])
+        if os.path.isfile(path):
+            return from_file(name, path)
+        if word.startswith('"') or _FILE.fullmatch(os.path.splitext(word)[1]):
+            raise not_attached(name, f"there is no such file in {os.getcwd()!r}")
+        return None
+
+    def suggest(self, typed: str) -> list[Suggestion]:
+        """What can stand after an @ that these characters follow: variables, the newest first, cells, and files."""
+        found: list[Suggestion] = []
+        for source in (self._variables(typed), self._cells(typed), _files(typed)):
+            found += islice(source, MAX_SUGGESTED)
+        return found
+
+    def _names(self) -> list[str]:
+        if self._shell is None:
+            return []
+        variables = self._shell.user_ns
+        names = user_names(variables, getattr(self._shell, "user_ns_hidden", {}))
+        return [name for name in names if not is_imported(variables.get(name))]
+
+    def _variables(self, typed: str) -> Iterator[Suggestion]:
+        for name in reversed(self._names()):
+            if name.lower().startswith(typed.lower()):
+                yield _suggestion(name, about_value(name, self._shell.user_ns.get(name)))
+
+    def _cells(self, typed: str) -> Iterator[Suggestion]:
+        if self._shell is None:
+            return
+        sources = self._shell.history_manager.input_hist_raw
+        for number in range(len(sources) - 1, 0, -1):
+            if f"cell:{number}".startswith(typed) and sources[number].strip():
+                line = sources[number].strip().partition("\n")[0]
+                yield _suggestion(f"cell:{number}", str(without_secrets(line)))
+
+
+def _files(typed: str) -> Iterator[Suggestion]:
+    """Files and folders whose path begins so. Hidden ones are only suggested after their dot."""
+    folder, prefix = os.path.split(typed.lstrip('"'))
+    try:
+        with os.scandir(os.path.expanduser(folder) or ".") as entries:
+            known = sorted((entry.name, entry.is_dir()) for entry in islice(entries, MAX_FILES))
+    except OSError:
+        return
+    for name, is_folder in known:
+        if name.lower().startswith(prefix.lower()) and name.startswith(".") <= prefix.startswith("."):
+            path = os.path.join(folder, name)
+            if render.printable(path) == path and '"' not in path:
+                needs_quotes = re.fullmatch(f"{_BARE}*[^.:]", path) is None or typed.startswith('"')
+                quote = '"' if needs_quotes else ""
+                end = "/" if is_folder else quote
+                yield _suggestion(f"{quote}{path}{end}", "folder" if is_folder else "file")
+
+
+def _suggestion(word: str, about: str) -> Suggestion:
+    return Suggestion(f"@{word}", render.printable(shortened(about, ABOUT_CHARS)))

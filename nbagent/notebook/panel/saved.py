@@ -1,0 +1,86 @@
+"""What a panel leaves in the saved notebook: the conversation as of its last turn, for readers without a kernel.
+
+A host draws a widget again if its output is updated, so this is an output of its own below the panel's. The living
+panel hides it; and where no panel lives, it hides what the host says about a widget that is not there (`panel.css`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import Context
+from secrets import token_hex
+
+from IPython import get_ipython
+from IPython.display import display, update_display
+
+from nbagent.core.history.context import split_turns
+from nbagent.core.render import markdown as render
+from nbagent.notebook.display.recorded import Recorded
+from nbagent.notebook.host import is_watched
+from nbagent.notebook.keeper import is_kept
+from nbagent.notebook.panel.conversation import Conversation
+from nbagent.notebook.panel.entry import turn_html, turn_text
+
+#: Characters of HTML in the output; earlier turns are left out.
+MAX_CHARS = 2_000_000
+NO_MESSAGES = "No messages yet."
+KEPT = "Run %agent restore in a new kernel, and this conversation goes on."
+
+
+class SavedOutput:
+    """The output of one panel. `hiding_style` is for the panel, `style` for the output, both as HTML."""
+
+    def __init__(self, conversation: Conversation, style: str) -> None:
+        self._conversation = conversation
+        self._style = style
+        self._is_live = is_watched(get_ipython())  # nbclient and nbval get one output, always the same
+        self._name = f"nbagent-saved-{token_hex(4) if self._is_live else 'only'}"
+        self._is_displayed = False
+        self._shown: dict[str, str] = {}
+
+    @property
+    def hiding_style(self) -> str:
+        """Hides the output, and its place in JupyterLab."""
+        return f"<style>.{self._name}, .jp-OutputArea-child:has(.{self._name}) {{ display: none; }}</style>"
+
+    def text(self) -> str:
+        """The conversation so far as plain text."""
+        return self._history()["text/plain"]
+
+    def display(self) -> None:
+        """Display the conversation so far, below the panel."""
+        display(self._history(), raw=True, display_id=self._name)
+        self._is_displayed = True
+
+    def update(self) -> None:
+        """Bring the output up to date, unless a run is under way or waits. On the background loop."""
+        if not self._is_displayed or not self._is_live or not self._conversation.is_idle:
+            return
+        entries = self._conversation.entries
+        bundle = self._bundle([entry.html() for entry in entries], [entry.text() for entry in entries])
+        if bundle != self._shown:
+            self._shown = bundle
+            # in no context: what is displayed in that of a tool belongs to its call
+            Context().run(update_display, bundle, display_id=self._name, raw=True)
+
+    def _history(self) -> dict[str, str]:
+        agent = self._conversation.agent
+        recorded = Recorded(agent.trace, timings=self._is_live)
+        turns = split_turns(list(agent.conversation_history))
+        pages, texts = ([make(turn, recorded) for turn in turns] for make in (turn_html, turn_text))
+        return self._bundle(pages, texts)
+
+    def _bundle(self, pages: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
+        notes = [] if pages else [NO_MESSAGES]
+        if is_kept(self._conversation.agent):
+            notes.append(KEPT)
+        first, chars = len(pages), 0
+        while first and chars + len(pages[first - 1]) <= MAX_CHARS:
+            first -= 1
+            chars += len(pages[first])
+        if first:
+            notes.append(f"{first} earlier turn{'s are' if first > 1 else ' is'} left out here.")
+        head = "".join(f'<div class="nbagent"><div class="nbagent-quiet">{note}</div></div>' for note in notes)
+        page = f'{self._style}<div class="nbagent-saved {self._name}">{head}{"".join(pages[first:])}</div>'
+        text = render.printable("\n\n".join([*notes, *texts[first:]]))
+        return {"text/html": page, "text/plain": text}

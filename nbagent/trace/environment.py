@@ -1,0 +1,71 @@
+"""What a session ran on: the state of the code, versions and platform, for `Trace.environment`.
+
+It is collected when somebody looks at it or saves the trace, so that no run waits for it. It names no folder, no
+machine and no person.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+
+from nbagent.trace.table import Row, as_json
+
+#: Seconds that git may take; in a huge or broken clone the columns stay empty.
+GIT_SECONDS = 5.0
+
+
+def environment() -> Row:
+    """A row of `environment`, without the columns that all tables share."""
+    status = _git("status", "--porcelain")
+    return {
+        "git_commit": (_git("rev-parse", "HEAD") or "").strip() or None,
+        "git_dirty": None if status is None else bool(status.strip()),
+        "python": platform.python_version(),
+        "packages": as_json(_packages()),
+        "kernel": _kernel(),
+        "host": _host(),
+        "platform": platform.platform(),
+    }
+
+
+def _git(*arguments: str) -> str | None:
+    """What git says about the working directory; None without git, or outside of a clone."""
+    try:
+        done = subprocess.run(  # noqa: S603  fixed arguments
+            ["git", *arguments],  # noqa: S607  the user's own git
+            capture_output=True, text=True, errors="replace", timeout=GIT_SECONDS, check=False,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _packages() -> dict[str, str]:
+    """The versions of the installed packages that are imported now, by name."""
+    owners = importlib.metadata.packages_distributions()
+    imported = {name.partition(".")[0] for name in list(sys.modules)}
+    names = {owner for module in imported for owner in owners.get(module, ())} | {"nbagent"}
+    return {name: importlib.metadata.version(name) for name in sorted(names, key=str.lower)}
+
+
+def _kernel() -> str:
+    """What runs the code: `ipykernel 7.1.0`, `IPython 9.6.0`, or `python`."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None:
+        return "python"
+    name = "ipykernel" if getattr(shell, "kernel", None) is not None else "IPython"
+    return f"{name} {sys.modules[name].__version__}"
+
+
+def _host() -> str:
+    """The application around the kernel, as far as it tells: colab, vscode, jupyter, or terminal."""
+    if "google.colab" in sys.modules:
+        return "colab"
+    if "VSCODE_PID" in os.environ:
+        return "vscode"
+    return "jupyter" if "ipykernel" in sys.modules else "terminal"

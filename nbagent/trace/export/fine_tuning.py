@@ -1,0 +1,80 @@
+"""Runs as examples for fine-tuning, in OpenAI's format for chat: see `Trace.export`.
+
+One example a line: `{"messages": [...], "tools": [...]}`, with messages and tools as chat completions have them.
+https://platform.openai.com/docs/guides/supervised-fine-tuning
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from nbagent.core.content.images import content_as_text, image_url
+from nbagent.core.history.repair import is_blank
+from nbagent.core.messages import FunctionCall, LLMMessage
+from nbagent.core.model_request import Functions
+from nbagent.trace.requests import Requests, messages_of, telling
+from nbagent.trace.table import Row, as_json
+
+#: The names that tools can have.
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def examples(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
+    """What the last call of each run sent, and its answer; without the runs that are no good examples."""
+    requests = Requests(tables)
+    last_calls = {call["run_id"]: call["call_id"] for call in tables["calls"]}
+    answers = {row["call_id"]: row for row in tables["messages"] if row["role"] == "assistant" and row["call_id"]}
+    for run in tables["runs"]:
+        answer = answers.get(last_calls.get(run["run_id"]))
+        if run["status"] != "ok" or answer is None or (run_ids is not None and run["run_id"] not in run_ids):
+            continue
+        request = requests.of(answer["call_id"])
+        with telling(answer["call_id"]):
+            example = _example([*request.messages, *messages_of([answer])], request.tools)
+        if example is not None:
+            yield example
+
+
+def _example(messages: list[LLMMessage], tools: Functions | None) -> dict[str, Any] | None:
+    """None if a call in it could not run, or if the answer says nothing."""
+    calls = [call for message in messages for call in message.tool_calls or ()]
+    if not all(map(_could_run, calls)) or not _says_something(messages[-1]):
+        return None
+    example: dict[str, Any] = {"messages": list(map(_message, filter(_says_something, messages)))}
+    if tools:
+        example["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
+    return example
+
+
+def _says_something(message: LLMMessage) -> bool:
+    return bool(message.tool_calls) or not is_blank(message)
+
+
+def _could_run(call: FunctionCall) -> bool:
+    return call.raw is None and _NAME.fullmatch(call.name) is not None
+
+
+def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tool[key] for key in ("name", "description", "parameters", "strict") if key in tool}
+
+
+def _message(message: LLMMessage) -> dict[str, Any]:
+    """Images stand in questions only; the others become short descriptions."""
+    if message.role == "user" and not isinstance(message.content, str):
+        return {"role": "user", "content": list(map(_part, message.content))}
+    data = {"role": message.role, "content": content_as_text(message.content)}
+    if message.role == "tool":
+        return {"tool_call_id": message.tool_call_id, **data}
+    return data | ({"tool_calls": list(map(_call, message.tool_calls))} if message.tool_calls else {})
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part.get("type") == "image":
+        return {"type": "image_url", "image_url": {"url": image_url(part)}}
+    return dict(part)
+
+
+def _call(call: FunctionCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": as_json(call.arguments)}}

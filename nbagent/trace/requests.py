@@ -1,0 +1,155 @@
+"""A request to a model, told from the tables alone.
+
+`calls` says for each request what it adds to an earlier one. `messages` has the messages, whose `data` is what a text
+can't hold. `prompts` has what comes again and again, system prompts and tools, by the hash of its text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from nbagent.checks import invalid
+from nbagent.core.history.saved import messages_from
+from nbagent.core.messages import LLMMessage
+from nbagent.core.model_request import ModelRequest
+from nbagent.errors import ConfigurationError
+from nbagent.trace.table import Row, as_json
+
+
+def digest(text: str) -> str:
+    """The hash by which a text is found in `prompts`."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def message_data(message: LLMMessage) -> str | None:
+    """What a message holds besides its role, its text and its cell, as JSON; None for nothing."""
+    data = message.to_dict()
+    del data["role"]
+    data.pop("cell_id", None)
+    if isinstance(data["content"], str):
+        del data["content"]
+    return as_json(data) if data else None
+
+
+def chars_of(message: LLMMessage) -> int:
+    """Roughly the characters that a message holds besides its text, such as images and vendor data."""
+    parts = () if isinstance(message.content, str) else message.content
+    return _chars(parts) + (_chars(message.provider_extras) if message.provider_extras else 0)
+
+
+def _chars(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_chars, value.values()))
+    return sum(map(_chars, value)) if isinstance(value, list | tuple) else 0
+
+
+def messages_in(after: str | None, kept: int, added: Sequence[str]) -> str:
+    """The column `messages_in` of a call, as JSON: it adds to as many messages as it kept of an earlier request.
+
+    >>> messages_in("call_1", 2, ["msg_3"])
+    '{"after": "call_1", "kept": 2, "added": ["msg_3"]}'
+    """
+    # quicker than `as_json`; ids need no escapes
+    before = f'"{after}"' if kept else "null"
+    ids = ", ".join([f'"{message_id}"' for message_id in added])
+    return f'{{"after": {before}, "kept": {kept}, "added": [{ids}]}}'
+
+
+def shared_start(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """How many objects both begin with. Equal messages are not the same: a question may be asked again.
+
+    >>> shared_start([1, 2, 3], [1, 2, 4, 5])
+    2
+    """
+    same = list(map(operator.is_, a, b))
+    return len(same) if all(same) else same.index(False)
+
+
+class Requests:
+    """The requests in the tables `calls`, `messages` and `prompts`: see `Trace.request`."""
+
+    def __init__(self, tables: Mapping[str, Iterable[Row]]) -> None:
+        self.calls = {row["call_id"]: row for row in tables["calls"]}
+        self._messages = {row["message_id"]: row for row in tables["messages"]}
+        self._texts = {row["hash"]: row["text"] for row in tables["prompts"]}
+
+    def of(self, call_id: str) -> ModelRequest:
+        """What a call sent. Raises ConfigurationError if there is no such call, or if the tables don't tell it."""
+        if (call := self.calls.get(call_id)) is None:
+            raise invalid("call_id", call_id, "a call of this trace", "trace.calls['call_id'] lists them.")
+        with telling(call_id):
+            return self._request(call)
+
+    def _request(self, call: Row) -> ModelRequest:
+        system = [LLMMessage("system", self._texts[call["system_hash"]])] if call["system_hash"] else []
+        params = json.loads(call["params"] or "{}")
+        effective = {name: call.get(name) for name in ("thinking_level", "tool_choice", "stream")} | {
+            "params": params,
+            "refused": json.loads(call.get("refused") or "{}"),
+        }
+        messages = [*system, *messages_of([self._messages[message_id] for message_id in self._messages_in(call)])]
+        tools = json.loads(self._texts[call["tools_hash"]]) if call["tools_hash"] else None
+        return ModelRequest(messages, tools, params, effective)
+
+    def _messages_in(self, call: Row) -> list[str]:
+        """The `message_id`s of a request: what it adds, after as many as it kept of the request before, and so on."""
+        steps: list[list[str]] = []
+        step = json.loads(call["messages_in"])
+        steps.append(step["added"])
+        before = {call["call_id"]}
+        while kept := step["kept"]:
+            if step["after"] in before:
+                raise ValueError(f"it comes after {step['after']!r}, which comes after it")
+            before.add(step["after"])
+            step = json.loads(self.calls[step["after"]]["messages_in"])
+            steps.append(step["added"][: max(0, kept - step["kept"])])
+            step["kept"] = min(kept, step["kept"])
+        return [message_id for added in reversed(steps) for message_id in added]
+
+
+@contextmanager
+def telling(call_id: str) -> Iterator[None]:
+    """Turns whatever a broken or changed row leads to into a ConfigurationError."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise ConfigurationError(
+            f"the request of the call {call_id!r} can't be told, since part of it is missing or was changed: "
+            f"{type(error).__name__}: {error}. Load a trace that holds the whole session."
+        ) from None
+
+
+def messages_of(rows: Iterable[Row]) -> list[LLMMessage]:
+    """The messages that rows of `messages` tell. Raises ValueError if they tell something else."""
+    known = [{"role": row["role"], "content": row["text"] or "", **json.loads(row.get("data") or "{}")} for row in rows]
+    return messages_from(known)
+
+
+def system_rows(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """Rows of `messages` and `blocks` for the system prompts of a run that are rows of an earlier run.
+
+    `messages` has each system prompt once, in the run that sent it first. Takes the rows of the run, by table.
+    """
+    own = {row["text"] for row in rows["messages"] if row["role"] == "system"}
+    first: dict[str, Row] = {}
+    for call in rows["calls"]:
+        if call.get("system_hash"):
+            first.setdefault(call["system_hash"], call)
+    texts = {row["hash"]: row["text"] for row in rows["prompts"]}
+    messages, blocks = [], []
+    for known, call in first.items():
+        if (text := texts.get(known)) is None or text in own:  # None: the file lacks it
+            continue
+        shared = {key: call[key] for key in ("run_id", "session_id", "cell_id", "ts")}
+        shared |= {"message_id": f"system_{call['call_id']}", "text": text}
+        messages.append({**shared, "role": "system", "n_blocks": 1, "trimmed": False, "pinned": False})
+        block = {"type": "text", "block_id": f"{shared['message_id']}_0", "index": 0, "chars": len(text)}
+        blocks.append({**shared, **block, "signature": False})
+    return {"messages": messages, "blocks": blocks}

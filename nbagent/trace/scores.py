@@ -1,0 +1,82 @@
+"""Scores: what people and programs say about runs, calls and tool calls. See `Trace.score`.
+
+The recorder appends each as a row. Of those for the same thing, of the same name and author, the newest counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nbagent.checks import check_type, invalid, is_number
+from nbagent.core.cells import current_cell
+from nbagent.trace.table import Row, Table
+
+#: Of a thing that was scored: its table, and the columns that a score shares with it, its own id first.
+_TARGETS = {
+    "runs": ("run_id",),
+    "calls": ("call_id", "run_id"),
+    "tool_calls": ("tool_call_id", "call_id", "run_id"),
+}
+
+
+#: The ids of a thing, the innermost last, and the other columns of which an author has one score.
+_IDS = ("run_id", "call_id", "tool_call_id")
+_KEY = (*_IDS, "name", "by")
+
+
+def new_score(tables: Mapping[str, Table], target: Any, name: Any, value: Any, comment: Any, by: Any) -> Row:
+    """A row of `scores`. Raises ConfigurationError for an id that the trace does not have, and for wrong values."""
+    check_type("name", name, str, fix="Pass what you judge, such as 'good'.")
+    check_type("comment", comment, str, optional=True, fix="Pass a text.")
+    check_type("by", by, str, fix="Pass who judges, such as 'exam.py'.")
+    if not isinstance(value, bool | None) and not (is_number(value) and math.isfinite(value)):
+        raise invalid("value", value, "a finite number, True or False", "None takes the score back.")
+    number = None if value is None else float(value)
+    about = {"name": name, "value": number, "comment": comment, "by": by, "cell_id": current_cell().cell_id}
+    return _ids_of(tables, target) | about
+
+
+def _ids_of(tables: Mapping[str, Table], target: Any) -> Row:
+    """The ids of the thing that was scored, and of the run and the call that it belongs to."""
+    for table, (own, *others) in _TARGETS.items():
+        for row in tables[table].rows:
+            if row[own] == target:
+                return {own: target, **{name: row[name] for name in others}}
+        for columns in tables[table].parts(names=(own, *others)):
+            if target in columns[own]:
+                place = columns[own].index(target)
+                return {own: target, **{name: columns[name][place] for name in others}}
+    fix = "trace.runs['run_id'], trace.calls['call_id'] and trace.tool_calls['tool_call_id'] list them."
+    raise invalid("target", target, "a run, a call or a tool call of this trace", fix)
+
+
+def scores_that_count(log: Iterable[Row]) -> list[Row]:
+    """The newest score for each thing, name and author, without those that were taken back.
+
+    >>> scores_that_count([{"run_id": "r", "name": "good", "value": value, "ts": value} for value in (0, 1)])
+    [{'run_id': 'r', 'name': 'good', 'value': 1, 'ts': 1}]
+    """
+    newest: dict[tuple[Any, ...], Row] = {}
+    for row in sorted(log, key=lambda row: row["ts"] or 0):
+        key = tuple(map(row.get, _KEY))
+        newest.pop(key, None)
+        newest[key] = row
+    return [row for row in newest.values() if row["value"] is not None]
+
+
+def texts_by_target(log: Iterable[Row]) -> dict[str, str]:
+    """The scores that count, as one text for each thing, by its `run_id`, `call_id` or `tool_call_id`.
+
+    >>> score = {"run_id": "r", "name": "good", "value": 1.0, "comment": "Short.", "by": "exam.py", "ts": 0}
+    >>> texts_by_target([score])
+    {'r': 'good 1 by exam.py (Short.)'}
+    """
+    found: dict[str, list[str]] = {}
+    for row in scores_that_count(log):
+        target = next((row[name] for name in reversed(_IDS) if row.get(name) is not None), "")  # a file may name none
+        by = "" if row["by"] == "user" else f" by {row['by']}"
+        comment = f" ({row['comment']})" if row.get("comment") else ""
+        found.setdefault(target, []).append(f"{row['name']} {row['value']:g}{by}{comment}")
+    return {target: ", ".join(texts) for target, texts in found.items()}

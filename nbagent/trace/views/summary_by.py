@@ -1,0 +1,80 @@
+"""The calls of a trace summed up by model, day, tag or tool: `Trace.summary`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from nbagent.trace.views.days import local_days
+from nbagent.trace.views.tool_stats import COLUMNS_OF_STATS, tool_stats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TOKENS = ["input_tokens", "cache_read_tokens", "output_tokens"]
+#: A percentile that half of the calls, and one that one in twenty, exceed.
+_PERCENTILES = {"p50": 0.5, "p95": 0.95}
+_SUMMED = ("started", "replayed", *_TOKENS, "cost_usd", "duration_s", "ttft_s", "error_type")
+#: What calls can be grouped by, and the columns that this reads, by table.
+COLUMNS_READ: dict[str, dict[str, tuple[str, ...]]] = {
+    "model": {"calls": ("model", *_SUMMED)},
+    "day": {"calls": _SUMMED},
+    "tag": {"calls": ("run_id", *_SUMMED), "runs": ("run_id", "tags")},
+    "tool": {"tool_calls": COLUMNS_OF_STATS},
+}
+
+
+def summary_by(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """See `Trace.summary`. Takes the tables that are read."""
+    import pandas as pd
+
+    if by == "tool":
+        calls = tables["tool_calls"]
+        stats = tool_stats(calls)
+        ran = pd.DataFrame(calls)[calls["started"].notna()]
+        seconds = _percentiles(ran["duration_s"].groupby(ran["name"]), "duration")
+        return stats[["calls", "succeeded", "failed", "invalid", "denied"]].join(seconds)
+    calls = tables["calls"]
+    every = pd.DataFrame(calls).assign(**{by: _keys(by, tables)}).explode(by).dropna(subset=[by])
+    return _summed(every, by)
+
+
+def _keys(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
+    """What each call belongs to: a model, a day in local time, or a list of tags."""
+    calls = tables["calls"]
+    if by == "day":
+        return local_days(calls["started"])
+    if by == "tag":
+        runs = tables["runs"]
+        tagged = runs[runs["tags"].notna()]
+        tags = dict(zip(tagged["run_id"], map(json.loads, tagged["tags"]), strict=True))
+        return calls["run_id"].map(lambda run_id: tags.get(run_id, [])).astype(object)
+    return calls["model"]
+
+
+def _summed(every: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Replayed calls are counted, and count for nothing else: they were neither paid for nor waited for."""
+    replayed = every["replayed"].fillna(False).astype(bool)
+    sent = every[~replayed]
+    groups = sent.groupby(by, sort=False)
+    sums = groups[[*_TOKENS, "cost_usd"]].sum(min_count=1)
+    seconds = _percentiles(groups["duration_s"], "duration").join(_percentiles(groups["ttft_s"], "ttft"))
+    timed = sent[sent["output_tokens"].notna() & (sent["duration_s"] > 0)].groupby(by, sort=False)
+    counts: dict[str, pd.Series[Any]] = {
+        "calls": every.groupby(by, sort=False).size(),
+        "replayed": replayed.groupby(every[by], sort=False).sum(),
+        "failed": sent["error_type"].notna().groupby(sent[by], sort=False).sum(),
+        "unpriced": sent["cost_usd"].isna().groupby(sent[by], sort=False).sum(),
+    }
+    table = every.groupby(by, sort=False).size().to_frame("calls")[[]]
+    for name, column in counts.items():
+        table[name] = column.reindex(table.index, fill_value=0).astype("Int64")
+    speed = timed["output_tokens"].sum().astype("Float64") / timed["duration_s"].sum()
+    return table.join(sums).join(seconds).assign(tokens_per_s=speed.reindex(table.index).astype("Float64"))
+
+
+def _percentiles(groups: Any, name: str) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame({f"{name}_{label}_s": groups.quantile(place) for label, place in _PERCENTILES.items()})

@@ -1,0 +1,106 @@
+"""No tool call and no exception of a tool can break the conversation: each is told to the model, and it goes on."""
+
+import json
+
+import pytest
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.core.messages import MAX_ARGUMENT_CHARS, MAX_ARGUMENT_DEPTH, parse_arguments
+from nbagent.providers.catalog import CATALOG
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.gemini import GeminiCodec
+from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.formats.openai_responses import ResponsesCodec
+from nbagent.providers.options.resolved import ResolvedOptions
+
+CODECS = [
+    ChatCodec(CATALOG["zhipu"]),
+    MessagesCodec(CATALOG["claude"]),
+    GeminiCodec(CATALOG["gemini"]),
+    ResponsesCodec(CATALOG["openai"]),
+]
+
+
+def nested(depth):
+    return '{"a": ' * depth + "1" + "}" * depth
+
+
+def note(a: dict) -> str:
+    """Write a note."""
+    return "written"
+
+
+HUGE = json.dumps({"a": "x" * MAX_ARGUMENT_CHARS})
+
+
+DEEP = {"101": nested(MAX_ARGUMENT_DEPTH + 1), "lists": '{"a": ' + "[" * 500 + "]" * 500 + "}"}
+TOO_DEEP, TOO_LONG = "must be nested at most 100 levels deep", "must be shorter than 1,000,000 characters"
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        *(pytest.param(text, TOO_DEEP, id=name) for name, text in DEEP.items()),
+        *(pytest.param(json.loads(text), TOO_DEEP, id=f"{name} as an object") for name, text in DEEP.items()),
+        pytest.param(nested(970), TOO_DEEP, id="970"),
+        pytest.param(nested(100_000), TOO_DEEP, id="100000"),
+        pytest.param(HUGE, TOO_LONG, id="huge"),
+    ],
+)
+async def test_arguments_that_are_too_deep_or_too_long(sent, told):
+    arguments, raw = parse_arguments(sent)
+    assert arguments == {}
+    call = FunctionCall("note", arguments, "call_1", raw)
+    agent = Agent(ScriptedProvider([call, "sorry", "again"]), tools=[note])
+    result = await agent.chat("go")
+    assert told in result.function_calls[0]["result"]
+    assert len(result.function_calls[0]["result"]) < 2_000
+    assert (await agent.chat("and now?")).content == "again"
+    for codec in CODECS:
+        assert codec.encode_request(agent.conversation_history, ResolvedOptions(None), "m")
+    assert not agent.trace.tool_calls["args_valid"].any()
+
+
+@pytest.mark.parametrize("depth", [1, MAX_ARGUMENT_DEPTH])
+async def test_arguments_as_deep_as_allowed(depth):
+    arguments, raw = parse_arguments(nested(depth).replace("1", "{}", 1) if depth == 1 else nested(depth))
+    assert raw is None
+    agent = Agent(ScriptedProvider([FunctionCall("note", arguments), "ok"]), tools=[note])
+    assert (await agent.chat("go")).function_calls[0]["result"] == "written"
+
+
+class UnspeakableError(Exception):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+def deep_group():
+    error = ExceptionGroup("one", [ValueError("innermost")])
+    for _ in range(5_000):
+        error = ExceptionGroup("more", [error])
+    return error
+
+
+@pytest.mark.parametrize(("make", "told"), [(UnspeakableError, "Unspeakable"), (deep_group, "ValueError: innermost")])
+@pytest.mark.parametrize("tracebacks", [False, True])
+async def test_exceptions_that_break_whoever_shows_them(make, told, tracebacks):
+    def broken() -> str:
+        """Fail."""
+        raise make()
+
+    agent = Agent(ScriptedProvider([FunctionCall("broken", {}), "sorry"]), tools=[broken], tool_tracebacks=tracebacks)
+    result = await agent.chat("go")
+    assert (result.status, result.content) == ("ok", "sorry")
+    assert told in result.function_calls[0]["result"]
+    assert agent.trace.tool_calls["error_type"].tolist() == [type(make()).__name__]
+    assert "in broken" in agent.trace.tool_calls["traceback"][0]
+
+
+async def test_a_deep_call_of_gemini_is_not_sent_back():
+    args = json.loads(nested(MAX_ARGUMENT_DEPTH + 1))
+    codec = CODECS[2]
+    part = {"functionCall": {"name": "note", "args": args}}
+    body = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]}
+    agent = Agent(ScriptedProvider([codec.decode_body(body), "sorry"]), tools=[note])
+    assert "levels deep" in (await agent.chat("go")).function_calls[0]["result"]
+    assert b'"a":' not in codec.encode_request(agent.conversation_history[:2], ResolvedOptions(None), "m")

@@ -1,0 +1,127 @@
+"""Buttons on the code of answers: *Copy* and *Insert below*, in cells and panels of JupyterLab and Notebook 7."""
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+SETUP = '''%load_ext nbagent
+from nbagent import Agent, ChatPanel, ScriptedProvider
+answer = """Hide **nothing**:
+
+```python
+clean = penguins.dropna()\u202e  # <img src=x onerror=hit(1)>
+print("$x^2$", clean.shape)  # and a long line, long line, long line, long line, long line, long line, long line, end
+```
+
+and then
+
+```
+%pip list
+```
+"""
+agent = Agent(ScriptedProvider(lambda messages, tools: answer, model="m"))'''
+#: What is shown of the code: no character is hidden.
+CODE = """clean = penguins.dropna()⟨U+202E⟩  # <img src=x onerror=hit(1)>
+print("$x^2$", clean.shape)  # and a long line, long line, long line, long line, long line, long line, long line, end"""
+CELLS = [SETUP, "%%agent\nHow?", "ChatPanel(agent, height='300px')", "'last'"]
+#: Sources and execution counts of the notebook's code cells.
+SOURCES = """() => window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells
+    .map(cell => [cell.getSource(), cell.execution_count])"""
+
+
+def opened(lab, path, name, theme="JupyterLab Light"):
+    if path == "lab/tree":
+        page = lab.open(name, CELLS, theme)
+    else:
+        lab.write(name, CELLS)
+        page = lab.visit(f"{path}/{name}")
+        lab.wait_for_kernel(page)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    lab.command(page, "notebook:run-all-cells")
+    page.get_by_placeholder("Shift-Enter").wait_for()
+    return page
+
+
+def clipboard(page):
+    return page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.mark.parametrize("path", ["lab/tree", "notebooks"], ids=["JupyterLab 4", "Notebook 7"])
+def test_code_is_copied_and_inserted_exactly_as_shown(lab, picture, path):
+    page = opened(lab, path, path.replace("/", "-") + "-code.ipynb")
+    cell, panel = page.locator(".jp-Cell").nth(1), page.locator(".nbagent-panel")
+    code = cell.get_by_role("group", name="This code")
+    expect(code).to_have_count(2)
+    picture(cell, "code-" + path.replace("/", "-"))
+    code.first.get_by_role("button", name="Copy").click()
+    expect(code.first.get_by_role("button", name="Copied")).to_be_visible()
+    assert clipboard(page) == CODE
+    cell.get_by_role("group", name="This answer").get_by_role("button", name="Copy").press("Enter")
+    expect(cell.get_by_role("button", name="Copied").last).to_be_visible()
+    assert f"Hide **nothing**:\n\n```python\n{CODE}\n```" in clipboard(page)
+    code.first.get_by_role("button", name="Insert below").press("Enter")
+    expect(page.locator(".jp-Cell")).to_have_count(5)
+    expect(page.locator(".jp-Cell").nth(2).locator(".cm-content")).to_be_focused()
+    sources = page.evaluate(SOURCES)
+    assert sources[2] == [CODE, None], "the cell has not run"
+    assert [source for source, _ in [*sources[:2], *sources[3:]]] == CELLS
+    box = panel.get_by_label("Your question")
+    box.fill("And here?")
+    box.press("Enter")
+    expect(panel.locator(".nbagent-entry")).to_have_count(2)
+    code = panel.locator(".nbagent-entry").last.get_by_role("group", name="This code")
+    expect(code).to_have_count(2)
+    code.last.get_by_role("button", name="Insert below").click()
+    expect(page.locator(".jp-Cell")).to_have_count(6)
+    assert page.evaluate(SOURCES)[4:] == [["'last'", 4], ["%pip list", None]], "below the cell that ran last"
+    lab.close_others()
+
+
+def test_buttons_in_the_dark_on_a_narrow_page(lab, picture):
+    page = opened(lab, "lab/tree", "code-dark.ipynb", "JupyterLab Dark")
+    page.get_by_role("group", name="This code").nth(3).wait_for()
+    picture(page.locator(".jp-Cell").nth(1), "code-dark")
+    page.set_viewport_size({"width": 800, "height": 1200})
+    picture(page.locator(".jp-NotebookPanel"), "code-dark-800")
+    page.set_viewport_size({"width": 1280, "height": 1200})
+
+
+def test_without_a_clipboard_the_old_way_of_copying_is_taken(lab):
+    page = opened(lab, "lab/tree", "code-insecure.ipynb")
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
+    copy = page.locator(".jp-Cell").nth(1).get_by_role("button", name="Copy").first
+    copy.click()
+    expect(page.get_by_role("button", name="Copied")).to_be_focused()
+    page.evaluate("delete navigator.clipboard")
+    assert clipboard(page) == CODE
+
+
+SETUP_FIX = """%load_ext nbagent
+from nbagent import Agent, ScriptedProvider
+answer = 'The list has **one** number.\\n```python\\nnumbers = [1]\\nnumbers[0]  # the first\\n```'
+agent = Agent(ScriptedProvider(lambda messages, tools: answer, model='m'))"""
+FIX = [SETUP_FIX, "numbers = [1]\nnumbers[1]", "%agent fix", "'last'"]
+FIXED = "numbers = [1]\nnumbers[0]  # the first"
+
+
+def test_a_corrected_cell_replaces_the_failed_one_or_stands_below_it(lab, picture):
+    page = lab.open("fix.ipynb", FIX)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    failed, fixed = page.locator(".jp-Cell").nth(1), page.locator(".jp-Cell").nth(2)
+    for _ in FIX[:2]:
+        lab.command(page, "notebook:run-cell-and-select-next")
+    failed.get_by_text("%agent fix").wait_for()  # an error drops what was to run after it
+    lab.command(page, "notebook:run-cell-and-select-next")
+    buttons = fixed.get_by_role("group", name="This code").last
+    buttons.get_by_role("button", name="Replace cell").wait_for()
+    picture(page.locator(".jp-NotebookPanel"), "fix")
+    buttons.get_by_role("button", name="Copy").click()
+    expect(buttons.get_by_role("button", name="Copied")).to_be_visible()
+    assert clipboard(page) == FIXED
+    buttons.get_by_role("button", name="Replace cell").press("Enter")
+    page.wait_for_function(f"({SOURCES})()[1][0].includes('numbers[0]')")
+    assert [source for source, _ in page.evaluate(SOURCES)] == [FIX[0], FIXED, *FIX[2:]]
+    buttons.get_by_role("button", name="Insert below").press("Enter")
+    expect(page.locator(".jp-Cell")).to_have_count(5)
+    assert [source for source, _ in page.evaluate(SOURCES)] == [FIX[0], FIXED, FIXED, *FIX[2:]]

@@ -1,0 +1,89 @@
+"""The panel beside the notebook, in JupyterLab and Notebook 7: it fills its place, and its box is always in sight."""
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+SETUP = """%load_ext nbagent
+from nbagent import Agent, ScriptedProvider
+agent = Agent(ScriptedProvider(lambda messages, tools: "intro line\\n\\n" * 80, model="m"))"""
+CELLS = [SETUP, "%agent panel --dock", "'last'"]
+
+
+def opened(lab, path, name, theme="JupyterLab Light"):
+    if path == "lab/tree":
+        page = lab.open(name, CELLS, theme)
+    else:
+        lab.write(name, CELLS)
+        page = lab.visit(f"{path}/{name}")
+        lab.wait_for_kernel(page)
+    lab.command(page, "notebook:run-all-cells")
+    return page, page.locator(".nbagent-panel:not(.nbagent-away)")
+
+
+def assert_fills(panel, *, height):
+    """The panel is that high, its box is in its lower end, and the conversation scrolls between."""
+    box, chat = panel.get_by_label("Your question"), panel.locator(".nbagent-chat")
+    box.fill("How?")
+    box.press("Enter")
+    panel.locator(".nbagent-foot").first.wait_for()
+    outer, inner = panel.bounding_box(), box.bounding_box()
+    assert outer["height"] > height
+    assert outer["y"] + outer["height"] - 80 < inner["y"] < outer["y"] + outer["height"]
+    assert chat.bounding_box()["width"] > 0.98 * outer["width"]
+    assert chat.evaluate("chat => chat.scrollHeight > chat.clientHeight + 100")
+    return outer
+
+
+@pytest.mark.parametrize("path", ["lab/tree", "notebooks"], ids=["JupyterLab 4", "Notebook 7"])
+def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, picture, path):
+    name = path.replace("/", "-")
+    page, panel = opened(lab, path, f"{name}-dock.ipynb")
+    expect(page.get_by_role("button", name="Show it here")).to_be_visible()
+    outer = assert_fills(panel, height=1000)
+    notebook = page.locator(".jp-Notebook").bounding_box()
+    assert notebook["x"] + notebook["width"] <= outer["x"] + 1
+    assert notebook["width"] > 300
+    picture(page, f"docked-{name}")
+    page.set_viewport_size({"width": 800, "height": 900})
+    expect(panel.get_by_label("Your question")).to_be_in_viewport()
+    picture(page, f"docked-{name}-800")
+    page.set_viewport_size({"width": 1280, "height": 1200})
+    page.get_by_role("button", name="Show it here").click()
+    expect(panel).to_have_count(1)
+    expect(page.locator(".jp-Cell").get_by_label("Your question")).to_be_visible()
+    assert page.locator(".nbagent-panel").count() == 1
+    wide = page.locator(".jp-Notebook").bounding_box()["width"]
+    assert wide > notebook["width"] + 200
+    lab.close_others()
+
+
+def test_the_tab_is_closed_and_the_cell_runs_again(lab, picture):
+    page, panel = opened(lab, "lab/tree", "dock-again.ipynb", "JupyterLab Dark")
+    tab = page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="Agent")
+    tab.locator(".lm-TabBar-tabCloseIcon").click()
+    expect(page.locator(".jp-Cell").get_by_label("Your question")).to_be_visible()
+    expect(tab).to_have_count(0)
+    lab.command(page, "notebook:run-all-cells")
+    expect(tab).to_have_count(1)
+    lab.command(page, "notebook:run-all-cells")
+    expect(page.locator(".jp-Cell").last).to_contain_text("[9]")
+    expect(tab).to_have_count(1)
+    expect(panel).to_have_count(1)
+    expect(panel.get_by_label("Your question")).to_be_in_viewport()
+    picture(page, "docked-dark")
+
+
+def test_another_view_of_the_output_is_filled(lab, picture):
+    page = lab.open("view.ipynb", [SETUP, "%agent panel", "'last'"])
+    lab.command(page, "notebook:run-all-cells")
+    page.get_by_placeholder("Shift-Enter").wait_for()
+    page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
+    lab.command(page, "notebook:create-output-view")
+    panel = page.locator(".jp-LinkedOutputView .nbagent-panel")
+    panel.get_by_placeholder("Shift-Enter").wait_for()
+    view = page.locator(".jp-LinkedOutputView").bounding_box()
+    outer = assert_fills(panel, height=0.95 * view["height"])
+    assert outer["height"] <= view["height"] + 1
+    picture(page, "output-view")

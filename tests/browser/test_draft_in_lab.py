@@ -1,0 +1,155 @@
+"""The question's box in JupyterLab and Notebook 7: mentions, attachments, and the line below the box."""
+
+import base64
+import io
+
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+from support.axe import serious
+from support.hostile import FOUND, PAYLOADS
+from support.lab import LOAD
+
+pytestmark = pytest.mark.browser
+
+SETUP = (
+    LOAD
+    + """import pandas as pd
+from nbagent import Agent, ChatPanel, ScriptedProvider
+penguins = pd.DataFrame({"species": ["Adelie", "Gentoo"] * 172, "body_mass_g": range(344)})
+penguin_ids = list(range(900))
+seen = []
+def answer(messages, tools):
+    seen.append(messages[-1].content)
+    return "Gentoo."
+agent = Agent(ScriptedProvider(answer, model="claude-sonnet-5"))
+agent.provider.vendor = "claude"
+panel = ChatPanel(agent)
+panel"""
+)
+PANEL = ".nbagent-panel"
+#: Pastes or drops files.
+GIVE = """(box, [kind, files]) => {
+  const data = new DataTransfer();
+  for (const [name, type, base64] of files) {
+    const bytes = Uint8Array.from(atob(base64), each => each.charCodeAt(0));
+    data.items.add(new File([bytes], name, {type}));
+  }
+  const held = kind == "paste" ? {clipboardData: data} : {dataTransfer: data};
+  const Kind = kind == "paste" ? ClipboardEvent : DragEvent;
+  box.dispatchEvent(new Kind(kind, {...held, bubbles: true, cancelable: true}));
+}"""
+
+
+def png(width, height):
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), "teal").save(file, "PNG")
+    return file.getvalue()
+
+
+def give(box, kind, *files):
+    box.evaluate(
+        GIVE, [kind, [[name, media_type, base64.b64encode(data).decode()] for name, media_type, data in files]]
+    )
+
+
+def opened(lab, path, name, theme="JupyterLab Light"):
+    if path == "lab/tree":
+        page = lab.open(name, [SETUP], theme)
+    else:
+        lab.write(name, [SETUP])
+        page = lab.visit(f"{path}/{name}")
+        lab.wait_for_kernel(page)
+    lab.command(page, "notebook:run-all-cells")
+    page.get_by_placeholder("Shift-Enter").wait_for()
+    return page, page.locator(PANEL)
+
+
+@pytest.mark.parametrize("path", ["lab/tree", "notebooks"], ids=["JupyterLab 4", "Notebook 7"])
+def test_a_mention_is_completed_and_a_picture_pasted_by_keyboard_alone(lab, picture, path):
+    (lab.folder / "masses.csv").write_text("species,mass\nGentoo,5076\nAdelie,3700\n")
+    name = path.replace("/", "-")
+    theme = "JupyterLab Dark" if path == "lab/tree" else "JupyterLab Light"
+    page, panel = opened(lab, path, f"{name}-draft.ipynb", theme)
+    box = panel.get_by_label("Your question")
+    box.press_sequentially("Is @pen")
+    options = panel.get_by_role("listbox", name="What to mention").get_by_role("option")
+    expect(options).to_have_text(["@penguin_idslist of length 900", "@penguinsDataFrame 344×2"])
+    assert box.get_attribute("aria-activedescendant") == options.first.get_attribute("id")
+    picture(panel, f"draft-suggestions-{name}")
+    assert serious(page, PANEL) == []
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(box).to_have_value("Is @penguins ")
+    expect(options).to_have_count(0)
+    page.keyboard.type("like @mas")
+    expect(options).to_have_text(["@masses.csvfile"])
+    page.keyboard.press("Tab")
+    page.keyboard.type("@cell:1")
+    expect(options).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(options).to_have_count(0)
+    page.keyboard.press("Backspace")
+    page.keyboard.type("99?")
+    expect(options).to_have_count(0)
+    expect(panel.locator(".nbagent-draft")).to_contain_text("there is no cell In [99]")
+    for _ in "@cell:99?":
+        page.keyboard.press("Backspace")
+    give(box, "paste", ("image.png", "image/png", png(40, 30)))
+    give(panel.locator(".nbagent-chat"), "drop", ("keys.txt", "text/plain", b"TOKEN=a8Xk29sLq0pZ81"))
+    draft = panel.locator(".nbagent-draft")
+    expect(draft.get_by_role("button")).to_have_count(2)
+    expect(draft).to_contain_text("@penguins · DataFrame 344×2 · about")
+    expect(draft).to_contain_text("@masses.csv · table 2×2 · about")
+    expect(draft).to_contain_text("keys.txt · 20 characters, secrets hidden · about")
+    expect(draft).to_contain_text("tokens · about $0.00")
+    assert serious(page, PANEL) == []
+    picture(panel, f"draft-{name}")
+    page.set_viewport_size({"width": 800, "height": 900})
+    picture(panel, f"draft-{name}-800")
+    page.set_viewport_size({"width": 1280, "height": 1200})
+    box.focus()
+    page.keyboard.press("Enter")
+    panel.locator(".nbagent-foot").wait_for()
+    expect(draft).to_be_hidden()
+    folded = panel.locator(".nbagent-said summary")
+    expect(folded).to_have_count(4)
+    expect(panel.locator(".nbagent-you")).to_have_text("Is @penguins like @masses.csv")
+    folded.evaluate_all("all => all.forEach(each => each.click())")
+    assert serious(page, PANEL) == []
+    picture(panel, f"draft-sent-{name}")
+    panel.get_by_role("button", name="Edit", exact=True).click()
+    expect(box).to_have_value("Is @penguins like @masses.csv")
+    expect(draft.get_by_role("button")).to_have_count(2)
+    draft.get_by_role("button", name="image.png").press("Enter")
+    expect(draft.get_by_role("button")).to_have_count(1)
+    lab.close_others()
+
+
+def test_nothing_hostile_runs_in_suggestions_chips_and_folded_attachments(lab, picture):
+    texts = [payload.text for payload in PAYLOADS]
+    for text in texts[:12]:
+        (lab.folder / text.replace("/", "|")).touch()
+    page, panel = opened(lab, "lab/tree", "draft-hostile.ipynb")
+    page.evaluate("() => { window.hits = []; window.hit = number => hits.push(number) }")
+    box = panel.get_by_label("Your question")
+    box.press_sequentially('@"')
+    options = panel.get_by_role("listbox", name="What to mention").get_by_role("option")
+    expect(options.filter(has_text="<img src=x onerror=hit")).not_to_have_count(0)
+    assert page.evaluate(f"() => ({FOUND})(document.querySelectorAll('.nbagent-suggestions'))") == []
+    page.keyboard.press("Escape")
+    box.fill("Read these")
+    files = [(text, "text/plain", "\n".join(texts[number::10]).encode()) for number, text in enumerate(texts[:10])]
+    give(box, "paste", *files)
+    expect(panel.locator(".nbagent-draft button")).to_have_count(10)
+    assert serious(page, PANEL) == []
+    picture(panel, "draft-hostile")
+    assert page.locator(".nbagent-draft :is(img, script, a, style, svg, iframe)").count() == 0
+    box.press("Enter")
+    panel.locator(".nbagent-foot").wait_for()
+    folded = panel.locator(".nbagent-said summary")
+    expect(folded).to_have_count(10)
+    folded.evaluate_all("all => all.forEach(each => each.click())")
+    ours = "document.querySelectorAll('.nbagent-said, .nbagent-saved')"
+    assert page.evaluate(f"() => ({FOUND})({ours})") == []
+    assert page.evaluate("hits") == []

@@ -1,0 +1,103 @@
+"""The model picker in JupyterLab: by keyboard, and a key that stays out of the saved notebook."""
+
+import asyncio
+
+import pytest
+from playwright.sync_api import expect
+from support.lab import BEGIN
+from support.loopback import Answer, Loopback, claude_said
+
+from nbagent.core.background import background_loop
+from nbagent.providers.catalog import with_keys
+
+pytestmark = pytest.mark.browser
+
+KEY = "sk-ant-typed-in-a-browser-0123456789"
+#: Saves the notebook with what its front end knows of its widgets, as with *Save Widget State Automatically*.
+SAVE = """async () => {
+    const { commands } = window.jupyterapp;
+    await commands.execute('@jupyter-widgets/jupyterlab-manager:saveWidgetState');
+    await commands.execute('docmanager:save');
+    await commands.execute('@jupyter-widgets/jupyterlab-manager:saveWidgetState');
+}"""
+
+
+@pytest.fixture
+def vendor():
+    """A server on loopback that speaks as Claude does."""
+
+    def run(work):
+        return asyncio.run_coroutine_threadsafe(work, background_loop()).result()
+
+    server = Loopback()
+    run(server.__aenter__())
+    server.answers = [Answer(claude_said("Here."), headers={"content-type": "text/event-stream"})]
+    yield server
+    run(server.__aexit__(None, None, None))
+
+
+def opened(lab, name, vendor):
+    """The panel, its page and its picker, which is open."""
+    variables = [variable for row in with_keys().values() for variable in row.key_vars]
+    setup = f"""{BEGIN}
+import os
+from nbagent import ChatPanel
+for variable in {variables}: os.environ.pop(variable, None)
+os.environ["ANTHROPIC_BASE_URL"] = {vendor.url!r}
+agent.provider = ScriptedProvider(["Once."])"""
+    page = lab.open(name, [setup, "ChatPanel(agent)"])
+    lab.command(page, "notebook:run-all-cells")
+    panel = page.get_by_role("region", name="Chat with an agent")
+    panel.get_by_role("button", name="Model: scripted").click()
+    picker = panel.get_by_role("dialog", name="Choose a model")
+    picker.get_by_role("button", name="glm-5.2").wait_for()
+    return page, panel, picker
+
+
+def test_search_arrows_enter_and_a_key_that_is_saved_nowhere(lab, vendor):
+    page, panel, picker = opened(lab, "picker.ipynb", vendor)
+    said = "claude-sonnet-5, claude, no key, $ in 2.00, $ out 10.00, Context 1M, Tools ✓, Images ✓, Thinks ✓"
+    search = picker.get_by_label("Search models")
+    expect(search).to_be_focused()
+    page.keyboard.type("sonnet-5 anthropic")
+    rows = picker.locator(".nbagent-picker-rows button")
+    expect(rows.first).to_have_accessible_name(said)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(rows.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(rows.first).to_be_focused()
+    page.keyboard.press("Enter")
+    field = picker.get_by_label("Key", exact=True)
+    expect(field).to_be_focused()
+    assert field.get_attribute("type") == "password"
+    page.keyboard.type(KEY)
+    assert KEY not in saved(lab, page, "picker.ipynb"), "what is being typed"
+    page.keyboard.press("Escape")
+    expect(picker).to_be_hidden()
+    expect(panel.get_by_role("button", name="Model: scripted")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(search).to_be_focused()
+    page.keyboard.type("claude:claude-sonnet-5")
+    expect(rows).to_have_count(2)  # it, and a later one
+    page.keyboard.press("Enter")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("")
+    page.keyboard.type(KEY)
+    page.keyboard.press("Enter")
+    panel.get_by_role("button", name="Model: claude-sonnet-5").wait_for()
+    expect(panel.get_by_label("Your question")).to_be_focused()
+    page.keyboard.type("Where?")
+    page.keyboard.press("Enter")
+    panel.get_by_role("log").get_by_text("Here.").wait_for()
+    assert vendor.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    notebook = saved(lab, page, "picker.ipynb")
+    assert "Here." in notebook
+    assert "PasswordModel" in notebook, "the states of widgets are saved, too"
+    assert KEY not in notebook
+
+
+def saved(lab, page, name):
+    """The notebook as it is saved, with the states of its widgets."""
+    page.evaluate(SAVE)
+    return (lab.folder / name).read_text()

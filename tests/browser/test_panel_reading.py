@@ -1,0 +1,99 @@
+"""Reading and writing in the panel: earlier questions, leaving an edit, scrolling back, the meter, who speaks."""
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+SETUP = """%load_ext nbagent
+from nbagent import Agent, ChatPanel, Limits, LLMResponse, ScriptedProvider, Usage
+class Claude(ScriptedProvider):
+    vendor = "claude"
+def says(text):
+    return LLMResponse(text, None, "stop", {"usage": Usage(240_000, 10_000)})
+"""
+AT_END = "() => !document.querySelector('.nbagent-jump') && -2 < document.querySelector('.nbagent-chat').scrollTop"
+
+
+def opened(lab, name, code, theme="JupyterLab Light"):
+    page = lab.open(name, [SETUP, code], theme)
+    lab.command(page, "notebook:run-all-cells")
+    page.get_by_placeholder("Shift-Enter").first.wait_for()
+    return page, page.get_by_role("region", name="Chat with an agent")
+
+
+def asks(panel, text, answered):
+    box = panel.get_by_label("Your question")
+    box.fill(text)
+    box.press("Enter")
+    panel.get_by_role("log").get_by_text(answered).first.wait_for()
+
+
+def test_up_recalls_earlier_questions_and_escape_leaves_an_edit(lab):
+    code = "agent = Agent(ScriptedProvider(['first', 'second']))\nChatPanel(agent)"
+    _, panel = opened(lab, "recall.ipynb", code)
+    box = panel.get_by_label("Your question")
+    box.press("ArrowUp")
+    expect(box).to_have_value("")
+    asks(panel, "one\ntwo <b>", "first")
+    asks(panel, "three", "second")
+    for key, value in (("ArrowUp", "three"), ("ArrowUp", "one\ntwo <b>")):
+        box.press(key)
+        expect(box).to_have_value(value)
+    box.press("ArrowUp")  # moves to its first line
+    assert box.evaluate("box => box.selectionStart") < len("one\n")
+    for key, value in (("Control+End", "one\ntwo <b>"), ("ArrowDown", "three"), ("ArrowDown", "")):
+        box.press(key)
+        expect(box).to_have_value(value)
+    box.fill("typed")
+    expect(panel.locator(".nbagent-draft")).to_contain_text("tokens")  # the kernel knows the text
+    box.press("ArrowUp")
+    expect(box).to_have_value("typed")
+    panel.get_by_role("button", name="Edit", exact=True).press("Enter")
+    expect(box).to_have_value("three")
+    expect(panel.get_by_role("status")).to_contain_text("Escape leaves it as it was")
+    box.press("Escape")
+    expect(box).to_have_value("")
+    expect(panel.get_by_role("button", name="Edit", exact=True)).to_have_text("Edit")
+    assert panel.locator(".nbagent-you").all_inner_texts() == ["one\ntwo <b>", "three"]
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_jump_to_latest_the_meter_and_who_speaks(lab, picture, theme):
+    code = """turns = [says("See https://example.org/a and javascript://x. \\n\\n" * 30), says("short")]
+agent = Agent(Claude(turns, model="claude-sonnet-5"), limits=Limits(max_cost=10))
+ChatPanel(agent, height="300px")"""
+    name = theme.split()[-1].lower()
+    page, panel = opened(lab, f"jump-{name}.ipynb", code, theme)
+    jump = panel.get_by_role("button", name="Jump to latest")
+    asks(panel, "one", "240,000 in")
+    expect(jump).to_be_hidden()
+    links = panel.get_by_role("log").get_by_role("link")
+    assert set(links.evaluate_all("all => all.map(each => each.href)")) == {"https://example.org/a"}
+    page.wait_for_function(AT_END)
+    page.evaluate("document.querySelector('.nbagent-chat').scrollTop = -250")
+    expect(jump).to_be_visible()
+    picture(panel, f"jump-{name}")
+    page.set_viewport_size({"width": 800, "height": 1200})
+    picture(panel, f"jump-{name}-800")
+    page.set_viewport_size({"width": 1280, "height": 1200})
+    jump.press("Enter")
+    page.wait_for_function(AT_END)
+    expect(jump).to_be_hidden()
+    expect(panel.get_by_label("Your question")).to_be_focused()
+    meter = panel.get_by_role("img", name="Context: about 250,000 of 1,000,000 tokens (25%)")
+    expect(meter).to_contain_text("250,000 tokens")
+    assert "Spent in all: 250,000 tokens, $0.5800" in meter.get_attribute("title")
+    said = panel.get_by_role("log").inner_text().split()
+    assert said[:4] == ["You:", "one", "Agent:", "See"]
+
+
+def test_an_error_stands_beside_its_question(lab):
+    code = "agent = Agent(ScriptedProvider([ValueError('no such table'), 'fine']))\nChatPanel(agent)"
+    _, panel = opened(lab, "failed.ipynb", code)
+    asks(panel, "one", "no such table")
+    asks(panel, "two", "fine")
+    first = panel.locator(".nbagent-entry").first
+    expect(first.get_by_role("alert")).to_contain_text("no such table")
+    assert "one" in first.inner_text()
+    expect(panel.get_by_role("alert")).to_have_count(1)

@@ -1,0 +1,83 @@
+"""A run that takes the place of an earlier turn."""
+
+import pytest
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.errors import ConfigurationError
+
+
+def answer(messages, functions):
+    """How many messages were read; or a call, or an error, if that is what the question says."""
+    said = messages[-1].text
+    if said == "clear":
+        return FunctionCall("clear", {}, "c")
+    if said == "fail":
+        raise RuntimeError("no")
+    return f"{len(messages)} read"
+
+
+@pytest.fixture
+def agent():
+    agent = Agent(ScriptedProvider(answer), system_prompt="Be brief.")
+    for question in ("one", "two", "three"):
+        agent.chat_sync(question)
+    return agent
+
+
+def texts(agent):
+    return [message.text for message in agent.conversation_history if message.role != "system"]
+
+
+def ask(agent, question, place):
+    stream = agent.chat_stream(question, replaces=place, raise_errors=False)
+    for _ in stream:
+        pass
+    return stream
+
+
+def test_the_model_reads_what_stood_before_and_the_rest_stays(agent):
+    later = agent.conversation_history[5:]
+    stream = agent.chat_stream("second", replaces=agent.conversation_history[3])
+    assert [message.text for message in stream.preview().messages] == ["Be brief.", "one", "2 read", "second"]
+    assert texts(agent)[2] == "two"
+    for _ in stream:
+        pass
+    assert texts(agent) == ["one", "2 read", "second", "4 read", "three", "6 read"]
+    assert all(a is b for a, b in zip(later, agent.conversation_history[5:], strict=True))
+    assert agent.context.later == []
+
+
+def test_a_run_that_fails_or_asks_nothing_leaves_the_old_turn(agent):
+    before = list(agent.conversation_history)
+    with pytest.raises(RuntimeError):
+        ask(agent, "fail", before[3]).result()
+    with pytest.raises(ConfigurationError, match="empty"):
+        ask(agent, " ", before[1]).result()
+    assert all(a is b for a, b in zip(before, agent.conversation_history, strict=True))
+
+
+def test_a_question_that_has_gone_is_not_replaced(agent):
+    gone = agent.undo()[0]
+    ask(agent, "four", gone)
+    assert texts(agent)[-2:] == ["four", "6 read"]
+
+
+def test_a_history_that_is_cleared_meanwhile_stays_cleared(agent):
+    agent.register_function("clear", "Forget.", agent.clear_history)
+    ask(agent, "clear", agent.conversation_history[3])
+    assert "three" not in texts(agent)
+    assert "two" not in texts(agent)
+    assert agent.context.later == []
+
+
+def test_a_stream_that_is_left_keeps_its_place(agent):
+    for event in agent.chat_stream("second", replaces=agent.conversation_history[3]):
+        if event.type == "text":
+            break
+    agent.chat_sync("four")
+    assert texts(agent)[::2][:3] == ["one", "second", "three"]
+
+
+def test_only_a_message_can_be_replaced(agent):
+    with pytest.raises(ConfigurationError, match="conversation_history"):
+        agent.chat_stream("x", replaces="two")

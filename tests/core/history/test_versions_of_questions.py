@@ -1,0 +1,153 @@
+"""Branches of a conversation, and several conversations: what is left can be continued."""
+
+import pytest
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.core.history.context import ContextManager
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import AgentBusyError, ConfigurationError
+
+
+def answer(messages, functions):
+    said = messages[-1].text
+    if said == "fail":
+        raise RuntimeError("no")
+    if said == "leave":
+        return FunctionCall("leave", {}, "c")
+    return f"{len(messages)} read"
+
+
+@pytest.fixture
+def agent():
+    agent = Agent(ScriptedProvider(answer), system_prompt="Be brief.")
+    for question in ("one", "two", "three"):
+        agent.chat_sync(question)
+    return agent
+
+
+def asked(agent):
+    return [message.text for message in agent.conversation_history if message.role == "user"]
+
+
+def fork(agent, question, place):
+    """Ask another question instead of the one at this place."""
+    old = [message for message in agent.conversation_history if message.role == "user"][place]
+    return finished(agent.chat_stream(question, branch_at=old, raise_errors=False)).result()
+
+
+def finished(stream):
+    for _ in stream:
+        pass
+    return stream
+
+
+def places(agent):
+    """For each question, which version of how many it is."""
+    context = agent.context
+    found = [context.versions(each) for each in context.here.questions]
+    return [f"{each.index(context.here) + 1}/{len(each)}" for each in found]
+
+
+def step(agent, place, by):
+    """Go to another version of the question at this place."""
+    context = agent.context
+    versions = context.versions(context.here.questions[place])
+    context.switch(versions[versions.index(context.here) + by])
+
+
+def test_a_question_that_is_asked_differently_begins_a_branch_and_the_other_goes_on(agent):
+    before = list(agent.conversation_history)
+    assert fork(agent, "second", 1).content == "4 read"
+    assert asked(agent) == ["one", "second"]
+    assert places(agent) == ["1/1", "2/2"]
+    agent.chat_sync("after second")
+    step(agent, 1, -1)
+    assert all(a is b for a, b in zip(before, agent.conversation_history, strict=True)), "nothing is copied"
+    assert places(agent) == ["1/1", "1/2", "1/1"]
+    agent.chat_sync("four")
+    step(agent, 1, +1)
+    assert asked(agent) == ["one", "second", "after second"]
+    agent.chat_sync("last")
+    runs = agent.trace.runs.set_index("prompt")
+    first, second = runs.loc["one", "run_id"], runs.loc["second", "run_id"]
+    assert runs["branch"].to_dict() == {
+        **dict.fromkeys(["one", "two", "three", "four"], first),
+        **dict.fromkeys(["second", "after second", "last"], second),
+    }
+    assert len({branch.conversation_id for branch in agent.context.branches}) == 1
+    messages = agent.trace.messages.set_index("text")
+    assert messages.loc["four", "parent_id"] == before[-1].message_id
+    assert messages.loc["second", "parent_id"] == before[2].message_id
+
+
+def test_versions_stand_where_branches_part_in_the_order_in_which_they_were_asked(agent):
+    fork(agent, "second", 1)
+    step(agent, 1, -1)
+    fork(agent, "third", 2)
+    fork(agent, "zweitens", 1)
+    assert places(agent) == ["1/1", "3/3"]
+    step(agent, 1, -2)
+    assert asked(agent) == ["one", "two", "third"], "the branch that was used last"
+    assert places(agent) == ["1/1", "1/3", "2/2"]
+    fork(agent, "first", 0)
+    assert places(agent) == ["2/2"]
+    step(agent, 0, -1)
+    assert places(agent) == ["1/2", "1/3", "2/2"]
+    agent.context.pin(2)
+    assert places(agent) == ["1/2", "1/3", "2/2"], "the pinned message is another object"
+
+
+def test_a_branch_that_fails_or_asks_nothing_is_none(agent):
+    before, branch = list(agent.conversation_history), agent.context.branch
+    with pytest.raises(RuntimeError):
+        fork(agent, "fail", 1)
+    with pytest.raises(ConfigurationError, match="empty"):
+        fork(agent, " ", 0)
+    assert all(a is b for a, b in zip(before, agent.conversation_history, strict=True))
+    assert agent.context.branch == branch
+    assert places(agent) == ["1/1"] * 3
+    gone = agent.undo()[0]
+    finished(agent.chat_stream("four", branch_at=gone))
+    assert asked(agent) == ["one", "two", "four"]
+    assert len(agent.context.branches) == 1
+    with pytest.raises(ConfigurationError, match="conversation_history"):
+        agent.chat_stream("x", branch_at="two")
+
+
+def test_conversations_are_left_and_continued(agent):
+    context = agent.context
+    fork(agent, "second", 1)
+    first = context.conversation_id
+    context.new_conversation()
+    context.new_conversation()
+    assert [message.text for message in agent.conversation_history] == ["Be brief."]
+    agent.chat_sync("another")
+    agent.system_prompt = "Be long."
+    assert [each.title for each in context.conversations] == ["another · 1 question", "one · 2 questions"]
+    context.switch(context.conversations[1])
+    assert [message.text for message in agent.conversation_history[:2]] == ["Be long.", "one"]
+    assert (asked(agent), context.conversation_id) == (["one", "second"], first)
+    assert [each.title for each in context.conversations] == ["another · 1 question", "one · 2 questions"], (
+        "the order does not jump"
+    )
+    agent.clear_history()
+    assert [each.title for each in context.conversations] == ["New chat", "another · 1 question"], "with its branches"
+    with pytest.raises(ValueError, match="not a branch"):
+        ContextManager().switch(context.here)
+
+
+def test_the_history_can_not_be_switched_while_a_question_is_answered(agent):
+    other = fork(agent, "second", 1) and agent.context.branches[0]
+    agent.register_function("leave", "Leave.", lambda: agent.context.switch(other))
+    agent.chat_sync("leave")
+    assert "answering" in agent.conversation_history[-2].text
+    assert AgentBusyError.__name__ in agent.conversation_history[-2].text
+    agent.context.switch(other)
+
+
+def test_a_conversation_is_named_by_its_first_question_on_one_line():
+    context = ContextManager()
+    context.add_message(LLMMessage("user", "Which species\n  is heaviest? " + "x" * 80))
+    assert context.here.title.startswith("Which species is heaviest? xxx")
+    assert context.here.title.endswith("x… · 1 question")
+    assert len(context.here.title) < 80

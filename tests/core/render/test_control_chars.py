@@ -1,0 +1,64 @@
+"""Characters that hide, reorder or overwrite text are visible wherever text is shown."""
+
+import logging
+import re
+
+import pandas as pd
+import pytest
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.core.render.control_chars import escape_control_chars, show_all_chars, show_control_chars
+from nbagent.core.render.markdown import format_call, markdown_to_html
+
+HIDDEN = [
+    "\x1b[2K", "\x9b2J", "\x08", "\x7f", "\xad", "\u034f", "\u061c", "\u115f", "\u200b", "\u200d", "\u200e", "\u200f",
+    "\u1160", "\u17b4", "\u180b", "\u180e", "\u2028", "\u202e", "\u2060", "\u2065", "\u2066", "\u206a", "\u3164",
+    "\ufe00", "\ufe0f", "\ufeff", "\uffa0", "\ufff0", "\ufff9", "\U0001bca0", "\U0001d173", "\U000e0041",
+    "\U000e0100", "❤\ufe0f\ufe0f", "❤\ufe0f\ufe00", "é\ufe0f", "1\ufe0f", "é\u200c\u200d\u200cé", "é\u200d\u202eé",
+    "❤\ufe0f\u200d", "🏴\U000e0067\U000e0062\U000e0041\U000e007f",
+]  # fmt: skip
+FOUND = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_each_hidden_character_is_shown(hidden):
+    text = f"100 - 200{hidden}x"
+    assert not FOUND.search(show_control_chars(text))
+    assert show_all_chars(text) not in (text, "100 - 200x")
+    assert not FOUND.search(escape_control_chars(text))
+    assert not FOUND.search(markdown_to_html(text))
+    assert not FOUND.search(format_call(f"f{hidden}", {f"a{hidden}": hidden}))
+
+
+NEEDED = [
+    "می\u200cخواهم", "👨\u200d👩\u200d👧", "❤\ufe0f", "❤\ufe0f\u200d🔥", "क्\u200dष", "a\r\nb\tc", "☎\ufe0e",
+    "™\ufe0f ℹ\ufe0f ⚠\ufe0f ✔\ufe0f ↔\ufe0f ▶\ufe0f ㊗\ufe0f 🕵\ufe0f\u200d♀\ufe0f", "ᠠ\u180bᠪ", "1\ufe0f\u20e3",
+    "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NEEDED)
+def test_what_scripts_and_emojis_need_stays(text):
+    assert show_control_chars(text) == escape_control_chars(text) == text
+
+
+async def test_tables_and_logs_show_them_too(caplog):
+    agent = Agent(
+        ScriptedProvider([FunctionCall("wi\u200bpe\x1b[2K", {"a\x1b[1A": "\x1b[8mx"}, "c"), "\x1b]0;t\x07\u202eend"])
+    )
+    agent.register_function("wipe", "Wipe.", lambda: None)
+    await agent.chat("\u200fhello")
+    trace = agent.trace
+    for shown in (
+        trace.tool_calls, trace.tool_calls[["name", "result_text"]], trace.tool_calls["name"], trace.tool_calls.iloc[0],
+        trace.runs.T, trace.runs[["prompt"]].head(), trace.blocks.query("type == 'text'")["text"],
+    ):  # fmt: skip
+        assert not FOUND.search(repr(shown))
+        assert not FOUND.search(getattr(shown, "_repr_html_", str)() or "")
+    assert isinstance(trace.runs[["prompt"]], pd.DataFrame)
+    with caplog.at_level("WARNING", logger="nbagent"):
+        logging.getLogger("nbagent").warning("the tool %s failed", "wi\u200bpe\x1b[2K")
+    assert caplog.messages == ["the tool wi⟨U+200B⟩pe failed"]

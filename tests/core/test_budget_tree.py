@@ -1,0 +1,248 @@
+"""One budget for a run and all runs that its tools start, wherever and whenever these run."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+
+import pytest
+from pydantic import BaseModel
+
+from nbagent import Agent, FunctionCall, Limits, LLMProvider, LLMResponse, ScriptedProvider, Usage
+from nbagent.core.background import run_sync
+from nbagent.core.limits import Spending
+from nbagent.errors import AgentDepthError, ExtractionError
+
+
+def answer(text="", tokens=100, calls=None):
+    return LLMResponse(text, calls, metadata={"usage": Usage(tokens - 1, 1)})
+
+
+class Unpriced(LLMProvider):
+    """A provider without a known price."""
+
+    model_name = "unheard-of"
+
+    def supports_function_calling(self):
+        return True
+
+    async def chat(self, messages, functions=None, temperature=None, **kwargs):
+        return answer("ok")
+
+
+class Selfish:
+    """An agent whose model always calls a tool, `calls` times a turn, which asks a fork of the agent itself."""
+
+    def __init__(self, calls=1, **limits):
+        self.requests, self.calls, self.refused = 0, calls, []
+        self.agent = Agent(ScriptedProvider(self.turn), tools=[self.ask], limits=Limits(**limits))
+
+    def turn(self, messages, functions):
+        self.requests += 1
+        return [FunctionCall("ask", {}, f"c{n}") for n in range(self.calls)]
+
+    async def ask(self) -> str:
+        """Ask a fork."""
+        try:
+            return (await self.agent.fork().chat("go")).content
+        except AgentDepthError as error:
+            self.refused.append(str(error))
+            raise
+
+
+async def test_an_agent_that_asks_its_own_fork_shares_the_tool_calls():
+    selfish = Selfish(max_tool_calls=5)
+    result = await selfish.agent.chat("go")
+    assert selfish.requests <= 11
+    assert (result.status, result.limit_reason) == ("limit", "tool_calls")
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_an_agent_that_asks_its_own_fork_comes_to_an_end_and_lets_timers_ring(calls):
+    selfish, rung = Selfish(calls, max_requests=200), []
+    loop = asyncio.get_running_loop()
+
+    def ring():
+        rung.append(selfish.requests)
+        nonlocal timer
+        timer = loop.call_later(0.001, ring)
+
+    timer = loop.call_later(0.001, ring)
+    result = await selfish.agent.chat("go")
+    timer.cancel()
+    assert result.status == "limit"
+    assert 100 <= selfish.requests <= 200 + 2**6
+    assert len(set(rung)) > 5
+    assert "more than 5 deep" in selfish.refused[0]
+
+
+async def test_the_first_agent_says_how_deep_agents_may_ask():
+    selfish = Selfish(max_depth=1, max_iterations=1)
+    result = await selfish.agent.chat("go")
+    assert selfish.requests == 2
+    assert "max_depth" in selfish.refused[0]
+    assert result.limit_reason == "iterations"
+
+
+async def test_all_requests_of_a_tree_have_a_limit_by_default():
+    spent = Spending()
+    for _ in range(999):
+        Spending(parent=spent).add_request()
+    assert spent.reached_limit() is None
+    Spending(parent=spent).add_request()
+    assert spent.reached_limit().reason == "requests"
+
+
+async def test_known_costs_count_beside_unknown_ones():
+    async def ask() -> str:
+        """Ask an agent without a price."""
+        return (await Agent(Unpriced()).chat("go")).content
+
+    def turn(messages, functions):
+        return answer(calls=[FunctionCall("ask", {}, "c1")], tokens=1_000_000)
+
+    model = ScriptedProvider(turn, price={"input": 0.006, "output": 0})
+    agent = Agent(model, tools=[ask], limits=Limits(max_cost=0.01))
+    result = await agent.chat("go")
+    assert (result.status, result.limit_reason, result.iterations) == ("limit", "cost", 2)
+    assert result.cost is None  # the sum is not known
+
+
+async def test_a_task_left_behind_by_a_tool_spends_the_budget_of_its_run(monkeypatch):
+    inner, left, done = Agent(ScriptedProvider([answer("late", 500)] * 3)), [], asyncio.Event()
+
+    async def start() -> str:
+        """Start something and return."""
+        left.append(asyncio.create_task(later()))
+        return "started"
+
+    async def later():
+        await done.wait()
+        return [(await inner.chat("now")).status for _ in range(3)]
+
+    limits = Limits(max_seconds=600, max_total_tokens=1_000)
+    outer = Agent(ScriptedProvider([FunctionCall("start", {}), "end"]), tools=[start], limits=limits)
+    result = await outer.chat("go")
+    monkeypatch.setattr("nbagent.core.limits.monotonic", lambda: monotonic() + 600)  # its time is not spent any more
+    done.set()
+    assert await left[0] == ["ok", "ok", "limit"]
+    assert set(inner.trace.runs["parent_run_id"]) == {result.run_id}
+
+
+class Sight(BaseModel):
+    species: str
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(max_total_tokens=150), "150 tokens"),
+        (Limits(max_iterations=2), "2 model requests"),
+        (Limits(max_cost=0.00015), "0.00015 dollars"),
+    ],
+)
+async def test_the_corrections_of_an_extraction_share_its_limits(limits, reason):
+    model = ScriptedProvider([answer("no JSON")] * 3, price={"input": 1, "output": 1})
+    agent = Agent(model, limits=limits)
+    with pytest.raises(ExtractionError, match=f"The limit of {reason}"):
+        await agent.extract("Two Adelies", Sight)
+    assert len(model.requests) == 2
+
+
+async def blocking(extraction):
+    return run_sync(extraction)
+
+
+async def awaited(extraction):
+    return await extraction
+
+
+@pytest.mark.parametrize("wait", [awaited, blocking])
+@pytest.mark.parametrize("shape", [Sight, list[Sight]])
+@pytest.mark.parametrize(
+    ("of_agent", "of_call", "reason"),
+    [
+        (Limits(max_total_tokens=1), {"limits": Limits(max_total_tokens=150)}, "150 tokens"),
+        (Limits(max_iterations=1), {"limits": Limits(max_iterations=2)}, "2 model requests"),
+        (Limits(max_cost=1e-9), {"limits": Limits(max_cost=0.00015)}, "0.00015 dollars"),
+        (Limits(max_iterations=1), {"max_iterations": 2}, "2 model requests"),
+    ],
+)
+async def test_limits_of_one_extraction_hold_for_all_of_it(wait, shape, of_agent, of_call, reason):
+    model = ScriptedProvider([answer("no JSON")] * 6, price={"input": 1, "output": 1})
+    agent = Agent(model, limits=of_agent)  # those of the call win
+    for requests in (2, 4):  # each extraction has a budget of its own
+        with pytest.raises(ExtractionError, match=f"The limit of {reason}"):
+            await wait(agent.extract("Two Adelies", shape, **of_call))
+        assert len(model.requests) == requests
+
+
+async def test_an_extraction_in_a_tool_spends_the_budget_of_its_run():
+    model = ScriptedProvider(lambda *_: answer('{"species": "Adelie"}', 500))
+
+    async def read() -> str:
+        """Read."""
+        return (await Agent(model).extract("Two Adelies", Sight)).species
+
+    turns = [answer(calls=[FunctionCall("read", {}, "c1")]), answer("end")]
+    outer = Agent(ScriptedProvider(turns), tools=[read])
+    assert (await outer.chat("go")).usage.total_tokens == 700
+
+
+def in_a_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def in_a_pool(work):
+    with ThreadPoolExecutor() as pool:
+        pool.submit(work).result()
+
+
+#: Its thread is older than every run.
+OLD_POOL = ThreadPoolExecutor(1)
+
+
+def in_an_old_pool(work):
+    OLD_POOL.submit(work).result()
+
+
+@pytest.mark.parametrize("start", [in_a_thread, in_a_pool, in_an_old_pool])
+async def test_threads_of_a_tool_spend_the_budget_of_its_run(start):
+    OLD_POOL.submit(int).result()
+    inner = Agent(ScriptedProvider([answer("late", 500)] * 9))
+
+    def ask() -> str:
+        """Ask in a thread."""
+        start(lambda: inner.chat_sync("go"))
+        return "asked"
+
+    def turn(messages, functions):
+        return answer(calls=[FunctionCall("ask", {}, "c1")])
+
+    outer = Agent(ScriptedProvider(turn), tools=[ask], limits=Limits(max_total_tokens=1_000))
+    result = await outer.chat("go")
+    assert (result.limit_reason, result.iterations, result.usage.total_tokens) == ("tokens", 2, 1_200)
+    start(lambda: inner.chat_sync("later"))  # outside of the tool, the same threads belong to nobody
+    assert inner.trace.runs["parent_run_id"].isna().tolist() == [False, False, True]
+
+
+def test_threads_may_spend_at_the_same_time():
+    spent = Spending(Limits(max_tool_calls=1_500))
+    granted = []
+
+    def spend():
+        mine = Spending(parent=spent)
+        for _ in range(500):
+            mine.add(Usage(1, 1), 0.25)
+            mine.add_request()
+            granted.append(mine.take_tool_calls(1))
+
+    threads = [threading.Thread(target=spend) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (spent.usage, spent.cost, spent.requests) == (Usage(4_000, 4_000), 1_000, 4_000)
+    assert sum(granted) == spent.tool_calls == 1_500

@@ -1,0 +1,88 @@
+"""A yes for the rest of the session: for a tool, or for one call of it."""
+
+import pytest
+from support.tool_runs import executor_of, run
+
+from nbagent import Agent, FunctionCall, ScriptedProvider, tool
+from nbagent.functions import Allow
+
+OPTIONS = {"approve": True, "retries": 1}
+
+
+def wiper(runs):
+    @tool(**OPTIONS)
+    def wipe(rows: float):
+        runs.append(rows)
+        if rows == 13:
+            raise OSError("again")
+
+    return wipe
+
+
+@pytest.mark.parametrize(("allow", "asked"), [(Allow.TOOL, [1]), (Allow.CALL, [1, 2]), (True, [1, 1, 2, 2])])
+async def test_what_was_allowed_is_not_asked_about_again(allow, asked):
+    questions, runs = [], []
+
+    def approve(call, definition):
+        questions.append(call.arguments["rows"])
+        call.arguments["rows"] = 99  # a copy: what is allowed is what was asked
+        return allow
+
+    executor = executor_of(wiper(runs), options=OPTIONS, approver=approve)
+    outcomes = [await run(executor, "wipe", rows=rows) for rows in (1, 1, 2, 2)]
+    assert questions == asked
+    assert runs == [1, 1, 2, 2]
+    later = {Allow.TOOL: ["approved", *["allowed"] * 3], Allow.CALL: ["approved", "allowed"] * 2}
+    assert [outcome.approval for outcome in outcomes] == later.get(allow, ["approved"] * 4)
+
+
+async def test_an_allowed_call_is_retried_as_any_other():
+    runs = []
+    executor = executor_of(wiper(runs), options=OPTIONS, approver=lambda call, definition: Allow.TOOL)
+    await run(executor, "wipe", rows=13)
+    assert runs == [13]
+    await run(executor, "wipe", rows=13)
+    assert runs == [13, 13, 13]
+
+
+async def test_another_function_of_that_name_is_asked_about():
+    questions = []
+
+    def approve(call, definition):
+        questions.append(call.name)
+        return Allow.TOOL
+
+    executor = executor_of(wiper([]), options=OPTIONS, approver=approve)
+    await run(executor, "wipe", rows=1)
+    executor.registry.adopt(executor_of(wiper([]), options=OPTIONS).registry.get_function("wipe"))
+    await run(executor, "wipe", rows=1)
+    assert questions == ["wipe", "wipe"]
+
+
+async def test_approve_all_asks_all_the_same_and_forks_share_what_was_allowed():
+    questions = []
+
+    def approve(call, definition):
+        questions.append(call.name)
+        return Allow.TOOL
+
+    call = FunctionCall("wipe", {"rows": 1}, "c")
+    agent = Agent(ScriptedProvider([call, "Done."] * 4), tools=[wiper([])], approve=approve)
+    await agent.chat("x")
+    await agent.chat("x", approve_all=True)
+    await agent.fork().chat("x")
+    assert questions == ["wipe", "wipe"]
+    assert agent.trace.tool_calls["approval"].tolist() == ["approved", "approved"]
+
+
+async def test_what_was_allowed_is_described_and_taken_back():
+    answers = [Allow.CALL, Allow.CALL, Allow.TOOL, False]
+    executor = executor_of(wiper([]), options=OPTIONS, approver=lambda call, definition: answers.pop(0))
+    func, described = executor.registry.get_function("wipe").func, []
+    for rows in (1, 2, 3):
+        await run(executor, "wipe", rows=rows)
+        described.append(executor.allowances.describe(func))
+    assert described == ["1 call allowed", "2 calls allowed", "allowed"]
+    executor.allowances.take_back(func)
+    assert executor.allowances.describe(func) == ""
+    assert (await run(executor, "wipe", rows=1)).denied

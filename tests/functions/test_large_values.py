@@ -1,0 +1,122 @@
+"""Results of any size are shown, sent and traced in bounded memory, and arguments in time that grows with them."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nbagent import Agent, FunctionCall, FunctionRegistry, ScriptedProvider
+from nbagent.core.events import ToolCall
+from nbagent.core.messages import MAX_ARGUMENT_CHARS
+from nbagent.functions.formatting import format_result, safe_repr
+from nbagent.functions.validation import validate_arguments
+from nbagent.notebook.display.transcript import Transcript
+from tests.support.doubling import grows_with_square
+
+#: Values that hold `n` bytes, or references, or more.
+LARGE = {
+    "text": lambda n: "x" * n,
+    "bytes": lambda n: b"x" * n,
+    "text in a dict": lambda n: {"a": {"b": "x" * n}},
+    "texts in a list": lambda n: [["x" * n], "x" * n],
+    "list": lambda n: [0] * n,
+    "tuple of lists": lambda n: ([0] * n, [[]] * n),
+    "lists in a dict": lambda n: {"a": [0] * n, "b": [{"c": "text"}] * n},
+    "dict": lambda n: dict.fromkeys(range(n // 100), "x"),
+    "set": lambda n: set(range(n // 100)),
+    "long keys": lambda n: {f"{number}" + "x" * (n // 10): 0 for number in range(10)},
+    "array": lambda n: np.zeros(n),
+    "array of texts": lambda n: np.array(["x" * 50] * (n // 50), dtype=object),
+    "frame with long texts": lambda n: pd.DataFrame({"a": ["x" * n] * 3}, dtype=object),
+    "frame with lists": lambda n: pd.DataFrame({"a": [[0] * n, {"b": "x" * n}]}),
+    "wide frame": lambda n: pd.DataFrame(np.zeros((1, n // 1_000))),
+    "series of long texts": lambda n: pd.Series(["x" * n] * 3, dtype=object),
+    "exception": lambda n: ValueError("x" * (n // 10)),
+}
+
+
+def shown(agent):
+    """Everything that a notebook shows of a run."""
+    calls = agent.trace.tool_calls
+    return "".join([repr(calls), calls._repr_html_(), str(agent.trace.transcript()), agent.trace._repr_html_()])
+
+
+async def use(value):
+    """Let a tool return a value, and look at what became of it."""
+
+    def tool() -> object:
+        """Return it."""
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    agent = Agent(ScriptedProvider([FunctionCall("tool", {}, "c"), "ok"]), tools=[tool])
+    transcript = Transcript()
+    async for event in agent.chat_stream("go"):
+        transcript.feed(event)
+        if event.type == "tool_result":
+            sent = event.content
+    assert len(sent) < 25_000
+    assert len(shown(agent)) + len(transcript.html()) < 200_000
+
+
+@pytest.mark.parametrize("name", LARGE)
+async def test_the_memory_for_a_large_result(name):
+    await use(1)  # loads pandas
+    value = LARGE[name](30_000_000)
+    tracemalloc.start()
+    try:
+        await use(value)
+        kept = value.nbytes if name == "array" else 0  # arrays and tables are written to a file, whatever their size
+        assert tracemalloc.get_traced_memory()[1] < 12_000_000 + 1.2 * kept
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("function", [format_result, safe_repr])
+@pytest.mark.parametrize("name", LARGE)
+def test_the_time_for_a_large_result(name, function):
+    assert not grows_with_square(lambda text: function(LARGE[name](10 * len(text))), "x" * 20_000)
+
+
+ARGUMENTS = {
+    "text": lambda n: "x" * n,
+    "lines": lambda n: "x\n" * (n // 2),
+    "blank lines": lambda n: "\n" * n,
+    "backslashes": lambda n: "\\" * n,
+    "hidden characters": lambda n: "\u200b" * n,
+    "list": lambda n: [1] * (n // 2),
+    "nested lists": lambda n: [[[]]] * (n // 6),
+    "dict": lambda n: {str(number): 1 for number in range(n // 12)},
+}
+
+
+def tool(a: list | dict | str) -> int:
+    """Take anything."""
+    return 1
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_the_time_for_long_arguments(name):
+    registry = FunctionRegistry()
+    registry.register("tool", "Take anything.", tool)
+    definition = registry.get_function("tool")
+
+    def look(text):
+        arguments = {"a": ARGUMENTS[name](len(text))}
+        transcript = Transcript()
+        transcript.feed(ToolCall("", "tool", arguments, {"run_id": "r", "call_id": "c", "tool_call_id": "t"}))
+        assert len(transcript.html()) + len(transcript.plain()) < 50_000
+        assert validate_arguments(definition, arguments) == (arguments, False)
+
+    assert not grows_with_square(look, "x" * (MAX_ARGUMENT_CHARS // 50))
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+async def test_the_longest_arguments(name):
+    arguments = {"a": ARGUMENTS[name](MAX_ARGUMENT_CHARS // 2)}
+    agent = Agent(ScriptedProvider([FunctionCall("tool", arguments, "c"), "ok"]), tools=[tool])
+    result = await agent.chat("go")
+    assert [call["result"] for call in result.function_calls] == ["1"]
+    assert len(shown(agent)) < 200_000

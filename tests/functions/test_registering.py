@@ -1,0 +1,166 @@
+"""What can't be described to a model is an error when it is registered, which names it and says what to do."""
+
+import functools
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import pydantic
+import pytest
+from pydantic import BeforeValidator
+from pydantic.json_schema import SkipJsonSchema
+from support.tool_runs import executor_of, run
+
+from nbagent import Agent, FunctionRegistry, tool
+from nbagent.errors import ConfigurationError
+from nbagent.functions.live import as_registry
+from nbagent.functions.schema.function_schema import schema_of
+
+
+class Custom:
+    def price(self, item: str) -> float:
+        """The price."""
+
+
+class Other(Custom):
+    pass
+
+
+def taking(annotation: Any) -> Callable[..., Any]:
+    def plot(data, title: str = ""):
+        """Plot."""
+
+    plot.__annotations__["data"] = annotation
+    return plot
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        pd.DataFrame,
+        np.ndarray,
+        Callable,
+        Callable[[int], int],
+        Custom,
+        type[Custom],
+        list[Custom],
+        dict[str, pd.DataFrame],
+        pd.DataFrame | None,
+        "NotDefinedAnywhere",
+        "list[NotDefinedAnywhere]",
+        "1 +",
+        42,
+    ],
+    ids=str,
+)
+def test_a_parameter_without_a_json_form(annotation):
+    function = taking(annotation)
+    registry = FunctionRegistry()
+    for register in (
+        lambda: registry.register("plot", "", function),
+        lambda: Agent("local", tools=[function]),
+        lambda: tool(function),
+    ):
+        with pytest.raises(ConfigurationError, match=r"tool 'plot': parameter 'data'.*default.*SkipJsonSchema.*RunCon"):
+            register()
+    assert "plot" not in registry
+    registry.register("plot", "", function, {"properties": {"title": {"type": "string"}}})  # then nothing is described
+
+
+def test_any_number_of_positional_arguments():
+    with pytest.raises(ConfigurationError, match=r"\*items can't be described: make it a list"):
+        FunctionRegistry().register("total", "", lambda *items: sum(items))
+
+
+async def test_a_default_leaves_the_parameter_out():
+    def size(title: str, data: pd.DataFrame = pd.DataFrame({"a": [1, 2]})) -> int:  # noqa: B008
+        return len(data)
+
+    assert list(schema_of(size).parameters["properties"]) == ["title"]
+    assert (await run(executor_of(size), "size", title="x")).value == 2
+    assert not (await run(executor_of(size), "size", title="x", data=[])).args_valid
+
+
+@pytest.mark.parametrize("skip", [SkipJsonSchema, SkipJsonSchema()])
+async def test_a_hidden_type_leaves_it_to_a_validator(skip):
+    frames = {"penguins": pd.DataFrame({"a": [1, 2, 3]})}
+
+    def size(data) -> int:
+        return len(data)
+
+    size.__annotations__["data"] = Annotated[pd.DataFrame, BeforeValidator(frames.__getitem__), skip]
+    assert (await run(executor_of(size), "size", data="penguins")).value == 3
+
+
+async def test_further_keywords_keep_their_type():
+    def label(**names: int) -> dict:
+        return names
+
+    parameters = schema_of(label).parameters
+    assert parameters["additionalProperties"] == {"type": "integer"}
+    assert (await run(executor_of(label), "label", a=1, b="2")).value == {"a": 1, "b": 2}
+    assert "b: must be an integer" in (await run(executor_of(label), "label", b="x")).content
+
+
+def test_two_tools_of_one_name():
+    one, two = Custom(), Other()
+    with pytest.raises(ConfigurationError, match=r"two of them are called 'price'.*prefix"):
+        Agent("local", tools=[one.price, two.price])
+    assert as_registry([one.price, one.price]).names() == ["price"]
+
+
+def test_a_class_as_a_tool_has_its_own_docstring_or_none():
+    class Bare(pydantic.BaseModel):
+        a: int
+
+    class Told(Bare):
+        """Tells."""
+
+    assert [schema_of(each).description for each in (Bare, Told)] == ["", "Tells."]
+
+
+async def test_single_dispatch():
+    @functools.singledispatch
+    def show(value, unit: str = ""):
+        """Show it."""
+        raise TypeError
+
+    @show.register
+    def _(value: int, unit: str = ""):
+        return f"{value} {unit}"
+
+    @show.register
+    def _(value: list, unit: str = ""):
+        return f"{len(value)} {unit}s"
+
+    properties = schema_of(show).parameters["properties"]
+    assert {branch["type"] for branch in properties["value"]["anyOf"]} == {"integer", "array"}
+    assert (await run(executor_of(show), "show", value=3, unit="m")).value == "3 m"
+    assert (await run(executor_of(show), "show", value=[1, 2], unit="item")).value == "2 items"
+
+
+async def test_methods_without_an_object():
+    assert schema_of(str.upper).parameters["properties"]["self"] == {"type": "string"}
+    assert (await run(executor_of(str.upper), "upper", self="a")).value == "A"
+    with pytest.raises(ConfigurationError, match=r"'self'.*Custom"):
+        FunctionRegistry().register("price", "", Custom.price)
+
+
+async def test_given_parameters_are_completed_by_the_signature():
+    """A definition as people write it, with `required` left out."""
+
+    def my_tool(param1: str, param2: int) -> dict:
+        return {"result": param1 * param2}
+
+    parameters = {
+        "type": "object",
+        "properties": {"param1": {"type": "string"}, "param2": {"type": "integer"}},
+        "required": ["param1"],
+    }
+    executor = executor_of(my_tool, parameters=parameters)
+    assert (await run(executor, "my_tool", param1="a", param2=2)).value == {"result": "aa"}
+    outcome = await run(executor, "my_tool", param1="a")
+    assert not outcome.args_valid
+    assert "param2: required field is missing" in outcome.content
+    assert "param3: unexpected field" in (await run(executor, "my_tool", param1="a", param2=1, param3=1)).content

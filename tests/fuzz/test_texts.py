@@ -1,0 +1,131 @@
+"""Texts of models, tools and servers: cleaned, shown and read without a foreign error and without HTML."""
+
+import json
+from contextlib import suppress
+
+import html5lib
+import pytest
+from hypothesis import strategies as st
+from support.fuzzing import fuzz
+from support.shown import check_page, check_visible, texts, values
+
+from nbagent.core import events
+from nbagent.core.messages import FunctionCall, parse_arguments
+from nbagent.core.render import highlight
+from nbagent.core.render.control_chars import show_control_chars
+from nbagent.core.render.key_values import key_values_html, key_values_text
+from nbagent.core.render.markdown import format_call, markdown_line_to_text, markdown_to_html, stable_ends
+from nbagent.notebook.display.approval import _typed_question, arguments_text
+from nbagent.notebook.display.transcript import Transcript
+from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
+from nbagent.providers.http.redaction import Redactor
+from nbagent.providers.prompting.json_tool_prompt import first_json_object
+from nbagent.providers.prompting.result_sentences import without_call
+
+pytestmark = pytest.mark.fuzz
+
+
+def test_markdown_is_a_safe_page():
+    def check(text):
+        page = markdown_to_html(text)
+        check_page(page)
+        ends = stable_ends(text)
+        assert ends == sorted(set(ends) & set(range(1, len(text))))
+        check_visible(show_control_chars(markdown_line_to_text(text)))
+
+    fuzz(check, texts)
+
+
+def test_highlighted_code_is_the_same_code():
+    def check(given):
+        code, language = given
+        page = highlight.highlight_code(code, language)
+        shown = html5lib.parseFragment(page, container="pre", namespaceHTMLElements=False)
+        plain = code.replace("\r\n", "\n").replace("\r", "\n")
+        assert "".join(shown.itertext()).strip("\n") == plain.strip("\n")
+        assert all(each.tag in ("span", "DOCUMENT_FRAGMENT") for each in shown.iter())
+
+    codes = texts.map(lambda text: show_control_chars(text.encode("utf-8", "replace").decode()))
+    fuzz(check, st.tuples(codes, st.sampled_from(sorted(set(highlight.LANGUAGES.values())))))
+
+
+def test_a_transcript_is_a_safe_page_and_a_readable_text():
+    def check(given):
+        answer, thinking, name, arguments, result, is_error = given
+        transcript = Transcript(timings=False)
+        transcript.feed(events.TurnStarted(metadata={"model": name}))
+        transcript.feed(events.Thinking(thinking))
+        transcript.feed(events.Text(answer))
+        call = {"tool_call_id": "t1", "wire_id": "w1"}
+        transcript.feed(events.ToolCall("", name, arguments, metadata=call))
+        transcript.feed(events.ToolResult(result, name, metadata={**call, "is_error": is_error, "duration_s": 0.1}))
+        for _ in range(2):
+            check_page(transcript.html(), style=True)
+            check_visible(transcript.plain())
+            transcript.feed(events.Error(result, exception=ValueError(result), metadata={}))
+        check_page(key_values_html([(name, answer)]), style=True)
+        check_visible(key_values_text([("x", answer)]))
+
+    arguments = st.dictionaries(texts, values, max_size=2)
+    fuzz(check, st.tuples(texts, texts, texts, arguments, texts, st.booleans()))
+
+
+def test_a_question_shows_all_of_the_call():
+    def check(given):
+        name, arguments = given
+        for shown in (
+            _typed_question(FunctionCall(name, arguments)),
+            arguments_text(arguments),
+            format_call(name, arguments),
+        ):
+            check_visible(shown)
+
+    fuzz(check, st.tuples(texts, st.dictionaries(texts, values, max_size=2)), [("f", {"a": "x\u3164"})])
+
+
+# -- secrets ----------------------------------------------------------------------------------------------------------
+
+SECRET = 'sk-1"2\\34&5/67'
+SPELLINGS = [SECRET, json.dumps(SECRET)[1:-1], json.dumps(json.dumps(SECRET))[3:-3], "sk-1%222%5C34%265%2F67"]
+SPELLINGS += [
+    "sk-1&quot;2\\34&amp;5/67",
+    "".join(f"&#{ord(c)};" for c in SECRET),
+    "".join(f"\\u{ord(c):04x}" for c in SECRET),
+]
+
+
+def test_a_secret_is_found_in_any_text():
+    redactor = Redactor(
+        "https://ann:pass%2Fword@api.example/?key=abc%2Fdefgh", {"authorization": f"Bearer {SECRET}"}, SECRET, "KEY"
+    )
+
+    def check(given):
+        before, spelling, after = given
+        text = before + spelling + after
+        for found in (
+            redactor.text(text),
+            redactor.text(text, "***"),
+            redactor.message(text),
+            redactor.headers({"x": text})["x"],
+        ):
+            assert spelling not in found
+        redactor.url(f"https://api.example/{text}")
+
+    fuzz(check, st.tuples(texts, st.sampled_from(SPELLINGS), texts), [("&", SPELLINGS[5], "")])
+
+
+# -- what is read from an answer --------------------------------------------------------------------------------------
+
+
+def read_answer(text):
+    """As data, or as whatever a form or a small model's helper makes of it."""
+    for parse in (parse_frame, parse_code):
+        with suppress(ValueError):
+            parse(text)
+    first_json_object(text)
+    parse_arguments(text)
+    without_call(text)
+
+
+def test_an_answer_is_read_or_refused():
+    fuzz(read_answer, texts, ['{"a":' * 2_000, "[" * 2_000, "(" * 2_000, "[" + "9" * 5_000 + "]", "-" * 10_000 + "1"])

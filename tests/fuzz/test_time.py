@@ -1,0 +1,74 @@
+"""Texts of any repeated pattern: what reads or cleans them takes time in proportion to their length."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import strategies as st
+from support.doubling import grows_with_square
+from support.fuzzing import fuzz
+from support.shown import PIECES
+
+from nbagent.core.messages import parse_arguments
+from nbagent.core.render.control_chars import show_control_chars
+from nbagent.core.render.highlight import highlight_code
+from nbagent.core.render.markdown import markdown_line_to_text, markdown_to_html, readable_name, stable_ends
+from nbagent.notebook.display.approval import arguments_text
+from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
+from nbagent.providers.http.answer_mask import AnswerMask
+from nbagent.providers.http.redaction import Redactor, mask_secret
+from nbagent.providers.prompting.json_tool_prompt import first_json_object
+from nbagent.providers.prompting.result_sentences import without_call
+from nbagent.text import without_keys
+
+pytestmark = pytest.mark.fuzz
+
+SECRETS = [
+    "sk-12345678",
+    "%2525252x",
+    "&#0000x&amp;",
+    "\\" * 8 + "x",
+    "25252525x",
+    "%%%%%%%%%",
+    "00000000",
+    "u0030u0030",
+]
+REDACTOR = Redactor(
+    "https://ann:pass%2Fword@api.example/?key=abc%2Fdefgh", {"cookie": "a=%2525%25;b=2"}, "sk-1234567", "K"
+)
+FUNCTIONS = {
+    **{f"mask {secret}": lambda text, secret=secret: mask_secret(text, secret) for secret in SECRETS},
+    **{f"mask an answer {secret}": AnswerMask({secret: "KEY"}).text for secret in SECRETS},
+    **{f"begin {secret}": AnswerMask({secret: "KEY"}).begun_at for secret in SECRETS},
+    "redact a message": REDACTOR.message,
+    "redact a header": lambda text: REDACTOR.headers({"x": text}),
+    "Markdown": markdown_to_html,
+    "stable Markdown": stable_ends,
+    "a line of Markdown": markdown_line_to_text,
+    "code": lambda text: highlight_code(text, "python"),
+    "JSON": lambda text: highlight_code(text, "json"),
+    "control characters": show_control_chars,
+    "a name": readable_name,
+    "a question": lambda text: arguments_text({"code": text}),
+    "keys": without_keys,
+    "arguments": parse_arguments,
+    "the first object": first_json_object,
+    "a call in an answer": without_call,
+    "an answer as code": parse_code,
+    "an answer as a table": parse_frame,
+}
+
+
+def test_time_grows_with_the_length_only():
+    def check(given):
+        name, before, pattern, after = given
+
+        def read(text):
+            with suppress(ValueError):
+                FUNCTIONS[name](before + text + after)
+
+        slow = grows_with_square(read, pattern)
+        assert not slow, (name, slow)
+
+    parts = st.sampled_from(PIECES)
+    patterns = st.lists(parts, min_size=1, max_size=4).map("".join)
+    fuzz(check, st.tuples(st.sampled_from(list(FUNCTIONS)), parts, patterns, parts), count=10)

@@ -1,0 +1,125 @@
+"""Buttons on answers: what the kernel and the script in the front end say to each other, and what is saved."""
+
+import re
+
+import pytest
+from support.kernels import Kernel
+from support.panels import Panel
+
+pytestmark = pytest.mark.kernel
+
+ASK = "%%agent\nIs it?"
+SCORES = "[tuple(row[:3]) for row in agent.trace.scores[['run_id', 'value', 'by']].to_numpy().tolist()]"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    with Kernel(tmp_path_factory.mktemp("buttons")) as kernel:
+        yield kernel
+
+
+@pytest.fixture(autouse=True)
+def _agent(kernel):
+    kernel.ok("agent = Agent(ScriptedProvider(lambda messages, functions: 'It is.', model='m'))")
+
+
+def runs_in(page):
+    return re.findall(r'data-nbagent-run="([^"]+)"', page)
+
+
+def script_of(kernel):
+    """The comm of the script, once it is there."""
+    found = []
+
+    def is_there():
+        found[:] = [
+            c for c, state in kernel.widgets().items() if state.get("_anywidget_id", "").endswith(".AnswerButtons")
+        ]
+        return bool(found)
+
+    kernel.until(None, is_there)
+    (comm,) = found
+    return comm
+
+
+def tell(kernel, **message):
+    kernel.tell(script_of(kernel), method="custom", content=message)
+
+
+def until_told(kernel, *gone, **good):
+    """Wait until the script was told this, and nothing else since: the scores of runs, or that a run is gone."""
+    comm = script_of(kernel)
+
+    def is_told():
+        last = kernel.told(comm)[-1:]
+        scores = [{run: about["good"] for run, about in each.get("runs", {}).items()} for each in last]
+        return scores == [good] and [each.get("gone") for each in last] == list(gone or [None])
+
+    kernel.until(None, is_told)
+
+
+def test_a_click_below_an_answer_in_a_cell_scores_its_run_and_another_takes_it_back(kernel):
+    cell = kernel.ok(ASK)
+    (run,) = runs_in(cell.html)
+    assert run == kernel.value("_agent.run_id")
+    assert all(set(bundle) == {"text/html", "text/plain"} for bundle in cell.displays)  # no widget is saved
+    assert run not in cell.text
+    until_told(kernel, **{run: None})
+    for good, scores in ((1, [(run, 1.0, "user")]), (0, [(run, 0.0, "user")]), (None, [])):
+        tell(kernel, run=run, good=good)
+        until_told(kernel, **{run: good})
+        assert kernel.value(SCORES) == scores
+
+
+def test_a_page_that_loads_again_gets_the_scores_of_the_runs_that_it_shows(kernel):
+    first, second = (runs_in(kernel.ok(ASK).html)[0] for _ in range(2))
+    until_told(kernel, **{second: None})
+    kernel.ok(f"agent.trace.score('{first}', 'good', 0); agent.trace.score('{first}', 'good', 1, by='exam.py')")
+    kernel.ok("agent.trace.score(agent.trace.calls['call_id'][0], 'good', 1)")  # about the call, not about the answer
+    tell(kernel, shown=[first, second, "another kernel's"])
+    until_told(kernel, **{first: 0.0, second: None})
+
+
+def test_the_script_gets_the_text_of_the_answer_as_it_is_shown_and_the_cell_that_asked(kernel):
+    kernel.ok("agent.provider = ScriptedProvider(['**5** mm' + chr(0x202e)], model='m')")
+    (run,) = runs_in(kernel.ok(ASK, cell_id="c5").html)
+    until_told(kernel, **{run: None})
+    about = kernel.told(script_of(kernel))[-1]["runs"][run]
+    assert about == {"good": None, "text": "**5** mm⟨U+202E⟩", "cell": "c5"}
+
+
+@pytest.mark.parametrize("of", ["a run", "a conversation"])
+def test_answers_in_a_panel_have_thumbs(kernel, of):
+    if of == "a conversation":
+        kernel.ok("await agent.chat('Is it?'); None")
+    panel = Panel(kernel)
+    if of == "a run":
+        panel.ask("Is it?")
+    panel.until(lambda: runs_in(panel.html()))
+    (run,) = runs_in(panel.html())
+    tell(kernel, shown=[run])
+    until_told(kernel, **{run: None})
+    tell(kernel, run=run, good=0)
+    until_told(kernel, **{run: 0.0})
+    assert kernel.value(SCORES) == [(run, 0.0, "user")]
+
+
+def test_a_click_that_comes_after_its_agent_is_gone_takes_the_thumbs_away(kernel):
+    tell(kernel, run="lost", good=1)
+    until_told(kernel, "lost")
+
+
+@pytest.mark.parametrize("code", ["nbagent.ChatPanel(agent)", ASK])
+def test_what_a_headless_run_saves_names_no_run(kernel, code):
+    cell = kernel.ok(f"await agent.chat('Is it?')\n{code}" if "Panel" in code else code, allow_stdin=False)
+    page = cell.html or cell.of("execute_result")[0]["data"]["text/html"]
+    assert "nbagent-foot" in page
+    assert not runs_in(page)
+
+
+def test_a_failed_run_has_no_answer_to_judge(kernel):
+    kernel.ok("agent.provider = ScriptedProvider([RuntimeError('no')], model='m')")
+    cell = kernel.run(ASK)
+    assert cell.status == "error"
+    assert "nbagent-foot" in cell.html
+    assert not runs_in(cell.html)

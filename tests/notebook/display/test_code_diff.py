@@ -1,0 +1,38 @@
+"""A changed cell as a diff."""
+
+import html
+import re
+
+import pytest
+from support.hostile import PAYLOADS
+
+from nbagent.notebook.display.code_diff import code_diff
+
+
+def new_code(page):
+    """What the buttons insert: the text of all lines that are not removed."""
+    block = page.partition("<pre")[2].partition(">")[2].partition("</pre>")[0]
+    kept = re.sub(r"<del>.*?</del>", "", block, flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]*>", "", kept))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("a = 1\nb = [a][1]", "a = 1\nb = [a][0]\nb"), ("x", "y"), ("", "x = 1"), ("a\n\n\nb", "a\n\nb\n\nc")],
+)
+def test_what_is_not_removed_is_the_new_code(before, after):
+    bundle = code_diff(before, after, "cell-1")
+    assert new_code(bundle["text/html"]) == after + "\n"
+    assert 'data-nbagent-cell="cell-1"' in bundle["text/html"]
+    kept = [line[2:] for line in bundle["text/plain"].split("\n") if not line.startswith("-")]
+    assert "\n".join(kept) == after
+
+
+def test_a_cell_without_an_id_can_not_be_replaced():
+    assert "data-nbagent-cell" not in code_diff("x", "y", None)["text/html"]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: ascii(payload.text)[1:40])
+def test_code_is_text(payload):
+    page = code_diff(payload.text, f"x = 1\n{payload.text}", payload.text)["text/html"].replace("<style>", "")
+    assert not re.search(r"<(?!/?(?:del|ins|span|pre|div|style)\b)", page)

@@ -1,0 +1,160 @@
+"""A cell that runs again replaces its turn wherever it stands in the conversation."""
+
+import random
+
+import pytest
+from support.panels import Panel
+
+pytestmark = pytest.mark.kernel
+
+#: An agent that tells how it was asked: `A3 after 1 2` is the third answer, to a question that follows the first two.
+HELPERS = """
+def tell(messages, functions):
+    said = [m.text.split()[0] for m in messages if m.role == 'user']
+    if 'fail' in messages[-1].text:
+        raise RuntimeError('no')
+    return f"A{said[-1]} after {' '.join(said[:-1])}".rstrip()
+
+def new_agent(**options):
+    return Agent(ScriptedProvider(tell, model='m'), **options)
+"""
+HISTORY = "[m.text for m in agent.conversation_history]"
+
+
+@pytest.fixture
+def kernel(shared):
+    shared.ok("agent = new_agent()")
+    return shared
+
+
+def ask(kernel, number, question="", options="", fails=False):
+    cell = kernel.run(f"%%agent {options}\n{number} {question}", cell_id=f"cell-{number}")
+    assert cell.status == ("error" if fails else "ok"), cell.traceback
+    return cell
+
+
+def run_all(kernel):
+    for number in range(1, 6):
+        cell = ask(kernel, number)
+        assert "later turn" not in cell.text
+    return kernel.value(HISTORY)
+
+
+def test_run_all_twice_gives_the_same_conversation_as_once(kernel):
+    once = run_all(kernel)
+    assert once[-2:] == ["5", "A5 after 1 2 3 4"]
+    assert run_all(kernel) == once
+    assert kernel.value("len(agent.trace.runs)") == 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_out_of_order_each_turn_stays_in_its_place(kernel, seed):
+    once = run_all(kernel)
+    order = random.Random(seed).sample(range(1, 6), 5)
+    for number in order:
+        before = " ".join(map(str, range(1, number)))
+        assert f"A{number} after {before}".rstrip() in ask(kernel, number).text
+        assert kernel.value(HISTORY) == once
+
+
+def test_first_run_out_of_order_the_conversation_has_the_order_of_asking(kernel):
+    for number in (3, 1, 5, 2, 4):
+        ask(kernel, number)
+    once = kernel.value(HISTORY)
+    assert once[::2] == ["3", "1", "5", "2", "4"]
+    for number in (1, 2, 3, 4, 5):
+        ask(kernel, number)
+    assert kernel.value(HISTORY) == once
+
+
+def test_the_cell_says_if_later_turns_follow_another_question(kernel):
+    run_all(kernel)
+    assert " · 3 later turns follow the old question: run their cells again]" in ask(kernel, 2, "edited").text
+    assert kernel.value(HISTORY)[2:6] == ["2 edited", "A2 after 1", "3", "A3 after 1 2"]
+    assert "later turn" not in ask(kernel, 2, "edited").text
+    assert "1 later turn follows" in ask(kernel, 4, "edited").text
+    assert "later turn" not in ask(kernel, 5, "edited").text
+
+
+def test_keep_appends_and_new_begins_again(kernel):
+    run_all(kernel)
+    ask(kernel, 2, options="--keep")
+    assert kernel.value(HISTORY)[::2] == ["1", "2", "3", "4", "5", "2"]
+    ask(kernel, 2, "edited")
+    assert kernel.value(HISTORY)[::2] == ["1", "2", "3", "4", "5", "2 edited"]
+    ask(kernel, 3, options="--new")
+    assert kernel.value(HISTORY)[::2] == ["3"]
+
+
+def test_a_run_that_fails_changes_nothing(kernel):
+    once = run_all(kernel)
+    ask(kernel, 2, "fail", fails=True)
+    ask(kernel, 5, "fail", fails=True)
+    assert kernel.value(HISTORY) == once
+    ask(kernel, 2, "again")
+    assert kernel.value(HISTORY)[::2] == ["1", "2 again", "3", "4", "5"]
+
+
+def test_what_the_dry_run_shows_is_what_is_sent(kernel):
+    once = run_all(kernel)
+    cell = ask(kernel, 3, options="--dry-run")
+    assert "5 messages" in cell.text
+    assert kernel.value(HISTORY) == once
+
+
+def test_questions_of_panels_and_code_stay_where_they_are(kernel):
+    panel = Panel(kernel)
+    ask(kernel, 1)
+    panel.ask("2 from the panel")
+    panel.until_text("A2 after 1")
+    kernel.ok("_ = await agent.chat('3 from code')")
+    ask(kernel, 4)
+    ask(kernel, 1, "edited")
+    assert kernel.value(HISTORY)[::2] == ["1 edited", "2 from the panel", "3 from code", "4"]
+    panel.until(lambda: "1 edited" in panel.text and panel.text.count("A1") == 1)
+    texts = [panel.text.index(text) for text in ("1 edited", "2 from the panel", "3 from code", "A4 after 1 2 3")]
+    assert texts == sorted(texts)
+
+
+def test_a_panel_shows_the_later_turns_while_the_cell_asks_again(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    panel = Panel(kernel)
+    ask(kernel, 1)
+    ask(kernel, 2)
+    kernel.ok(f"agent.provider = Gated('begun ', 'ended', {str(gate)!r})")
+    cell = kernel.send("%%agent\n1", cell_id="cell-1")
+    panel.until_text("begun")
+    assert panel.text.index("begun") < panel.text.index("A2 after 1")
+    gate.touch()
+    kernel.ok(cell)
+    panel.until_text("begun ended")
+    assert panel.text.index("begun ended") < panel.text.index("A2 after 1")
+
+
+def test_an_interrupted_cell_keeps_its_place(kernel, tmp_path):
+    ask(kernel, 1)
+    ask(kernel, 2)
+    kernel.ok("agent.provider = Gated('begun ', 'never')")
+    cell = kernel.send("%%agent\n1 again", cell_id="cell-1")
+    kernel.until(cell, lambda: "begun" in cell.text)
+    kernel.interrupt()
+    assert kernel.wait(cell).status == "error"
+    assert kernel.value(HISTORY) == ["1 again", "begun ", "2", "A2 after 1"]
+
+
+def test_a_saved_conversation_knows_its_cells(kernel, tmp_path):
+    run_all(kernel)
+    kernel.ok(f"agent.save({str(tmp_path / 'c.json')!r}); agent = new_agent()")
+    kernel.ok(f"%agent load {tmp_path / 'c.json'}")
+    ask(kernel, 2, "edited")
+    assert kernel.value(HISTORY)[::2] == ["1", "2 edited", "3", "4", "5"]
+
+
+def test_the_trace_tells_what_was_sent(kernel):
+    run_all(kernel)
+    ask(kernel, 2, "edited")
+    ask(kernel, 6)
+    kernel.ok("runs, calls = agent.trace.runs, agent.trace.calls")
+    sent = "[[m.text for m in agent.trace.request(c).messages][::2] for c in calls['call_id'].iloc[-2:]]"
+    assert kernel.value(sent) == [["1", "2 edited"], ["1", "2 edited", "3", "4", "5", "6"]]
+    assert kernel.value("[list(runs['run_id']).index(b) for b in runs['branch']]") == [0, 0, 0, 0, 0, 5, 6]

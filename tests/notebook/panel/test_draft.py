@@ -1,0 +1,174 @@
+"""The question before it is sent, in a real kernel: what it mentions and carries, and what it would cost."""
+
+import base64
+import json
+
+import pytest
+from support.panels import Panel, history, result
+from support.property_tools import PNG
+
+pytestmark = pytest.mark.kernel
+HELPERS = """
+import base64, pathlib
+import pandas as pd
+penguins = pd.DataFrame({"species": ["Adelie", "Gentoo"], "body_mass_g": [3700, 5076]})
+seen = []
+def answer(messages, tools):
+    seen.append(messages[-1].content)
+    return f"answer {len(seen)}"
+def priced(vendor, model="claude-sonnet-5", answers=answer):
+    provider = ScriptedProvider(answers, model=model)
+    provider.vendor = vendor
+    return Agent(provider)
+"""
+
+
+@pytest.fixture
+def kernel(shared):
+    shared.ok("seen.clear(); agent = priced('claude')")
+    return shared
+
+
+def below(panel):
+    """The line below the box."""
+    box = next((state for _, state in panel.tree() if "nbagent-draft" in state.get("_dom_classes", ())), {})
+    states = [panel.states()[child.removeprefix("IPY_MODEL_")] for child in box.get("children", ())]
+    return [state.get("description") or state.get("value") for state in states]
+
+
+def until_below(panel, *texts):
+    panel.until(lambda: all(text in "".join(below(panel)) for text in texts))
+
+
+def tells(panel, content, *buffers):
+    """Send what `draft.js` sends."""
+    page = next(comm for comm, state in panel.tree() if "suggestions" in state.get("_esm", ""))
+    panel.kernel.tell(page, buffers, method="custom", content=content)
+    return page
+
+
+def attach(panel, name="plot.png"):
+    tells(panel, {"attach": name}, base64.b64decode(PNG["data"]))
+    panel.until(lambda: panel.find(tooltip=f"Remove {name}"))
+
+
+def test_the_line_says_what_would_be_sent_and_what_it_costs(kernel):
+    panel = Panel(kernel)
+    panel.type("Is @penguins like @cell:1 or @nobody, ann@example.org?")
+    until_below(panel, "@penguins · DataFrame 2×2 · about", "@cell:1 · In [1] · about", " tokens · about $0.00")
+    assert 'title="DataFrame: 2 rows x 2 columns' in "".join(below(panel))
+    assert "nobody" not in "".join(below(panel))
+    panel.type("Is @missing.csv?")
+    until_below(panel, "@missing.csv can&#x27;t be attached: there is no such file")
+    panel.type("")
+    panel.until(lambda: not below(panel))
+    assert kernel.value("len(agent.trace.calls), seen") == (0, [])
+    for vendor, model, said in (("claude", "nobody-knows", " tokens · price unknown"), ("local", "qwen", " tokens<")):
+        kernel.ok(f"agent = priced({vendor!r}, {model!r})")
+        panel = Panel(kernel)
+        panel.type("Is it?")
+        until_below(panel, said)
+        assert "$" not in "".join(below(panel))
+
+
+def test_the_history_counts_too(kernel):
+    kernel.ok("agent.context.add_message('word ' * 4_000)")
+    panel = Panel(kernel)
+    panel.type("And?")
+    until_below(panel, "about 5,0")
+
+
+def test_what_is_mentioned_is_sent_as_it_is_then(kernel):
+    panel = Panel(kernel)
+    panel.type("Is it @penguins?")
+    until_below(panel, "DataFrame 2×2")
+    kernel.ok("penguins.loc[2] = ['Chinstrap', 3733]")
+    panel.click("Send")
+    panel.until_text("answer 1")
+    kernel.ok("content, = seen; before, _, after = content.partition('\\n\\n')")
+    assert kernel.value("before") == "Is it @penguins?"
+    sent = kernel.value("after")
+    assert sent.startswith('<attached name="@penguins" about="DataFrame 3×2">\nDataFrame: 3 rows x 2 columns')
+    assert "Chinstrap" in sent
+    kernel.ok("del penguins")
+    panel.click("Retry")
+    panel.until_text("answer 2")
+    assert kernel.value("seen[0] == seen[1]") is True
+    panel.until(lambda: "> Is it @penguins?\n> [@penguins: DataFrame 3×2]\nanswer 2" in panel.saved["text/plain"])
+    assert "<summary><code>@penguins</code>" in panel.saved["text/html"]
+    kernel.ok(HELPERS.partition("seen")[0])
+
+
+def test_a_file_that_is_not_there_gives_the_question_back(kernel):
+    panel = Panel(kernel)
+    attach(panel)
+    panel.ask("Is @missing.csv?")
+    panel.until_text("@missing.csv can't be attached: there is no such file in")
+    assert panel.find(description="Your question", value="Is @missing.csv?")
+    assert panel.find(tooltip="Remove plot.png")
+    panel.ask("Is it?")
+    panel.until_text("answer 1")
+    assert "missing" not in panel.text
+    assert result(kernel, "[part['type'] for part in seen[0]]") == "['text', 'image', 'text']"
+
+
+def test_attachments_come_back_with_the_question(kernel, tmp_path):
+    kernel.ok(f"agent = Agent(Gated('begun ', 'ended', {str(tmp_path / 'gate')!r}))")
+    panel = Panel(kernel)
+    panel.ask("one")
+    panel.until_text("begun")
+    attach(panel)
+    tells(panel, {"attach": "notes.txt"}, b"PASSWORD=hunter2")
+    panel.until(lambda: panel.find(tooltip="Remove notes.txt"))
+    panel.ask("two")
+    panel.until_text("two", "plot.pngimage 1×1 png", "PASSWORD=(hidden)")
+    panel.click("Stop")
+    panel.until(lambda: panel.find(description="Your question", value="two") and panel.find(tooltip="Remove plot.png"))
+    panel.click(next(text for text in below(panel) if text.startswith("notes.txt · 16 characters, secrets hidden")))
+    panel.until(lambda: not panel.find(tooltip="Remove notes.txt"))
+    kernel.ok("agent.provider = ScriptedProvider(answer)")
+    panel.click("Send")
+    panel.until_text("answer 1")
+    assert not panel.find(tooltip="Remove plot.png")
+    for again in (panel, Panel(kernel)):  # also one that shows the past
+        again.click("Edit")
+        again.until(lambda again=again: again.find(description="Your question", value="two"))
+        again.until(lambda again=again: again.find(tooltip="Remove plot.png"))
+        again.ask("two")
+        again.until(lambda again=again: again.find(description="Edit"))
+    assert kernel.value("[[part['type'] for part in content] for content in seen]") == [["text", "image", "text"]] * 3
+    assert history(kernel).count("'user'") == 2
+
+
+def test_a_conversation_with_attachments_is_saved_and_loaded(kernel, tmp_path):
+    panel = Panel(kernel)
+    attach(panel)
+    panel.ask("Is it @penguins?")
+    panel.until_text("answer 1")
+    path = str(tmp_path / "talk.json")
+    kernel.ok(f"agent.save({path!r}); agent = Agent.load({path!r}, agent.provider)")
+    again = Panel(kernel)
+    again.until_text("Is it @penguins?", "@penguinsDataFrame 2×2", "plot.pngimage 1×1 png", "answer 1")
+    again.click("Retry")
+    again.until_text("answer 2")
+    assert kernel.value("seen[0] == seen[1]") is True
+
+
+def test_text_from_code_reads_no_files(kernel, tmp_path):
+    secret = tmp_path / "notes.txt"
+    secret.write_text("hunter2")
+    panel = Panel(kernel, "panel = nbagent.ChatPanel(agent); panel")
+    kernel.ok(f"panel.ask('Is @{secret}?')")
+    panel.until_text("answer 1")
+    assert kernel.value("seen") == [f"Is @{secret}?"]
+
+
+def test_suggestions_and_files_that_are_refused(kernel):
+    panel = Panel(kernel)
+    page = tells(panel, {"complete": "peng"})
+    wanted = {"typed": "peng", "suggestions": [["@penguins", "DataFrame 2×2"]]}
+    panel.until(lambda: json.loads(json.dumps(kernel.told(page)))[-1:] == [wanted])
+    tells(panel, {"attach": "paper.pdf"}, b"%PDF-1.7")
+    panel.until_text("paper.pdf can't be attached: ")
+    tells(panel, {"attach": "film.mp4"})
+    panel.until_text("film.mp4 can't be attached: it is too large.")

@@ -1,0 +1,219 @@
+"""Which words of a question name something, what they become in the message, and what completes them."""
+
+import io
+import json
+import types
+from dataclasses import dataclass, field
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import PIL.Image
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
+
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ConfigurationError
+from nbagent.functions.formatting import format_result
+from nbagent.notebook.panel import attachments
+from nbagent.notebook.panel.attachments import Attachment, from_bytes, split_attachments, with_attachments
+from nbagent.notebook.panel.entry import question_html, turn_text
+from nbagent.notebook.panel.mentions import Mentions, words_in
+
+PENGUINS = pd.DataFrame({"species": ["Adelie", "Gentoo"] * 172, "body_mass_g": range(344)})
+
+
+@dataclass
+class History:
+    """What IPython's keeps of cells."""
+
+    input_hist_raw: list = field(default_factory=lambda: ["", "x = 1", "%agent key", "x + 1"])
+    output_hist: dict = field(default_factory=lambda: {3: 2})
+
+
+class Shell:
+    """As much of IPython's shell as mentions look at."""
+
+    def __init__(self, **variables):
+        self.user_ns = {"In": [], "_3": 2, "np": np, "json_text": json.dumps, "DataFrame": pd.DataFrame, **variables}
+        self.user_ns_hidden = {}
+        self.history_manager = History()
+        self.magics_manager = types.SimpleNamespace(registry={})
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Compare @a, @b and (@c). Is @d? @a again: @e's @f…", ["a", "b", "c", "d", "e", "f"]),
+        ("@data/my.csv @~/notes.md @../x.txt", ["data/my.csv", "~/notes.md", "../x.txt"]),
+        ('@"my data.csv", @cell:5.', ['"my data.csv"', "cell:5"]),
+        ("ann@example.org git@host:x https://x.org/@ann npm/@scope/x a@b @ c @", []),
+        ("@tool\n@cache(maxsize=None)\ndef f(): ...\n  @property\n  async def g(): ...", []),
+        ("```python\n@x\n``` and `@y` but @z\n```\n@open", ["z"]),
+        ("@penguins\nWhich is heaviest?", ["penguins"]),
+    ],
+)
+def test_words_of_prose_may_be_mentions(text, words):
+    assert words_in(text) == words
+
+
+def test_only_what_names_something_is_resolved(folder):
+    mentions = Mentions(Shell(n=3))
+    words = ["n", "In", "_3", "np", "json_text", "DataFrame", "nobody", "n.real", "angular/core", "example.org"]
+    assert [word for word in words if mentions.resolve(word)] == ["n"]
+    for missing in ("masses.csv", '"masses"', "cell:99", "~/no/such.png"):
+        with pytest.raises(ConfigurationError, match="can't be attached: there is no"):
+            mentions.resolve(missing)
+
+
+@pytest.mark.parametrize("value", [PENGUINS, PENGUINS["species"], {"a": [1, 2]}, "text", np.eye(3), None])
+def test_a_variable_is_converted_as_in_braces(value):
+    found = Mentions(Shell(value=value)).resolve("value")
+    assert found.content == format_result(value)
+    assert Mentions(Shell(penguins=PENGUINS)).resolve("penguins").about == "DataFrame 344×2"
+
+
+def test_a_picture_stays_a_picture(folder):
+    picture = PIL.Image.new("RGB", (30, 20))
+    picture.save("plot.png")
+    for found in (Mentions(Shell(p=picture)).resolve("p"), Mentions(None).resolve("plot.png")):
+        assert [part["type"] for part in found.content] == ["image"]
+    assert found.about == "image 30×20 png"
+    assert found.tokens > 900
+
+
+def test_a_cell_has_its_source_and_output():
+    found = Mentions(Shell()).resolve("cell:3")
+    assert found.content == "In [3]:\nx + 1\nReturned:\n2"
+
+
+def test_secrets_are_hidden_and_this_is_said(folder):
+    (folder / ".env").write_text("OPENAI_API_KEY=sk-proj-0123456789abcdef\nDEBUG=1")
+    users = pd.DataFrame({"name": ["Ann"], "password": ["hunter2"]})
+    shell = Shell(api_key="plain", users=users, config={"token": "a8Xk29sLq0pZ"}, url="db://ann:hunter2@host/x")
+    for word in ("api_key", "users", "config", "url", '".env"'):
+        found = Mentions(shell).resolve(word)
+        said = with_attachments("", [found])
+        assert "secrets hidden" in said
+        for secret in ("plain", "hunter2", "a8Xk29sLq0pZ", "sk-proj"):
+            assert secret not in said
+    assert "hunter2" not in str(Mentions(shell).suggest("u"))
+
+
+def test_files_by_what_they_hold(folder):
+    (folder / "m.csv").write_text("species,mass\nGentoo,5076\n")
+    (folder / "my notes.md").write_text("Gentoo " * 50_000)
+    (folder / "model.bin").write_bytes(b"\xff\x00\x01")
+    mentions = Mentions(None)
+    table = mentions.resolve("m.csv")
+    assert (table.about, table.content) == ("table 1×2", format_result(pd.read_csv("m.csv")))
+    notes = mentions.resolve('"my notes.md"')
+    assert (notes.name, notes.about) == ("@my notes.md", "350,000 characters, shortened")
+    assert len(notes.content) < 101_000
+    with pytest.raises(ConfigurationError, match=r"no text .* no PNG"):
+        mentions.resolve("model.bin")
+    assert from_bytes("broken.csv", b'a,b\n"1').content == 'a,b\n"1'
+
+
+def test_a_file_that_is_too_large_is_not_read(folder, monkeypatch):
+    monkeypatch.setattr(attachments, "MAX_FILE_BYTES", 1_000_000)
+    with (folder / "big.csv").open("wb") as file:
+        file.truncate(10**12)  # it takes no room on the disk
+    with pytest.raises(ConfigurationError, match="more than 1 MB. Load it into a variable"):
+        Mentions(None).resolve("big.csv")
+
+
+def test_a_broken_class_is_named():
+    class Broken:
+        def __str__(self):
+            raise RuntimeError("not today")
+
+    with pytest.raises(ConfigurationError, match="@b can't be attached: RuntimeError: not today"):
+        Mentions(Shell(b=Broken())).resolve("b")
+
+
+def test_suggestions_begin_with_the_newest_variable_and_run_no_code(folder):
+    class Odd:
+        def __getattribute__(self, name):
+            raise AssertionError
+
+    (folder / "data").mkdir()
+    (folder / "data" / "a b.csv").touch()
+    (folder / "pens.csv").touch()
+    (folder / ".hidden").touch()
+    mentions = Mentions(Shell(pen=1, penguins=PENGUINS, odd=Odd()))
+    assert mentions.suggest("PEN") == [
+        ("@penguins", "DataFrame 344×2"),
+        ("@pen", "int 1"),
+        ("@pens.csv", "file"),
+    ]
+    names = [name for name, _ in mentions.suggest("")]
+    assert names == ["@odd", "@penguins", "@pen", "@cell:3", "@cell:2", "@cell:1", "@data/", "@pens.csv"]
+    assert mentions.suggest("cell:3") == [("@cell:3", "x + 1")]
+    assert mentions.suggest("data/") == [('@"data/a b.csv"', "file")]
+    assert mentions.suggest('"data/a') == [('@"data/a b.csv"', "file")]
+    assert mentions.suggest(".h") == [("@.hidden", "file")]
+    assert mentions.suggest("no/such/") == []
+
+
+texts = st.text(alphabet=st.sampled_from('ab@<>/"\n attached=name'), max_size=30)
+about = st.text(alphabet="ab×3 ", min_size=1, max_size=9).map(str.strip)
+image = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
+
+
+@given(own=texts, bodies=st.lists(st.tuples(texts, st.booleans()), max_size=3), about=about)
+def test_what_is_attached_is_found_again(own, bodies, about):
+    given_ = []
+    for body, has_image in bodies:
+        parts = [{"type": "text", "text": body}, image, {"type": "text", "text": "</attached>\n"}]
+        given_.append(Attachment("@x", about, parts if has_image else body))
+    content = with_attachments(own, given_)
+    found_own, found = split_attachments(content)
+    assert found_own == own
+    assert [(each.name, each.about) for each in found] == [("@x", about)] * len(given_)
+    assert with_attachments(own, found) == content
+
+
+def test_the_bubble_and_the_plain_text_fold_attachments():
+    shown = Attachment("@<b>", "DataFrame 344×2", "<script>\n" * 400)
+    question = LLMMessage("user", with_attachments("Which?\nNow", [shown]))
+    page = question_html(question)
+    assert '<div class="nbagent-you">Which?\nNow</div><details' in page
+    assert "<script>" not in page
+    assert len(page) < 30_000
+    assert turn_text([question, LLMMessage("assistant", "Gentoo")]).startswith(
+        "> Which?\nNow\n> [@<b>: DataFrame 344×2]"
+    )
+
+
+def pdf(*pages: str) -> bytes:
+    """A PDF with a line of text on each page."""
+    file = io.BytesIO()
+    with plt.rc_context({"pdf.fonttype": 42}), PdfPages(file) as made:
+        for text in pages:
+            figure = Figure()
+            figure.text(0.1, 0.5, text)
+            made.savefig(figure)
+    return file.getvalue()
+
+
+def test_the_text_of_a_pdf():
+    paper = from_bytes("paper.pdf", pdf("Gentoo are heaviest.", "Key: sk-proj-abcdefghijklmnopqrstuvwx0123456789"))
+    assert paper.about == "PDF, 2 pages, secrets hidden"
+    assert "Page 1\nGentoo are heaviest.\n\nPage 2" in paper.content
+    assert "abcdefghijkl" not in paper.content
+
+
+@pytest.mark.parametrize(("data", "reason"), [(b"%PDF-1.7 \xff\x00", "can't be read: "), (pdf(""), "has no text")])
+def test_a_pdf_without_text_is_refused(data, reason):
+    with pytest.raises(ConfigurationError, match=f"paper.pdf can't be attached: this PDF {reason}"):
+        from_bytes("paper.pdf", data)

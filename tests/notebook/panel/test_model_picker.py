@@ -1,0 +1,261 @@
+"""The panel's model picker: its rows and its search, and in a real kernel the clicks, keys and lists of vendors."""
+
+import asyncio
+import json
+
+import pytest
+from support.hostile import PAYLOADS
+from support.kernels import Kernel
+from support.loopback import Answer, Loopback, claude_said
+from support.panels import Panel, script
+
+from nbagent.core.background import background_loop
+from nbagent.notebook.known_models import ModelFacts, known_models, model_facts
+from nbagent.notebook.magics.completion import models as completed
+from nbagent.notebook.panel.model_picker import HEADS, MAX_ROWS, all_models, find_models, row_text
+from nbagent.providers.catalog import CATALOG, with_keys
+
+KEY = "sk-ant-typed-here-0123456789"
+
+
+@pytest.fixture
+def no_keys(monkeypatch):
+    """No key is in the environment, and no model is named there."""
+    for row in with_keys().values():
+        for variable in row.key_vars:
+            monkeypatch.delenv(variable, raising=False)
+    monkeypatch.delenv("NBAGENT_MODEL", raising=False)
+    return monkeypatch
+
+
+# -- rows and search --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_known_is_a_dash():
+    assert row_text("custom", "m", ModelFacts()).split("\t")[2:] == ["–\u2007", "–\u2007", "–", "–", "–", "–"]
+    cells = row_text("claude", "claude-sonnet-5", model_facts("claude", "claude-sonnet-5"), window=1_000_000)
+    named = dict(zip(HEADS, cells.split("\t"), strict=True))
+    assert (named["$ in"].strip(), named["$ out"].strip(), named["Context"]) == ("2.00", "10.00", "1M")
+    assert [named[head] for head in ("Tools", "Images", "Thinks")] == ["✓"] * 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "tools", "images", "thinking"),
+    [
+        ("openai:gpt-4o", None, None, False),
+        ("openai:gpt-5.1", None, None, True),
+        ("openai:o3-mini", None, False, True),
+        ("openai:something-new", None, None, None),
+        ("zhipu:glm-5.2", True, False, True),
+        ("openrouter:openrouter/auto", None, None, None),  # any model
+        ("ollama:qwen3", None, None, None),
+        ("nobody:m", None, None, None),
+    ],
+)
+def test_abilities_are_facts_of_the_catalogue_and_never_guessed(spec, tools, images, thinking):
+    facts = model_facts(*spec.split(":", 1))
+    assert (facts.tools, facts.images, facts.thinking) == (tools, images, thinking)
+
+
+def test_prices_are_those_of_short_prompts_or_of_the_provider():
+    tiered = model_facts("gemini", "gemini-2.5-pro")
+    assert tiered.is_tiered
+    assert row_text("gemini", "gemini-2.5-pro", tiered).split("\t")[2:4] == ["1.25+", "10.00+"]
+    assert row_text("gemini", "x", tiered, {"input": 0.05, "output": 0}).split("\t")[2:4] == [
+        "0.05\u2007",
+        "free\u2007",
+    ]
+
+
+def test_used_and_ready_models_come_first_then_defaults_then_all_others(no_keys):
+    no_keys.setenv("DEEPSEEK_API_KEY", "k")
+    found = all_models(["custom:mine"], {})
+    assert found[:3] == ["custom:mine", "deepseek:deepseek-v4-flash", "local"]
+    assert found[3:5] == ["openai:gpt-5.6-terra", "claude:claude-sonnet-5"]
+    defaults = {f"{name}:{row.model}" for name, row in CATALOG.items() if row.model}
+    assert defaults <= set(found[1:20])
+    for vendor in ("openai", "claude", "gemini"):
+        assert next(spec for spec in found if spec.startswith(f"{vendor}:")) == f"{vendor}:{CATALOG[vendor].model}"
+    assert len(found) == len(set(found)) > 500
+    assert not [spec for spec in found if spec.startswith(("replay", "scripted"))]
+
+
+def test_a_vendors_own_list_replaces_what_was_known(no_keys):
+    listed = {"claude": ["claude-new", "claude-sonnet-5"], "mine": ["m"]}
+    found = [spec for spec in all_models([], listed) if spec.startswith(("claude:", "mine:"))]
+    assert found == ["mine:m", "claude:claude-sonnet-5", "claude:claude-new"]
+
+
+def test_completion_and_picker_know_the_same_models(no_keys):
+    assert completed("claude:")[1:] == [spec for spec in all_models([], {}) if spec.startswith("claude:")]
+    assert completed("openai:")[1:] == [f"openai:{name}" for name in known_models("openai")]
+
+
+def test_words_are_found_in_any_order_over_vendor_and_model():
+    models = ["openai:gpt-5", "claude:claude-sonnet-5", "claude:claude-opus-5", "gemini:gemini-3-pro"]
+    assert find_models("5 CLAUDE son", models) == ["claude:claude-sonnet-5"]
+    assert find_models("anthropic opus", models) == ["claude:claude-opus-5"], "vendors have other names"
+    assert find_models("", models) == models
+    assert find_models("5", models) == models[:3]
+    assert find_models("gpt-5", ["openrouter:gpt-5-mini", "openai:gpt-5"])[0] == "openai:gpt-5", "typed in full"
+    assert find_models("claude:claude-opus-5", models) == ["claude:claude-opus-5"]
+    assert find_models("openai:gpt", models) == ["openai:gpt", "openai:gpt-5"], "a name of one's own"
+    assert find_models("what: ever", models) == []
+
+
+def test_a_hostile_name_is_one_cell_of_a_row():
+    for name in [*(each.text for each in PAYLOADS), "a\tb\nc", "\x1b[2J\u202egnp", "\ud800", "x" * 5000]:
+        cells = row_text("custom", name, ModelFacts()).split("\t")
+        assert len(cells) == len(HEADS)
+        assert len(cells[0]) <= 100
+        cells[0].encode()
+        assert not set(cells[0]) & set("\x1b\u202e\n\r\x00")
+
+
+# -- in a kernel ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def one_kernel(tmp_path_factory):
+    environment = {variable: "" for row in with_keys().values() for variable in row.key_vars}
+    with Kernel(tmp_path_factory.mktemp("kernel"), environment | {"NBAGENT_MODEL": "local"}) as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def kernel(one_kernel):
+    one_kernel._cells.clear()
+    one_kernel.elsewhere.clear()
+    return one_kernel
+
+
+@pytest.fixture
+def vendor():
+    """A server on loopback, beside this thread: the kernel asks it while the test waits."""
+
+    def run(work):
+        return asyncio.run_coroutine_threadsafe(work, background_loop()).result()
+
+    server = Loopback()
+    run(server.__aenter__())
+    yield server
+    run(server.__aexit__(None, None, None))
+
+
+def opened(kernel):
+    """A panel with its picker open."""
+    panel = Panel(kernel)
+    panel.open_models()
+    panel.until(lambda: len(panel.models) == MAX_ROWS)
+    return panel
+
+
+def state(panel, name):
+    """The state of the displayed widget with this CSS class."""
+    return panel.states()[panel.with_class(f"nbagent-{name}")]
+
+
+def tell_script(panel, **message):
+    """Send what the picker's script sends."""
+    script = next(comm for comm, state in panel.tree() if "nbagent-picker" in str(state.get("_esm")))
+    panel.kernel.tell(script, method="custom", content=message)
+
+
+def test_a_click_on_a_row_switches_and_back(kernel):
+    script(kernel, "'x'")
+    kernel.ok("provider = agent.provider")
+    panel = opened(kernel)
+    assert panel.models[0] == "m"
+    assert state(panel, "picker-rows")["index"] == 0, "the model in use is marked"
+    sent = [json.dumps(m["content"]) for m in kernel.messages() if m["msg_type"].startswith("comm")]
+    assert sum(len(each) for each in sent if "gpt-5.6-terra" in each) < 20_000, "50 rows, not a thousand"
+    panel.set({"value": "open_source:qwen"}, description="Search models")
+    panel.until(lambda: panel.models == ["Use open_source:qwen"])
+    panel.click_model(0)
+    panel.until(lambda: state(panel, "model")["description"] == "qwen")
+    assert kernel.ok("agent.provider.model_name").result == "'qwen'"
+    assert panel.find(description="Search models") is None, "the picker has closed"
+    panel.open_models()
+    panel.until(lambda: panel.models[:2] == ["m", "qwen"])
+    panel.click_model(0)
+    panel.until(lambda: kernel.ok("agent.provider is provider").result == "True")
+
+
+def test_the_model_can_not_be_changed_during_a_run(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.ok(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
+    panel = opened(kernel)
+    panel.ask("go")
+    panel.until(lambda: state(panel, "model")["disabled"])
+    panel.until(lambda: panel.find(description="Search models") is None)
+    tell_script(panel, enter="open_source:qwen")
+    kernel.ok("'the kernel has got the message'")
+    gate.touch()
+    panel.until_text("begun ended")
+    assert kernel.ok("agent.provider.model_name").result == "'gated'"
+
+
+@pytest.mark.parametrize("way", ["script", "field and button", "field and Enter"])
+def test_a_typed_key_is_used_and_is_nowhere_to_be_read(kernel, vendor, way):
+    vendor.answers = [Answer(claude_said("Here."), headers={"content-type": "text/event-stream"})]
+    kernel.ok(f"import os; os.environ['ANTHROPIC_BASE_URL'] = {vendor.url!r}")
+    script(kernel, "'x'")
+    panel = opened(kernel)
+    tell_script(panel, enter="claude:claude-sonnet-5")
+    panel.until_text("claude needs a key", "ANTHROPIC_API_KEY")
+    field = panel.usable(description="Key")
+    if way == "script":
+        tell_script(panel, key=KEY)
+    elif way == "field and button":
+        kernel.tell(field, method="update", state={"value": KEY}, buffer_paths=[])
+        panel.click("Use key")
+    else:
+        kernel.tell(field, method="custom", content={"event": "submit"})
+        kernel.tell(field, method="update", state={"value": KEY}, buffer_paths=[])
+    panel.until(lambda: state(panel, "model")["description"] == "claude-sonnet-5")
+    panel.ask("Where?")
+    panel.until_text("Here.")
+    assert KEY in (
+        vendor.requests[-1].headers.get("x-api-key"),
+        vendor.requests[-1].headers.get("authorization", "")[7:],
+    )
+    everything = [
+        panel.saved,
+        kernel.messages(),
+        kernel.ok("(agent, agent.provider, list(vars(agent.provider)))").result,
+    ]
+    everything += [kernel.ok("agent.trace.runs.to_json() + agent.trace.calls.to_json() + str(os.environ)").result]
+    everything += [kernel.ok("import ipywidgets; repr(ipywidgets.Widget.get_manager_state())").result]
+    assert KEY not in repr(everything)
+    kernel.ok("from nbagent.providers.keys import keys; keys.forget('ANTHROPIC_API_KEY')")
+
+
+def test_back_forgets_what_was_typed(kernel):
+    script(kernel, "'x'")
+    panel = opened(kernel)
+    panel.set({"value": "zhipu:glm-5.2"}, description="Search models")
+    panel.until(lambda: panel.models[0] == "glm-5.2")
+    panel.click_model(0)
+    panel.until_text("zhipu needs a key")
+    panel.set({"value": KEY}, description="Key")
+    panel.click("Back")
+    panel.until(lambda: panel.models and panel.find(description="Key") is None)
+    assert kernel.ok("nbagent.providers.catalog.CATALOG['zhipu'].api_key() is None").result == "True"
+    assert kernel.ok("agent.provider.model_name").result == "'m'"
+
+
+def test_a_vendors_list_is_asked_for_with_a_click_and_its_names_are_text(kernel, vendor):
+    names = [each.text for each in PAYLOADS]
+    listing = json.dumps({"data": [{"id": name} for name in names]}).encode()
+    vendor.answers = [Answer(b'{"error": {"message": "not today"}}', 400), Answer(listing)]
+    kernel.ok(f"agent = Agent(nbagent.create_provider('open_source', base_url={vendor.url!r}, model='mine'))")
+    panel = opened(kernel)
+    assert vendor.requests == [], "only a click asks a vendor"
+    panel.click("Ask open_source for its list")
+    panel.until_text("open_source: ", "not today")
+    panel.click("Ask open_source for its list")
+    panel.until_text(f"open_source lists {len(set(names))} models.")
+    panel.set({"value": "open_source"}, description="Search models")
+    panel.until(lambda: len(panel.models) > 5)
+    assert "<script" not in panel.html().replace("<style", "")
+    assert [request.path for request in vendor.requests] == ["/models"] * 2

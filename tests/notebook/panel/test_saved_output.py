@@ -1,0 +1,111 @@
+"""What a panel leaves in the saved notebook: the conversation as of its last turn."""
+
+import re
+
+import pytest
+from support.panels import Panel, result, script
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def kernel(shared):
+    return shared
+
+
+def saves(panel, *texts):
+    """Wait until the saved output has these texts, in this order."""
+    panel.until(lambda: re.search(".*".join(map(re.escape, texts)), panel.saved["text/plain"], re.DOTALL))
+
+
+def test_it_follows_panel_and_cells(kernel):
+    script(kernel, "'**First** answer.'", "'Second answer.'", "RuntimeError('no <b>network</b>')")
+    panel = Panel(kernel)
+    assert panel.saved["text/plain"] == "No messages yet."
+    panel.ask("one?")
+    saves(panel, "> one?", "**First** answer.")
+    assert "<strong>First</strong> answer." in panel.saved["text/html"]
+    kernel.ok("%%agent\ntwo?")
+    saves(panel, "> one?", "> two?", "Second answer.")
+    assert "cell [" in panel.saved["text/html"]
+    panel.ask("three?")
+    panel.until(lambda: "no &lt;b&gt;network&lt;/b&gt;" in panel.saved["text/html"])
+    kernel.ok("%agent new")
+    panel.until(lambda: panel.saved["text/plain"] == "No messages yet.")
+
+
+def test_a_turn_is_sent_once_and_not_while_it_streams(kernel):
+    kernel.ok("answer = '\\n\\n'.join('word ' * 20 + str(i) for i in range(40))")
+    kernel.ok("agent = Agent(ScriptedProvider([answer], delay=0.003))")
+    panel = Panel(kernel)
+    before = len(updates(kernel))
+    panel.ask("go")
+    saves(panel, "> go", "word 39")
+    kernel.ok("1")  # the end of a cell changes nothing
+    sent = updates(kernel)[before:]
+    assert all("word 0" not in page or "word 39" in page for page in sent)
+    assert len([page for page in sent if "word 39" in page]) == 1
+
+
+def updates(kernel):
+    found = [m["content"]["data"] for m in kernel.messages() if m["msg_type"] == "update_display_data"]
+    return [data["text/html"] for data in found]
+
+
+def test_it_is_not_taken_for_what_a_tool_displays(kernel):
+    kernel.ok("@tool\ndef show() -> str:\n    'Show.'\n    print('a line')\n    display('a text')\n    return 'done'")
+    script(kernel, "FunctionCall('show', {}, 'c')", "'Shown.'")
+    panel = Panel(kernel)
+    panel.ask("go")
+    saves(panel, "> go", "Shown.")
+    assert "a line" in panel.saved["text/html"]
+    outputs = result(kernel, "agent.trace.tool_calls['outputs'].iloc[0]")
+    assert "a line" in outputs
+    assert "nbagent-saved" not in outputs
+
+
+def test_two_displays_of_a_panel_are_both_up_to_date(kernel):
+    script(kernel, "'yes'")
+    panel = Panel(kernel, "panel = nbagent.ChatPanel(agent)\npanel")
+    again = Panel(kernel, "panel")
+    panel.ask("one?")
+    for shown in (panel, again):
+        saves(shown, "> one?", "yes")
+
+
+def test_of_a_very_long_conversation_the_end_is_saved(kernel):
+    kernel.ok("import nbagent.notebook.panel.saved as saved; before, saved.MAX_CHARS = saved.MAX_CHARS, 3000")
+    script(kernel, *(f"'answer {n} ' + 'x' * 1000" for n in range(4)))
+    kernel.ok("for n in range(4): agent.chat_sync(f'question {n}')")
+    panel = Panel(kernel)
+    for text in (panel.bundle["text/plain"], panel.saved["text/plain"]):
+        assert "2 earlier turns are left out here." in text
+        assert "question 1" not in text
+        assert text.index("question 2") < text.index("answer 3")
+    kernel.ok("saved.MAX_CHARS = before")
+
+
+def test_where_nobody_watches_each_panel_has_one_output_that_is_always_the_same(kernel):
+    script(kernel, "'yes'", "'no'")
+    outputs = []
+    for _ in range(2):
+        kernel.ok("agent.clear_history(); agent.provider = ScriptedProvider(['yes', 'no'])")
+        kernel.ok("agent.chat_sync('one?')")
+        cell = kernel.ok("nbagent.ChatPanel(agent)", allow_stdin=False)
+        kernel.ok("%%agent\ntwo?", allow_stdin=False)
+        outputs.append(cell.of("display_data")[-1]["data"])
+        assert not cell.of("update_display_data")
+    assert outputs[0] == outputs[1]
+
+
+def test_a_kept_conversation_says_how_it_goes_on(kernel, tmp_path):
+    script(kernel, "'yes'", "'no'")
+    panel = Panel(kernel)
+    panel.ask("one?")
+    saves(panel, "> one?", "yes")
+    assert "%agent restore" not in panel.saved["text/plain"]
+    kernel.ok(f"%agent keep {tmp_path}/talk.json")
+    saves(panel, "Run %agent restore in a new kernel", "> one?", "yes")
+    panel.until(lambda: "nbagent-kept" in panel.states()[panel.root]["_dom_classes"])
+    kernel.ok("%agent keep off")
+    panel.until(lambda: "%agent restore" not in panel.saved["text/plain"])

@@ -1,0 +1,133 @@
+"""Versions of questions and several conversations in the panel, in step with cells, on any kernel."""
+
+import pytest
+from support.kernels import Kernel
+from support.panels import Panel, history, result
+
+pytestmark = pytest.mark.kernel
+
+ANSWER = "lambda m, f: 'after ' + '+'.join(each.text for each in m if each.role == 'user')"
+FAILING = "RuntimeError('it broke') if m[-1].text == 'fail' else "
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        yield kernel
+
+
+def opened(kernel, *questions, answer=ANSWER):
+    kernel.ok(f"agent = Agent(ScriptedProvider({answer}))")
+    for index, question in enumerate(questions):
+        kernel.ok(f"%%agent\n{question}", cell_id=f"cell{index}")
+    panel = Panel(kernel)
+    panel.usable(description="Edit")
+    return panel
+
+
+def edit(panel, place, question, fails=False):
+    """Click the pencil of the turn at this place, and ask another question instead."""
+    page = panel.find(_model_name="AnyModel")
+    panel.kernel.tell(page, method="custom", content={"edit": place})
+    panel.until_text("Escape leaves it")
+    panel.ask(question)
+    panel.until_text(question)
+    panel.usable(description="Edit")
+
+
+def asked(kernel):
+    return result(kernel, "'+'.join(m.text for m in agent.conversation_history if m.role == 'user')").strip("'")
+
+
+def test_versions_of_an_earlier_question_are_switched_in_all_panels_and_cells_follow(kernel):
+    panel = opened(kernel, "one", "two", "three")
+    other = Panel(kernel)
+    edit(panel, 1, "zwei")
+    for each in (panel, other):
+        each.until(lambda each=each: "2/2" in each.text and "three" not in each.text and "after one+zwei" in each.text)
+    assert asked(kernel) == "one+zwei"
+    kernel.ok("%%agent\ndrei")
+    other.click("Previous version")
+    for each in (panel, other):
+        each.until(lambda each=each: "1/2" in each.text and "zwei" not in each.text and "three" in each.text)
+    assert asked(kernel) == "one+two+three"
+    kernel.ok("%%agent\nTWO", cell_id="cell1")  # a cell that runs again replaces its turn
+    panel.until(lambda: "after one+TWO" in panel.text and "1/2" in panel.text and "three" in panel.text)
+    assert asked(kernel) == "one+TWO+three"
+    panel.click("Next version")
+    panel.until_text("after one+zwei+drei")
+    panel.ask("vier")
+    panel.until_text("after one+zwei+drei+vier")
+    branches = "agent.trace.runs.groupby('branch', sort=False)['prompt'].apply('+'.join).tolist()"
+    assert result(kernel, branches) == "['one+two+three', 'zwei+drei+vier', 'TWO']"
+
+
+def test_retry_makes_a_version_and_undo_goes_on(kernel):
+    panel = opened(kernel, "one")
+    panel.click("Retry")
+    panel.until_text("2/2")
+    panel.click("Retry")
+    panel.until_text("3/3")
+    panel.click("Previous version")
+    panel.until_text("2/3")
+    kernel.ok("agent.undo()")
+    panel.until(lambda: "one" not in panel.text)
+    panel.ask("two")
+    panel.until_text("2/3", "after two")
+    kernel.ok("agent.clear_history()")
+    panel.until_text("")
+    panel.ask("three")
+    panel.until(lambda: "after three" in panel.text and panel.find(description="Next version") is None)
+
+
+def test_a_version_that_fails_leaves_the_conversation_as_it_was(kernel):
+    panel = opened(kernel, "one", "two", answer=ANSWER.replace("'after", FAILING + "'after"))
+    edit(panel, 0, "fail")
+    panel.until_text("after one", "it broke", "after one+two")
+    assert history(kernel).count("'user'") == 2
+    assert panel.find(description="Next version") is None
+    edit(panel, 1, "uno")  # the question that failed
+    panel.until(lambda: "2/2" in panel.text and "it broke" not in panel.text and "two" not in panel.text)
+    panel.click("Previous version")
+    panel.until_text("after one", "after one+two", "1/2")
+
+
+def test_nothing_can_be_switched_during_a_run(kernel, tmp_path):
+    panel = opened(kernel, "one")
+    panel.click("Retry")
+    panel.until_text("2/2")
+    gate = tmp_path / "gate"
+    kernel.ok(f"agent.provider = Gated('begun ', 'ended', {str(gate)!r})")
+    panel.ask("two")
+    panel.until_text("begun")
+    kernel.tell(panel.find(_model_name="AnyModel"), method="custom", content={"edit": 0})
+    states = panel.states()
+    for name in ("Previous version", "New chat"):
+        assert states[panel.find(description=name)]["disabled"]
+    assert kernel.run("%agent new").error == "AgentBusyError"
+    assert kernel.run("%%agent --new\nthree").error == "AgentBusyError"
+    gate.touch()
+    panel.until_text("begun ended")
+    panel.usable(description="Previous version")
+    assert panel.find(description="Your question", value="")
+
+
+def test_conversations_are_listed_and_continued(kernel):
+    panel = opened(kernel, "one <b>?</b>", "two")
+    assert panel.find(description="Conversations") is None
+    panel.click("New chat")
+    panel.until(lambda: "one" not in panel.text)
+    kernel.ok("%%agent\nthree")
+    panel.until_text("after three")
+    kernel.ok("%%agent --new\nfour")
+    panel.until(lambda: "after four" in panel.text and "three" not in panel.text)
+    shown = panel.states()[panel.find(description="Conversations")]
+    assert shown["_options_labels"] == ["four · 1 question", "three · 1 question", "one <b>?</b> · 2 questions"]
+    assert shown["index"] == 0
+    panel.set({"index": 2}, description="Conversations")
+    panel.until_text("after one <b>?</b>+two")
+    panel.ask("and more")
+    panel.until_text("after one <b>?</b>+two+and more")
+    assert kernel.ok("%agent conversations").stdout.splitlines()[2] == "3 ● one <b>?</b> · 3 questions"
+    kernel.ok("%agent conversations 2")
+    panel.until(lambda: "after three" in panel.text and "two" not in panel.text)

@@ -1,0 +1,103 @@
+"""Each run knows the cell that asked, whatever way it was asked."""
+
+import pytest
+from support.kernels import Kernel
+
+HELPERS = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from nbagent import Trace, compare
+def say(n=50): return ScriptedProvider(['7' for _ in range(n)])
+@tool
+async def ask() -> str:
+    'Ask another agent.'
+    return str(await Agent(say(), trace=asker.trace).chat('inner'))
+@tool
+def ask_in_thread() -> str:
+    'Ask another agent.'
+    return str(Agent(say(), trace=asker.trace).chat_sync('inner'))
+asker = Agent(say(0), tools=[ask, ask_in_thread])
+a = Agent(say(), trace=asker.trace)
+def threaded():
+    threads = [threading.Thread(target=a.chat_sync, args=('x',)) for _ in range(2)]
+    [t.start() for t in threads]; [t.join() for t in threads]
+def calling(name):
+    asker.provider = ScriptedProvider([FunctionCall(name, {}), 'done'])
+def ways():
+    return [(run['cell_id'], run['execution_count']) for run in a.trace.rows('runs')[seen:]]
+"""
+
+WAYS = {
+    "magic": "%%agent a\nx",
+    "chat_sync": "a.chat_sync('x')",
+    "await": "await a.chat('x')",
+    "stream": "async for _ in a.chat_stream('x'): pass",
+    "for": "for _ in a.chat_stream('x'): pass",
+    "extract": "await a.extract('x', int)",
+    "gather": "await asyncio.gather(a.chat('x'), a.fork().chat('y'))",
+    "compare": "assert set(compare({'one': a}, ['x'], progress=False).trace.runs.cell_id) == {'cell-compare'}",
+    "threads": "threaded()",
+    "pool": "list(ThreadPoolExecutor(2).map(a.chat_sync, 'xy'))",
+    "to_thread": "await asyncio.to_thread(a.chat_sync, 'x')",
+    "sub-agent": "calling('ask'); await asker.chat('x')",
+    "sub-agent in a thread": "calling('ask_in_thread'); asker.chat_sync('x')",
+    "timed": "%%time\na.chat_sync('x')",
+    "captured": "%%capture\na.chat_sync('x')",
+}
+
+
+@pytest.fixture(scope="module", params=["with the extension", "without"])
+def kernel(request, tmp_path_factory):
+    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        if request.param == "without":
+            kernel.ok("%unload_ext nbagent")
+        kernel.ok(HELPERS)
+        yield kernel
+
+
+def count_of(cell):
+    return cell.of("execute_input")[-1]["execution_count"]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_of_asking_knows_its_cell(kernel, way):
+    has_magic = kernel.value("get_ipython().find_cell_magic('agent') is not None")
+    way = "chat_sync" if way == "magic" and not has_magic else way
+    kernel.ok("seen = len(a.trace.runs)")
+    cell_id = f"cell-{way}"
+    asked = kernel.ok(WAYS[way], cell_id=cell_id)
+    found = kernel.value("ways()")
+    assert set(found) == (set() if way == "compare" else {(cell_id, count_of(asked))})
+
+
+@pytest.mark.kernel
+def test_a_task_in_the_background_belongs_to_the_cell_that_started_it(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.ok("seen = len(a.trace.runs)")
+    code = f"""
+    async def later():
+        while not os.path.exists({str(gate)!r}): await asyncio.sleep(0.01)
+        await a.chat('x')
+    task = asyncio.create_task(later())"""
+    started = kernel.ok(code, cell_id="starts")
+    kernel.ok(f"open({str(gate)!r}, 'w').close(); await task", cell_id="later")
+    assert kernel.value("ways()") == [("starts", count_of(started))]
+
+
+@pytest.mark.kernel
+def test_without_ids_of_cells_the_number_of_the_cell_counts(kernel):
+    kernel.ok("seen = len(a.trace.runs)")
+    asked = kernel.ok("await a.chat('x')")
+    assert kernel.value("ways()") == [(f"In[{count_of(asked)}]", count_of(asked))]
+
+
+@pytest.mark.kernel
+def test_a_click_belongs_to_no_cell(kernel):
+    kernel.ok("seen = len(a.trace.runs)")
+    shown = kernel.ok(
+        "import ipywidgets\nb = ipywidgets.Button(description='ask')\nb.on_click(lambda _: a.chat_sync('x'))\nb"
+    )
+    comm = kernel.widget(shown, description="ask")
+    kernel.tell(comm, method="custom", content={"event": "click"})
+    assert kernel.value("ways()") == [(None, None)]

@@ -1,0 +1,138 @@
+"""A key that a server repeats in a good answer is kept nowhere, and nothing else in an answer is changed."""
+
+import base64
+import json
+
+import pytest
+from support.loopback import Answer, claude_said, gemini_said, responses_said, said, sse
+from support.secret_forms import assert_clean, everything, forms
+
+import nbagent
+from nbagent import Agent, Trace
+from nbagent.core.events import Text
+from nbagent.errors import IncompleteStreamError
+from nbagent.providers.http.answer_mask import AnswerMask
+
+KEY = 'sk-proj-MARKER/0123+456789"&<abcdef'
+SPELLINGS = {
+    **forms(KEY),
+    "Base64": base64.b64encode(KEY.encode()).decode(),
+    "Base64 of a login": base64.b64encode(f"me:{KEY}".encode()).decode(),
+    "Base64 for URLs": base64.urlsafe_b64encode(f"a{KEY}".encode()).decode(),
+}
+
+
+def called(arguments, name="f", call_id="c1"):
+    """A chunk with a tool call, or a piece of its arguments."""
+    function = {"name": name, "arguments": arguments}
+    call = {"index": 0, "id": call_id, "type": "function", "function": function}
+    return said("", "tool_calls") | {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
+
+
+def thought(text):
+    return said("", None) | {"choices": [{"index": 0, "delta": {"reasoning_content": text}, "finish_reason": None}]}
+
+
+#: Where an answer may hold a text.
+PLACES = {
+    "text": lambda text: sse(said(f"It is {text}.")),
+    "pieces of text": lambda text: sse(*[said(char, None) for char in f"It is {text}."], said("")),
+    "thinking": lambda text: sse(*[thought(char) for char in text], said("")),
+    "model": lambda text: sse(said("Good.", model=text)),
+    "id": lambda text: sse(said("Good.", id=text)),
+    "finish": lambda text: sse(said("Good.", finish=text)),
+    "argument": lambda text: sse(called(json.dumps({"a": [{text: text}]})), said("", "tool_calls")),
+    "pieces of an argument": lambda text: sse(*map(called, json.dumps({"a": text})), said("", "tool_calls")),
+    "name of a tool": lambda text: sse(called("{}", name=text), said("", "tool_calls")),
+    "id of a call": lambda text: sse(called("{}", call_id=text), said("", "tool_calls")),
+    "body": lambda text: json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode(),
+}
+
+
+async def kept(agent, folder):
+    """Everything that is shown and kept of an answer."""
+    events = []
+    with nbagent.record(folder / "recording.jsonl") as recording:
+        events += [event async for event in agent.chat_stream("hi", max_iterations=1)]
+    assert recording.path.read_text()
+    agent.save(folder / "talk.json")
+    files = [path.read_text() for path in folder.iterdir()]
+    pieces = "".join(event.content for event in events)
+    return "\n".join([pieces, str(events), repr(agent.conversation_history), everything(agent.trace), *files])
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_key_in_a_good_answer(loopback, connect, tmp_path, place):
+    loopback.answers = [Answer(PLACES[place](" and ".join(SPELLINGS.values())))]
+    agent = Agent(connect(api_key=KEY), trace=Trace(record_http=True))
+    text = await kept(agent, tmp_path)
+    assert agent.trace.runs["status"].iloc[0] in ("ok", "limit")
+    assert "$OPEN_SOURCE_API_KEY" in text
+    assert_clean(text, KEY)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "answer", "options"),
+    [
+        ("claude", claude_said, {}),
+        ("gemini", gemini_said, {}),
+        ("openai", responses_said, {"api": "responses"}),
+        ("openai", lambda text: sse(said(text)), {}),
+    ],
+)
+async def test_each_format(loopback, connect, tmp_path, vendor, answer, options):
+    loopback.answers = [Answer(answer(f"It is {KEY}."))]
+    agent = Agent(connect(vendor, api_key=KEY, headers={"X-Corp-Token": "corp-" + KEY[8:]}, **options))
+    text = await kept(agent, tmp_path)
+    assert agent.conversation_history[-1].content.startswith("It is $")
+    assert_clean(text, KEY)
+
+
+async def test_the_pieces_make_the_answer_also_when_it_breaks_off(loopback, connect):
+    key = "sk-proj-0123456789"
+    loopback.answers = [Answer(sse(said("Penguins", None), said(f"; {key[:12]}", None), done=False))]
+    agent = Agent(connect(api_key=key, max_retries=0))
+    events = [event async for event in agent.chat_stream("hi", raise_errors=False)]
+    assert isinstance(events[-1].exception, IncompleteStreamError)
+    assert "".join(event.content for event in events if event.type == "text") == "Penguins; $OPEN_SOURCE_API_KEY"
+
+
+@pytest.mark.parametrize("key", ["x", "test", "ollama", "anything", "not-needed", "sk-no-key-required"])
+async def test_words_are_no_keys(loopback, connect, key):
+    """Local servers take any key, so users pass words. Answers may hold them, and stay as they are."""
+    text = f"A test of xylophones: {key} is {key}, anything goes, ollama is not-needed."
+    loopback.answers = [Answer(sse(*[said(char, None) for char in text], said("")))]
+    agent, pieces = Agent(connect(api_key=key)), []
+    async for event in agent.chat_stream("hi"):
+        pieces += [event.content] if event.type == "text" else []
+    assert pieces == list(text)
+    assert agent.conversation_history[-1].content == text
+
+
+async def test_only_what_may_begin_a_key_waits(loopback, connect):
+    pieces = ["The ", "mean ", "mass", " is", " 3700", " g;", " sk", "i", " 50%", " &", " \\frac", "."]
+    loopback.answers = [Answer(sse(*[said(piece, None) for piece in pieces], said("")))]
+    agent, seen = Agent(connect(api_key="sk-proj-0123456789")), []
+    async for event in agent.chat_stream("hi"):
+        seen += [event.content] if event.type == "text" else []
+    assert "".join(seen) == "".join(pieces)
+    assert seen[:2] == pieces[:2]
+    assert len(seen) >= 10
+
+
+def test_arguments_of_any_depth():
+    from nbagent.core.messages import FunctionCall, LLMResponse
+
+    nested = {"key": KEY}
+    for _ in range(5000):
+        nested = {"in": [nested]}
+    mask = AnswerMask({KEY: "KEY"})
+    answer = mask.response(LLMResponse("", [FunctionCall("f", {"a": nested})]))
+    inner = answer.function_calls[0].arguments["a"]
+    while "in" in inner:
+        inner = inner["in"][0]
+    assert inner == {"key": "$KEY"}
+
+
+def test_a_clean_piece_is_passed_on_as_it_is():
+    assert AnswerMask({KEY: "KEY"}).search(Text(" weigh 50 g").content) is None

@@ -1,0 +1,156 @@
+"""Only known options and `extra_body` reach a vendor; any other name is an error before anything is sent."""
+
+import inspect
+
+import pytest
+from support.loopback import Answer, claude_said, gemini_said, responses_said, said, sse
+
+from nbagent import Agent, Limits, ScriptedProvider, create_provider
+from nbagent.core.messages import LLMMessage
+from nbagent.core.request_options import RequestOptions, RunOptions, StreamOptions
+from nbagent.errors import ConfigurationError
+from nbagent.providers import ClaudeProvider, LocalProvider, OpenAIProvider, ReplayProvider
+from nbagent.providers.options.settings import ProviderOptions
+
+ANSWERS = {
+    "open_source": sse(said("Hi")),
+    "openai": responses_said("Hi"),
+    "claude": claude_said("Hi"),
+    "gemini": gemini_said("Hi"),
+}
+MODELS = {"openai": {"api": "responses"}}
+SECRET = "sk-marker-0815"
+
+WRONG = {
+    "temprature": (3, "temprature is not an option of a request; did you mean temperature?"),
+    "max_iteration": (3, "did you mean max_iterations?"),
+    "conversation_id": (SECRET, "not an option of a request. A field that only the vendor knows goes into extra_body"),
+    "max_cost": (1, r"max_cost is a limit: pass limits=Limits(max_cost=1)"),
+    "max_total_tokens": (SECRET, r"pass limits=Limits(max_total_tokens=…)"),
+    "api_key": (SECRET, "api_key can't be given for one request: make a provider with it"),
+    "base_url": (SECRET, "base_url can't be given for one request"),
+    "api_ky": (SECRET, "did you mean api_key?"),
+    "max_completion_tokens": (3, "did you mean max_tokens?"),
+    "messages": ([], "The message is the first argument"),
+}
+
+
+@pytest.mark.parametrize("vendor", ANSWERS)
+@pytest.mark.parametrize("name", WRONG)
+async def test_an_unknown_name_is_an_error_before_anything_is_sent(loopback, connect, vendor, name):
+    value, says = WRONG[name]
+    provider = connect(vendor)
+    agent = Agent(provider)
+    calls = {
+        "chat": lambda: agent.chat("Hi", **{name: value}),
+        "extract": lambda: agent.extract("one", int, **{name: value}),
+        "provider": lambda: provider.chat([LLMMessage("user", "Hi")], **({} if name == "messages" else {name: value})),
+    }
+    if name == "messages":
+        del calls["provider"]
+    for call in calls.values():
+        with pytest.raises(ConfigurationError) as caught:
+            await call()
+        if name != "max_iteration":  # which only `chat` has
+            assert says in str(caught.value)
+        assert SECRET not in str(caught.value)
+    with pytest.raises(ConfigurationError):
+        agent.chat_stream("Hi", **{name: value})
+    assert not loopback.requests
+    assert agent.conversation_history == []
+
+
+def test_chat_sync_knows_the_same_names():
+    agent = Agent(ScriptedProvider("Hi"))
+    with pytest.raises(ConfigurationError, match="did you mean temperature"):
+        agent.chat_sync("Hi", temprature=3)
+    assert agent.chat_sync("Hi", temperature=1, top_p=0.5).content == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "name", "says"),
+    [
+        ("openai", "api_ky", "did you mean api_key?"),
+        ("openai", "ap", "did you mean api?"),
+        ("claude", "cach", "did you mean cache?"),
+        ("qwen", "modle", "did you mean model?"),
+        ("local", "n_ctxt", "did you mean n_ctx?"),
+        ("gemini", "temprature", "did you mean temperature?"),
+        ("claude", "max_cost", "max_cost is a limit"),
+    ],
+)
+def test_a_provider_is_made_with_known_options_only(vendor, name, says):
+    with pytest.raises(ConfigurationError) as caught:
+        create_provider(vendor, **{name: SECRET})
+    assert says in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("vendor", ANSWERS)
+async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, vendor):
+    loopback.answers = [Answer(ANSWERS[vendor])]
+    provider = connect(vendor, extra_body={"theirs": 1, "both": {"a": 1}}, **MODELS.get(vendor, {}))
+    agent = Agent(provider)
+    await agent.chat("Hi", extra_body={"maxTokens": {"x": None}, "both": {"b": [2]}})
+    body = loopback.requests[-1].json
+    assert (body["theirs"], body["maxTokens"], body["both"]) == (1, {"x": None}, {"b": [2]})
+    assert "extra_body" not in body
+    params = agent.trace.calls["params"][0]
+    assert "maxTokens" in str(params)
+
+
+async def test_dicts_of_extra_body_join_those_of_the_body(loopback, connect):
+    loopback.answers = [Answer(gemini_said("Hi"))]
+    await Agent(connect("gemini")).chat("Hi", max_tokens=7, extra_body={"generationConfig": {"mediaResolution": "LOW"}})
+    assert loopback.requests[-1].json["generationConfig"] == {"maxOutputTokens": 7, "mediaResolution": "LOW"}
+
+
+@pytest.mark.parametrize(("vendor", "field"), [("claude", "messages"), ("gemini", "contents")])
+async def test_extra_body_does_not_hold_the_conversation(loopback, connect, vendor, field):
+    with pytest.raises(ConfigurationError, match=f"extra_body can't hold '{field}'"):
+        await Agent(connect(vendor)).chat("Hi", extra_body={field: []})
+    with pytest.raises(ConfigurationError, match="extra_body: expected a Mapping"):
+        await Agent(connect(vendor)).chat("Hi", extra_body="seed")
+    assert not loopback.requests
+
+
+@pytest.mark.parametrize(
+    ("vendor", "sent"),
+    [
+        ("open_source", {"stop": "END", "top_p": 0.5, "top_k": 3}),
+        ("claude", {"stop_sequences": ["END"], "top_p": 0.5, "top_k": 3}),
+        ("gemini", {"stopSequences": ["END"], "topP": 0.5, "topK": 3}),
+    ],
+)
+async def test_common_options_have_the_vendors_spelling(loopback, connect, vendor, sent):
+    loopback.answers = [Answer(ANSWERS[vendor])]
+    await Agent(connect(vendor)).chat("Hi", stop="END", top_p=0.5, top_k=3)
+    body = loopback.requests[-1].json
+    assert sent.items() <= (body["generationConfig"] if vendor == "gemini" else body).items()
+
+
+async def test_limits_of_one_call(loopback, connect):
+    loopback.answers = [Answer(sse(said("Hi", usage={"prompt_tokens": 9, "completion_tokens": 1})))]
+    agent = Agent(connect(), limits=Limits(max_seconds=60, max_iterations=0))
+    assert (await agent.chat("Hi")).status == "limit"
+    assert not loopback.requests
+    assert (await agent.chat("Hi", limits=Limits(max_iterations=3))).status == "ok"
+    assert agent.limits.max_iterations == 0
+    with pytest.raises(ConfigurationError, match="limits: expected a Limits"):
+        await agent.chat("Hi", limits={"max_cost": 1})
+
+
+def test_the_types_name_what_is_taken():
+    """Type checkers read the TypedDicts: they must hold what the functions take."""
+    providers = (OpenAIProvider, ClaudeProvider, LocalProvider, ReplayProvider, ScriptedProvider)
+    makers = {maker for cls in providers for each in cls.__mro__ if (maker := vars(each).get("__init__"))}
+    settings = {
+        name
+        for maker in makers - {object.__init__}
+        for name, each in inspect.signature(maker).parameters.items()
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and name != "self"
+    }
+    options = RequestOptions.__optional_keys__
+    assert settings == ProviderOptions.__optional_keys__ - options - {"tools"}
+    named = RunOptions.__optional_keys__ - StreamOptions.__optional_keys__
+    assert inspect.signature(Agent.chat_stream).parameters.keys() >= named

@@ -1,0 +1,170 @@
+"""Long recordings stay small and quick: what requests share is written, read and compared once."""
+
+import json
+import time
+from itertools import pairwise
+
+import pytest
+
+import nbagent
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.errors import ReplayError
+from nbagent.providers.replay.file import RecordingFile
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.jsonl"
+
+
+def price(item: str) -> str:
+    """What an item costs today."""
+    return f"{item} costs {len(item)} €"
+
+
+def script(turns):
+    asked = [[FunctionCall("price", {"item": f"item {n}"})] for n in range(turns)]
+    return [turn for n, call in enumerate(asked) for turn in (call, f"Number {n} costs what the shop says. " * 10)]
+
+
+def shopping(turns, **options):
+    return Agent(ScriptedProvider(script(turns)), tools=[price], system_prompt="Be brief. " * 50, **options)
+
+
+def talk(agent, turns):
+    return [str(agent.chat_sync(f"What does item {n} cost?")) for n in range(turns)]
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("turns", [20, pytest.param(300, marks=pytest.mark.full)])
+def test_a_recording_grows_with_what_is_said(path, turns):
+    with nbagent.record(path):
+        recorded = talk(shopping(turns), turns)
+    said = lines(path)[1:]
+    assert [message["role"] for message in said[0]["request"]["messages"]] == ["system", "user"]
+    assert all(len(line["request"]["messages"]) == 2 for line in said)  # the last answer, and what followed
+    assert all(line["request"]["after"] == before["request"]["id"] for before, line in pairwise(said))
+    assert [sorted(line["request"]) for line in said[1:]] == [["after", "id", "messages"]] * (2 * turns - 1)
+    assert path.stat().st_size / turns < 6_000
+    with nbagent.replay(path, "none"):
+        assert talk(shopping(0), turns) == recorded
+
+
+@pytest.mark.full
+def test_three_hundred_turns_load_and_miss_in_no_time(path):
+    with nbagent.record(path):
+        talk(shopping(300), 300)
+    started = time.process_time()
+    tape = nbagent.replay(path, "none").start()
+    loaded = time.process_time()
+    assert loaded - started < 2
+    agent = shopping(0)
+    talk(agent, 300)
+    started = time.process_time()
+    with pytest.raises(ReplayError, match="Something else"):
+        agent.chat_sync("Something else")
+    assert time.process_time() - started < 2  # 0.2 s; 55 s when each request was compared as text
+    tape.stop()
+
+
+def test_other_tools_options_and_branches_are_told_apart(path):
+    def other(item: str) -> str:
+        """Another tool."""
+        return item
+
+    def ask(agent):
+        said = [str(agent.chat_sync("1")), str(agent.chat_sync("2"))]
+        agent.undo()
+        said.append(str(agent.chat_sync("2, again")))
+        agent.register_function("other", "Another tool.", other)
+        said.append(str(agent.chat_sync("3")))
+        said.append(str(agent.chat_sync("4", temperature=0.5)))
+        said.append(str(agent.chat_sync("5")))
+        return said
+
+    with nbagent.record(path):
+        recorded = ask(Agent(ScriptedProvider(list("abcdef")), tools=[price]))
+    assert [len(line["request"]["messages"]) for line in lines(path)[1:]] == [1, 2, 2, 2, 2, 2]
+    assert ["functions" in line["request"] for line in lines(path)[1:]] == [True, False, False, True, False, False]
+    with nbagent.replay(path, "none"):
+        assert ask(Agent(ScriptedProvider([]), tools=[price])) == recorded == list("abcdef")
+
+
+def test_recordings_can_be_joined_edited_and_continued(path, tmp_path):
+    for name in ("one", "two"):
+        with nbagent.record(tmp_path / name):
+            talk(Agent(ScriptedProvider(script(2)), tools=[price], system_prompt=name), 2)
+    path.write_bytes((tmp_path / "one").read_bytes() + (tmp_path / "two").read_bytes())
+    path.write_bytes(path.read_bytes().replace(b"What does item 1", b"And what does item 1"))
+    with nbagent.replay(path, "new"):
+        for name in ("one", "two"):
+            agent = Agent(ScriptedProvider(["new"]), tools=[price], system_prompt=name)
+            agent.chat_sync("What does item 0 cost?")
+            assert "Number 1" in str(agent.chat_sync("And what does item 1 cost?"))
+            assert str(agent.chat_sync("Thanks")) == "new"
+    assert [len(line["request"]["messages"]) for line in lines(path)[-2:]] == [2, 2]
+    recorded = RecordingFile(path)
+    recorded.read()
+    assert len(recorded.exchanges) == 10
+
+
+def test_a_missing_line_is_named(path):
+    with nbagent.record(path):
+        talk(shopping(2), 2)
+    kept = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join([kept[0], *kept[2:]]), "utf-8")
+    with pytest.raises(
+        nbagent.errors.ConfigurationError, match="line 2: the request goes on after '.*', which no line"
+    ):
+        nbagent.replay(path).start()
+
+
+def test_a_file_that_was_replaced_meanwhile_gets_whole_requests(path):
+    agent = Agent(ScriptedProvider(list("abc")))
+    with nbagent.record(path):
+        agent.chat_sync("1")
+        path.unlink()
+        agent.chat_sync("2")
+        agent.chat_sync("3")
+    recorded = RecordingFile(path)
+    recorded.read()
+    assert [len(each.request.messages) for each in recorded.exchanges] == [3, 5]
+
+
+def test_a_miss_suggests_to_replay_results(path):
+    changing = iter(range(9))
+
+    def now() -> int:
+        """Never the same."""
+        return next(changing)
+
+    def agent():
+        return Agent(ScriptedProvider([FunctionCall("now", {}), "done"]), tools=[now])
+
+    with nbagent.record(path):
+        agent().chat_sync("When?")
+    with nbagent.replay(path), pytest.raises(ReplayError, match=r"replay\(path, run_tools=False\)"):
+        agent().chat_sync("When?")
+    with nbagent.replay(path, run_tools=False):
+        assert str(agent().chat_sync("When?")) == "done"
+    with nbagent.replay(path), pytest.raises(ReplayError) as caught:
+        agent().chat_sync("Where?")
+    assert "run_tools" not in str(caught.value)
+
+
+def test_a_miss_suggests_to_clear_the_history(path):
+    with nbagent.record(path):
+        talk(shopping(1), 1)
+    agent = shopping(0)
+    with nbagent.replay(path):
+        talk(agent, 1)
+        with pytest.raises(ReplayError, match=r"call clear_history\(\) first"):
+            talk(agent, 1)
+        agent.clear_history()
+        talk(agent, 1)
+        with pytest.raises(ReplayError) as caught:
+            agent.chat_sync("What else?")
+    assert "clear_history" not in str(caught.value)

@@ -1,0 +1,205 @@
+"""Recordings in trouble: several processes, full disks, missing rights, lines that somebody spoiled."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import nbagent
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
+from nbagent.errors import ConfigurationError, NbagentError, RateLimitError
+from nbagent.providers.replay.file import RecordingFile
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.jsonl"
+
+
+WRITER = """
+import sys, nbagent
+from nbagent import Agent, ScriptedProvider
+path, mode, who = sys.argv[1:]
+with nbagent.replay(path, mode):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    agent = Agent(ScriptedProvider(lambda messages, functions: "x" * 50_000))
+    for number in range(int(10)):
+        agent.chat_sync(f"{who} asks {number}")
+"""
+
+
+@pytest.mark.parametrize("mode", ["once", "new"])
+def test_several_processes_record_to_one_file(path, mode):
+    if mode == "new":
+        with nbagent.record(path):
+            Agent(ScriptedProvider(["old"])).chat_sync("old")
+        with path.open("ab") as file:
+            file.write(b'{"request": {"id": "torn')
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), mode, who],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for who in "abc"
+    ]
+    for process in started:
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in started:
+        process.communicate()
+        assert process.returncode == 0
+    recorded = RecordingFile(path)
+    recorded.read()
+    asked = sorted(each.request.messages[-1]["content"] for each in recorded.exchanges)
+    assert asked == sorted([f"{who} asks {n}" for who in "abc" for n in range(10)] + ["old"] * (mode == "new"))
+
+
+LIMITED = """
+import logging, resource, signal, sys, nbagent
+from nbagent import Agent, ScriptedProvider
+logging.basicConfig()
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+agent = Agent(ScriptedProvider(["a" * 3000, "b" * 3000, "c" * 3000, "d" * 3000]))
+tape = nbagent.record(sys.argv[1]).start()
+agent.chat_sync("1")
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
+print([str(agent.chat_sync("2"))[0], str(agent.chat_sync("3"))[0]])
+try:
+    tape.stop()
+except nbagent.errors.ConfigurationError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+tape.stop()
+try:
+    with nbagent.replay("/proc/run.jsonl", "all"):
+        print(str(agent.chat_sync("4"))[0])
+except nbagent.errors.ConfigurationError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits a file's size")
+def test_an_answer_that_can_not_be_written_is_not_lost(path):
+    ran = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True)
+    answers, full, last, forbidden = ran.stdout.splitlines()
+    assert (answers, last) == ("['b', 'c']", "d")
+    assert "answers are not in the recording" in full
+    assert "File too large. They are kept" in full
+    assert "1 answers are not in the recording '/proc/run.jsonl'" in forbidden
+    assert "can't write to the recording" in ran.stderr
+    recorded = RecordingFile(path)
+    recorded.read()
+    assert [each.response["content"][0] for each in recorded.exchanges] == ["a", "b", "c"]
+
+
+def test_missing_rights_are_an_error_before_anything_is_asked(path):
+    path.parent.chmod(0o500)
+    user = os.geteuid()
+    try:
+        if user == 0:  # root may write everywhere
+            os.seteuid(65_534)
+        with pytest.raises(ConfigurationError, match="Name a file in a folder of yours"):
+            nbagent.record(path).start()
+    finally:
+        os.seteuid(user)
+        path.parent.chmod(0o700)
+
+
+def test_an_error_in_the_block_is_not_hidden(path):
+    def talk():
+        with nbagent.record(path):
+            path.mkdir()
+            assert str(Agent(ScriptedProvider(["a"])).chat_sync("1")) == "a"
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        talk()
+
+
+def recorded_lines(path):
+    """A line of each kind: calls with results and images, a retry, an error."""
+    facts = {"usage": Usage(10, 5), "usage_raw": {"in": 10}, "model": "m-1", "thinking": "hm", "finish_reason_raw": 1}
+    asked = LLMResponse("", [FunctionCall("double", {"x": 4}, "c1")], "tool_calls", facts, {"vendor": "scripted"})
+    late = RateLimitError("late", vendor="v", model="m", status=429, request_id="r", retry_after=1.0)
+
+    def double(x: int) -> int:
+        """Twice x."""
+        return 2 * x
+
+    def agent():
+        return Agent(ScriptedProvider([asked, LLMResponse("8", None, "stop", facts), late]), tools=[double])
+
+    with nbagent.record(path):
+        talked = agent()
+        talked.chat_sync("Twice 4?", temperature=0.5)
+        with pytest.raises(RateLimitError):
+            talked.chat_sync("Again")
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()], agent
+
+
+def places(data, at=()):
+    """The path to each value in JSON data."""
+    yield at
+    for key in data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ():
+        yield from places(data[key], (*at, key))
+
+
+WRONG = (None, 5, "x", [], [5], {"x": 5})
+
+
+def test_spoiled_lines_are_one_clear_error(path):
+    lines, agent = recorded_lines(path)
+    spoiled = clear = 0
+    for number, line in enumerate(lines):
+        for place in places(line):
+            for wrong in WRONG:
+                data = copy.deepcopy(lines)
+                if place:
+                    parent = data[number]
+                    for key in place[:-1]:
+                        parent = parent[key]
+                    parent[place[-1]] = wrong
+                else:
+                    data[number] = wrong
+                path.write_text("".join(json.dumps(each) + "\n" for each in data), "utf-8")
+                spoiled += 1
+                try:
+                    with nbagent.replay(path, "none"):
+                        played = agent()
+                        played.chat_sync("Twice 4?", temperature=0.5)
+                        played.chat_sync("Again")
+                except NbagentError:
+                    clear += 1
+    assert spoiled > 500
+    assert clear > spoiled / 2
+
+
+@pytest.mark.parametrize(
+    "text", [b"\xff\xfe\n", b"[" * 100_000 + b"\n", b"5\n", b"null\n", b'{"format": 5}\n', b"{}\n"]
+)
+def test_other_files_are_one_clear_error(path, text):
+    path.write_bytes(text)
+    with pytest.raises(ConfigurationError, match="is not a recording"):
+        nbagent.replay(path).start()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_is_not_waited_for(path):
+    os.mkfifo(path)
+    with pytest.raises(ConfigurationError, match="it is not a file"):
+        nbagent.replay(path).start()
+
+
+@pytest.mark.parametrize("wrong", [5, None, [], b"run.jsonl", {}])
+def test_a_path_of_a_wrong_type_is_one_clear_error(wrong):
+    for make in (nbagent.record, nbagent.replay):
+        with pytest.raises(ConfigurationError, match="Name the file of the recording"):
+            make(wrong)

@@ -1,0 +1,84 @@
+"""Fuzz targets: a property is tried with ever new examples until its time is over.
+
+`make test` tries few examples, and `make test-all` ten times as many: always the same ones, so that a red run is about
+the change that it tests. `make fuzz` looks for new ones, NBAGENT_FUZZ_SECONDS for each target. An example that failed
+once stays: as one of the `known` of its target, or as a file where that target has its samples.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+#: Seconds of random examples for each target.
+SECONDS = float(os.environ.get("NBAGENT_FUZZ_SECONDS") or 0)
+FACTOR = 10 if os.environ.get("NBAGENT_FULL") else 1
+#: Values of other kinds than a format has, in the place of its own.
+ODD_VALUES = [
+    *(None, "", "x", 0, -1, 2.5, float("inf"), float("nan"), 10**30, True, [], {}, ["x"], [None], {"a": 1}, [[]]),
+    *("\ud800", "\x00", "9" * 5_000, {"type": []}, [{}], {"": None}),
+]
+
+
+def fuzz(check: Callable[[Any], None], examples: st.SearchStrategy[Any], known: Iterable[Any] = (), count: int = 50):
+    """Call `check` with the `known` examples and `count` others, and with others again while there is time."""
+    test = given(examples)(check)
+    for each in known:
+        test = example(each)(test)
+    test = settings(
+        max_examples=FACTOR * count, deadline=None, derandomize=not SECONDS, suppress_health_check=list(HealthCheck)
+    )(test)
+    end = time.monotonic() + SECONDS
+    test()
+    while time.monotonic() < end:
+        test()
+
+
+#: What differs from run to run in files: ids, times and durations, ports.
+_VARIES = {
+    r'"\d{4}-\d\d-\d\dT[\d:.]+\+00:00"': '"2026-01-01T00:00:00.000000+00:00"',
+    r'((?:"at|"ts|_s)\\?": ?)[\d.e-]+': r"\g<1>0.5",
+    r'("started": ?)[\d.e-]+': r"\g<1>1767225600.5",
+    r'(127\.0\.0\.1:|_port\\?": ?)\d+': r"\g<1>8000",
+}
+
+
+def same_each_time(text: str) -> str:
+    """A saved file without what differs from run to run, so that the same places of it are changed in each."""
+    ids: dict[str, str] = {}
+    text = re.sub(r"(?<=_)[0-9a-f]{16}(?![0-9a-f])", lambda found: ids.setdefault(found[0], f"{len(ids):016x}"), text)
+    for pattern, same in _VARIES.items():
+        text = re.sub(pattern, same, text)
+    return text
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()):
+    """The paths to all values inside a JSON value."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places_in(item, (*path, key))
+
+
+def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """The value with one inner value replaced, or removed if the new one is `...`."""
+    if not path:
+        return None if new is ... else new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    if len(path) == 1 and new is ...:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = changed(value[path[0]], path[1:], new)
+    return copy
+
+
+def mutations(value: Any, odd: Iterable[Any] = ODD_VALUES) -> st.SearchStrategy[Any]:
+    """The JSON value with one inner value replaced or removed."""
+    news = st.sampled_from([..., *odd]) | st.text(max_size=20) | st.integers()
+    return st.builds(changed, st.just(value), st.sampled_from(list(places_in(value))), news)

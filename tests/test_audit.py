@@ -1,0 +1,51 @@
+"""`make audit` fails for a known weakness, and never takes silence for a clean result."""
+
+import json
+
+import pytest
+from support import audit
+
+WEAK = {"name": "old", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["1.1"], "description": "…"}]}
+FINE = {"name": "new", "version": "2.0", "vulns": []}
+UNREAD = {"name": "own", "skip_reason": "Dependency not found on PyPI and could not be audited: own (0.1)"}
+
+
+def verdict(*packages):
+    return audit.verdict(json.dumps({"dependencies": packages, "fixes": []}))
+
+
+def test_a_weakness_fails_and_says_what_helps():
+    assert verdict(WEAK, FINE) == (True, "old 1.0: PYSEC-1, fixed in ['1.1']\nAudited 2 of 2 packages, weaknesses: 1.")
+
+
+def test_an_accepted_weakness_is_told_with_its_reason(monkeypatch):
+    monkeypatch.setitem(audit.ACCEPTED, "PYSEC-1", "It concerns servers only.")
+    failed, text = verdict(WEAK, FINE)
+    assert not failed
+    assert "PYSEC-1 is accepted: It concerns servers only." in text
+
+
+def test_what_could_not_be_read_is_told():
+    assert verdict(FINE, UNREAD) == (False, "Audited 1 of 2 packages, weaknesses: 0.")
+
+
+@pytest.mark.parametrize("packages", [(), (UNREAD, UNREAD)])
+def test_nothing_read_is_not_clean(packages):
+    failed, text = verdict(*packages)
+    assert not failed
+    assert text.startswith("NOT AUDITED")
+
+
+@pytest.mark.parametrize("report", ["", "[]", "{}", "null", "{"])
+def test_no_network_is_told(report):
+    failed, text = audit.verdict(report, "Traceback …\nConnectionError: no route to host\n")
+    assert not failed
+    assert text == "NOT AUDITED: the advisories could not be read: ConnectionError: no route to host"
+
+
+def test_an_error_of_the_tool_is_told(tmp_path, capsys):
+    tool = tmp_path / "pip-audit"
+    tool.write_text("#!/bin/sh\necho 'ServiceError: 503' >&2\nexit 1\n")
+    tool.chmod(0o700)
+    assert audit.main(str(tool), "packages") == 0
+    assert capsys.readouterr().out == "NOT AUDITED: the advisories could not be read: ServiceError: 503\n"

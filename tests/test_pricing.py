@@ -1,0 +1,102 @@
+"""What a request costs, and that a budget that can't be counted is an error before the first request."""
+
+import math
+
+import pytest
+from support.loopback import Answer, Loopback, said, sse
+
+from nbagent import Agent, AgentConfig, Limits, LLMResponse, ScriptedProvider, Usage, create_provider, record, replay
+from nbagent.errors import ConfigurationError
+from nbagent.pricing import price
+from nbagent.providers import resolve
+
+RATES = {"input": 0.5, "output": 1.5, "cached": 0.05}
+COUNTS = {"prompt_tokens": 1_000_000, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 400_000}}
+
+
+async def asked(limits, counts=COUNTS, **options):
+    """The result of one question to a server whose model no price list has, and the requests that it got."""
+    async with Loopback() as server:
+        server.answers = [Answer(sse(said("Hello.", usage=counts)))]
+        provider = create_provider("open_source", base_url=server.url, model="mine", **options)
+        agent = Agent(provider, limits=limits)
+        try:
+            return await agent.chat("Hello"), agent
+        finally:
+            assert len(server.requests) == len(agent.trace.calls)
+            await provider.aclose()
+
+
+async def test_a_budget_without_a_price_is_an_error_that_names_the_ways_out():
+    with pytest.raises(ConfigurationError) as caught:
+        await asked(Limits(max_cost=0.01))
+    for way in ("open_source:mine", "price={", '"cached"', "Limits(max_total_tokens=", "Limits(max_cost=None)"):
+        assert way in str(caught.value)
+    with pytest.raises(ConfigurationError, match="max_cost=0.01: the price of open_source:mine"):
+        Agent("open_source:mine", limits=Limits(max_cost=0.01)).chat_stream("Hello").preview()
+
+
+@pytest.mark.parametrize(
+    ("limits", "options"),
+    [
+        (Limits(max_cost=0.01), {"price": RATES}),
+        (Limits(max_total_tokens=1000), {}),
+        (Limits(max_cost=None), {}),
+        (Limits(max_cost=math.inf), {}),
+    ],
+)
+async def test_the_ways_out_lead_out(limits, options):
+    result, agent = await asked(limits, **options)
+    assert result.content == "Hello."
+    known = agent.trace.calls["cost_usd"].notna().all()
+    assert known == (result.cost is not None) == bool(options)
+
+
+async def test_a_price_of_its_own():
+    result, agent = await asked(Limits(), COUNTS | {"completion_tokens": 200_000}, price=RATES)
+    assert result.cost == pytest.approx(0.6 * 0.5 + 0.4 * 0.05 + 0.2 * 1.5)
+    assert agent.trace.calls["cost_usd"].tolist() == [result.cost]
+    result, _ = await asked(Limits(), price={"input": 0.5, "output": 1.5})
+    assert result.cost == pytest.approx(0.5, abs=1e-5)
+
+
+def test_a_price_of_its_own_replaces_the_list():
+    usage = Usage(1_000_000, 0)
+    assert price(usage, "claude-sonnet-5", "claude") == 2.0
+    assert price(usage, "claude-sonnet-5", "claude", rates={"input": 9, "output": 9}) == 9.0
+
+
+def test_a_configuration_has_a_price():
+    config = AgentConfig(model="mine", base_url="http://127.0.0.1:9", price=RATES, max_cost=1)
+    assert resolve(config).price == RATES
+    assert Agent(config).chat_stream("Hello").preview().model == "mine"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (0.5, "price: expected a Mapping or None"),
+        ({"input": 1}, "a value for 'output'"),
+        ({"input": 1, "output": -1}, r"price\['output'\]: expected a number of at least 0, got -1"),
+        ({"input": 1, "output": 1, "cache": 1}, "'cached', got 'cache'"),
+        ({"input": 1, "output": math.inf}, "finite"),
+    ],
+)
+@pytest.mark.parametrize("name", ["open_source", "scripted"])
+def test_a_wrong_price_is_named(wrong, said, name):
+    with pytest.raises(ConfigurationError, match=said):
+        create_provider(name, price=wrong)
+
+
+async def test_scripts_cost_nothing_and_replays_are_not_paid(tmp_path):
+    result = await Agent(ScriptedProvider(["Hello."]), limits=Limits(max_cost=0.01)).chat("Hello")
+    assert result.cost == 0
+    said_once = LLMResponse("Hello.", metadata={"usage": Usage(1_000_000, 1)})
+    with record(tmp_path / "run.jsonl"):
+        paid = await Agent(ScriptedProvider([said_once], price=RATES)).chat("Hello")
+    assert paid.cost == pytest.approx(0.5, abs=1e-3)
+    with replay(tmp_path / "run.jsonl"):
+        played = await Agent("open_source:mine", limits=Limits(max_cost=0.01)).chat("Hello")
+    assert (played.status, played.cost) == ("ok", 0)
+    played = await Agent(f"replay:{tmp_path / 'run.jsonl'}", limits=Limits(max_cost=0.01)).chat("Hello")
+    assert (played.status, played.cost) == ("ok", 0)

@@ -1,0 +1,85 @@
+"""The values that tools returned, in memory and in the file."""
+
+import pickle
+from collections import OrderedDict
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nbagent.core.sizes import size_of
+from nbagent.trace.storage.results import Results
+from nbagent.trace.table import SpillFile
+
+INDEX = pd.MultiIndex.from_product([["a", "b"], [1, 2]], names=["k", "n"])
+WRITTEN = [
+    None, True, 0, -1.5, float("inf"), "", "Ünïcode 🐧 \udcff", b"\x00\xff", [], [1, "a", None, [2.5]],
+    {"a": {"b": [1]}},
+    np.arange(6).reshape(2, 3), np.array(["a", "bc"]), np.array("2024-01-01", "datetime64[D]"),
+    pd.Series([1.5, None], name="x"), pd.Series(["a", "b"], index=["p", "q"]), pd.Series([1, 2], name=("a", 1)),
+    pd.DataFrame({"a": [1, 2], "b": ["x", None]}), pd.DataFrame({"v": range(4)}, index=INDEX), pd.DataFrame(),
+    pd.DataFrame({"t": pd.date_range("2024", periods=2, tz="Europe/Berlin"), "c": pd.Categorical(["a", "b"])}),
+]  # fmt: skip
+NOT_WRITTEN = [
+    (1, 2), {1: 2}, {1, 2}, [(1,)], OrderedDict(a=1), Decimal("1.5"), 1j, object(), lambda: 1, np.array([object()]),
+    pd.DataFrame({"a": [{1}, {2}]}), pd.DataFrame({"a": [{"b": 1}, {"c": 2}]}), np.float64(1.5),
+]  # fmt: skip
+
+
+def spilled(value):
+    results = Results()
+    results.add("id", value, "the text")
+    results.spill(SpillFile())
+    assert not results._kept
+    return results["id"]
+
+
+@pytest.mark.parametrize("value", WRITTEN, ids=lambda value: repr(value)[:30].replace("\udcff", "?"))
+def test_a_value_comes_back_the_same(value):
+    back = spilled(value)
+    assert type(back) is type(value)
+    if isinstance(value, pd.DataFrame):
+        pd.testing.assert_frame_equal(back, value)
+    elif isinstance(value, pd.Series):
+        pd.testing.assert_series_equal(back, value)
+    elif isinstance(value, np.ndarray):
+        np.testing.assert_array_equal(back, value, strict=True)
+    else:
+        assert back == value
+
+
+@pytest.mark.parametrize("value", NOT_WRITTEN, ids=lambda value: repr(value)[:20])
+def test_of_what_would_change_the_text_is_kept_with_a_note_and_nothing_is_pickled(value, monkeypatch):
+    monkeypatch.setattr(pickle, "dumps", None)
+    back = spilled(value)
+    assert back.startswith(f"the text\n[only the text of this {type(value).__name__} is kept")
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        (np.zeros(10**6), 8e6),
+        (pd.DataFrame(np.zeros((10, 20_000))), 1.6e6),
+        (pd.DataFrame({"a": np.zeros(10**6)}), 8e6),
+        (b"x" * 10**6, 1e6),
+        ("x" * 10**6, 1e6),
+        ([float(n) for n in range(10**5)], 3.2e6),
+        ([{"name": f"name {n}", "n": n} for n in range(10**4)], 3e6),
+        (pd.Series(["a text of some length"] * 10**5, dtype=object), 7.8e6),
+    ],
+)
+def test_the_size_of_a_value_is_about_right(value, size):
+    assert size / 2 < size_of(value) < size * 2
+
+
+def test_of_a_huge_value_only_its_text_is_kept(monkeypatch):
+    monkeypatch.setattr("nbagent.trace.storage.results.LONGEST_VALUE", 10_000)
+    results, frame = Results(), pd.DataFrame({"a": range(10_000)})
+    for name, value in {"str": "x" * 20_000, "bytes": b"x" * 20_000, "list": ["x" * 9_000] * 9}.items():
+        assert results.add(name, value, "x … x") < 1_000
+        assert results[name].startswith(f"x … x\n[only the text of this {name} is kept: it takes about ")
+    results.add("frame", frame, "a table")
+    results.add("short", "x" * 5_000, "x … x")
+    assert results["frame"] is frame
+    assert results["short"] == "x" * 5_000

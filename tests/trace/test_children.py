@@ -1,0 +1,92 @@
+"""The runs of forks, and those that tools start in other agents, seen from the agent that made them."""
+
+import asyncio
+import gc
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+
+
+def answering(answer: str) -> Agent:
+    return Agent(ScriptedProvider(lambda messages, functions: answer))
+
+
+def asking(tool, *answers) -> Agent:
+    """An agent whose first turn calls the tool."""
+    return Agent(ScriptedProvider([FunctionCall(tool.__name__, {}, "1"), *answers, "Done."]), tools=[tool])
+
+
+async def test_what_a_tool_asks_an_agent_that_is_gone_afterwards():
+    async def research() -> str:
+        """Ask another agent."""
+        return (await answering("Gentoo.").chat("Which is heaviest?")).content
+
+    agent = asking(research)
+    result = await agent.chat("Find out")
+    gc.collect()
+    assert agent.trace.runs["prompt"].tolist() == ["Find out"]
+    trace = agent.trace.with_children()
+    assert trace.runs["prompt"].tolist() == ["Find out", "Which is heaviest?"]
+    assert trace.runs["parent_run_id"].tolist()[1] == result.run_id
+    assert trace.calls["run_id"].nunique() == 2
+    assert "Gentoo." in str(trace.transcript(trace.runs["run_id"][1]))
+
+
+async def test_only_the_runs_that_the_tools_of_this_agent_started_and_theirs():
+    inner, outer = answering("Deep."), []
+
+    async def dig() -> str:
+        """Ask the innermost."""
+        return (await inner.chat("Dig")).content
+
+    async def help_() -> str:
+        """Ask the helper."""
+        outer.append(helper := asking(dig))
+        return (await helper.chat("Help")).content
+
+    agent = asking(help_)
+    await inner.chat("From elsewhere")
+    await agent.chat("Begin")
+    await inner.chat("From elsewhere again")
+    assert agent.trace.with_children().runs["prompt"].tolist() == ["Begin", "Help", "Dig"]
+    assert outer[0].trace.with_children().runs["prompt"].tolist() == ["Help", "Dig"]
+    assert inner.trace.with_children() is inner.trace
+
+
+async def test_forks_of_forks_in_the_order_of_time():
+    agent = answering("Yes.")
+    await agent.chat("one")
+    fork = agent.fork()
+    other = fork.fork()
+    await asyncio.gather(fork.chat("two"), other.chat("three"))
+    await agent.chat("four")
+    trace = agent.trace.with_children()
+    assert trace.runs["prompt"].tolist()[::3] == ["one", "four"]
+    assert set(trace.runs["prompt"]) == {"one", "two", "three", "four"}
+    assert trace.messages["message_id"].is_unique
+    assert trace.calls["cost_usd"].size == 4
+    assert fork.trace.with_children().runs["run_id"].size == 2
+
+
+async def test_values_that_a_child_s_tools_returned():
+    def weigh() -> dict:
+        """Weigh."""
+        return {"kg": 4.2}
+
+    async def research() -> str:
+        """Ask another agent."""
+        return (await asking(weigh).chat("Weigh it")).content
+
+    agent = asking(research)
+    await agent.chat("Find out")
+    assert agent.trace.with_children().results("weigh").tolist() == [{"kg": 4.2}]
+
+
+async def test_an_agent_that_shares_the_trace_is_there_once():
+    async def research() -> str:
+        """Ask another agent."""
+        return (await Agent(ScriptedProvider(["Yes."]), trace=agent.trace).chat("Inside")).content
+
+    agent = asking(research)
+    await agent.chat("Outside")
+    assert agent.trace.with_children() is agent.trace
+    assert agent.trace.runs["prompt"].tolist() == ["Outside", "Inside"]

@@ -1,0 +1,66 @@
+"""What was replayed was not paid again: tables, sums, texts and footers tell it apart."""
+
+import pytest
+
+import nbagent
+from nbagent import Agent, Limits, LLMResponse, ScriptedProvider, Usage
+from nbagent.notebook.display.transcript import Transcript
+from nbagent.notebook.panel.meter import Meter
+from nbagent.trace.views.plots import usage_by_run
+
+PRICE = 0.1500006  # dollars for a million input tokens of this model, and one of output
+
+
+class Priced(ScriptedProvider):
+    vendor = "openai"
+
+
+def agent(*answers, limits=None):
+    facts = {"usage": Usage(1_000_000, 1), "usage_raw": {"in": 1}, "model": "gpt-4o-mini"}
+    turns = [LLMResponse(text, None, "stop", facts) for text in answers]
+    return Agent(Priced(turns, model="gpt-4o-mini"), limits=limits)
+
+
+@pytest.fixture
+async def mixed(tmp_path):
+    """An agent with a replayed and a paid run, and the display of each."""
+    path, shown = tmp_path / "run.jsonl", []
+    with nbagent.record(path):
+        await agent("One.").chat("1?")
+    mixed = agent("Two.", limits=Limits(max_cost=2 * PRICE))
+    with nbagent.replay(path, mode="new"):
+        for question in ("1?", "2?"):
+            transcript = Transcript(timings=False)
+            async for event in mixed.chat_stream(question):
+                transcript.feed(event)
+            shown.append(transcript.plain())
+    return mixed, shown
+
+
+async def test_tables_and_sums_keep_paid_and_replayed_apart(mixed):
+    agent, shown = mixed
+    trace = agent.trace
+    assert trace.calls["replayed"].tolist() == [True, False]
+    assert trace.usage[["replayed", "n_calls"]].values.tolist() == [[True, 1], [False, 1]]
+    assert trace.usage["cost_usd"].tolist() == pytest.approx([PRICE, PRICE])
+    assert trace.runs["cost_usd"].tolist() == pytest.approx([0.0, PRICE])
+    assert trace.runs["replayed_cost_usd"].fillna(0).tolist() == pytest.approx([PRICE, 0.0])
+    assert usage_by_run(trace.usage)[["cost_usd", "replayed_cost_usd"]].to_numpy().ravel() == pytest.approx(
+        [0.0, PRICE, PRICE, 0.0]
+    )
+    assert "$0.1500 ($0.1500 replayed, not paid)" in trace.to_text()
+    assert "replayed, not paid" in trace.to_text("usage")
+    assert [text.get_text() for text in trace.plot_usage().texts] == ["($0.15)", "$0.15"]
+    assert "replayed: $0.1500 not paid" in shown[0]
+    assert "$0.1500" in shown[1]
+    assert "not paid" not in shown[1]
+    assert "$0.1500" in Meter(agent).html()
+
+
+async def test_replayed_answers_do_not_count_for_the_limit_of_costs(tmp_path):
+    path = tmp_path / "run.jsonl"
+    with nbagent.record(path):
+        await agent("One.").chat("1?")
+    with nbagent.replay(path):
+        result = await agent(limits=Limits(max_cost=PRICE / 10)).chat("1?")
+    assert (result.status, result.cost) == ("ok", 0.0)

@@ -1,0 +1,366 @@
+"""Each request is rebuilt from the tables alone, byte for byte, whatever happened to the conversation."""
+
+import asyncio
+import json
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.loopback import Answer, Loopback, said, sse
+from support.property_tools import PNG
+from support.property_vendors import CASES, Step, Wish
+
+from nbagent import Agent, ContextManager, LLMMessage, ScriptedProvider, Trace
+from nbagent.errors import ConfigurationError, ProviderError
+from nbagent.providers import create_provider
+from nbagent.providers.options.resolved import ResolvedOptions
+
+#: One vendor for each codec.
+CODECS = {
+    "openai_chat": "deepseek, streaming",
+    "openai_responses": "openai responses, streaming",
+    "anthropic": "claude, streaming",
+    "gemini": "gemini, streaming",
+}
+words = st.sampled_from(["Well.", "Ünïcode 東", 'quoted "so" \\ and\nbroken', "  \n"])
+wishes = st.builds(
+    Wish,
+    st.sampled_from(["double", "lookup", "made_up"]),
+    st.sampled_from(['{"x": 3}', '{"x": "4"}', '{"x": "many"}', "{}", "{cut"]),
+    st.sampled_from(["own", "own", "same", "none", "odd"]),
+)
+answers = st.builds(
+    Step,
+    text=st.booleans(),
+    thinks=st.booleans(),
+    calls=st.lists(wishes, max_size=3).map(tuple),
+    trouble=st.sampled_from(["", "", "", "", "", "error", "context"]),
+)
+options = st.sampled_from(
+    [
+        {},
+        {},
+        {"max_tokens": 900},
+        {"tools": ["double"]},
+        {"tool_choice": "none"},
+        {"extra_body": {"user_tag": {"a": 1}}},
+    ]
+)
+changes = st.one_of(
+    st.tuples(st.just("ask"), st.lists(answers, max_size=3), st.booleans(), options),
+    st.tuples(st.just("edit"), st.integers(0, 9), words),
+    st.tuples(st.just("pin"), st.integers(0, 9)),
+    st.tuples(st.just("delete"), st.integers(0, 9)),
+    st.tuples(st.just("add"), st.integers(0, 9), st.sampled_from(["user", "assistant", "system"]), words),
+    st.tuples(st.just("system"), st.none() | words),
+    st.tuples(st.just("limit"), st.sampled_from(["trim", "summarise"]), st.integers(1, 6)),
+    st.tuples(st.just("instruct"), words),
+    st.tuples(st.just("clear")),
+    st.tuples(st.just("undo")),
+    st.tuples(st.just("fork")),
+)
+
+
+async def double(x: int) -> int:
+    """Twice x."""
+    for _ in range(2 * x):
+        await asyncio.sleep(0)  # results come in another order than the calls
+    return 2 * x
+
+
+def lookup(x: str = "") -> list:
+    """Find it."""
+    return [f"found {x}", 1.5]
+
+
+async def converse(agent, vendors, plan, traces):
+    """Do with an agent what is planned. Its traces are collected: a fork has its own."""
+    instructions = {}
+    for kind, *values in plan:
+        if kind == "ask":
+            steps, shows_image, more = values
+            _, text = vendors.question(steps)
+            with suppress(ProviderError, ConfigurationError):
+                await agent.chat([text, PNG] if shows_image else text, max_iterations=3, **instructions, **more)
+        elif kind == "instruct":
+            instructions = {"instructions": values[0]}
+        elif kind == "fork":
+            agent = agent.fork()
+            traces.append(agent.trace)
+        else:
+            change(agent, kind, values)
+
+
+def change(agent, kind, values):
+    """What a user may do to a conversation; a number names a message of it, if there is one."""
+    context, history = agent.context, agent.context.messages
+    number = values[0] % len(history) if history and values and type(values[0]) is int else None
+    if kind == "add":
+        history.insert(number or 0, LLMMessage(*values[1:]))
+    elif kind == "system":
+        agent.system_prompt = values[0]
+    elif kind == "limit":
+        context.strategy, context.max_messages = values
+    elif kind == "clear":
+        agent.clear_history()
+    elif kind == "undo":
+        agent.undo()
+    elif number is not None:
+        {"edit": context.edit, "pin": context.pin, "delete": history.__delitem__}[kind](number, *values[1:])
+
+
+def rebuilt(trace, call_id, provider):
+    """The body of a call's request, encoded anew from what the tables say."""
+    request = trace.request(call_id)
+    effective = request.effective_options
+    extra = dict(effective["params"])
+    temperature, extra_body = extra.pop("temperature"), extra.pop("extra_body", {})
+    sent = ResolvedOptions(request.tools, temperature, effective["stream"], extra, extra_body)
+    return provider.codec.encode_request(request.messages, sent, provider.model_name, effective["refused"])
+
+
+def bodies(trace, provider):
+    return [rebuilt(trace, call_id, provider) for call_id in trace.calls["call_id"]]
+
+
+def check(trace, provider, received):
+    assert bodies(trace, provider) == received
+    rows = trace.rows("messages")
+    ids = [row["message_id"] for row in rows]
+    assert len(set(ids)) == len(ids)
+    assert {row["parent_id"] for row in rows} <= {*ids, None}
+
+
+@pytest.fixture(scope="module")
+def runner():
+    """One event loop, so that connections stay open."""
+    with asyncio.Runner() as made:
+        yield made
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_each_body_is_rebuilt(codec, vendors, runner):
+    case = CASES[CODECS[codec]]
+    server, provider = vendors.servers[case.name], vendors.provider(case, max_retries=0)
+
+    @settings(max_examples=max(125, settings.default.max_examples), suppress_health_check=[*HealthCheck])
+    @given(plan=st.lists(changes, min_size=2, max_size=10))
+    def rebuild(plan):
+        vendors.start_anew()
+        traces = [Trace()]
+        agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.", trace=traces[0])
+        runner.run(converse(agent, vendors, [*plan, ("ask", [], False, {})], traces))
+        received = [request.body for request in server.requests]
+        for trace in traces:
+            check(trace, provider, [received.pop(0) for _ in trace.rows("calls")])
+        assert not received
+
+    rebuild()
+    runner.run(provider.aclose())
+
+
+PLAN = [
+    ("ask", [Step(calls=(Wish("double", '{"x": 9}'), Wish("lookup"), Wish("made_up")))], True, {"tools": ["double"]}),
+    ("pin", 1),
+    ("ask", [Step(thinks=True, calls=(Wish("lookup"),) * 2)], False, {"extra_body": {"user_tag": {"a": [1]}}}),
+    ("edit", 1, "Other."),
+    ("add", 5, "user", "By hand."),
+    ("limit", "summarise", 6),
+    ("ask", [Step(calls=(Wish("lookup"),))] * 4, False, {}),
+    ("system", None),
+    ("ask", [], False, {"max_tokens": 900}),
+]
+
+
+@pytest.fixture(scope="module")
+def told(vendors, tmp_path_factory):
+    """A conversation in which much changed: its trace, which was also streamed to a file, and what was sent."""
+    vendors.start_anew()
+    case = CASES[CODECS["anthropic"]]
+    provider = vendors.provider(case)
+    trace = Trace()
+    path = tmp_path_factory.mktemp("trace") / "streamed.jsonl"
+    trace.stream_to(path)
+
+    async def talk():
+        await converse(
+            Agent(provider, tools=[double, lookup], system_prompt="Be brief.", trace=trace), vendors, PLAN, []
+        )
+        await provider.aclose()
+
+    asyncio.run(talk())
+    received = [request.body for request in vendors.servers[case.name].requests]
+    check(trace, provider, received)
+    check(Trace.load(path), provider, received)
+    return trace, provider, received
+
+
+@pytest.mark.parametrize("suffix", [".sqlite", ".parquet", ".jsonl"])
+def test_files_tell_each_request(told, suffix, tmp_path):
+    trace, provider, received = told
+    trace.save(tmp_path / f"t{suffix}")
+    check(Trace.load(tmp_path / f"t{suffix}"), provider, received)
+
+
+def test_requests_are_told_of_a_trace_that_moved_to_a_file(vendors):
+    vendors.start_anew()
+    provider = vendors.provider(CASES[CODECS["openai_chat"]])
+    trace = Trace(max_bytes=0)
+    agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.", trace=trace)
+
+    async def talk():
+        await converse(agent, vendors, PLAN, [])
+        await provider.aclose()
+
+    asyncio.run(talk())
+    assert trace.recorder.tables["messages"].is_spilled
+    check(trace, provider, [request.body for request in vendors.servers["deepseek"].requests])
+
+
+def test_a_fork_and_its_origin_become_one_trace():
+    agent = Agent(ScriptedProvider(lambda messages, functions: "Yes."))
+    agent.chat_sync("And?")
+    fork = agent.fork()
+    fork.chat_sync("So?")
+    both = Trace.concat([agent.trace, fork.trace])
+    assert both.messages["message_id"].is_unique
+    assert [m.text for m in both.request(both.calls["call_id"].iloc[-1]).messages] == ["And?", "Yes.", "So?"]
+
+
+def test_prompts_hold_what_requests_share_once(told):
+    trace, *_ = told
+    prompts, calls = trace.prompts, trace.calls
+    assert prompts["hash"].is_unique
+    assert {*calls["system_hash"].dropna(), *calls["tools_hash"].dropna()} == {*prompts["hash"]}
+    assert "Be brief." in prompts["text"].tolist()
+    sets = [json.loads(text) for text in prompts.loc[prompts["kind"] == "tools", "text"]]
+    assert [[tool["name"] for tool in each] for each in sets] == [["double"], ["double", "lookup"]]
+
+
+def test_a_request_adds_what_is_new():
+    trace = Trace()
+    agent = Agent(ScriptedProvider(lambda messages, functions: "Yes."), trace=trace)
+    for _ in range(4):
+        agent.chat_sync("And?")
+    steps = [json.loads(text) for text in trace.calls["messages_in"]]
+    assert [(step["kept"], len(step["added"])) for step in steps] == [(0, 1), (1, 2), (3, 2), (5, 2)]
+    assert [step["after"] for step in steps] == [None, *trace.calls["call_id"][:-1]]
+
+
+def test_parent_id_never_skips(told):
+    """An answer follows its request; any other message the one before it in the first request that sends it."""
+    trace, *_ = told
+    answers = {row["call_id"]: row for row in trace.rows("messages") if row["role"] == "assistant"}
+    rows = {row["message_id"]: row for row in trace.rows("messages")}
+    sent, seen = {None: []}, set()
+    for call in trace.rows("calls"):
+        step = json.loads(call["messages_in"])
+        ids = sent[call["call_id"]] = sent[step["after"]][: step["kept"]] + step["added"]
+        parent = rows.get(rows[ids[0]]["parent_id"])
+        assert parent is None or parent["role"] == "system" or parent["trimmed"] or "is_summary" in rows[ids[0]]["data"]
+        for before, message_id in pairwise(ids):
+            assert message_id in seen or rows[message_id]["parent_id"] == before
+        seen.update(ids)
+        if answer := answers.get(call["call_id"]):
+            assert answer["parent_id"] == ids[-1]
+            seen.add(answer["message_id"])
+    assert len(seen) > 20
+
+
+def test_results_stand_in_the_order_of_the_calls_also_after_a_limit(vendors):
+    vendors.start_anew()
+    provider = vendors.provider(CASES[CODECS["openai_chat"]])
+    trace = Trace()
+    agent = Agent(provider, tools=[double, lookup], trace=trace)
+    calls = (Wish("double", '{"x": 9}'), Wish("lookup"), Wish("double", '{"x": 1}'))
+
+    async def talk():
+        await agent.chat(vendors.question([Step(calls=calls)])[1], max_iterations=1)
+        await agent.chat(vendors.question()[1])
+        await provider.aclose()
+
+    asyncio.run(talk())
+    rows = trace.rows("messages")
+    assert [row["role"] for row in rows] == ["user", "assistant", "tool", "tool", "tool", "user", "assistant"]
+    assert [row["text"] for row in rows[2:5]] == ["18", '["found ", 1.5]', "2"]
+    assert [row["parent_id"] for row in rows] == [None, *(row["message_id"] for row in rows[:-1])]
+    assert [row["turn"] for row in rows] == [None, 1, 1, 1, 1, None, 1]
+
+
+def test_a_run_has_the_system_prompt_that_was_in_force(told):
+    trace, *_ = told
+    runs = trace.runs.loc[trace.runs["source"] == "python", "run_id"].tolist()
+    first, second, last = runs[0], runs[1], runs[-1]
+    tables = {run_id: trace.run(run_id) for run_id in runs}
+    texts = {run_id: tables[run_id]["messages"].query("role == 'system'")["text"].tolist() for run_id in runs}
+    assert (texts[first], texts[second], texts[last]) == (["Be brief."], ["Be brief."], [])
+    assert tables[second]["blocks"]["text"].iloc[0] == "Be brief."
+    assert tables[second]["prompts"]["kind"].tolist() == ["system", "tools"]
+    assert "system: Be brief." in str(trace.transcript(second))
+    assert "Be brief." not in str(trace.transcript(last))
+    found = trace.diff(second, last)
+    removed = found[(found["table"] == "messages") & (found["name"] == "system") & (found["column"] == "text")]
+    assert removed[["a", "b"]].values.tolist() == [["Be brief.", None]]
+
+
+def test_refused_options_are_told():
+    refusal = Answer(
+        json.dumps({"error": {"message": "Unsupported parameter: 'top_p' is not supported."}}).encode(), status=400
+    )
+    trace = Trace()
+
+    async def talk():
+        async with Loopback() as server:
+            server.answers = [refusal, *[Answer(sse(said("Hi.")))] * 2]
+            provider = create_provider("open_source", base_url=server.url, model="m1", top_p=0.5)
+            agent = Agent(provider, trace=trace)
+            await agent.chat("One")
+            await agent.chat("Two")
+            await provider.aclose()
+            return [request.body for request in server.requests], provider
+
+    received, provider = asyncio.run(talk())
+    assert bodies(trace, provider) == received[1:]
+    assert [json.loads(text) for text in trace.calls["refused"]] == [{"top_p": None}] * 2
+
+
+def test_kept_messages_count_as_memory():
+    """Images that only the trace still has move to the file, too."""
+    trace = Trace(max_bytes=50_000)
+    picture = {**PNG, "data": PNG["data"] + "A" * 40_000}
+    agent = Agent(ScriptedProvider(lambda messages, functions: "Seen."), trace=trace)
+
+    async def talk():
+        for _ in range(4):
+            agent.clear_history()
+            await agent.chat(["Look.", picture])
+
+    asyncio.run(talk())
+    assert trace.recorder.tables["messages"].is_spilled
+    data = [json.loads(text) for text in trace.messages["data"].dropna()]
+    assert [part["content"][1]["data"] for part in data] == [picture["data"]] * 4
+
+
+def test_an_unknown_call_is_an_error():
+    with pytest.raises(ConfigurationError, match="call_id"):
+        Trace().request("call_1")
+
+
+def test_a_loaded_conversation_is_told(vendors, tmp_path):
+    vendors.start_anew()
+    case = CASES[CODECS["gemini"]]
+    provider = vendors.provider(case)
+    agent = Agent(provider, tools=[double, lookup], system_prompt="Be brief.", context=ContextManager())
+
+    async def talk():
+        await agent.chat(vendors.question([Step(thinks=True, calls=(Wish("lookup"),))])[1])
+        agent.save(tmp_path / "talk.json")
+        other = Agent.load(tmp_path / "talk.json", provider)
+        await other.chat(vendors.question()[1])
+        await provider.aclose()
+        return other
+
+    other = asyncio.run(talk())
+    check(other.trace, provider, [vendors.servers[case.name].requests[-1].body])

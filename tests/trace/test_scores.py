@@ -1,0 +1,135 @@
+"""Scores of runs, calls and tool calls: replaced, taken back, saved, loaded, concatenated, and shown safely."""
+
+from html.parser import HTMLParser
+
+import pytest
+from support.hostile import PAYLOADS
+from support.small_agent import add, call
+
+from nbagent import Agent, LLMResponse, ScriptedProvider, Trace
+from nbagent.errors import ConfigurationError
+
+HARMLESS = {"div", "style", "table", "thead", "tbody", "tr", "th", "td", "scoped", "border", "class"}
+
+
+class Elements(HTMLParser):
+    """Collects the names of elements and attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = set()
+
+    def handle_starttag(self, tag, attrs):
+        self.found |= {tag, *(name for name, _ in attrs)}
+
+
+FORMATS = [".sqlite", ".parquet", ".jsonl"]
+
+
+@pytest.fixture
+def agent():
+    agent = Agent(ScriptedProvider([LLMResponse("", [call("add", a=1, b=2)]), "3"] * 3, model="m"), tools=[add])
+    agent.chat_sync("1 + 2?")
+    return agent
+
+
+def listed(trace):
+    return [(*row[:3],) for row in trace.scores[["name", "value", "by"]].itertuples(index=False)]
+
+
+def test_a_score_belongs_to_a_run_a_call_or_a_tool_call(agent):
+    trace = agent.trace
+    run, made, tool = trace.runs["run_id"][0], trace.calls["call_id"][1], trace.tool_calls["tool_call_id"][0]
+    trace.score(run, "good", True, "It is.")
+    trace.score(made, "short", 0.5, by="exam.py")
+    trace.score(tool, "needed", 0)
+    assert trace.scores["run_id"].tolist() == [run] * 3
+    assert trace.scores["call_id"].fillna("").tolist() == ["", made, trace.calls["call_id"][0]]
+    assert trace.scores["tool_call_id"].fillna("").tolist() == ["", "", tool]
+    assert listed(trace) == [("good", 1.0, "user"), ("short", 0.5, "exam.py"), ("needed", 0.0, "user")]
+    assert trace.scores["comment"][0] == "It is."
+    assert len(trace.run(run)["scores"]) == 3
+
+
+def test_an_author_has_one_score_of_a_name(agent):
+    trace, run = agent.trace, agent.trace.runs["run_id"][0]
+    for value in (1, 0):
+        trace.score(run, "good", value)
+    trace.score(run, "good", 1, by="other")
+    assert listed(trace) == [("good", 0.0, "user"), ("good", 1.0, "other")]
+    trace.score(run, "good", None)
+    assert listed(trace) == [("good", 1.0, "other")]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_files_keep_scores(agent, tmp_path, suffix):
+    trace, run = agent.trace, agent.trace.runs["run_id"][0]
+    for value in (1, 0):
+        trace.score(run, "good", value, "no")
+    trace.score(run, "bad", 1)
+    trace.score(run, "bad", None)
+    trace.save(tmp_path / f"t{suffix}")
+    loaded = Trace.load(tmp_path / f"t{suffix}")
+    assert loaded.scores.equals(trace.scores)
+    assert listed(loaded) == [("good", 0.0, "user")]
+    loaded.score(run, "good", 1)
+    assert listed(loaded) == [("good", 1.0, "user")]
+
+
+def test_a_journal_has_a_score_at_once(agent, tmp_path):
+    path = tmp_path / "t.jsonl"
+    agent.trace.stream_to(path)
+    for value in (1, 0):
+        agent.trace.score(agent.trace.runs["run_id"][0], "good", value)
+    assert Trace.load(path).scores.equals(agent.trace.scores)
+
+
+def test_concatenated_traces_keep_the_scores_of_all_and_the_newest_of_each_author(agent, tmp_path):
+    agent.trace.save(tmp_path / "t.sqlite")
+    run = agent.trace.runs["run_id"][0]
+    ann, bob = (Trace.load(tmp_path / "t.sqlite") for _ in range(2))
+    ann.score(run, "good", 1, by="ann")
+    bob.score(run, "good", 0, by="bob")
+    ann.score(run, "good", 0.5, by="ann")
+    for traces in ([ann, bob], [bob, ann, ann]):
+        both = Trace.concat(traces)
+        assert sorted(listed(both)) == [("good", 0.0, "bob"), ("good", 0.5, "ann")]
+        assert len(both.runs) == 1
+
+
+def test_spilled_runs_can_be_scored(agent):
+    agent.trace.max_bytes = 0
+    agent.chat_sync("again")
+    first = agent.trace.runs["run_id"][0]
+    tool = agent.trace.tool_calls["tool_call_id"][0]
+    agent.trace.score(first, "good", 1)
+    agent.trace.score(tool, "good", 0)
+    agent.chat_sync("again")
+    assert listed(agent.trace) == [("good", 1.0, "user"), ("good", 0.0, "user")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [(("nobody", "good", 1), "nobody"), ((None, "good", 1), "target"), ((0, 5, 1), "name"),
+     ((0, "good", "yes"), "value"), ((0, "good", float("nan")), "value"), ((0, "good", float("inf")), "value"),
+     ((0, "good", 1, 5), "comment")],
+)  # fmt: skip
+def test_wrong_scores_are_errors(agent, arguments, named):
+    first, *rest = arguments
+    with pytest.raises(ConfigurationError, match=named):
+        agent.trace.score(agent.trace.runs["run_id"][0] if first == 0 else first, *rest)
+    assert agent.trace.scores.empty
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: str(payload.number))
+def test_displays_of_scores_and_labels_are_safe(payload):
+    agent = Agent(ScriptedProvider(["a"], model="m"))
+    result = agent.chat_sync("?", tags=[payload.text], user=payload.text, metadata={"a": payload.text})
+    agent.trace.score(result.run_id, payload.text, 1, payload.text, by=payload.text)
+    frames = [agent.trace.scores, agent.trace.scores[["comment"]], agent.trace.runs[["tags", "user", "metadata"]]]
+    for frame in frames:
+        shown, text = frame._repr_html_(), repr(frame)
+        elements = Elements()
+        elements.feed(shown)
+        assert elements.found <= HARMLESS
+        assert not any(char in shown + text for char in "\x1b\x07\x9b\x08\u202e\u202d\u2066\u200b\u2060\ufeff")

@@ -1,0 +1,80 @@
+"""`Trace.summary`: calls, tokens, cost and times by model, day, tag and tool."""
+
+import time
+from datetime import datetime
+
+import pandas as pd
+import pytest
+from support.small_agent import add, call
+
+from nbagent import Agent, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent.errors import ConfigurationError
+from nbagent.trace.views.summary_by import summary_by
+
+
+def trace_of_two():
+    trace = Trace()
+    counted = {"usage": Usage(100, 10)}
+    turns = [LLMResponse("", [call("add", a=1, b=2), call("add", "c2", a="x")], "tool_calls", counted)]
+    turns += [LLMResponse("3", None, "stop", counted)]
+    Agent(ScriptedProvider(turns, model="m1"), tools=[add], trace=trace).chat_sync("?", tags=["exam", "sum"])
+    Agent(ScriptedProvider([LLMResponse("a", None, "stop", counted)], model="m2"), trace=trace).chat_sync(
+        "?", tags=["exam"]
+    )
+    return trace
+
+
+def test_models_have_sums_percentiles_and_speed():
+    trace = trace_of_two()
+    table = trace.summary("model")
+    assert table.index.tolist() == ["m1", "m2"]
+    assert table["calls"].tolist() == [2, 1]
+    assert table["input_tokens"].tolist() == [200, 100]
+    seconds = trace.calls.loc[trace.calls["model"] == "m1", "duration_s"].astype(float)
+    assert table["duration_p50_s"]["m1"] == pytest.approx(seconds.median())
+    assert table["duration_p95_s"]["m1"] == pytest.approx(seconds.quantile(0.95))
+    assert table["tokens_per_s"]["m1"] == pytest.approx(20 / seconds.sum())
+    assert table["ttft_p50_s"].notna().all() or trace.calls["ttft_s"].isna().any()
+
+
+def test_tags_tools_and_days():
+    trace = trace_of_two()
+    assert trace.summary("tag")["calls"].to_dict() == {"exam": 3, "sum": 2}
+    tools = trace.summary("tool")
+    assert (tools["calls"]["add"], tools["succeeded"]["add"], tools["invalid"]["add"]) == (2, 1, 1)
+    assert tools["duration_p95_s"]["add"] >= tools["duration_p50_s"]["add"] > 0
+    assert trace.summary("day")["calls"].sum() == 3
+
+
+def test_days_are_local(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        calls = trace_of_two().calls
+        calls["started"] = pd.Timestamp("2026-03-01T20:00Z")
+        days = summary_by("day", {"calls": calls})
+        assert days.index.tolist() == [datetime(2026, 3, 2).date()]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_replayed_calls_cost_nothing_and_took_no_time():
+    calls = trace_of_two().calls
+    calls["replayed"] = [True, False, True]
+    calls["cost_usd"] = [5.0, 2.0, 5.0]
+    table = summary_by("model", {"calls": calls})
+    assert table["calls"].tolist() == [2, 1]
+    assert table["replayed"].tolist() == [1, 1]
+    assert table["cost_usd"]["m1"] == 2.0
+    assert pd.isna(table["cost_usd"]["m2"])
+
+
+@pytest.mark.parametrize("by", ["model", "day", "tag", "tool"])
+def test_an_empty_trace_has_an_empty_summary(by):
+    assert Trace().summary(by).empty
+
+
+def test_other_groups_are_errors():
+    with pytest.raises(ConfigurationError, match="'run'"):
+        Trace().summary("run")

@@ -1,0 +1,197 @@
+"""Twenty programs that type checkers must accept. They are never run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, assert_never, assert_type
+
+import pandas as pd
+from pydantic import BaseModel
+
+from nbagent import (
+    Agent,
+    AgentConfig,
+    AgentResult,
+    FunctionCall,
+    FunctionDefinition,
+    Limits,
+    LLMMessage,
+    RequestOptions,
+    ScriptedProvider,
+    StreamingHandler,
+    compare,
+    create_provider,
+    live,
+    tool,
+)
+from nbagent.core.events import AnyEvent
+
+agent = Agent("local")
+
+
+class Sight(BaseModel):
+    species: str
+    count: int
+
+
+def area(width: float) -> float:
+    """Area of a square."""
+    return width * width
+
+
+async def ask() -> str:
+    result = await agent.chat("Hi", max_iterations=3, temperature=0.2)
+    assert_type(result, AgentResult)
+    return result.content
+
+
+def ask_and_wait() -> int:
+    return agent.chat_sync("Hi").usage.total_tokens
+
+
+async def extract_an_object() -> str:
+    sight = await agent.extract("Two Adelies", Sight)
+    assert_type(sight, Sight)
+    return sight.species
+
+
+async def extract_a_table() -> pd.DataFrame:
+    sights = await agent.extract("Two Adelies", list[Sight])
+    first: Sight = sights[0]
+    assert first.count
+    return sights.to_frame()
+
+
+async def extract_a_number() -> int:
+    return await agent.extract("two", int, limits=Limits(max_cost=0.01), max_iterations=2)
+
+
+async def extract_a_word() -> None:
+    print(await agent.extract("good!", Literal["good", "bad"]))
+
+
+async def read_a_stream() -> AgentResult | None:
+    async for event in agent.chat_stream("Hi"):
+        if event.type == "text":
+            print(event.content)
+        if event.type == "done":
+            assert_type(event.result, AgentResult)
+            return event.result
+    return None
+
+
+def read_a_stream_in_a_loop() -> BaseException | None:
+    for event in agent.chat_stream("Hi", use_tools=False):
+        if event.type == "error":
+            return event.exception
+    return None
+
+
+def match_events(events: Iterator[AnyEvent]) -> float | None:
+    for event in events:
+        match event.type:
+            case "done":
+                return event.result.cost
+            case "tool_result":
+                print(event.tool_name, event.message)
+    return None
+
+
+def items_of_events() -> None:
+    with agent.chat_stream("Hi") as stream:
+        for event in stream:
+            print(event["type"], event.get("content"))
+    print(stream.result()["content"])
+
+
+def options() -> None:
+    agent.chat_sync("Hi", thinking="low", tool_choice="auto", max_tokens=9, top_p=0.5, stop=["a"], seed=1)
+    agent.chat_sync("Hi", reasoning_effort="low", extra_body={"min_p": 0.1}, limits=Limits(max_seconds=3))
+
+
+def options_in_a_variable(level: Literal["low", "high"]) -> None:
+    options: RequestOptions = {"temperature": 0, "thinking": level}
+    agent.chat_sync("Hi", **options)
+    agent.chat_stream("Hi", tools=["area"], approve_all=True, instructions="Be brief.", **options)
+
+
+def messages() -> None:
+    agent.chat_sync(["What is this?", Path("cat.png")])
+    agent.chat_sync([LLMMessage("user", "Hi"), LLMMessage("assistant", "Hello"), LLMMessage("user", "Bye")])
+    agent.chat_sync([{"role": "user", "content": "Hi"}])
+    agent.chat_sync(b"\x89PNG")
+
+
+def providers() -> None:
+    provider = create_provider("openai:gpt-5.6-terra", api_key="k", base_url="https://x/v1", timeout=3, thinking=False)
+    agent.provider = provider
+    agent.provider = "claude"
+    Agent(create_provider("local", model=Path("a.gguf"), n_ctx=8192))
+    Agent(AgentConfig(model="qwen", base_url="http://localhost/v1"))
+
+
+def tools() -> None:
+    Agent("local", tools=[area])
+    Agent("local", tools=area)
+    Agent("local", tools=live)
+    Agent("local", tools=(FunctionDefinition("area", "", None, area), print))
+
+
+@tool
+def double(number: int) -> int:
+    """Twice a number."""
+    return 2 * number
+
+
+@tool(approve=True, timeout=60)
+async def remove(path: str) -> str:
+    """Remove a file."""
+    return path
+
+
+async def tools_stay_functions() -> str:
+    assert_type(double(4), int)
+    return await remove("a")
+
+
+def load(path: Path) -> Agent:
+    return Agent.load(path, "claude", tools=[area], limits=Limits(max_cost=1), trace=False, approve=approve)
+
+
+def compare_agents() -> pd.DataFrame:
+    agents = {"one": agent, "other": agent.fork()}
+    compare(agents, "Hi", thinking=False, extra_body={"min_p": 0.1})
+    return compare(agents, ["Hi", b"PNG"], temperature=0, max_iterations=3, tools=["area"], tags=["exam"]).frame
+
+
+def every_status(result: AgentResult) -> str:
+    match result.status:
+        case "ok":
+            return result.content
+        case "blocked" | "truncated" | "limit" | "denied" | "interrupted" | "error":
+            return result.status_reason or ""
+    assert_never(result.status)
+
+
+def approve(call: FunctionCall, definition: FunctionDefinition) -> bool:
+    return call.name == definition.name
+
+
+def approver() -> Agent:
+    return Agent("local", approve=approve)
+
+
+class Printer(StreamingHandler):
+    def on_token(self, token: str) -> None:
+        print(token)
+
+
+async def handle() -> AgentResult:
+    return await agent.chat("Hi", handler=Printer())
+
+
+def script() -> None:
+    result = Agent(ScriptedProvider([FunctionCall("area", {"width": 2}), "4"]), tools=[area]).chat_sync("2?")
+    if result.status == "limit":
+        print(result.limit_reason)
+    frame: pd.DataFrame = agent.trace.tool_calls
+    print(frame, result.finish_reason)

@@ -65,6 +65,7 @@ class ModelPicker:
         self._listed: dict[str, list[str]] = {}  # what vendors said that they offer
         self._models: list[str] = []  # all that can be searched
         self._specs: dict[str, str] = {}  # what a row means, since the picker was opened
+        self._shown: tuple[list[str], str | None] | None = None  # the rows in the list, and the one in use
         self._after_key: Callable[[], Awaitable[None]] | None = None  # what waits for a key
         self._typed_key = self._key_vendor = ""
         self._task: asyncio.Task[None] | None = None
@@ -135,6 +136,7 @@ class ModelPicker:
 
     def _open(self) -> None:
         self._specs.clear()
+        self._shown = None
         self._search.value = ""
         self._popup.layout.display = ""
         self._show_list()
@@ -168,10 +170,12 @@ class ModelPicker:
         rows = {self._row(spec): spec for spec in shown}
         self._specs.update(rows)
         spec_in_use = self._current()
-        current = [row for row, spec in rows.items() if spec == spec_in_use]
-        with self._rows.hold_sync():
-            self._rows.options = list(rows)
-            self._rows.value = current[0] if current else None
+        current = next((row for row, spec in rows.items() if spec == spec_in_use), None)
+        if (list(rows), current) != self._shown:  # or a click that is on its way would be lost
+            self._shown = (list(rows), current)
+            with self._rows.hold_sync():
+                self._rows.options = list(rows)
+                self._rows.value = current
         self._rows.layout.display = "" if rows else "none"
         more = len(found) - len(shown)
         note = note or (f"… and {more:,} more: type to narrow" if more else "" if rows else "Nothing found.")

@@ -16,6 +16,17 @@ from nbagent.notebook.panel.model_picker import HEADS, MAX_ROWS, all_models, fin
 from nbagent.providers.catalog import CATALOG, with_keys
 
 KEY = "sk-ant-typed-here-0123456789"
+#: Code for a kernel whose pickers read the price list only once they may.
+SLOW_READER = """
+import asyncio, threading
+from nbagent.notebook.panel.model_picker import ModelPicker
+read_models, may_read, has_read = ModelPicker._read_models, threading.Event(), threading.Event()
+async def read_later(picker):
+    await asyncio.to_thread(may_read.wait, 300)
+    await read_models(picker)
+    has_read.set()
+ModelPicker._read_models = read_later
+"""
 
 
 @pytest.fixture
@@ -179,6 +190,23 @@ def test_a_click_on_a_row_switches_and_back(kernel):
     panel.until(lambda: panel.models[:2] == ["m", "qwen"])
     panel.click_model(0)
     panel.until(lambda: kernel.ok("agent.provider is provider").result == "True")
+
+
+def test_a_click_is_not_lost_while_the_list_is_read(kernel):
+    kernel.ok(SLOW_READER)
+    try:
+        script(kernel, "'x'")
+        panel = Panel(kernel)
+        panel.kernel.tell(panel.with_class("nbagent-model"), method="custom", content={"event": "click"})
+        panel.set({"value": "open_source:qwen"}, description="Search models")
+        panel.until(lambda: panel.models == ["Use open_source:qwen"])
+        rows = panel.with_class("nbagent-picker-rows")
+        kernel.tell(rows, method="update", state={"index": 0}, buffer_paths=[])
+        assert kernel.ok("may_read.set(); has_read.wait(300)").result == "True"
+        kernel.tell(rows, method="custom", content={"event": "click"})
+        panel.until(lambda: state(panel, "model")["description"] == "qwen")
+    finally:
+        kernel.ok("ModelPicker._read_models = read_models")
 
 
 def test_the_model_can_not_be_changed_during_a_run(kernel, tmp_path):

@@ -68,7 +68,7 @@ def _execute(code: str, filename: str, namespace: dict[str, Any]) -> Any:
     if not isinstance(last, ast.Expr):
         return None
     # the last line of the same approved code, as a cell shows the value of its last line
-    return eval(compile(ast.Expression(last.value), filename, "eval"), namespace)  # noqa: S307  as above
+    return eval(compile(ast.Expression(last.value), filename, "eval"), namespace)  # noqa: S307  the approved last line
 
 
 def _value_text(value: Any) -> str:

@@ -35,6 +35,7 @@ from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import ToolsInput, as_registry
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.toolset import Toolset, Toolsets
 from nbagent.pricing import check_priced, price
 from nbagent.providers import preload, resolve
 from nbagent.providers.options.settings import check_request_options
@@ -150,6 +151,8 @@ class Agent:
         self.observers: list[Callable[[Event], None]] = []
         #: Names of tools that are not offered, unless a call of `chat` names them.
         self.tools_off: set[str] = set()
+        #: What `use` added.
+        self.toolsets = Toolsets()
         #: The labels of the blocks of `tagged` that are open, for questions that come from elsewhere, such as a panel.
         self.open_labels: list[Labels] = []
         self._queue = RunQueue()
@@ -267,12 +270,12 @@ class Agent:
         the iteration raises its `exception`, with the unfinished result as `partial`, unless `raise_errors=False`.
 
         >>> for event in agent.chat_stream("How warm is it in Berlin?"):            # doctest: +SKIP
-        ...     if event.type == "text":
-        ...         print(event.content, end="")
+        ...     print(event.type, event.content)
         """
         _check_stream(raise_errors, replaces=replaces, branch_at=branch_at)
         labels, request_options = self._labels_and_options(options)
         run_limits = self._limits_of_run(limits, max_iterations)
+        toolsets = self.toolsets if use_tools else Toolsets()
 
         def new_run(entry: QueueEntry, is_preview: bool) -> Run:
             executor = self._executor(use_tools, tools, approve_all, run_limits.tool_seconds)
@@ -290,13 +293,13 @@ class Agent:
                 options=request_options,
                 origin=origin or {},
                 labels=labels,
-                instructions=instructions,
+                instructions="\n\n".join(filter(None, (toolsets.instructions(), instructions))),
                 replaces=replaces,
                 branch_at=branch_at,
                 record_http=self.trace.record_http,
             )
 
-        return AgentStream(new_run, message, self._queue, raise_errors)
+        return AgentStream(new_run, message, self._queue, raise_errors, toolsets.prepare if toolsets else None)
 
     def _labels_and_options(self, options: Mapping[str, Any]) -> tuple[Labels, dict[str, Any]]:
         if "handler" in options:
@@ -425,6 +428,16 @@ class Agent:
         """Offer a function with the given schema; the parameters are the keys of a tool definition."""
         self.function_registry.register(name, description, function, parameters)
 
+    def use(self, *toolsets: Toolset) -> Self:
+        """Offer the tools of skills, MCP servers and other toolsets, beside the agent's own. Forks use them, too.
+
+        >>> agent = Agent("local").use(SkillHost("skills"))                 # doctest: +SKIP
+        """
+        self.function_registry = self.toolsets.add(toolsets, self.function_registry)
+        self.tool_executor = self.tool_executor.with_options()  # another one: forks have the same
+        self.tool_executor.registry = self.function_registry
+        return self
+
     def offered_tools(self) -> list[str]:
         """The names of the tools offered now: those of the registry that are not switched off."""
         return [name for name in self.function_registry.names() if name not in self.tools_off]
@@ -467,6 +480,7 @@ class Agent:
         # set last, since an AgentConfig brings its own system prompt
         other.context = self.context.copy()
         other.limits, other.temperature = self.limits, self.temperature
+        other.toolsets = Toolsets(self.toolsets)
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         return other
 
@@ -476,7 +490,7 @@ class Agent:
         other.context = ContextManager()
         other.system_prompt, other.trace = system_prompt, self.trace
         other.tool_executor = self.tool_executor.with_options(only=[])
-        other.function_registry = other.tool_executor.registry
+        other.function_registry, other.toolsets = other.tool_executor.registry, Toolsets()
         return other
 
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
@@ -515,7 +529,8 @@ class Agent:
         return agent
 
     async def aclose(self) -> None:
-        """Close the provider's connections on the running event loop. The next message opens new ones."""
+        """Close toolsets, and the provider's connections on the running event loop. The next message opens new ones."""
+        await self.toolsets.aclose()
         if self._provider is not None:
             await self._provider.aclose()
 

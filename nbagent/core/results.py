@@ -41,6 +41,8 @@ class ToolOutcome:
     started: float = 0.0  # seconds since the epoch
     duration_s: float = 0.0
     function_version: str = ""
+    #: The skill or the MCP server that the tool comes from.
+    source: str = ""
     cell_id_of_definition: str | None = None
     value_repr: str = ""
     denied: bool = False

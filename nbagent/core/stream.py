@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +59,16 @@ class AgentStream:
     """
 
     def __init__(
-        self, new_run: Callable[[QueueEntry, bool], Run], message: Any, queue: RunQueue, raise_errors: bool = True
+        self,
+        new_run: Callable[[QueueEntry, bool], Run],
+        message: Any,
+        queue: RunQueue,
+        raise_errors: bool = True,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         #: Called with the entry, and with True if the run must not change the history.
         self._new_run, self._message = new_run, message
+        self._prepare = prepare
         self._raise_errors = raise_errors
         self._entry = QueueEntry(queue)
         self._events: AsyncGenerator[Event] | None = None
@@ -83,7 +89,7 @@ class AgentStream:
         if self._events is not None:
             raise RuntimeError("this stream was already iterated: chat_stream() makes a new one")
         # the loop types its events by their base class; they are those of the closed union
-        running: AsyncGenerator[Any] = run_loop(self._new_run(self._entry, False), self._message)
+        running: AsyncGenerator[Any] = self._run() if self._prepare is None else self._prepared_run(self._prepare)
         self._events = running
         self._entry.set_reader()
         failure: BaseException | None = None
@@ -104,6 +110,15 @@ class AgentStream:
             self._over = True
         if failure is not None and self._raise_errors:
             raise failure
+
+    def _run(self) -> AsyncGenerator[Event]:
+        return run_loop(self._new_run(self._entry, False), self._message)
+
+    async def _prepared_run(self, prepare: Callable[[], Awaitable[None]]) -> AsyncGenerator[Event]:
+        await prepare()
+        async with aclosing(self._run()) as running:
+            async for event in running:
+                yield event
 
     if not TYPE_CHECKING:  # for a type checker it is an error, too
 

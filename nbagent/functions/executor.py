@@ -209,6 +209,7 @@ class ToolExecutor:
         if definition is None:
             raise unknown_tool(call.name, self.registry.names())
         state.fields["function_version"] = function_version(definition.func)
+        state.fields["source"] = definition.source
         state.fields["cell_id_of_definition"] = cell_of(definition.func)
         if call.raw is not None:
             raise malformed_arguments(definition, call)

@@ -55,7 +55,8 @@ class FunctionDefinition:
 
     `parameters` is a JSON Schema of type object; None takes it from the function's signature. An empty `description`
     means the docstring's. The fields from `approve` to `cache_ttl` are the options of `nbagent.tool`, which describes
-    them. The registry sets `schema` if the parameters come from the signature.
+    them. The registry sets `schema` if the parameters come from the signature. `source` names the skill or the MCP
+    server that the tool comes from, as in "mcp:files".
     """
 
     name: str
@@ -69,6 +70,7 @@ class FunctionDefinition:
     retries: int = 0
     cache_ttl: float | None = None
     schema: FunctionSchema | None = field(default=None, repr=False, compare=False)
+    source: str = ""
 
     def __post_init__(self) -> None:
         tool = f"tool {self.name!r}"
@@ -168,6 +170,7 @@ class FunctionRegistry:
         parameters = definition.parameters if definition.schema is None else None
         options: Any = {option: getattr(definition, option) for option in ToolOptions.__annotations__}
         self.register(definition.name, definition.description, definition.func, parameters, **options)
+        self._entries[definition.name].source = definition.source
 
     def unregister(self, name: str) -> None:
         """Remove a function. A name that is not registered is ignored."""

@@ -83,7 +83,8 @@ COLUMNS: dict[str, dict[str, Dtype]] = {
         "validation_error": TEXT, "validation_kind": TEXT, "validation_field": TEXT, "repaired": FLAG,
         "args_sent": JSON, "args_repaired": JSON, "args_raw": TEXT, "result_type": TEXT, "result_repr": TEXT,
         "truncated": FLAG, "result_chars": COUNT, "started": TIME, "ended": TIME, "step": COUNT, "index": COUNT,
-        "function_version": TEXT, "cell_id_of_definition": TEXT, "traceback": TEXT, "tool_call_id": TEXT,
+        "source": TEXT, "function_version": TEXT, "cell_id_of_definition": TEXT, "traceback": TEXT,
+        "tool_call_id": TEXT,
         "wire_id": TEXT, "call_id": TEXT, "parallel_group": TEXT,
     },
     # one row per stretch of thinking

@@ -569,7 +569,7 @@ _MESSAGE_KEYS = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id
 _OUTCOME_KEYS = (
     "args_valid", "validation_error", "validation_kind", "validation_field", "repaired", "approval",
     "approval_wait_s", "truncated", "result_chars", "is_error", "started",
-    "duration_s", "function_version", "cell_id_of_definition",
+    "duration_s", "source", "function_version", "cell_id_of_definition",
 )  # fmt: skip
 #: The columns of `runs` that are known when a run starts.
 _RUN_KEYS = (

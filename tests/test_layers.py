@@ -24,6 +24,7 @@ BELOW = {
     "agent_summary": {"ground", "core", "providers", "trace"},
     "agent": {*BELOW_AGENT, "extract", "agent_summary"},
     "comparison": {*BELOW_AGENT, "agent"},
+    "skills": {*BELOW_AGENT, "agent"},
     "notebook": {*BELOW_AGENT, "extract", "agent_summary", "agent"},
     "cli": {"ground", "providers"},
 }

@@ -1,0 +1,22 @@
+"""Returns a text as it came: the smallest skill, to try out that calls arrive."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Input(BaseModel):
+    """What to repeat; a number becomes text."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    text: str = Field(description="The text to return")
+
+
+class Output(BaseModel):
+    """The same text."""
+
+    text: str
+
+
+def run(request: Input) -> Output:
+    """Return the text unchanged."""
+    return Output(text=request.text)

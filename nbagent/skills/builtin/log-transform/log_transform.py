@@ -1,0 +1,188 @@
+"""Makes a summary and a table of a log: counts by level, the most frequent messages, the time range."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from nbagent.skills.builtin.folders import allowed_path, is_binary, read_regular
+
+MAX_BYTES = 50 * 2**20
+#: Characters of a line that are looked at, and of a message that is returned.
+_LINE, _MESSAGE = 2_000, 200
+Level = Literal["TRACE", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "OTHER"]
+_LEVELS: dict[str, Level] = {
+    "TRACE": "TRACE", "DEBUG": "DEBUG", "INFO": "INFO", "INFORMATION": "INFO", "NOTICE": "NOTICE", "WARN": "WARNING",
+    "WARNING": "WARNING", "ERR": "ERROR", "ERROR": "ERROR", "SEVERE": "ERROR", "CRITICAL": "CRITICAL",
+    "CRIT": "CRITICAL", "FATAL": "CRITICAL",
+}  # fmt: skip
+_LEVEL = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(sorted(_LEVELS, key=len, reverse=True))})(?![A-Za-z])")
+_QUIET_LEVEL = re.compile(rf"[\[<|\s]({'|'.join(sorted(_LEVELS, key=len, reverse=True))})[\]>|:]", re.IGNORECASE)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
+_APACHE = re.compile(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}")
+#: What differs between messages that say the same.
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|\d+(?:\.\d+)*")
+#: Names that JSON logs give to their fields.
+_TIME_KEYS, _LEVEL_KEYS = ("timestamp", "time", "ts", "@timestamp", "asctime"), ("level", "levelname", "severity")
+_MESSAGE_KEYS = ("message", "msg", "event")
+
+
+class Input(BaseModel):
+    """The log, as a file or as text, and how much to return."""
+
+    path: str = Field(default="", description="The log file, inside the current folder", max_length=4096)
+    text: str = Field(default="", description="The log's text, instead of a file", max_length=2_000_000)
+    top: int = Field(default=10, description="How many of the most frequent messages", ge=0, le=100)
+    rows: int = Field(default=20, description="How many of the last entries as a table", ge=0, le=500)
+    level: Level | None = Field(default=None, description="Only entries of this level in messages and table")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if bool(self.path) == bool(self.text):
+            raise ValueError("expected either path or text")
+        return self
+
+
+class TopMessage(BaseModel):
+    """A message, with # for its numbers, and how often it came."""
+
+    message: str
+    count: int
+    level: Level
+
+
+class Row(BaseModel):
+    """One entry."""
+
+    time: str | None
+    level: Level
+    message: str
+
+
+class TimeRange(BaseModel):
+    """From the first to the last time, in ISO 8601."""
+
+    start: str
+    end: str
+    seconds: float
+
+
+class Output(BaseModel):
+    """The summary of a log."""
+
+    entries: int
+    counts_by_level: dict[Level, int]
+    top_messages: list[TopMessage]
+    time_range: TimeRange | None = Field(description="None if no entry has a time")
+    table: list[Row]
+
+
+@dataclass(slots=True)
+class _Entry:
+    time: datetime | None
+    level: Level
+    message: str
+
+
+def run(request: Input) -> Output:
+    """Summarise a log: counts by level, top messages, time range, and its last entries as a table.
+
+    Raises PermissionError for a file outside the allowed folders, and ValueError for one that is no text or too large.
+    """
+    entries = list(_entries(_text_of(request).splitlines()))
+    chosen = [entry for entry in entries if request.level in (None, entry.level)]
+    levels = Counter(entry.level for entry in entries)
+    return Output(
+        entries=len(entries),
+        counts_by_level=dict(levels.most_common()),
+        top_messages=_top(chosen, request.top),
+        time_range=_time_range(entries),
+        table=[_row(entry) for entry in chosen[-request.rows :]] if request.rows else [],
+    )
+
+
+def _text_of(request: Input) -> str:
+    if request.text:
+        return request.text
+    path = allowed_path("path", request.path)
+    try:
+        data = read_regular(path, MAX_BYTES)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"path: there is no file {request.path!r}.") from None
+    except ValueError as refused:
+        raise ValueError(f"path: {request.path!r} can't be read: {refused}.") from None
+    if is_binary(data):
+        raise ValueError(f"path: expected a text file, {request.path!r} is a binary one.")
+    return data.decode("utf-8", "replace")
+
+
+def _entries(lines: Iterable[str]) -> Iterator[_Entry]:
+    """The entries. A line without time and level, such as one of a traceback, belongs to the entry before."""
+    started = False
+    for line in lines:
+        entry = _entry(line[:_LINE]) if line.strip() else None
+        if entry is None or (started and entry.time is None and entry.level == "OTHER"):
+            continue
+        started = started or entry.time is not None or entry.level != "OTHER"
+        yield entry
+
+
+def _entry(line: str) -> _Entry:
+    if line.startswith("{"):
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return _entry_of_json(fields)
+    time = _ISO.search(line) or _APACHE.search(line)
+    rest = line[time.end() :] if time else line
+    level = _LEVEL.search(rest, 0, 200) or _QUIET_LEVEL.search(rest, 0, 200)
+    name = (level[level.lastindex or 0]).upper() if level else ""
+    message = (rest[level.end() :] if level else rest).strip(" \t-:|]>[,") or line.strip()
+    return _Entry(_moment(time[0]) if time else None, _LEVELS.get(name, "OTHER"), message)
+
+
+def _entry_of_json(fields: dict[str, object]) -> _Entry:
+    def first(keys: Iterable[str]) -> str:
+        return next((str(fields[key]) for key in keys if fields.get(key) is not None), "")
+
+    level = _LEVELS.get(first(_LEVEL_KEYS).upper(), "OTHER")
+    return _Entry(_moment(first(_TIME_KEYS)), level, first(_MESSAGE_KEYS) or json.dumps(fields, ensure_ascii=False))
+
+
+def _moment(text: str) -> datetime | None:
+    """A time; one without an offset counts as UTC. None if it is none, such as 2024-13-01."""
+    try:
+        if "/" in text:
+            return datetime.strptime(text, "%d/%b/%Y:%H:%M:%S %z")
+        number = float(text) if text.replace(".", "", 1).isdecimal() else None
+        if number is not None:
+            return datetime.fromtimestamp(number if number < 1e11 else number / 1000, UTC)
+        moment = datetime.fromisoformat(text.replace(",", "."))
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _top(entries: list[_Entry], most: int) -> list[TopMessage]:
+    counts = Counter((_VARYING.sub("#", entry.message)[:_MESSAGE], entry.level) for entry in entries)
+    return [TopMessage(message=text, count=n, level=level) for (text, level), n in counts.most_common(most)]
+
+
+def _time_range(entries: list[_Entry]) -> TimeRange | None:
+    times = [entry.time for entry in entries if entry.time]
+    if not times:
+        return None
+    start, end = min(times), max(times)
+    return TimeRange(start=start.isoformat(), end=end.isoformat(), seconds=(end - start).total_seconds())
+
+
+def _row(entry: _Entry) -> Row:
+    time = entry.time.isoformat() if entry.time else None
+    return Row(time=time, level=entry.level, message=entry.message[:_MESSAGE])

@@ -1,0 +1,153 @@
+"""The built-in skill `file-search`: what it finds, and that it never leaves its folder, hangs or reads binary files."""
+
+import os
+import socket
+import sys
+import time
+
+import pytest
+from pydantic import ValidationError
+from support.skills import builtin_skill
+
+from nbagent.skills.builtin import folders
+
+file_search = builtin_skill("file-search")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pipes and devices")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder to work in, with a secret beside it."""
+    root = tmp_path / "project"
+    (root / "docs").mkdir(parents=True)
+    (root / "docs" / "tools.md").write_text("# Tools\nThe Calculator computes.\nno match\n", "utf-8")
+    (root / "main.py").write_text("from calculator import mean  # calculator\n", "utf-8")
+    (tmp_path / "secret.txt").write_text("calculator secret\n", "utf-8")
+    monkeypatch.chdir(root)
+    monkeypatch.delenv(folders.VARIABLE, raising=False)
+    return root
+
+
+def search(query="calculator", **options):
+    return file_search.run(file_search.Input(query=query, **options))
+
+
+def test_lines_are_found_in_any_case_with_file_and_number(project):
+    found = search()
+    assert [(match.path, match.line, match.text) for match in found.matches] == [
+        ("main.py", 1, "from calculator import mean  # calculator"),
+        (os.path.join("docs", "tools.md"), 2, "The Calculator computes."),
+    ]
+    assert (found.files_searched, found.complete, found.skipped) == (2, True, {})
+
+
+def test_a_folder_inside_and_a_limit(project):
+    (project / "docs" / "more.md").write_text("calculator\n" * 50, "utf-8")
+    found = search(root_dir="docs", limit=5)
+    assert [match.path for match in found.matches] == ["more.md"] * 5
+    assert not found.complete
+    assert search("nothing like it").matches == []
+
+
+@pytest.mark.parametrize("root", ["..", "../..", "docs/../..", "/", "/etc", "~", "/proc/self", "docs/\0/.."])
+def test_no_path_leads_out(project, root):
+    with pytest.raises(PermissionError, match=r"root_dir: expected a path"):
+        search(root_dir=root)
+
+
+def test_the_refusal_names_what_is_allowed_and_who_can_allow_more(project, tmp_path, monkeypatch):
+    with pytest.raises(PermissionError, match=f"inside {project}, got '..'. Only the user .* {folders.VARIABLE}"):
+        search(root_dir="..")
+    monkeypatch.setenv(folders.VARIABLE, str(tmp_path))
+    assert search(root_dir="..").files_with_matches[0] == "secret.txt"
+
+
+def test_a_missing_folder_and_a_file_are_named(project):
+    for root in ("nowhere", "main.py"):
+        with pytest.raises(NotADirectoryError, match=f"there is no folder '{root}'"):
+            search(root_dir=root)
+
+
+@posix
+def test_links_are_not_followed(project, tmp_path):
+    (project / "file_link.txt").symlink_to(tmp_path / "secret.txt")
+    (project / "folder_link").symlink_to(tmp_path)
+    (project / "loop").symlink_to(project)
+    found = search()
+    assert "secret" not in found.model_dump_json().replace("secrets", "")
+    assert found.files_searched == 2
+    assert sum(count for reason, count in found.skipped.items() if "links" in reason) == 1
+    with pytest.raises(PermissionError):
+        search(root_dir="folder_link")
+    (project / "itself").symlink_to(project / "itself")
+    with pytest.raises((PermissionError, NotADirectoryError)):
+        search(root_dir="itself")
+
+
+@posix
+def test_a_file_that_becomes_a_link_between_look_and_open_is_not_read(project, tmp_path, monkeypatch):
+    real, was = os.stat, (project / "main.py").lstat()
+    monkeypatch.setattr(folders.os, "stat", lambda path, **options: was)  # what an attacker was seen as
+    (project / "main.py").unlink()
+    (project / "main.py").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(OSError, match="symbolic links"):
+        folders.read_regular(project / "main.py", 100)
+    monkeypatch.setattr(folders.os, "stat", real)
+
+
+@posix
+def test_pipes_sockets_and_devices_are_left_out_without_waiting(project, monkeypatch):
+    os.mkfifo(project / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        found = search()
+    assert found.skipped == {"it is not a regular file: links, devices, pipes and folders are not read": 2}
+    with pytest.raises(ValueError, match="not a regular file"):
+        folders.read_regular("/dev/zero", 100)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
+def test_a_file_without_a_size_is_read_to_the_limit_only():
+    assert os.stat("/proc/self/maps").st_size == 0
+    with pytest.raises(ValueError, match="larger than"):
+        folders.read_regular("/proc/self/maps", 10)
+
+
+def test_huge_binary_hidden_and_unreadable_files_are_counted(project):
+    with (project / "huge.txt").open("wb") as file:
+        file.truncate(2**40)  # a hole: a terabyte that takes no space
+    (project / "image.bin").write_bytes(b"\x89PNG\0calculator")
+    (project / ".env").write_text("calculator_key=1", "utf-8")
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text("calculator", "utf-8")
+    (project / "latin.txt").write_bytes("Größe calculator".encode("latin-1"))
+    found = search()
+    assert found.skipped == {"it is larger than 2 MB": 1, "binary": 1, "hidden": 1}
+    assert [match.path for match in found.matches if "Gr" in match.text] == ["latin.txt"]
+
+
+def test_a_catastrophic_regular_expression_is_only_a_text(project):
+    (project / "trap.txt").write_text("a" * 100_000 + "!\nthe pattern (a+)+$ is slow\n", "utf-8")
+    before = time.process_time()
+    assert [match.line for match in search("(a+)+$").matches] == [2]
+    assert [match.line for match in search("a" * 100 + "b").matches] == []
+    assert time.process_time() - before < 2
+
+
+def test_a_long_line_is_cut_around_what_was_found(project):
+    (project / "long.txt").write_text("x" * 100_000 + " needle " + "y" * 100_000, "utf-8")
+    assert search("needle").matches[0].text == "x" * 79 + " needle " + "y" * 79
+
+
+def test_it_ends_after_its_time_and_number_of_files(project, monkeypatch):
+    monkeypatch.setattr(file_search, "MAX_FILES", 1)
+    assert not search().complete
+    monkeypatch.setattr(file_search, "MAX_FILES", 100)
+    monkeypatch.setattr(file_search, "MAX_SECONDS", -1.0)
+    assert (search().files_searched, search().complete) == (1, False)
+
+
+@pytest.mark.parametrize("query", ["", "  ", "two\nlines", "x" * 201])
+def test_an_empty_or_long_query_is_refused(query):
+    with pytest.raises(ValidationError, match="query"):
+        file_search.Input(query=query)

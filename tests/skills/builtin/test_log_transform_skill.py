@@ -1,0 +1,110 @@
+"""The built-in skill `log-transform`: formats of logs, the summary, and files that it refuses."""
+
+import os
+
+import pytest
+from pydantic import ValidationError
+from support.doubling import grows_with_square
+from support.skills import builtin_skill
+
+log_transform = builtin_skill("log-transform")
+PLAIN = """\
+2026-01-20 18:19:12,875 INFO app: started worker 1
+2026-01-20 18:19:13,100 INFO app: started worker 2
+2026-01-20 18:20:00,000 ERROR app: job 17 failed
+Traceback (most recent call last):
+  File "app.py", line 3, in <module>
+ValueError: no error here
+2026-01-20 18:21:00,000 WARN app: slow
+2026-01-20 18:22:00,000 ERROR app: job 18 failed
+"""
+
+
+def summary(text="", **options):
+    return log_transform.run(log_transform.Input(text=text, **options))
+
+
+def test_levels_messages_range_and_table():
+    found = summary(PLAIN, rows=2)
+    assert found.counts_by_level == {"INFO": 2, "ERROR": 2, "WARNING": 1}
+    assert [(top.message, top.count) for top in found.top_messages][:2] == [
+        ("app: started worker #", 2),
+        ("app: job # failed", 2),
+    ]
+    assert found.time_range.start == "2026-01-20T18:19:12.875000+00:00"
+    assert found.time_range.seconds == pytest.approx(167.125)
+    assert [row.message for row in found.table] == ["app: slow", "app: job 18 failed"]
+    assert found.entries == 5
+
+
+def test_one_level_only():
+    found = summary(PLAIN, level="ERROR")
+    assert [row.message for row in found.table] == ["app: job 17 failed", "app: job 18 failed"]
+    assert found.entries == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "time"),
+    [
+        ("[2026-01-20T18:19:12Z] [error] disk full", "ERROR", "2026-01-20T18:19:12+00:00"),
+        ("2026-01-20T18:19:12.5+0200 FATAL disk full", "CRITICAL", "2026-01-20T18:19:12.500000+02:00"),
+        ("WARNING:root:disk full", "WARNING", None),
+        ('h - - [20/Jan/2026:18:19:12 +0000] "GET / HTTP/1.1" 500 1', "OTHER", "2026-01-20T18:19:12+00:00"),
+        ('{"ts": 1768933152, "level": "warn", "msg": "disk full"}', "WARNING", "2026-01-20T18:19:12+00:00"),
+        ("2026-13-45 25:61:00 INFO disk full", "INFO", None),
+        ("Information about errors: the TERROR", "OTHER", None),
+        ("{not json} ERROR disk full", "ERROR", None),
+        ("[" * 3000, "OTHER", None),
+        ('{"a":' * 900, "OTHER", None),
+    ],
+)
+def test_formats(line, level, time):
+    row = summary(line).table[0]
+    assert (row.level, row.time) == (level, time)
+    assert row.message
+
+
+def test_times_with_and_without_offset_can_be_compared():
+    found = summary("2026-01-20 10:00:00 INFO a\n2026-01-20T12:00:00+02:00 INFO b")
+    assert found.time_range.seconds == 0
+
+
+def test_a_file_inside_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.log").write_text(PLAIN, "utf-8")
+    assert summary(path="app.log").entries == 5
+
+
+def test_files_that_are_refused(tmp_path, monkeypatch):
+    root = tmp_path / "project"
+    root.mkdir()
+    monkeypatch.chdir(root)
+    (tmp_path / "outside.log").write_text("ERROR secret", "utf-8")
+    (root / "binary.log").write_bytes(b"a\0b")
+    with (root / "huge.log").open("wb") as file:
+        file.truncate(2**40)
+    refusals = {
+        "../outside.log": (PermissionError, "inside"),
+        "binary.log": (ValueError, "binary"),
+        "huge.log": (ValueError, "larger than 50 MB"),
+        "nothing.log": (FileNotFoundError, "there is no file 'nothing.log'"),
+        ".": (ValueError, "not a regular file"),
+    }
+    if hasattr(os, "mkfifo"):
+        (root / "link.log").symlink_to(tmp_path / "outside.log")
+        os.mkfifo(root / "pipe.log")
+        refusals |= {"link.log": (PermissionError, "inside"), "pipe.log": (ValueError, "not a regular file")}
+    for path, (kind, said) in refusals.items():
+        with pytest.raises(kind, match=said):
+            summary(path=path)
+
+
+def test_either_a_file_or_a_text():
+    for options in ({}, {"path": "a", "text": "b"}):
+        with pytest.raises(ValidationError, match="expected either path or text"):
+            log_transform.Input(**options)
+
+
+@pytest.mark.parametrize("pattern", ["1", "0x", "1.", "err ", "2026-01-20 18:19:12.", "[", "f" * 8 + "-", "INFO\n"])
+def test_a_hostile_text_costs_no_more_than_its_length(pattern):
+    assert grows_with_square(summary, pattern) == ""

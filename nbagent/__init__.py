@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from nbagent.providers.replay.session import record as record
     from nbagent.providers.replay.session import replay as replay
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
+    from nbagent.skills.host import SkillHost as SkillHost
+    from nbagent.skills.manifest import SkillManifest as SkillManifest
+    from nbagent.skills.result import SkillResult as SkillResult
     from nbagent.trace.trace import Trace as Trace
 
 __version__ = "0.1.0"
@@ -71,6 +74,9 @@ _WHERE = {
     "RequestOptions": "core.request_options",
     "RunContext": "core.run_context",
     "ScriptedProvider": "providers.scripted",
+    "SkillHost": "skills.host",
+    "SkillManifest": "skills.manifest",
+    "SkillResult": "skills.result",
     "StreamingHandler": "core.stream",
     "ToolExecutor": "functions.executor",
     "Trace": "trace.trace",

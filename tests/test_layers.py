@@ -25,7 +25,7 @@ BELOW = {
     "agent": {*BELOW_AGENT, "extract", "agent_summary"},
     "comparison": {*BELOW_AGENT, "agent"},
     "skills": {*BELOW_AGENT, "agent"},
-    "notebook": {*BELOW_AGENT, "extract", "agent_summary", "agent"},
+    "notebook": {*BELOW_AGENT, "extract", "agent_summary", "agent", "skills"},
     "cli": {"ground", "providers"},
 }
 

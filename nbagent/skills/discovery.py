@@ -1,0 +1,107 @@
+"""Finds skills: in given folders, of the project, of the user, of installed packages, and nbagent's own."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from nbagent.functions.formatting import error_summary
+from nbagent.skills.inside import MAX_FOLDERS, SKIPPED
+from nbagent.skills.manifest import EXECUTABLE_FILE, SKILL_FILE, Problem
+
+logger = logging.getLogger("nbagent")
+
+#: Where agents of all kinds look for skills, in a project and in the user's home.
+SKILL_FOLDERS = (".agents/skills", ".claude/skills")
+#: The group of entry points. Each is a folder's path, a package, or a function that returns one of them.
+ENTRY_POINTS = "nbagent.skills"
+MAX_DEPTH = 5
+BUILTIN = Path(__file__).with_name("builtin")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder of skills. Those of a `project` are used once the user trusts it."""
+
+    folder: Path
+    scope: str
+    project: Path | None = None
+
+
+def places(given: Iterable[Path], *, discover: bool, builtin: bool) -> tuple[list[Place], list[Problem]]:
+    """Where to look, the most important first, and what is wrong with these places."""
+    found: list[Place] = []
+    problems: list[Problem] = []
+    for folder in given:
+        if folder.is_dir():
+            found.append(Place(folder, "given"))
+        else:
+            problems.append(Problem("error", "", "there is no such folder", str(folder)))
+    if discover:
+        users = [Path.home() / each for each in SKILL_FOLDERS]
+        for project in _projects():
+            folders = [project / each for each in SKILL_FOLDERS]
+            found += [Place(each, "project", project) for each in folders if each.is_dir() and each not in users]
+        found += [Place(each, "user") for each in users if each.is_dir()]
+        packages = list(_of_packages())
+        found += [Place(each, "package") for each in packages if isinstance(each, Path)]
+        problems += [each for each in packages if isinstance(each, Problem)]
+    return found + ([Place(BUILTIN, "builtin")] if builtin else []), problems
+
+
+def skill_folders(place: Place) -> Iterator[Path]:
+    """The folders below this one that hold a skill, sorted; or itself. Links are followed in given folders only."""
+    seen = 0
+    waiting = [(place.folder, 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        seen += 1
+        if seen > MAX_FOLDERS:
+            return
+        if any(os.path.lexists(folder / name) for name in (SKILL_FILE, EXECUTABLE_FILE)):
+            yield folder
+        elif depth < MAX_DEPTH:
+            waiting += [(each, depth + 1) for each in reversed(_subfolders(folder))]
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(Path(entry.path) for entry in entries if entry.is_dir() and entry.name not in SKIPPED)
+    except OSError:
+        return []
+
+
+def _projects() -> list[Path]:
+    """The current folder, and the folders around it up to that of the repository, if it is in one."""
+    current = Path.cwd().resolve()
+    around = [current, *current.parents]
+    root = next((number for number, each in enumerate(around) if (each / ".git").exists()), 0)
+    return [each for each in around[: root + 1] if each != Path.home().resolve()]
+
+
+def _of_packages() -> Iterator[Path | Problem]:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            folder = _folder_of(point.load())
+            if not folder.is_dir():
+                raise NotADirectoryError(f"{folder} is not a folder")
+            yield folder
+        except Exception as error:  # a package's code
+            logger.debug("the entry point %s failed", point.name, exc_info=True)
+            yield Problem("error", point.name, f"the entry point failed: {error_summary(error)}", point.value)
+
+
+def _folder_of(value: Any) -> Path:
+    if callable(value):
+        value = value()
+    if isinstance(value, ModuleType):
+        value = next(iter(value.__path__))
+    return Path(value)

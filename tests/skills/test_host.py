@@ -1,0 +1,170 @@
+"""`SkillHost`: what it finds, what it offers to an agent, and its calls."""
+
+import pytest
+from support.skill_folders import ENTRY, write_executable, write_skill
+
+from nbagent import Agent, FunctionCall, ScriptedProvider, SkillHost, SkillResult
+from nbagent.skills import trust
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A user without skills and answers, in an empty project."""
+    for name in ("home", "project"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home/config"))
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setattr(trust, "_here", {})
+    yield tmp_path / "home"
+    trust.set_asker(None)
+
+
+def states(host):
+    return dict(zip(host.table["skill"], host.table["state"], strict=True))
+
+
+async def test_an_executable_skill_is_a_tool_of_an_agent(tmp_path):
+    write_executable(tmp_path / "skills")
+    host = SkillHost(tmp_path / "skills")
+    agent = Agent(ScriptedProvider([[FunctionCall("average", {"numbers": [1, 2, 6]})], "It is 3."])).use(host)
+    result = await agent.chat("Average?")
+    assert [call["result"] for call in result.function_calls] == ['{"success": true, "data": {"mean": 3.0}}']
+    assert list(agent.trace.tool_calls["source"]) == ["skill:average"]
+    (tool,) = agent.function_registry.list_functions()
+    assert tool["description"] == "The mean of numbers."
+    assert tool["parameters"]["properties"]["numbers"]["description"] == "The numbers"
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+async def test_each_call_is_a_result(tmp_path, in_process):
+    fails = ENTRY.replace("return", "if 7 in input.numbers: raise SystemExit('seven')\n    return")
+    write_executable(tmp_path / "skills", entry=fails)
+    host = SkillHost(tmp_path / "skills", in_process=in_process)
+    done = await host.invoke("average", {"numbers": [1, 2]})
+    assert done == SkillResult(True, {"mean": 1.5}, None, done.trace_id, done.duration_ms)
+    assert done.trace_id.startswith("run_")
+    assert done.duration_ms > 0
+    refused = await host.invoke("average", {"numbers": ["x"]})
+    assert (refused.success, refused.data) == (False, None)
+    assert refused.error.startswith("The input is invalid: numbers.0: ")
+    assert (await host.invoke("average", {"numbers": [7]})).error == "SystemExit: seven"
+    assert "did you mean average?" in (await host.invoke("avrage")).error
+
+
+def test_the_order_of_descriptions(tmp_path):
+    folder = tmp_path / "skills"
+    write_executable(folder, "one", more="description: Of the manifest.")
+    write_executable(folder, "two")
+    silent = ENTRY.replace('"""The mean of numbers."""', "")
+    write_executable(folder, "three", entry=silent, more="document: DOC.md")
+    (folder / "three/DOC.md").write_text("# Three\n\nOf the document.\n\nMore.")
+    write_executable(folder, "four", entry=silent)
+    host = SkillHost(folder, in_process=True)
+    described = {tool["name"]: tool["description"] for tool in host.tools.list_functions()}
+    assert described == {
+        "one": "Of the manifest.",
+        "two": "The mean of numbers.",
+        "three": "Of the document.",
+        "four": "Does it.",
+    }
+
+
+def test_one_broken_skill_disturbs_no_other(tmp_path):
+    folder = tmp_path / "skills"
+    write_executable(folder, "good")
+    write_executable(folder, "raises", entry="1 / 0")
+    write_executable(folder, "untyped", entry="def run(input): ...")
+    write_skill(folder, "empty", description="")
+    host = SkillHost(folder, tmp_path / "missing")
+    assert host.tools.names() == ["good"]
+    assert states(host) == dict.fromkeys(("empty", "raises", "untyped"), "off: it is broken") | {"good": "on"}
+    problems = host.diagnostics
+    messages = dict(zip(problems["skill"], problems["message"], strict=True))
+    assert messages["raises"] == "ZeroDivisionError: division by zero"
+    assert "two pydantic models" in messages["untyped"]
+    assert messages[""] == "there is no such folder"
+
+
+def test_reload_follows_changes(tmp_path):
+    folder = write_executable(tmp_path / "skills")
+    host = SkillHost(tmp_path / "skills", in_process=True)
+    call = host.tools.get_function("average").func
+    host.reload()
+    assert host.tools.get_function("average").func is call
+    (folder / "skill.py").write_text(ENTRY.replace("numbers", "values").replace("The mean", "An average"))
+    write_executable(tmp_path / "skills", "another")
+    host.reload()
+    assert host.tools.get_function("average").description == "An average of values."
+    assert host.invoke_sync("average", {"values": [4]}).data == {"mean": 4.0}
+    for file in folder.iterdir():
+        file.unlink()
+    host.reload()
+    assert host.tools.names() == ["another"]
+
+
+def test_the_project_wins_over_the_user(tmp_path, home):
+    for place in (tmp_path / "project/.agents/skills", home / ".claude/skills", tmp_path / "given"):
+        write_skill(place, "tea", description=f"Tea of {place}")
+    trust.set_asker(lambda project, names: True)
+    host = SkillHost()
+    assert host.skills["tea"].scope == "project"
+    assert list(host.table["state"].str.startswith("off")) == [False, True]
+    assert SkillHost(tmp_path / "given").skills["tea"].scope == "given"
+
+
+def test_a_project_is_asked_about_once(tmp_path):
+    write_skill(tmp_path / "project/.agents/skills", "tea")
+    asked = []
+    trust.set_asker(lambda project, names: asked.append((project.name, list(names))))
+    host = SkillHost()
+    assert host.skills == {}
+    assert "nobody can answer" in states(host)["tea"]
+    trust.set_asker(lambda project, names: asked.append(names) or True)
+    host.reload()
+    assert list(host.skills) == ["tea"]
+    assert asked == [("project", ["tea"]), ["tea"]]
+    trust.set_asker(lambda *_: pytest.fail("asked again"))
+    trust._here.clear()  # another process
+    assert list(SkillHost().skills) == ["tea"]
+    host.trust(False)
+    assert "is not trusted" in states(host)["tea"]
+    assert SkillHost().skills == {}
+
+
+def test_without_discovery_only_given_folders(home):
+    write_skill(home / ".agents/skills", "tea")
+    assert list(SkillHost().skills) == ["tea"]
+    assert SkillHost(discover=False).skills == {}
+
+
+async def test_executable_skills_of_the_user_need_approval(home):
+    write_executable(home / ".agents/skills")
+    agent = Agent(ScriptedProvider([[FunctionCall("average", {"numbers": [1]})], "no"])).use(SkillHost(in_process=True))
+    result = await agent.chat("?")
+    assert "needs approval" in result.function_calls[0]["result"]
+
+
+def test_the_builtin_skills(tmp_path):
+    host = SkillHost(builtin=True, discover=False)
+    assert "calculator" in host.skills
+    assert host.diagnostics.empty
+    assert host.invoke_sync("calculator", {"numbers": [1, 2, 3, 4, 5]}).success
+
+
+def test_entry_points(tmp_path, monkeypatch):
+    import importlib.metadata
+
+    class Point:
+        def __init__(self, name, value):
+            self.name, self.value = name, value
+
+        def load(self):
+            return self.value() if self.name == "broken" else self.value
+
+    write_skill(tmp_path / "package", "tea")
+    points = [Point("good", lambda: str(tmp_path / "package")), Point("broken", lambda: 1 / 0)]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == "nbagent.skills" else [])
+    host = SkillHost()
+    assert host.skills["tea"].scope == "package"
+    assert "ZeroDivisionError" in host.diagnostics["message"].iloc[0]

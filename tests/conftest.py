@@ -1,5 +1,6 @@
 """For all tests: how many examples property tests try, fixtures, and where browser tests are collected."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -27,6 +28,12 @@ def vendors():
     servers = Vendors()
     yield servers
     servers.close()
+
+
+def pytest_collection_finish() -> None:
+    """What was collected, a million objects, stays to the end: the garbage collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

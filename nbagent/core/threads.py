@@ -82,7 +82,9 @@ class DaemonThreads:
         context, interruptible = contextvars.copy_context(), Interruptible()
 
         def job() -> None:
-            if future.cancelled():
+            if future.cancelled():  # before it began
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(ended.set)
                 return
             try:
                 value = interruptible.run(partial(context.run, function, *args))

@@ -187,3 +187,16 @@ def test_a_forked_child_starts_its_own_threads():
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "2", done.stderr
+
+
+async def test_a_call_that_is_cancelled_before_it_begins_ends_at_once(monkeypatch):
+    monkeypatch.setattr("nbagent.core.threads.GRACE_S", 600.0)
+    pool, submitted = DaemonThreads("late", interrupts=True), []
+    monkeypatch.setattr(pool, "_submit", lambda job, *_: submitted.append(job))
+    task = asyncio.create_task(pool.run(print, "never"))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    submitted[0]()
+    await asyncio.wait({task}, timeout=60)
+    assert task.cancelled()

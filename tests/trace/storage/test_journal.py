@@ -146,7 +146,7 @@ from nbagent import Agent, ScriptedProvider, Trace
 agent = Agent(ScriptedProvider(["x" * 20_000]))
 print("ready", flush=True)
 sys.stdin.readline()
-for number in range(60):
+for number in range(20):
     agent = Agent(ScriptedProvider(["x" * 20_000]))
     agent.trace.stream_to(sys.argv[1])
     agent.chat_sync(f"{sys.argv[2]} {number}")
@@ -170,7 +170,7 @@ def test_newcomers_of_several_processes_lose_no_run(tmp_path):
         process.communicate()
         assert process.returncode == 0
     runs = Trace.load(path).runs
-    assert sorted(runs["prompt"]) == sorted(f"{who} {number}" for who in "abc" for number in range(60))
+    assert sorted(runs["prompt"]) == sorted(f"{who} {number}" for who in "abc" for number in range(20))
     assert set(runs["status"]) == {"ok"}
 
 

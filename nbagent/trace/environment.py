@@ -17,6 +17,9 @@ from nbagent.trace.table import Row, as_json
 #: Seconds that git may take; in a huge or broken clone the columns stay empty.
 GIT_SECONDS = 5.0
 
+#: By the name of a module: the packages that it belongs to, with their versions.
+_versions: dict[str, dict[str, str]] = {}
+
 
 def environment() -> Row:
     """A row of `environment`, without the columns that all tables share."""
@@ -47,10 +50,14 @@ def _git(*arguments: str) -> str | None:
 
 def _packages() -> dict[str, str]:
     """The versions of the installed packages that are imported now, by name."""
-    owners = importlib.metadata.packages_distributions()
     imported = {name.partition(".")[0] for name in list(sys.modules)}
-    names = {owner for module in imported for owner in owners.get(module, ())} | {"nbagent"}
-    return {name: importlib.metadata.version(name) for name in sorted(names, key=str.lower)}
+    if new := imported - _versions.keys():
+        owners = importlib.metadata.packages_distributions()  # it reads the list of files of each installed package
+        for module in new:
+            _versions[module] = {owner: importlib.metadata.version(owner) for owner in owners.get(module, ())}
+    found = {name: version for module in imported for name, version in _versions[module].items()}
+    found["nbagent"] = importlib.metadata.version("nbagent")
+    return dict(sorted(found.items(), key=lambda package: package[0].lower()))
 
 
 def _kernel() -> str:

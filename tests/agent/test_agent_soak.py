@@ -37,7 +37,7 @@ def turn(rng):
     )
 
 
-@pytest.mark.parametrize("runs", [150, pytest.param(2_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("runs", [150, pytest.param(1_000, marks=pytest.mark.full)])
 async def test_many_runs_leave_a_valid_history_and_nothing_else(runs):
     rng = random.Random(7)
     agent = Agent(ScriptedProvider(lambda messages, functions: turn(rng)), tools=[add, slow])

@@ -1,6 +1,6 @@
 """Fuzz targets: a property is tried with ever new examples until its time is over.
 
-`make test` tries few examples, and `make test-all` ten times as many: always the same ones, so that a red run is about
+`make test` tries few examples, and `make test-all` three times as many: always the same ones, so that a red run is about
 the change that it tests. `make fuzz` looks for new ones, NBAGENT_FUZZ_SECONDS for each target. An example that failed
 once stays: as one of the `known` of its target, or as a file where that target has its samples.
 """
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 #: Seconds of random examples for each target.
 SECONDS = float(os.environ.get("NBAGENT_FUZZ_SECONDS") or 0)
-FACTOR = 10 if os.environ.get("NBAGENT_FULL") else 1
+FACTOR = 3 if os.environ.get("NBAGENT_FULL") else 1
 #: Values of other kinds than a format has, in the place of its own.
 ODD_VALUES = [
     *(None, "", "x", 0, -1, 2.5, float("inf"), float("nan"), 10**30, True, [], {}, ["x"], [None], {"a": 1}, [[]]),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+
+from nbagent.core.messages import LLMMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +45,5 @@ _OUTSIDE_OF_RUNS = RunContext()
 
 #: Of the tool call that the current code belongs to. A run sets it, and the executor completes it.
 current_call: ContextVar[RunContext] = ContextVar("nbagent_current_call", default=_OUTSIDE_OF_RUNS)
+#: The messages of the conversation that the current tool call belongs to, as they are now.
+current_history: ContextVar[Sequence[LLMMessage]] = ContextVar("nbagent_current_history", default=())

@@ -30,7 +30,7 @@ from nbagent.core.model_request import ModelRequest
 from nbagent.core.queue import enclosing_runs
 from nbagent.core.results import ToolOutcome, interrupted_outcomes
 from nbagent.core.run import Run
-from nbagent.core.run_context import RunContext, current_call
+from nbagent.core.run_context import RunContext, current_call, current_history
 from nbagent.core.threads import inherit_runs
 from nbagent.core.tool_output import ToolOutput, current_output
 
@@ -275,6 +275,7 @@ class Turn:
             for index in group:
                 call, own_context = self.calls[index], context.copy()
                 own_context.run(current_call.set, self._run_context(index))
+                own_context.run(current_history.set, run.context.messages)
                 own_context.run(interrupted_outcomes.set, interrupted[index])
                 output = self._outputs[index] = ToolOutput(partial(self._announce, index), asyncio.get_running_loop())
                 own_context.run(current_output.set, output)
@@ -329,6 +330,7 @@ class Turn:
             tool_call_id=call.id,
             is_error=outcome.is_error,
             message_id=new_id("msg"),
+            pinned=outcome.pinned and not outcome.is_error,
         )
         if outcome.denied:
             run.result.status = "denied"

@@ -60,6 +60,8 @@ RETRY_DELAY_S = 0.2
 #: What a generator may yield: items, and bytes of them. So many are looked into at first, then one in so many.
 MAX_ITEMS, MAX_YIELDED, _LOOKED_INTO = 1_000_000, 256 * 2**20, 100
 MAX_CACHED_RESULTS = 256
+#: Characters of the result of a pinned tool.
+MAX_PINNED_CHARS = 1_000_000
 _INTERRUPTED = {"is_error": True, "interrupted": True}
 _DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to go on."
 #: Iterators that say nothing before they are iterated. Files, cursors and other iterators are left as they are.
@@ -209,13 +211,16 @@ class ToolExecutor:
         if definition is None:
             raise unknown_tool(call.name, self.registry.names())
         state.fields["function_version"] = function_version(definition.func)
-        state.fields["source"] = definition.source
+        state.fields["source"] = definition.source if isinstance(definition.source, str) else ""
+        state.fields["pinned"] = definition.pinned
         state.fields["cell_id_of_definition"] = cell_of(definition.func)
         if call.raw is not None:
             raise malformed_arguments(definition, call)
         state.arguments, state.fields["repaired"] = validate_arguments(definition, call.arguments)
         if state.fields["repaired"]:
             state.fields["args_repaired"] = as_json_data(state.arguments)
+        if callable(definition.source):
+            state.fields["source"] = definition.source(**state.arguments)
         state.definition = definition
         return definition
 
@@ -385,7 +390,8 @@ class ToolExecutor:
         if state.fields.get("approval") == "edited":
             note = _edited_note(state.call.arguments)
             content = note + content if isinstance(content, str) else [{"type": "text", "text": note}, *content]
-        return state.outcome(content, self.max_result_chars, **fields)
+        limit = MAX_PINNED_CHARS if definition.pinned else self.max_result_chars
+        return state.outcome(content, limit, **fields)
 
     def _format_failure(self, state: _CallState, error: BaseException) -> ToolOutcome:
         fields: dict[str, Any] = {"is_error": True, "error": error}

@@ -56,7 +56,8 @@ class FunctionDefinition:
     `parameters` is a JSON Schema of type object; None takes it from the function's signature. An empty `description`
     means the docstring's. The fields from `approve` to `cache_ttl` are the options of `nbagent.tool`, which describes
     them. The registry sets `schema` if the parameters come from the signature. `source` names the skill or the MCP
-    server that the tool comes from, as in "mcp:files".
+    server that the tool comes from, as in "mcp:files"; it may be a function of the arguments that returns the name. The
+    results of a `pinned` tool are not cut, and stay when a long conversation is trimmed.
     """
 
     name: str
@@ -70,7 +71,8 @@ class FunctionDefinition:
     retries: int = 0
     cache_ttl: float | None = None
     schema: FunctionSchema | None = field(default=None, repr=False, compare=False)
-    source: str = ""
+    source: str | Callable[..., str] = ""
+    pinned: bool = False
 
     def __post_init__(self) -> None:
         tool = f"tool {self.name!r}"
@@ -170,7 +172,8 @@ class FunctionRegistry:
         parameters = definition.parameters if definition.schema is None else None
         options: Any = {option: getattr(definition, option) for option in ToolOptions.__annotations__}
         self.register(definition.name, definition.description, definition.func, parameters, **options)
-        self._entries[definition.name].source = definition.source
+        entry = self._entries[definition.name]
+        entry.source, entry.pinned = definition.source, definition.pinned
 
     def unregister(self, name: str) -> None:
         """Remove a function. A name that is not registered is ignored."""

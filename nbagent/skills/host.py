@@ -24,6 +24,7 @@ from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.skills import trust
+from nbagent.skills.disclosure import Disclosure, catalogue
 from nbagent.skills.discovery import Place, places, skill_folders
 from nbagent.skills.entry import EntryError
 from nbagent.skills.inside import RefusedFileError, read_text_inside
@@ -66,8 +67,9 @@ class SkillHost(Toolset):
     the first is used. A project's skills are used once the user trusts the project; `trust()` says so.
 
     Skills without a Python entry are instructions: the model reads names and descriptions, and activates what it
-    needs. An executable skill is a tool. It runs in a process of its own, within `limits` and its manifest's timeout,
-    or, with `in_process`, in this one. If it was found in the project or the user's folders, its calls need approval.
+    needs. Their scripts run after approval, within `limits`, in `work_dir`, by default a temporary folder. An
+    executable skill is a tool. It runs in a process of its own, within `limits` and its manifest's timeout, or, with
+    `in_process`, in this one. If it was found in the project or the user's folders, its calls need approval.
 
     Loading never fails: `table` and `diagnostics` are DataFrames that say what was found and what is wrong. Changes on
     disk take effect with the next run, or with `reload()`.
@@ -84,6 +86,7 @@ class SkillHost(Toolset):
         discover: bool = True,
         in_process: bool = False,
         limits: ProcessLimits | None = None,
+        work_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         check_type("builtin", builtin, bool)
         check_type("discover", discover, bool)
@@ -95,6 +98,8 @@ class SkillHost(Toolset):
         self.tools = FunctionRegistry()
         self._in_process = InProcessRunner()
         self._runner: Runner = self._in_process if in_process else SubprocessRunner(self.limits)
+        folder = None if work_dir is None else checked_path(work_dir, "Pass a folder for scripts.").absolute()
+        self._disclosure = Disclosure(self.manifest, self.limits, folder)
         self._loaded: dict[Path, _Loaded] = {}
         self._problems: list[Problem] = []
         self._lock = threading.Lock()
@@ -205,16 +210,26 @@ class SkillHost(Toolset):
 
     def _offer(self) -> None:
         """Register the tools that are new or have changed, and remove those that are gone."""
-        wanted: dict[str, FunctionDefinition] = {}
+        wanted = {each.name: each for each in self._disclosure.definitions(self._instructions())}
         for each in self._on():
-            if each.definition is not None:
-                wanted.setdefault(each.definition.name, each.definition)
+            if each.definition is not None and each.definition.name in wanted:
+                each.state = f"off: there is another tool {each.definition.name!r}"
+            elif each.definition is not None:
+                wanted[each.definition.name] = each.definition
         for name in self.tools.names():
             if name not in wanted:
                 self.tools.unregister(name)
         for name, definition in wanted.items():
             if self.tools.get_function(name) != definition:
                 self.tools.adopt(definition)
+
+    def instructions(self) -> str:
+        """See `Toolset`: the names and descriptions of the skills that the model can activate."""
+        return catalogue(self._instructions().values())
+
+    def _instructions(self) -> dict[str, SkillManifest]:
+        """The skills that are no tools."""
+        return {name: each for name, each in self.skills.items() if not each.is_executable}
 
     def _on(self) -> Iterator[_Loaded]:
         return (each for each in self._loaded.values() if each.state == "on")

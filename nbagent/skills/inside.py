@@ -55,6 +55,17 @@ def read_text_inside(folder: Path, name: str, limit: int) -> str:
     return text.replace("\r\n", "\n")
 
 
+def checked_inside(folder: Path, name: str) -> Path:
+    """The path of a regular file in a folder, with no link on the way. Raises `RefusedFileError`."""
+    opened = _open_inside(folder, name)
+    try:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise RefusedFileError(f"{name!r} is not a regular file.")
+    finally:
+        os.close(opened)
+    return folder.joinpath(*parts_inside(name))
+
+
 def files_inside(folder: Path) -> tuple[list[str], bool]:
     """The names of the regular files in a folder, sorted, and whether all of them are listed. Links are left out."""
     names: list[str] = []

@@ -1,0 +1,159 @@
+"""Commands of skills under limits: whatever one does, it ends, leaves no process, and spoils nothing outside."""
+
+import os
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from nbagent.skills import launcher
+from nbagent.skills.processes import ProcessLimits, run_limited
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+CONFINED = pytest.mark.skipif(launcher.landlock_version() == 0, reason="this kernel has no Landlock")
+#: Marks the processes of a test among all of the machine.
+MARK = f"nbagent-test-{os.getpid()}"
+
+
+def run(tmp_path, code, stdin=b"", **limits):
+    (tmp_path / "work").mkdir(exist_ok=True)
+    command = [sys.executable, "-c", code, MARK]
+    return run_limited(command, cwd=tmp_path / "work", stdin=stdin, limits=ProcessLimits(**{"seconds": 20, **limits}))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    yield
+    left = [each for each in psutil.process_iter() if MARK in _words(each)]
+    assert left == []
+
+
+def _words(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_a_command_that_ends(tmp_path):
+    code = "import sys; print(sys.stdin.read()); print('oh', file=sys.stderr); sys.exit(3)"
+    done = run(tmp_path, code, stdin=b"hello")
+    assert (done.exit_code, done.stdout, done.stderr, done.refused) == (3, "hello\n", "oh\n", None)
+
+
+def test_one_that_hangs(tmp_path):
+    began = time.monotonic()
+    done = run(tmp_path, "import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(60)", seconds=1)
+    assert done.refused == "it took more than 1 s"
+    assert time.monotonic() - began < 15
+
+
+def test_one_that_eats_memory(tmp_path):
+    code = "data = []\nwhile True: data.append(bytearray(b'x' * 10_000_000))"
+    done = run(tmp_path, code, memory_mb=100)
+    assert done.refused == "it took more than 100 MB of memory" or "MemoryError" in done.stderr
+
+
+def test_one_that_eats_memory_at_once(tmp_path):
+    done = run(tmp_path, "data = b'x' * (2 * 2**30)", memory_mb=100)
+    assert "MemoryError" in done.stderr
+
+
+def test_one_that_forks(tmp_path):
+    code = "import os, time\nfor _ in range(30):\n    if os.fork() == 0: time.sleep(60)\ntime.sleep(60)"
+    assert run(tmp_path, code, processes=5).refused == "it started more than 5 processes"
+
+
+def test_one_that_forks_without_end(tmp_path):
+    done = run(tmp_path, "import os\nwhile True: os.fork()", processes=5)
+    assert done.refused == "it started more than 5 processes" or "Resource temporarily unavailable" in done.stderr
+
+
+def test_one_that_leaves_a_daemon(tmp_path):
+    code = (
+        "import os, time\n"
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(60)\n    os._exit(0)\n"
+        "os.wait(); print('left')"
+    )
+    done = run(tmp_path, code)
+    assert (done.exit_code, done.stdout, done.refused) == (0, "left\n", None)
+
+
+def test_one_that_prints_without_end(tmp_path):
+    done = run(tmp_path, "while True: print('x' * 1000)", output_bytes=10_000)
+    assert done.refused == "it printed more than 10,000 bytes"
+    assert len(done.stdout) == 10_000
+
+
+def test_one_that_writes_a_huge_file(tmp_path, monkeypatch):
+    code = "file = open('big', 'wb')\nwhile True: file.write(b'x' * 2**24)"
+    done = run(tmp_path, code)
+    assert "File too large" in done.stderr
+    assert (tmp_path / "work/big").stat().st_size <= launcher.MAX_FILE_BYTES
+
+
+@CONFINED
+def test_one_that_writes_outside(tmp_path):
+    outside = tmp_path / "precious.txt"
+    outside.write_text("precious")
+    code = (
+        "import os, pathlib\n"
+        f"path = pathlib.Path({str(outside)!r})\n"
+        "for act in (lambda: path.write_text('spoilt'), path.unlink, lambda: path.rename('mine'),\n"
+        "            lambda: os.truncate(path, 0), lambda: (path.parent / 'new').mkdir(),\n"
+        "            lambda: os.symlink(path, path.parent / 'link')):\n"
+        "    try: act(); print('done')\n"
+        "    except OSError as error: print(type(error).__name__)\n"
+        "pathlib.Path('inside.txt').write_text('fine'); print(path.read_text())"
+    )
+    done = run(tmp_path, code)
+    assert done.confined
+    assert done.stdout.split() == [*["PermissionError"] * 6, "precious"]
+    assert outside.read_text() == "precious"
+    assert (tmp_path / "work/inside.txt").read_text() == "fine"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["precious.txt", "work"]
+
+
+@pytest.mark.skipif(launcher.landlock_version() < 6, reason="this kernel lets it")
+def test_one_that_kills_its_keeper(tmp_path):
+    code = "import os\ntry: os.kill(os.getppid(), 9)\nexcept PermissionError: print('refused')"
+    assert run(tmp_path, code).stdout == "refused\n"
+
+
+def test_the_environment_has_no_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACME_API_KEY", "sk-secret-0123456789")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    done = run(tmp_path, "import os; print(sorted(os.environ), os.environ['TMPDIR'])")
+    assert "ACME_API_KEY" not in done.stdout
+    assert "LC_ALL" in done.stdout
+    assert str(tmp_path / "work") in done.stdout
+
+
+def test_a_command_that_is_none(tmp_path):
+    done = run_limited([str(tmp_path / "missing")], cwd=tmp_path, limits=ProcessLimits(seconds=5))
+    assert (done.exit_code, "could not be started" in done.refused) == (None, True)
+
+
+def test_an_interrupt_ends_it(tmp_path):
+    """As a cancelled run does: an exception in the thread that waits."""
+    import asyncio
+
+    from nbagent.core.threads import run_in_thread
+
+    started = tmp_path / "work/started"
+    code = f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(60)"
+
+    async def cancelled():
+        task = asyncio.create_task(run_in_thread(run, tmp_path, code))
+        while not started.exists():
+            await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    deadline = time.monotonic() + 10
+    while any(MARK in _words(each) for each in psutil.process_iter()) and time.monotonic() < deadline:
+        threading.Event().wait(0.05)

@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from nbagent.providers.replay.session import record as record
     from nbagent.providers.replay.session import replay as replay
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
+    from nbagent.skills.builtin.rss.tools import RSS_TOOLS_DEFINITIONS as RSS_TOOLS_DEFINITIONS
+    from nbagent.skills.builtin.rss.tools import fetch_rss_news as fetch_rss_news
+    from nbagent.skills.builtin.rss.tools import filter_rss_news as filter_rss_news
+    from nbagent.skills.builtin.rss.tools import search_rss_by_keywords as search_rss_by_keywords
     from nbagent.skills.host import SkillHost as SkillHost
     from nbagent.skills.manifest import SkillManifest as SkillManifest
     from nbagent.skills.result import SkillResult as SkillResult
@@ -70,6 +74,7 @@ _WHERE = {
     "LLMProvider": "providers.base",
     "LLMResponse": "core.messages",
     "Limits": "core.limits",
+    "RSS_TOOLS_DEFINITIONS": "skills.builtin.rss.tools",
     "ReplayProvider": "providers.replay.session",
     "RequestOptions": "core.request_options",
     "RunContext": "core.run_context",
@@ -87,6 +92,8 @@ _WHERE = {
     "auto_discover_and_register": "functions.discovery",
     "compare": "comparison",
     "create_provider": "providers",
+    "fetch_rss_news": "skills.builtin.rss.tools",
+    "filter_rss_news": "skills.builtin.rss.tools",
     "live": "functions.live",
     "outside": "functions.approval",
     "record": "providers.replay.session",
@@ -95,6 +102,7 @@ _WHERE = {
     "register_module_functions": "functions.discovery",
     "register_provider": "providers",
     "replay": "providers.replay.session",
+    "search_rss_by_keywords": "skills.builtin.rss.tools",
     "tool": "functions.live",
 }
 

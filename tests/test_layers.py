@@ -34,6 +34,7 @@ HOME = {
     **dict.fromkeys(["openai", "anthropic", "httpx", "xllamacpp"], "providers"),
     **dict.fromkeys(["IPython", "anywidget", "ipywidgets", "ipykernel", "comm", "itables"], "notebook"),
     "opentelemetry": "trace",
+    "feedparser": "skills",
 }
 PANDAS_AT_TOP = {"nbagent.trace.columns", "nbagent.comparison"}
 

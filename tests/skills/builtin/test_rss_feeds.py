@@ -1,0 +1,271 @@
+"""Fetching feeds from a real server: formats, redirections, compression, retries, limits, and addresses refused."""
+
+import asyncio
+import contextlib
+import gzip
+import socket
+import time
+from ssl import PROTOCOL_TLS_SERVER, SSLContext
+
+import pytest
+import trustme
+from support.doubling import grows_with_square
+from support.feeds import ATOM, BROKEN, ENTITY_BOMB, RSS, STOLEN_FILE, FeedServer, feed, packed, redirect
+from support.loopback import Answer
+
+from nbagent.skills.builtin.rss import addresses, feeds
+from nbagent.skills.builtin.rss.sources import Source
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch):
+    monkeypatch.setattr(feeds, "_kept", {})
+    monkeypatch.setattr(feeds, "RETRY_DELAY_S", 0.001)
+
+
+def private(server, path="feed"):
+    return Source(f"{server.url}/{path}", path, private=True)
+
+
+async def fetched(server, path="feed"):
+    (found,) = await feeds.fetch([private(server, path)])
+    return found
+
+
+async def fetched_from(*answers):
+    """What comes of a server that gives these answers."""
+    async with FeedServer(feed=list(answers)) as server:
+        found = await fetched(server)
+        return found, len(server.requests)
+
+
+async def test_rss():
+    found, _ = await fetched_from(feed(RSS))
+    assert found.articles[0] == {
+        "title": "AI finds planets",
+        "link": "http://times.example/1",
+        "summary": "Astronomers & AI.",
+        "published": "2026-01-20T09:00:00+00:00",
+        "source": "feed",
+    }
+    assert len(found.articles) == 2
+
+
+async def test_atom_with_relative_links_and_no_dates():
+    async with FeedServer(feed=feed(ATOM)) as server:
+        first, second = (await fetched(server)).articles
+        assert first["link"] == f"{server.url}/posts/3"
+    assert first["title"] == "2025年以来培育人工智能企业150家"
+    assert (second["link"], second["summary"], second["published"]) == ("", "x", None)
+
+
+async def test_broken_xml_is_read_as_far_as_it_goes():
+    found, _ = await fetched_from(feed(BROKEN))
+    assert {article["title"] for article in found.articles} >= {"He said nothing"}
+
+
+@pytest.mark.parametrize("body", ["<html><body>Sign in</body></html>", "", "plain text", "\0\1\2"])
+async def test_what_is_no_feed_says_so(body):
+    found, requests = await fetched_from(feed(body))
+    assert (found.articles, found.error, requests) == ([], "it is not a feed", 1)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "gb18030"])
+async def test_encodings(encoding):
+    text = ATOM.replace("utf-8", encoding)
+    found, _ = await fetched_from(Answer(text.encode(encoding), headers={"content-type": "application/xml"}))
+    assert found.articles[0]["title"].startswith("2025年")
+
+
+async def test_redirections_are_followed_and_end():
+    async with FeedServer(old=redirect("/new", 301), new=redirect("/feed"), feed=feed(), loop=redirect("/loop")) as at:
+        assert len((await fetched(at, "old")).articles) == 2
+        assert (await fetched(at, "loop")).error == "more than 5 redirections"
+
+
+@pytest.mark.parametrize(
+    "to", ["file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1:70/", "http://", "//[", ""]
+)
+async def test_redirections_to_other_protocols_are_refused(to):
+    found, _ = await fetched_from(redirect(to))
+    assert found.articles == []
+    assert found.error
+
+
+async def test_a_redirections_body_is_not_read():
+    endless = Answer(b"x" * 1_000_000, 302, {"location": "/feed"}, end="stall")
+    async with FeedServer(old=endless, feed=feed()) as server:
+        assert len((await fetched(server, "old")).articles) == 2
+
+
+async def test_gzip():
+    found, _ = await fetched_from(packed())
+    assert len(found.articles) == 2
+
+
+@pytest.mark.parametrize("path", ["bomb", "twice", "brotli", "endless"])
+async def test_bombs_are_refused_before_they_unpack(path, monkeypatch):
+    monkeypatch.setattr(feeds, "MAX_BYTES", 100_000)
+    bomb = gzip.compress(b"0" * 30_000_000)
+    answers = {
+        "bomb": Answer(bomb, headers={"content-encoding": "gzip"}),
+        "twice": Answer(gzip.compress(bomb), headers={"content-encoding": "gzip, gzip"}),
+        "brotli": Answer(b"x", headers={"content-encoding": "br"}),
+        "endless": Answer(b"<!-- " + b"x" * 200_000, end="stall"),
+    }
+    async with FeedServer(**answers) as server:
+        found = await fetched(server, path)
+    assert "larger than" in found.error or "not asked for" in found.error
+
+
+@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(RSS.encode())[:-20]])
+async def test_broken_gzip_says_so(body):
+    found, _ = await fetched_from(Answer(body, headers={"content-encoding": "gzip"}))
+    assert "gzip data" in found.error
+
+
+@pytest.mark.parametrize("text", [ENTITY_BOMB, STOLEN_FILE], ids=["bomb", "file"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+async def test_xml_entities_are_refused(text, encoding):
+    found, requests = await fetched_from(Answer(text.encode(encoding), headers={"content-type": "application/xml"}))
+    assert (found.error, requests) == ("it declares XML entities, which feeds don't need", 1)
+
+
+@pytest.mark.parametrize("pattern", ["<a>", "<item>", "<!-- ", "<![CDATA[", "&amp;", "<p title='", "<!DOCTYPE "])
+def test_a_hostile_feed_costs_no_more_than_its_length(pattern):
+    def read(text):
+        with contextlib.suppress(feeds.FeedError):
+            feeds.read_feed(f"<rss version='2.0'><channel>{text}".encode(), "x", "http://x.example/")
+
+    assert grows_with_square(read, pattern) == ""
+
+
+async def test_a_server_in_trouble_is_asked_three_times_and_others_once():
+    found, requests = await fetched_from(Answer(b"", 503))
+    assert (found.error, requests) == ("HTTP 503", 3)
+    found, requests = await fetched_from(Answer(b"", 404))
+    assert (found.error, requests) == ("HTTP 404", 1)
+    found, requests = await fetched_from(Answer(b"", 503), Answer(b"<rss", end="drop"), feed())
+    assert (len(found.articles), requests) == (2, 3)
+
+
+async def test_a_server_that_is_not_there():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        source = Source(f"http://127.0.0.1:{taken.getsockname()[1]}/", "nobody", private=True)
+        (found,) = await feeds.fetch([source])
+    assert found.error
+
+
+async def test_a_slow_server_does_not_hold_up_the_others(monkeypatch):
+    monkeypatch.setattr(feeds, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(feeds, "TOTAL_S", 0.6)
+    async with FeedServer(slow=Answer(b"<rss", end="stall"), feed=feed()) as server:
+        start = time.monotonic()
+        slow, good = await feeds.fetch([private(server, "slow"), private(server)])
+        assert time.monotonic() - start < 3
+    assert slow.error.startswith("no answer within 0.")
+    assert len(good.articles) == 2
+
+
+async def test_ten_sources_at_a_time():
+    waiting, most, full = 0, 0, asyncio.Event()
+
+    class Counting(FeedServer):
+        async def _send(self, answer, reader, writer):
+            nonlocal waiting, most
+            waiting += 1
+            most = max(most, waiting)
+            if waiting == feeds.AT_ONCE:
+                full.set()
+            await full.wait()
+            waiting -= 1
+            return await super()._send(answer, reader, writer)
+
+    async with Counting(**{f"feed{n}": feed() for n in range(25)}) as server:
+        found = await feeds.fetch([private(server, f"feed{n}") for n in range(25)])
+    assert (most, [each.error for each in found]) == (10, [""] * 25)
+
+
+async def test_a_feed_that_did_not_change_is_not_sent_again():
+    def answer(request):
+        if request.headers.get("if-none-match") == '"v1"':
+            assert request.headers["if-modified-since"] == "Tue, 20 Jan 2026 10:00:00 GMT"
+            return Answer(b"", 304)
+        return feed(**{"etag": '"v1"', "last-modified": "Tue, 20 Jan 2026 10:00:00 GMT"})
+
+    async with FeedServer(feed=answer) as server:
+        first, second = await fetched(server), await fetched(server)
+        assert first.articles == second.articles != []
+    found, _ = await fetched_from(Answer(b"", 304))
+    assert found.error == "HTTP 304"
+
+
+# -- private addresses ------------------------------------------------------------------------------------------------
+
+
+INNER = """127.0.0.1 localhost 2130706433 0x7f.1 [::1] [::ffff:127.0.0.1] 10.0.0.1 192.168.1.1 169.254.169.254 0.0.0.0
+100.64.0.1 [fe80::1] [64:ff9b::7f00:1] [2002:7f00:1::] 224.0.0.1"""
+
+
+@pytest.mark.parametrize("host", INNER.split())
+async def test_private_addresses_are_refused(host):
+    (found,) = await feeds.fetch([Source(f"http://{host}:1/feed", "x")])
+    assert "an address of this machine or a private network" in found.error
+
+
+def resolves(monkeypatch, *answers):
+    """The name server says these addresses for names that end in .example, one after the other."""
+    left, real = list(answers), socket.getaddrinfo
+
+    def getaddrinfo(host, port, *args, **options):
+        if str(host).endswith(".example"):
+            host = left.pop(0) if len(left) > 1 else left[0]
+        return real(host, port, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+async def test_a_name_that_leads_to_a_private_address_is_refused(monkeypatch):
+    resolves(monkeypatch, "127.0.0.1")
+    async with FeedServer(feed=feed()) as server:
+        (found,) = await feeds.fetch([Source(server.url.replace("127.0.0.1", "news.example") + "/feed", "x")])
+        assert "news.example is 127.0.0.1, an address of this machine" in found.error
+        assert server.requests == []
+
+
+async def test_a_second_answer_of_the_name_server_changes_nothing(monkeypatch):
+    """The connection goes to the address that was checked, with the name in the header."""
+    monkeypatch.setattr(addresses, "is_public", lambda address: address == "127.0.0.1")
+    resolves(monkeypatch, "127.0.0.1", "127.0.0.2")
+    async with FeedServer(feed=feed()) as server:
+        url = server.url.replace("127.0.0.1", "news.example")
+        (found,) = await feeds.fetch([Source(f"{url}/feed", "x")])
+        assert len(found.articles) == 2
+        assert f"http://{server.requests[0].headers['host']}" == url
+
+
+async def test_a_redirection_to_a_private_address_is_refused(monkeypatch):
+    async with FeedServer(feed=feed()) as inner:
+        monkeypatch.setattr(addresses, "is_public", lambda address: address == "127.0.0.1")
+        for target in (inner.url.replace("127.0.0.1", "127.0.0.2"), "http://169.254.169.254/latest", "http://[::1]/"):
+            async with FeedServer(feed=redirect(f"{target}/feed")) as outer:
+                (found,) = await feeds.fetch([Source(f"{outer.url}/feed", "x")])
+                assert "private network" in found.error
+        assert inner.requests == []
+
+
+async def test_certificates_are_checked_for_the_name(monkeypatch, tmp_path):
+    monkeypatch.setattr(addresses, "is_public", lambda address: True)
+    resolves(monkeypatch, "127.0.0.1")
+    authority, context = trustme.CA(), SSLContext(PROTOCOL_TLS_SERVER)
+    authority.issue_cert("news.example").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    async with FeedServer(feed=feed(), tls=context) as server:
+        port = server.url.rpartition(":")[2]
+        good, wrong = await feeds.fetch(
+            [Source(f"https://{name}.example:{port}/feed", name) for name in ("news", "other")]
+        )
+    assert len(good.articles) == 2
+    assert "certificate" in wrong.error.lower()

@@ -1,0 +1,208 @@
+"""The three news functions, their definitions in an agent, the user's list of sources, and what counts as relevant."""
+
+import asyncio
+import sys
+
+import pytest
+from support.feeds import ATOM, FeedServer, feed
+from support.loopback import Answer
+
+from nbagent import (
+    RSS_TOOLS_DEFINITIONS,
+    Agent,
+    FunctionCall,
+    ScriptedProvider,
+    fetch_rss_news,
+    filter_rss_news,
+    search_rss_by_keywords,
+)
+from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.skills.builtin.rss import feeds, tools
+from nbagent.skills.builtin.rss.relevance import matching, most_relevant
+from nbagent.skills.builtin.rss.sources import DEFAULT, Source, read_sources, sources_file
+
+
+@pytest.fixture
+def sources(tmp_path, monkeypatch):
+    """Writes the list of sources."""
+    path = tmp_path / "sources.txt"
+    monkeypatch.setenv("NBAGENT_RSS_SOURCES", str(path))
+    monkeypatch.setattr(feeds, "_kept", {})
+    monkeypatch.setattr(feeds, "RETRY_DELAY_S", 0.001)
+    return lambda *lines: path.write_text("\n".join(lines), "utf-8")
+
+
+@pytest.fixture
+async def server(sources):
+    """Two feeds that work and one that does not."""
+    async with FeedServer(rss=feed(), atom=feed(ATOM), gone=Answer(b"", 404)) as server:
+        sources(*(f"private {server.url}/{path} {path}" for path in ("rss", "atom", "gone")))
+        yield server
+
+
+async def test_fetch_rss_news(server):
+    answer = await asyncio.to_thread(fetch_rss_news, max_articles=3)
+    assert list(answer) == ["success", "summary", "articles"]
+    fetch_time = answer["summary"].pop("fetch_time")
+    assert fetch_time[10] == "T"
+    assert len(fetch_time) == len("2026-01-20T18:19:12.875")
+    assert answer["success"] is True
+    assert answer["summary"] == {
+        "total_sources": 3,
+        "successful_sources": 2,
+        "failed_sources": 1,
+        "total_articles": 4,
+    }
+    assert [article["source"] for article in answer["articles"]] == ["atom", "rss", "rss"]
+    limited = await asyncio.to_thread(fetch_rss_news, sources_limit=1)
+    assert (limited["summary"]["total_sources"], len(limited["articles"])) == (1, 2)
+
+
+async def test_filter_rss_news(server):
+    answer = await asyncio.to_thread(filter_rss_news, "AI 人工智能", top_k=1)
+    assert list(answer) == ["success", "query", "total_articles", "filtered_count", "filtered_articles"]
+    assert (answer["query"], answer["total_articles"], answer["filtered_count"]) == ("AI 人工智能", 4, 1)
+    assert "人工智能" in answer["filtered_articles"][0]["title"]
+    assert answer["filtered_articles"][0]["score"] > 0
+
+
+async def test_search_rss_by_keywords(server):
+    answer = await asyncio.to_thread(search_rss_by_keywords, ["AI", "人工智能"])
+    assert list(answer) == ["success", "keywords", "total_articles", "matched_count", "matched_articles"]
+    assert (answer["keywords"], answer["matched_count"]) == (["AI", "人工智能"], 2)
+    assert {tuple(each["matched_keywords"]) for each in answer["matched_articles"]} == {("AI",), ("人工智能",)}
+
+
+async def test_no_source_answers(sources, server):
+    sources(f"private {server.url}/gone gone", "http://127.0.0.1:1/feed inner")
+    for function, arguments in [(fetch_rss_news, ()), (filter_rss_news, ("x",)), (search_rss_by_keywords, (["x"],))]:
+        answer = await asyncio.to_thread(function, *arguments)
+        assert answer["success"] is False
+        assert "gone: HTTP 404; inner: 127.0.0.1 is 127.0.0.1, an address of this machine" in answer["error"]
+
+
+async def test_which_sources_work(server):
+    rows = await asyncio.to_thread(tools.check_rss_sources)
+    assert [(row["source"], row["articles"], row["error"]) for row in rows] == [
+        ("rss", 2, ""),
+        ("atom", 2, ""),
+        ("gone", 0, "HTTP 404"),
+    ]
+
+
+async def test_the_definitions_make_tools_of_an_agent(server):
+    call = FunctionCall("filter_rss_news", {"query": "planets", "max_articles": 50, "top_k": 10})
+    agent = Agent(ScriptedProvider([call, "AI finds planets."]))
+    for definition in RSS_TOOLS_DEFINITIONS:
+        agent.register_tool(
+            name=definition["name"],
+            description=definition["description"],
+            parameters=definition["parameters"],
+            function=definition["function"],
+        )
+    result = await agent.chat("Any news about planets?")
+    assert '"filtered_count": 1' in result.function_calls[0]["result"]
+    names = ["fetch_rss_news", "filter_rss_news", "search_rss_by_keywords"]
+    assert [definition["name"] for definition in RSS_TOOLS_DEFINITIONS] == names
+    assert [definition["parameters"]["required"] for definition in RSS_TOOLS_DEFINITIONS] == [
+        [],
+        ["query"],
+        ["keywords"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: fetch_rss_news(max_articles=0), "max_articles: expected a whole number of at least 1"),
+        (lambda: fetch_rss_news(sources_limit="many"), "sources_limit: expected"),
+        (lambda: filter_rss_news(" "), "query: expected a text"),
+        (lambda: filter_rss_news("x", top_k=-1), "top_k: expected"),
+        (lambda: search_rss_by_keywords("AI"), "keywords: expected a list"),
+        (lambda: search_rss_by_keywords([]), "keywords: expected 1 to 20"),
+        (lambda: search_rss_by_keywords([" "]), "keywords: expected 1 to 20"),
+        (lambda: search_rss_by_keywords(["x" * 101]), "keywords: expected 1 to 20"),
+    ],
+)
+def test_wrong_arguments_are_named(call, said):
+    with pytest.raises(ConfigurationError, match=said):
+        call()
+
+
+def test_without_feedparser_the_command_that_installs_it_is_named(sources, monkeypatch):
+    sources("https://a.example/feed A")
+    monkeypatch.setitem(sys.modules, "feedparser", None)
+    monkeypatch.delitem(sys.modules, "nbagent.skills.builtin.rss.feeds")
+    with pytest.raises(MissingDependencyError, match=r"pip install 'nbagent\[rss\]'"):
+        fetch_rss_news()
+
+
+# -- the list ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_is_made_in_the_users_folder_and_kept(tmp_path, monkeypatch):
+    monkeypatch.delenv("NBAGENT_RSS_SOURCES", raising=False)
+    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, **options: str(tmp_path / name))
+    assert sources_file() == tmp_path / "nbagent" / "rss_sources.txt"
+    assert sources_file().read_text("utf-8") == DEFAULT
+    assert len(read_sources()) == 11
+    assert not any(source.private for source in read_sources())
+    sources_file().write_text("https://a.example/feed Mine", "utf-8")
+    assert read_sources() == [Source("https://a.example/feed", "Mine")]
+
+
+def test_lines_of_the_list(sources):
+    sources(
+        "# comment", "", "https://a.example/feed", "private http://10.0.0.1/f My own feed", "https://a.example/feed B"
+    )
+    assert read_sources() == [
+        Source("https://a.example/feed", "https://a.example/feed"),
+        Source("http://10.0.0.1/f", "My own feed", private=True),
+    ]
+
+
+@pytest.mark.parametrize("line", ["file:///etc/passwd x", "feed.xml", "private", "http://", "https://a:x/ n"])
+def test_a_wrong_line_is_named(sources, line):
+    sources("https://a.example/feed A", line)
+    with pytest.raises(ConfigurationError, match=r"sources.txt, line 2: expected an http or https address"):
+        read_sources()
+
+
+def test_an_empty_a_missing_and_a_binary_list_are_named(sources, tmp_path):
+    with pytest.raises(ConfigurationError, match="can't be read"):
+        read_sources()
+    sources("# nothing")
+    with pytest.raises(ConfigurationError, match="expected 1 to 200 feeds, got 0"):
+        read_sources()
+    (tmp_path / "sources.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigurationError, match="can't be read"):
+        read_sources()
+
+
+def test_a_password_in_an_address_is_not_shown(sources):
+    sources("https://user:hunter2secret@a.example/feed")
+    assert "hunter2secret" not in read_sources()[0].name
+
+
+# -- relevance --------------------------------------------------------------------------------------------------------
+
+
+def article(title, summary=""):
+    return {"title": title, "summary": summary}
+
+
+def test_rare_words_and_titles_count_more():
+    articles = [article("The weather today"), article("The rover", "on Mars"), article("Mars today"), article("Else")]
+    found = most_relevant(articles, "What is new about Mars today?", 10)
+    assert [each["title"] for each in found] == ["Mars today", "The weather today", "The rover"]
+    assert most_relevant(articles, "nothing of that", 10) == []
+
+
+def test_keywords_are_whole_words_but_in_chinese():
+    articles = [article("He said it"), article("AI-based"), article("企业AI应用"), article("machine  learning", "C++")]
+    assert [each["title"] for each in matching(articles, ["AI"])] == ["AI-based", "企业AI应用"]
+    assert [each["title"] for each in matching(articles, ["应用"])] == ["企业AI应用"]
+    assert matching(articles, ["Machine Learning", "c++", "(a+)+$"])[0]["matched_keywords"] == [
+        "Machine Learning",
+        "c++",
+    ]

@@ -25,8 +25,9 @@ BELOW = {
     "agent": {*BELOW_AGENT, "extract", "agent_summary"},
     "comparison": {*BELOW_AGENT, "agent"},
     "skills": {*BELOW_AGENT, "agent"},
-    "notebook": {*BELOW_AGENT, "extract", "agent_summary", "agent", "skills"},
-    "cli": {"ground", "providers"},
+    "mcp": {*BELOW_AGENT, "agent"},
+    "notebook": {*BELOW_AGENT, "extract", "agent_summary", "agent", "mcp", "skills"},
+    "cli": {"ground", "providers", "mcp"},
 }
 
 #: The only layer that may import a third-party package.
@@ -35,6 +36,7 @@ HOME = {
     **dict.fromkeys(["IPython", "anywidget", "ipywidgets", "ipykernel", "comm", "itables"], "notebook"),
     "opentelemetry": "trace",
     "feedparser": "skills",
+    **dict.fromkeys(["mcp", "mcp_types", "starlette", "uvicorn"], "mcp"),
 }
 PANDAS_AT_TOP = {"nbagent.trace.columns", "nbagent.comparison"}
 

@@ -248,6 +248,14 @@ class Turn:
                     return cost
         return None
 
+    def take_call(self, call: FunctionCall) -> Event:
+        """Make a call that no model asked for, in place of `ask_model`. The request that it comes with is not ours."""
+        self.meta = {"run_id": self.run.run_id}
+        self.response = LLMResponse("", [call])
+        self.calls = with_unique_ids([call], self.run.run_id, set())
+        self._call_ids = [new_id("tool")]
+        return self.run.emit(events.ToolCall("", call.name, call.arguments, self._call_metadata(0)), self.meta)
+
     async def run_tools(self) -> AsyncGenerator[Event]:
         """Run the calls, parallel tools at the same time. Results are yielded as they come and kept in call order."""
         run = self.run

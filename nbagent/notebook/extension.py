@@ -23,6 +23,7 @@ from nbagent.notebook.host import is_watched, note_cell
 from nbagent.notebook.magics import completion
 from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.cell_errors import last_error
+from nbagent.notebook.magics.serve import stop_serving
 from nbagent.providers.catalog import first_with_key
 from nbagent.trace.trace import Trace
 
@@ -60,6 +61,7 @@ def load(shell: Any) -> None:
 def unload(shell: Any) -> None:
     """Remove what `load` registered; agents and tools stay."""
     set_default_approver(None)
+    stop_serving()
     Trace.explorer = None
     if (magics := shell.magics_manager.registry.get(AgentMagics.__name__)) is not None:
         magics.outputs.unwatch()

@@ -434,6 +434,7 @@ class Recorder:
         row: Row = {key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index")}
         args = as_json(event.tool_arguments)
         row.update(name=event.tool_name, args=args, args_sent=args, parallel_group=row["call_id"])
+        run.first_open.setdefault("tool_calls", len(self.tables["tool_calls"]))  # no model made it: no turn started
         run.tools[meta["tool_call_id"]] = self._add_row("tool_calls", event, row)
 
     def _on_tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:

@@ -28,6 +28,8 @@ from nbagent.notebook.magics.answer_formats import parse_code
 from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.keeping import keep, restore
 from nbagent.notebook.magics.options import suggestion
+from nbagent.notebook.magics.serve import USAGE as SERVE_USAGE
+from nbagent.notebook.magics.serve import serve
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys
 from nbagent.text import did_you_mean, shortened
@@ -402,6 +404,7 @@ COMMANDS: dict[str, Command] = {
     "restore": Command(restore, "[FILE]", "bring back what keep wrote, in a new kernel"),
     "fix": Command(fix, "", "explain the last error, and show the corrected cell"),
     "hints": Command(hints, "on | off", "name %agent fix below cells that failed"),
+    "serve": Command(serve, SERVE_USAGE, "offer the tools to MCP clients on this machine: editors, coding agents"),
     "stop": Command(stop, "[AGENT …]", "stop panels and background runs; the kernel's button stops cells"),
     "nest": Command(nest, "on | off", "allow asyncio.run() in cells; only on kernels before ipykernel 7"),
     "help": Command(show_help, "", "print this list"),

@@ -1,0 +1,80 @@
+"""A run that is one tool call, which no model made: a client of this process asked for it.
+
+It has the events of any run, so that it becomes rows with a `run_id`, like all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from time import monotonic
+from typing import Any
+
+from nbagent.core import events
+from nbagent.core.events import Event
+from nbagent.core.history.context import ContextManager
+from nbagent.core.limits import Limits
+from nbagent.core.messages import FunctionCall
+from nbagent.core.queue import QueueEntry, RunQueue
+from nbagent.core.render.markdown import format_call
+from nbagent.core.run import Run, Tools
+from nbagent.core.turn import Turn
+from nbagent.text import shortened
+
+#: Stands for what only a question to a model needs.
+_NO_MODEL: Any = None
+
+
+async def run_tool(
+    call: FunctionCall,
+    tools: Tools,
+    observers: Sequence[Callable[[Event], None]],
+    origin: Mapping[str, Any],
+) -> AsyncGenerator[Event]:
+    """The events of the run, from `run_started` to `done`. It waits for no other run, and no conversation keeps it.
+
+    A tool that fails is a result, too: the run's status is then "error". If the reader stops, the call is interrupted.
+    """
+    run = Run(
+        entry=QueueEntry(RunQueue()),
+        provider=_NO_MODEL,
+        tools=tools,
+        context=ContextManager(),
+        limits=Limits(),
+        price=_NO_MODEL,
+        summarise=_NO_MODEL,
+        observers=observers,
+        origin=origin,
+    )
+    await run.entry.enter()
+    run.spent.started = monotonic()
+    started = {**run.origin, **run.labels.as_metadata(), "branch": run.run_id, "run_id": run.run_id}
+    try:
+        yield run.emit(events.RunStarted(format_call(call.name, call.arguments), metadata=started))
+        with Turn(run) as turn:
+            yield turn.take_call(call)
+            async with aclosing(turn.run_tools()) as steps:
+                async for event in steps:
+                    if isinstance(event, events.ToolResult):
+                        _take_result(run, event)
+                    yield event
+        last = run.emit(events.Done(run.result.content, result=run.result), _end(run))
+    except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
+        run.result.status, run.result.status_reason = "interrupted", "The call was interrupted."
+        run.emit(events.Interrupted(messages=run.closing_messages), _end(run))
+        raise
+    finally:
+        run.spent.over = True
+        run.entry.leave()
+    yield last
+
+
+def _take_result(run: Run, event: events.ToolResult) -> None:
+    run.result.content = event.content
+    if event.metadata["is_error"] and run.result.status == "ok":
+        run.result.status, run.result.status_reason = "error", shortened(event.content, 200)
+
+
+def _end(run: Run) -> dict[str, Any]:
+    return {"run_id": run.run_id, "duration_s": monotonic() - run.spent.started}

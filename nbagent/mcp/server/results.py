@@ -1,0 +1,91 @@
+"""Writes tools and their results in the terms of the protocol."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import mcp_types as types
+from pydantic import BaseModel
+
+from nbagent.core.messages import Content
+from nbagent.core.results import ToolOutcome
+from nbagent.core.tool_output import IMAGE_TYPES
+from nbagent.functions.registry import FunctionDefinition
+
+#: Rows of a data frame in the structured content, and characters of all of it. The text says what is left out.
+MAX_ROWS, MAX_STRUCTURED_CHARS = 100, 100_000
+
+_BLOCKS = (types.TextContent, types.ImageContent, types.AudioContent, types.EmbeddedResource, types.ResourceLink)
+#: What a tool may return to answer in the protocol's own terms.
+_RESULTS = (types.CallToolResult, types.InputRequiredResult)
+
+
+def as_tool(definition: FunctionDefinition) -> types.Tool:
+    """A tool as clients see it."""
+    schema = definition.parameters or {"type": "object", "properties": {}}
+    return types.Tool(name=definition.name, description=definition.description, input_schema=schema)
+
+
+def as_result(
+    outcome: ToolOutcome, outputs: Iterable[Mapping[str, str]] = ()
+) -> types.CallToolResult | types.InputRequiredResult:
+    """The result of a call. `outputs` is what the tool displayed: its pictures follow what it returned.
+
+    A tool may return content blocks, or a whole result, of the `mcp` package: they are passed on as they are.
+    """
+    value = outcome.value
+    if outcome.is_error:
+        return types.CallToolResult(content=_blocks(outcome.content), is_error=True)
+    if isinstance(value, _RESULTS):
+        return value
+    own = value if isinstance(value, list) else [value]
+    if own and all(isinstance(block, _BLOCKS) for block in own):
+        return types.CallToolResult(content=own)
+    shown = [
+        types.ImageContent(data=part[kind], mime_type=kind) for part in outputs for kind in IMAGE_TYPES if kind in part
+    ]
+    return types.CallToolResult(content=[*_blocks(outcome.content), *shown], structured_content=_structured(value))
+
+
+def _blocks(content: Content) -> list[types.ContentBlock]:
+    if isinstance(content, str):
+        return [types.TextContent(text=content)]
+    return [
+        types.ImageContent(data=part["data"], mime_type=part["media_type"])
+        if part["type"] == "image"
+        else types.TextContent(text=part["text"])
+        for part in content
+    ]
+
+
+def _structured(value: Any) -> dict[str, Any] | None:
+    """Data as a JSON object, which clients of both revisions take; None for anything else, and for too much."""
+    from pydantic_core import to_json
+
+    if (frame := _frame(value)) is not None:
+        data: Any = frame
+    elif isinstance(value, (Mapping, BaseModel)) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        data = value
+    else:
+        return None
+    try:
+        text = to_json(data, inf_nan_mode="null")
+    except ValueError:  # something in it is no data, such as an image; the text says what it is
+        return None
+    found = json.loads(text) if len(text) <= MAX_STRUCTURED_CHARS else None
+    return found if isinstance(found, dict) else None
+
+
+def _frame(value: Any) -> dict[str, Any] | None:
+    """The beginning of a pandas DataFrame or Series: shape, dtypes, columns, index and rows."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(value, (pandas.DataFrame, pandas.Series)):
+        return None
+    frame = value if isinstance(value, pandas.DataFrame) else value.to_frame()
+    split = json.loads(frame.head(MAX_ROWS).to_json(orient="split", date_format="iso", default_handler=str))
+    dtypes = {str(name): str(dtype) for name, dtype in frame.dtypes.items()}
+    return {"shape": list(value.shape), "dtypes": dtypes, **split}

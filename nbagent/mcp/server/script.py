@@ -1,0 +1,77 @@
+"""Serves the tools of a Python file, for `nbagent mcp`: over stdio, to the client that started it, or over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
+from contextvars import copy_context
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from mcp.server.stdio import stdio_server
+
+from nbagent.agent import Agent
+from nbagent.core.background import run_sync
+from nbagent.errors import ConfigurationError
+from nbagent.functions.live import live
+from nbagent.mcp.server.http import HTTPServing
+from nbagent.mcp.server.tool_server import ToolServer
+from nbagent.providers.scripted import ScriptedProvider
+
+#: The file's `__name__`: what stands below `if __name__ == "__main__":` does not run.
+MODULE_NAME = "nbagent_mcp_file"
+
+
+def serve_stdio(path: str, only: Iterable[str] | None = None) -> None:
+    """Serve the file's tools over stdin and stdout until the client ends. What the file prints goes to stderr."""
+
+    with redirect_stdout(sys.stderr):
+        server = ToolServer(load(path), only=only).server
+
+    async def serve() -> None:
+        async with stdio_server() as (read, write):
+            with redirect_stdout(sys.stderr):  # what is still in the buffer at the end must not reach the client
+                await server.run(read, write, server.create_initialization_options())
+
+    run_sync(serve())
+
+
+def serve_http(path: str, announce: Callable[[str], None], only: Iterable[str] | None = None, *, port: int = 0) -> None:
+    """Serve the file's tools on a loopback port until Ctrl-C. `announce` gets what a client's configuration needs."""
+    tools = ToolServer(load(path), only=only)
+
+    async def serve() -> None:
+        serving = HTTPServing(tools, port=port, context=copy_context()).start()
+        announce(serving.client_configuration(Path(path).stem))
+        try:
+            await asyncio.wrap_future(serving.over)
+        finally:
+            await asyncio.to_thread(serving.stop)
+
+    run_sync(serve())
+
+
+def stdio_configuration(path: str) -> str:
+    """What a client's configuration needs to start the file by itself, as one line of JSON."""
+    file = Path(path).resolve()
+    command = {"command": sys.executable, "args": ["-m", "nbagent.cli", "mcp", str(file)]}
+    return json.dumps({"mcpServers": {file.stem: command}})
+
+
+def load(path: str) -> Agent:
+    """Run the file as a module. Returns its variable `agent`, if it is one, else an agent with the live tools.
+
+    Raises ConfigurationError if there is no such file, and whatever the file raises.
+    """
+    file = Path(path).resolve()
+    spec = spec_from_file_location(MODULE_NAME, file) if file.is_file() else None
+    if spec is None or spec.loader is None:
+        raise ConfigurationError(f"expected a Python file, got {path!r}. Name one that ends in .py.")
+    sys.path.insert(0, str(file.parent))
+    module = sys.modules[MODULE_NAME] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    agent = getattr(module, "agent", None)
+    return agent if isinstance(agent, Agent) else Agent(ScriptedProvider([]), tools=live)

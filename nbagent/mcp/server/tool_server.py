@@ -1,0 +1,238 @@
+"""`ToolServer`: the tools of an agent, and the live ones, as the tools of an official MCP `Server`.
+
+They are looked up at each request. A call is a run of the agent: its trace has it as rows, with the client's name as
+`source`, as in "mcp-client:editor".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing, contextmanager, nullcontext
+from contextvars import ContextVar, copy_context
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+
+from nbagent.agent import Agent
+from nbagent.core import events
+from nbagent.core.background import while_main_is_busy
+from nbagent.core.events import Event
+from nbagent.core.messages import FunctionCall
+from nbagent.core.render.control_chars import show_all_chars
+from nbagent.core.tool_run import run_tool
+from nbagent.errors import UnknownToolError
+from nbagent.functions.approval import approver_of, ask_approver
+from nbagent.functions.executor import ToolExecutor
+from nbagent.functions.live import live
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.toolset import JoinedRegistry
+from nbagent.mcp.server.results import as_result, as_tool
+from nbagent.text import shortened
+
+log = logging.getLogger("nbagent")
+
+#: What clients read about the server.
+INSTRUCTIONS = (
+    "The tools are functions that live in a running Python process, often a Jupyter notebook, and see its variables. "
+    "Its user may redefine them at any time."
+)
+#: Sessions of clients before 2026-07-28 that are told of changes: the latest ones.
+MAX_SESSIONS = 100
+#: Seconds that a call which was cancelled may take to end.
+CANCELLED_WITHIN_S = 2.0
+STOPPED = "The call was stopped by the user of the notebook. Do not repeat it; ask how to go on."
+WAITING_FOR_MAIN = "waiting for the running cell to end: this tool needs the main thread"
+WAITING_FOR_APPROVAL = "waiting for a person to approve this call"
+
+#: The client's request that the current tool call serves: a tool can ask the client, report progress, and so on.
+current_request: ContextVar[ServerRequestContext[Any, Any] | None] = ContextVar(
+    "nbagent_current_mcp_request", default=None
+)
+
+
+class ToolServer:
+    """Serves the tools of `agent` and `nbagent.live`; `only` names those to offer. No model is asked.
+
+    `server` is the official `Server`; transports run it. All of it runs on one event loop. Raises ConfigurationError if
+    `only` has a name that no tool has.
+    """
+
+    def __init__(self, agent: Agent, *, only: Iterable[str] | None = None, agent_name: str | None = None) -> None:
+        self.agent = agent
+        self.only = None if only is None else list(only)
+        self._agent_name = agent_name
+        self._bus = InMemorySubscriptionBus()
+        self.listening = ListenHandler(self._bus)
+        self.server = _Server(
+            "nbagent",
+            version=version("nbagent"),
+            instructions=INSTRUCTIONS,
+            cache_hints={"tools/list": CacheHint(ttl_ms=0, scope="private")},
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_subscriptions_listen=self.listening,
+        )
+        self.server.add_notification_handler("notifications/initialized", types.NotificationParams, self._greeted)
+        #: Of clients before 2026-07-28, for news of the list.
+        self._sessions: deque[ServerSession] = deque(maxlen=MAX_SESSIONS)
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._one_at_a_time = asyncio.Lock()
+        if self.only is not None:
+            self._joined().only(self.only)  # raises for a name that nothing has
+        self._known = self._tools()
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def registry(self) -> FunctionRegistry:
+        """The tools on offer now."""
+        joined = self._joined()
+        names = [name for name in joined.names() if name not in self.agent.tools_off]
+        return joined.only([name for name in names if self.only is None or name in self.only])
+
+    def _joined(self) -> FunctionRegistry:
+        return JoinedRegistry(self.agent.function_registry, live)
+
+    def _tools(self) -> list[types.Tool]:
+        registry = self.registry()
+        return [as_tool(tool) for name in registry.names() if (tool := registry.get_function(name)) is not None]
+
+    async def _list_tools(
+        self, request: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        await self._prepare()
+        return types.ListToolsResult(tools=self._tools())
+
+    async def _prepare(self) -> None:
+        """Let the toolsets connect and look for changes. If one can't, the other tools are offered all the same."""
+        try:
+            await self.agent.toolsets.prepare()
+        except Exception:
+            log.warning("a toolset can't be prepared for MCP clients", exc_info=True)
+
+    # -- news ---------------------------------------------------------------------------------------------------------
+
+    async def _greeted(self, request: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
+        self._sessions.append(request.session)
+
+    async def tell_changes(self) -> None:
+        """Tell the clients if tools came, went or changed since the last time."""
+        tools = self._tools()
+        if tools == self._known:
+            return
+        self._known = tools
+        await self._bus.publish(ToolsListChanged())
+        for session in list(self._sessions):  # one that was closed drops what it is told
+            await session.send_tool_list_changed()
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    async def _call_tool(
+        self, request: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Run the call in a task of its own: what cancels this request may do so again and again."""
+        context = copy_context()
+        context.run(current_request.set, request)
+        call = FunctionCall(params.name, params.arguments or {})
+        task = asyncio.create_task(self._run(request, call), context=context)
+        self._calls.add(task)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({task}, timeout=CANCELLED_WITHIN_S)
+            raise
+        finally:
+            self._calls.discard(task)
+        if task.cancelled():
+            raise MCPError(types.INTERNAL_ERROR, STOPPED)
+        return task.result()
+
+    async def _run(
+        self, request: ServerRequestContext[Any, Any], call: FunctionCall
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        progress = _Progress(request.session)
+        while_main_is_busy.set(partial(progress.during, WAITING_FOR_MAIN))
+        await self._prepare()
+        executor = self._executor(progress)
+        trace = self.agent.trace
+        observers: list[Callable[[Event], None]] = [trace.record, *(partial(see, trace) for see in trace.observers)]
+        origin = {"source": _source(request), "agent": self._agent_name, "cell_id": None, "execution_count": None}
+        steps = run_tool(call, executor, [*observers, *self.agent.observers], origin)
+        result: events.ToolResult | None = None
+        async with nullcontext() if executor.is_parallel(call.name) else self._one_at_a_time, aclosing(steps):
+            async for event in steps:
+                result = event if isinstance(event, events.ToolResult) else result
+        await self.tell_changes()
+        assert result is not None
+        assert result.outcome is not None
+        if isinstance(result.outcome.error, UnknownToolError):
+            raise MCPError(types.INVALID_PARAMS, str(result.outcome.error))
+        return as_result(result.outcome, result.outputs)
+
+    def _executor(self, progress: _Progress) -> ToolExecutor:
+        """The agent's executor for the tools on offer; while a person is asked, the client knows it."""
+        executor = self.agent.tool_executor.with_options(timeout=self.agent.limits.tool_seconds)
+        own = executor.approver
+
+        async def ask(call: FunctionCall, definition: FunctionDefinition) -> Any:
+            with progress.during(WAITING_FOR_APPROVAL):
+                return await ask_approver(approver_of(own), call, definition)
+
+        executor.registry, executor.approver = self.registry(), ask
+        return executor
+
+    async def cancel_calls(self) -> None:
+        """Stop the calls that are running, and wait until they have ended."""
+        if tasks := set(self._calls):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=CANCELLED_WITHIN_S)
+
+
+class _Server(Server[Any]):
+    """Says that the list of tools may change, which the package asks each transport to say."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *others: Any, **options: Any
+    ) -> InitializationOptions:
+        news = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(news, *others, **options)
+
+
+class _Progress:
+    """Tells a client what its call waits for, if it asked for progress. The number counts up, as the protocol asks."""
+
+    def __init__(self, session: ServerSession) -> None:
+        self._session = session
+        self._count = 0
+        self._telling: set[asyncio.Task[None]] = set()
+
+    @contextmanager
+    def during(self, what: str) -> Iterator[None]:
+        """Tell at the beginning of a block what it waits for."""
+        self._count += 1
+        task = asyncio.ensure_future(self._session.report_progress(self._count, None, what))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+        yield
+
+
+def _source(request: ServerRequestContext[Any, Any]) -> str:
+    """Who asks, for the trace: `mcp-client:` and the name that the client gives itself."""
+    params = request.session.client_params
+    name = show_all_chars(params.client_info.name) if params else ""
+    return f"mcp-client:{shortened(name, 60)}".rstrip(":")

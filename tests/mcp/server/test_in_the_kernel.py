@@ -1,0 +1,262 @@
+"""The notebook's tools as an MCP server inside a real kernel, and the official client that calls them."""
+
+import asyncio
+import json
+import os
+import socket
+
+import httpx2
+import pytest
+from mcp_types import Implementation, ToolListChangedNotification
+from support.kernels import Kernel
+from support.mcp_sessions import MODES, configured, session, text_of
+
+pytestmark = pytest.mark.kernel
+
+TOOLS = """
+%matplotlib inline
+import threading, pandas as pd, nbagent
+agent = Agent(ScriptedProvider([]), tools=nbagent.live)
+state = 41
+@tool
+def answer() -> int:
+    "The answer."
+    print("printed by a tool")
+    return state
+@tool
+def table() -> pd.DataFrame:
+    "Cities."
+    return pd.DataFrame({"city": ["Bonn"], "t": [1.5]})
+@tool
+def plot() -> None:
+    "Draw."
+    import matplotlib.pyplot as plt
+    plt.plot([1, 2])
+@tool(main_thread=True)
+def where() -> str:
+    "Which thread?"
+    return threading.current_thread().name
+wiped = []
+@tool(approve=True)
+def wipe(table: str) -> str:
+    "Delete."
+    wiped.append(table)
+    return "gone"
+"""
+EDITOR = {"client_info": Implementation(name="editor", version="1")}
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        kernel.ok(TOOLS)
+        yield kernel
+
+
+@pytest.fixture(scope="module")
+def cell(kernel):
+    return kernel.ok("%agent serve --mcp")
+
+
+@pytest.fixture(scope="module")
+def server(cell):
+    return configured(cell.text)
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+async def test_tools_see_the_real_variables(kernel, server, mode):
+    kernel.ok("state = 41")
+    async with session(server, mode, **EDITOR) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["answer", "table", "plot", "where", "wipe"]
+        assert text_of(await client.call_tool("answer")) == "41"
+        kernel.ok("state = 42")
+        assert text_of(await client.call_tool("answer")) == "42"
+        table = await client.call_tool("table")
+        assert "DataFrame: 1 rows" in text_of(table)
+        assert table.structured_content["data"] == [["Bonn", 1.5]]
+        plot = await client.call_tool("plot")
+        assert [block.type for block in plot.content] == ["text", "image"]
+        assert text_of(await client.call_tool("where")) == "MainThread"
+
+
+def test_calls_are_rows_and_print_into_no_cell(kernel, cell):
+    found = kernel.value("agent.trace.runs[['source', 'agent', 'status']].iloc[0].tolist()")
+    assert found == ["mcp-client:editor", "agent", "ok"]
+    assert kernel.value("agent.trace.tool_calls['run_id'].isin(agent.trace.runs['run_id']).all().item()") is True
+    assert "printed by a tool" in kernel.value("agent.trace.tool_calls['outputs'].iloc[0]")
+    assert not any("printed by a tool" in json.dumps(message["content"]) for message in cell.messages)
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+async def test_a_redefinition_is_news(kernel, server, mode):
+    news = asyncio.Queue()
+
+    async def on_message(message):
+        if isinstance(message, ToolListChangedNotification):
+            news.put_nowait(message)
+
+    async with session(server, mode, message_handler=on_message) as client:
+        first = (await client.list_tools()).tools[0]
+        code = f'def answer(style: str = "{mode}") -> int:\n    "In the style {mode}."\n    return state + 1'
+        if mode == "legacy":
+            await _once_heard(kernel, client, news)
+            kernel.ok(code)
+            await news.get()
+        else:
+            async with client.listen(tools_list_changed=True) as changes:
+                kernel.ok(code)
+                await anext(aiter(changes))
+        changed = (await client.list_tools(cache_mode="bypass")).tools[0]
+        assert changed.name == first.name
+        assert changed.description == f"In the style {mode}."
+        assert "style" in changed.input_schema["properties"]
+        assert text_of(await client.call_tool("answer")) == "43"
+
+
+async def _once_heard(kernel, client, news):
+    """A client before 2026-07-28 opens its stream for news in the background: change things until it hears of one."""
+    number = 0
+    while news.empty():
+        number += 1
+        kernel.ok(f"@tool(name='extra')\ndef extra(): '{number}'")
+        try:
+            await asyncio.wait_for(news.get(), 0.2)
+        except TimeoutError:
+            continue
+        break
+    kernel.ok("del extra")
+    await news.get()
+
+
+async def test_while_a_cell_computes(kernel, server, tmp_path):
+    """What needs no main thread is served; what does waits, and says so."""
+    gate, began = tmp_path / "gate", tmp_path / "began"
+    said = asyncio.Queue()
+
+    async def on_progress(progress, total, message):
+        said.put_nowait((progress, message))
+
+    busy = kernel.send(f"open({str(began)!r}, 'w')\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)")
+    async with session(server) as client:
+        while not began.exists():
+            await asyncio.sleep(0.01)
+        assert text_of(await client.call_tool("answer")) == "43"
+        waiting = asyncio.create_task(client.call_tool("where", progress_callback=on_progress))
+        assert await said.get() == (1, "waiting for the running cell to end: this tool needs the main thread")
+        assert not waiting.done()
+        gate.touch()
+        assert text_of(await waiting) == "MainThread"
+    kernel.ok(busy)
+
+
+async def test_approval_in_the_notebook(kernel, server, cell):
+    async with session(server, **EDITOR) as client:
+        kernel.ok("import nbagent.notebook.serving as serving; serving.SHOWN_WITHIN_S = 0.01")
+        denied = await client.call_tool("wipe", {"table": "cities"})
+        assert denied.is_error
+        assert "nobody sees the form" in text_of(denied)
+
+        box = kernel.widget(cell, _model_name="VBoxModel")
+        kernel.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])
+        for button, table in (("Approve", "cities"), ("Deny", "people")):
+            kernel.ok("serving.SHOWN_WITHIN_S = 60")
+            calling = asyncio.create_task(client.call_tool("wipe", {"table": table}))
+            await _until_asked(kernel, box, calling)
+            assert any("mcp-client:editor calls a tool" in str(s.get("value")) for s in kernel.widgets().values())
+            comm = [comm for comm, state in kernel.widgets().items() if state.get("description") == button][-1]
+            kernel.tell(comm, method="custom", content={"event": "click"})
+            result = await calling
+            assert (text_of(result) == "gone") == (button == "Approve")
+    assert kernel.value("wiped") == ["cities"]
+    assert kernel.value("agent.trace.tool_calls['approval'].tolist()[-3:]") == ["denied", "approved", "denied"]
+    assert kernel.widgets()[box]["children"] == []
+
+
+async def _until_asked(kernel, box, calling):
+    while not kernel.widgets()[box]["children"]:
+        assert not calling.done(), calling.result()
+        await asyncio.sleep(0)
+        kernel.ok("None")
+
+
+async def test_strangers_stay_out(server):
+    async def status(**headers):
+        async with httpx2.AsyncClient() as http:
+            body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            accept = {"accept": "application/json, text/event-stream"}
+            return (await http.post(server["url"], json=body, headers=accept | headers)).status_code
+
+    token = server["headers"]
+    assert await status() == 401
+    assert await status(authorization="Bearer wrong") == 401
+    assert await status(**token, host="evil.example") == 421
+    assert await status(**token, origin="https://evil.example") == 403
+    assert await status(**token, origin="null") == 403
+    address = server["url"].split("/")[2]
+    assert await status(**token, origin=f"http://{address}") not in (401, 403, 421)
+
+
+def test_the_token_is_shown_once(kernel, cell, server):
+    token = server["headers"]["Authorization"].split()[1]
+    assert token in cell.text
+    others = [m for m in kernel.messages() if m not in cell.messages]
+    assert not any(token in json.dumps(message["content"]) for message in others)
+    again = _complaint(kernel.run("%agent serve --mcp"))
+    assert "it already serves at http://127.0.0.1:" in again
+    assert token not in again
+    tables = "[getattr(agent.trace, name).to_json() for name in ('runs', 'tool_calls', 'events', 'messages', 'http')]"
+    assert kernel.value(f"{token!r} in str({tables})") is False
+    kernel.ok("from nbagent.notebook.magics.serve import _servings")
+    assert token not in kernel.ok("[vars(_servings[0]), vars(_servings[0]._serving)]").result
+
+
+async def test_stop_leaves_nothing(kernel, server, cell):
+    """A call that runs is stopped, and its client knows it."""
+    kernel.ok("import asyncio\n@tool\nasync def forever() -> None:\n    'Wait.'\n    await asyncio.Event().wait()")
+    async with session(server, "legacy") as client:
+        calling = asyncio.create_task(client.call_tool("forever"))
+        while kernel.value("agent.trace.tool_calls['name'].iloc[-1]") != "forever":
+            await asyncio.sleep(0.01)
+        stopped = kernel.ok("%agent serve --stop")
+        with pytest.raises(Exception, match="stopped by the user"):
+            await calling
+    assert kernel.value("agent.trace.runs['status'].iloc[-1]") == "interrupted"
+    assert "The MCP server has ended." in stopped.stdout
+    (update,) = stopped.of("update_display_data")
+    (shown,) = [m["content"] for m in cell.messages if m["content"].get("transient") == update["transient"]]
+    assert shown["data"]["text/plain"] != update["data"]["text/plain"] == "The MCP server has ended."
+    assert kernel.value("[t.name for t in threading.enumerate() if 'mcp' in t.name]") == []
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", int(server["url"].split(":")[2].split("/")[0])))
+    assert "No server is running." in kernel.ok("%agent serve --stop").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("", "one of the arguments"),
+        ("--mcp --port x", "invalid int"),
+        ("--mcp --tools nothing", "no tool 'nothing'"),
+        ("--mcp --port 99999", "can't be used"),
+        ("--mcp more", "unrecognized"),
+    ],
+)
+def test_wrong_options(kernel, words, problem):
+    assert problem in _complaint(kernel.run(f"%agent serve {words}"))
+    assert "No server is running." in kernel.ok("%agent serve --stop").stdout
+
+
+def _complaint(cell):
+    return cell.stderr + cell.traceback
+
+
+async def test_the_server_ends_with_the_kernel(tmp_path):
+    with Kernel(tmp_path) as other:
+        other.ok("@tool\ndef one() -> int:\n    'One.'\n    return 1")
+        server = configured(other.ok("%agent serve --mcp --tools one", allow_stdin=False).text)
+        async with session(server) as client:
+            assert text_of(await client.call_tool("one")) == "1"
+        pid = other.value("os.getpid()")
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

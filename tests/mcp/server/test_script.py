@@ -1,0 +1,88 @@
+"""`nbagent mcp FILE`: the tools of a file, over stdio to the client that starts it, and over HTTP until Ctrl-C."""
+
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from support.mcp_sessions import MODES, configured, session, text_of
+
+from nbagent import cli
+from nbagent.mcp.server.script import stdio_configuration
+
+FILE = """
+import threading
+import nbagent
+print("printed by the file")
+count = 0
+@nbagent.tool
+def add(a: int, b: int = 1) -> int:
+    "Add."
+    global count
+    count += 1
+    print("printed by a tool")
+    return a + b
+@nbagent.tool(main_thread=True)
+def where() -> str:
+    "Which thread?"
+    return f"{threading.current_thread().name} {count}"
+@nbagent.tool(approve=True)
+def wipe() -> None:
+    "Delete."
+if __name__ == "__main__":
+    raise SystemExit("this does not run")
+"""
+COMMAND = [sys.executable, "-m", "nbagent.cli", "mcp"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "sums.py"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+async def test_stdio(file, mode, tmp_path):
+    server = configured(stdio_configuration(str(file)))
+    parameters = StdioServerParameters(command=server["command"], args=server["args"])
+    with (tmp_path / "stderr").open("w+") as stderr:
+        async with Client(stdio_client(parameters, errlog=stderr), mode=mode) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "where", "wipe"]
+            assert text_of(await client.call_tool("add", {"a": 1})) == "2"
+            assert text_of(await client.call_tool("where")) == "MainThread 1"
+            denied = await client.call_tool("wipe")
+            assert denied.is_error
+            assert "nobody can be asked" in text_of(denied)
+        stderr.seek(0)
+        assert stderr.read() == "printed by the file\nprinted by a tool\n"
+
+
+async def test_http_until_ctrl_c(file):
+    process = subprocess.Popen([*COMMAND, file, "--http", "--tools", "add,where"], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout.readline() == "printed by the file\n"
+        line = process.stdout.readline()
+        assert re.match(r'{"mcpServers": {"sums": {"type": "http", "url": "http://127.0.0.1:\d+/mcp", "headers"', line)
+        async with session(configured(line)) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "where"]
+            assert text_of(await client.call_tool("where")) == "MainThread 0"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["none.py"], "expected a Python file, got 'none.py'"),
+        (["sums.py", "--http", "--tools", "nothing"], "no tool 'nothing'"),
+        (["sums.py", "--port", "1"], "--port: it belongs to --http"),
+    ],
+)
+def test_wrong_arguments(file, words, problem, capsys, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    assert cli.main(["mcp", *words]) == 1
+    assert problem in capsys.readouterr().err

@@ -1,0 +1,251 @@
+"""What the tools of an agent are to an MCP client, in one process."""
+
+import asyncio
+import dataclasses
+import io
+
+import pandas as pd
+import pytest
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import AudioContent, CallToolResult, Implementation, TextContent
+from support.mcp_sessions import MODES, text_of
+
+from nbagent import Agent, FunctionRegistry, ScriptedProvider
+from nbagent.errors import ConfigurationError
+from nbagent.functions.live import LiveRegistry
+from nbagent.functions.toolset import Toolset
+from nbagent.mcp.server import tool_server
+from nbagent.mcp.server.tool_server import ToolServer, current_request
+
+
+@pytest.fixture(autouse=True)
+def _no_live_tools(monkeypatch):
+    """Other tests of this process may have left some."""
+    monkeypatch.setattr(tool_server, "live", LiveRegistry())
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: float
+
+
+def area(width: float, height: float = 2.0) -> float:
+    """Area of a rectangle."""
+    return width * height
+
+
+def returning(*values):
+    """An agent with the tools `tool_0`, `tool_1`, … that return these values."""
+    agent = Agent(ScriptedProvider([]))
+    for number, value in enumerate(values):
+        agent.register_function(f"tool_{number}", "Returns a value.", lambda value=value: value, {"type": "object"})
+    return agent
+
+
+def connected(agent, mode="auto", **options):
+    return Client(
+        ToolServer(agent, **options).server, mode=mode, client_info=Implementation(name="editor", version="1")
+    )
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+async def test_a_call_is_a_run_of_the_agent(mode):
+    agent = Agent(ScriptedProvider([]), tools=[area])
+    async with connected(agent, mode, agent_name="analyst") as client:
+        assert client.protocol_version == {way: name for name, way in MODES.items()}[mode]
+        (tool,) = (await client.list_tools()).tools
+        assert (tool.name, tool.description) == ("area", "Area of a rectangle.")
+        assert tool.input_schema["required"] == ["width"]
+        assert text_of(await client.call_tool("area", {"width": 3})) == "6.0"
+        wrong = await client.call_tool("area", {"width": "wide"})
+        assert wrong.is_error
+        assert "width: must be a number" in text_of(wrong)
+        with pytest.raises(MCPError, match="no such tool"):
+            await client.call_tool("volume", {})
+    runs, calls = agent.trace.runs, agent.trace.tool_calls
+    assert list(runs["source"]) == ["mcp-client:editor"] * 3
+    assert set(runs["agent"]) == {"analyst"}
+    assert list(runs["status"]) == ["ok", "error", "error"]
+    assert runs["prompt"].iloc[0] == "area(width=3)"
+    assert list(calls["name"]) == ["area", "area", "volume"]
+    assert list(calls["run_id"]) == list(runs["run_id"])
+    assert list(calls["args_valid"]) == [True, False, False]
+    assert agent.trace.calls.empty  # no model was asked
+    assert agent.conversation_history == []
+
+
+async def test_data_comes_as_text_and_structured():
+    frame = pd.DataFrame({"city": ["Bonn", None], "t": [1.5, float("nan")]})
+    agent = returning(frame, frame["t"], {"a": float("inf")}, Point(1, 2.0), [1, 2], "text", None, {"image": object()})
+    async with connected(agent) as client:
+        results = [await client.call_tool(f"tool_{number}") for number in range(8)]
+    assert "DataFrame: 2 rows" in text_of(results[0])
+    assert results[0].structured_content == {
+        "shape": [2, 2],
+        "dtypes": {"city": str(frame["city"].dtype), "t": "float64"},
+        "columns": ["city", "t"],
+        "index": [0, 1],
+        "data": [["Bonn", 1.5], [None, None]],
+    }
+    assert results[1].structured_content["data"] == [[1.5], [None]]
+    assert results[2].structured_content == {"a": None}
+    assert results[3].structured_content == {"x": 1, "y": 2.0}
+    assert [result.structured_content for result in results[4:]] == [None] * 4
+    assert [text_of(result) for result in results[4:7]] == ["[1, 2]", "text", "Done (no return value)."]
+
+
+async def test_a_large_frame_is_its_beginning():
+    agent = returning(pd.DataFrame({"n": range(1000)}), {"long": "x" * 200_000})
+    async with connected(agent) as client:
+        frame, much = await client.call_tool("tool_0"), await client.call_tool("tool_1")
+    assert frame.structured_content["shape"] == [1000, 1]
+    assert len(frame.structured_content["data"]) == 100
+    assert much.structured_content is None
+    assert len(text_of(much)) < 50_000
+
+
+async def test_pictures_are_image_blocks():
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    png = io.BytesIO()
+    Image.new("RGB", (2, 2)).save(png, "png")
+    agent = returning(Figure(figsize=(1, 1)), Image.new("RGB", (2, 2)), png.getvalue(), ["two", png.getvalue()])
+    async with connected(agent) as client:
+        results = [await client.call_tool(f"tool_{number}") for number in range(4)]
+    kinds = [[block.type for block in result.content] for result in results]
+    assert kinds == [["image"], ["image"], ["image"], ["text", "image"]]
+    assert {block.mime_type for result in results for block in result.content if block.type == "image"} == {"image/png"}
+
+
+async def test_a_tool_may_answer_in_the_protocols_own_terms():
+    audio = AudioContent(data="UklGRg==", mime_type="audio/wav")
+    agent = returning(audio, [TextContent(text="a"), audio], CallToolResult(content=[], structured_content={"x": 1}))
+
+    async def whoami() -> str:
+        return current_request.get().session.client_params.client_info.name
+
+    agent.register_function("whoami", "Who asks?", whoami)
+    async with connected(agent) as client:
+        assert (await client.call_tool("tool_0")).content == [audio]
+        assert [block.type for block in (await client.call_tool("tool_1")).content] == ["text", "audio"]
+        assert (await client.call_tool("tool_2")).structured_content == {"x": 1}
+        assert text_of(await client.call_tool("whoami")) == "editor"
+    assert current_request.get() is None
+
+
+async def test_what_fails_is_an_error_that_the_client_can_read():
+    def fails() -> str:
+        raise ValueError("no such column: t")
+
+    agent = Agent(ScriptedProvider([]), tools=[fails])
+    agent.function_registry.register("wipe", "Deletes.", area, approve=True)
+    async with connected(agent) as client:
+        failed, denied = await client.call_tool("fails"), await client.call_tool("wipe", {"width": 1})
+    assert failed.is_error
+    assert denied.is_error
+    assert "ValueError: no such column: t" in text_of(failed)
+    assert "nobody can be asked here" in text_of(denied)
+    assert list(agent.trace.runs["status"]) == ["error", "denied"]
+    assert list(agent.trace.tool_calls["approval"]) == ["auto", "denied"]
+    assert "fails" in agent.trace.tool_calls["traceback"].iloc[0]
+
+
+async def test_the_agents_own_approver_is_asked_and_the_client_is_told():
+    asked, said = [], []
+
+    def approve(call, definition):
+        asked.append(call.arguments)
+        return {"width": 5}
+
+    async def on_progress(progress, total, message):
+        said.append((progress, message))
+
+    agent = Agent(ScriptedProvider([]), approve=approve)
+    agent.function_registry.register("area", "", area, approve=True)
+    async with connected(agent) as client:
+        result = await client.call_tool("area", {"width": 1}, progress_callback=on_progress)
+    assert text_of(result).endswith("10.0")
+    assert asked == [{"width": 1}]
+    assert said == [(1, "waiting for a person to approve this call")]
+    assert list(agent.trace.tool_calls["approval"]) == ["edited"]
+
+
+async def test_toolsets_are_prepared_and_named_and_what_is_off_is_not_offered():
+    class Clock(Toolset):
+        def __init__(self):
+            self.tools = FunctionRegistry()
+
+        async def prepare(self):
+            if not self.tools.names():
+                self.tools.register("now", "The time.", lambda: "12:00")
+                self.tools._entries["now"].source = "skill:clock"
+
+    class Broken(Toolset):
+        tools = FunctionRegistry()
+
+        async def prepare(self):
+            raise OSError("no server")
+
+    agent = Agent(ScriptedProvider([]), tools=[area]).use(Clock(), Broken())
+    async with connected(agent) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["area", "now"]
+        assert text_of(await client.call_tool("now")) == "12:00"
+        agent.tools_off.add("area")
+        assert [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools] == ["now"]
+        with pytest.raises(MCPError, match="no such tool"):
+            await client.call_tool("area", {"width": 1})
+    assert agent.trace.tool_calls["source"].iloc[0] == "skill:clock"
+
+
+async def test_only_the_named_tools():
+    agent = returning(1, 2)
+    async with connected(agent, only=["tool_1"]) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["tool_1"]
+    with pytest.raises(ConfigurationError, match="tool_9"):
+        ToolServer(agent, only=["tool_9"])
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+async def test_a_client_that_cancels_stops_the_call(mode):
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def forever() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    agent = Agent(ScriptedProvider([]), tools=[forever])
+    async with connected(agent, mode) as client:
+        calling = asyncio.create_task(client.call_tool("forever"))
+        await began.wait()
+        calling.cancel()
+        await ended.wait()
+        await asyncio.wait({calling})
+        assert (await client.list_tools()).tools  # the session goes on
+    assert list(agent.trace.runs["status"]) == ["interrupted"]
+    assert list(agent.trace.tool_calls["error_type"]) == ["interrupted"]
+
+
+async def test_a_tool_that_changes_the_tools_is_news():
+    agent = Agent(ScriptedProvider([]))
+    agent.register_function("more", "", lambda: agent.register_function("area", "", area))
+    async with connected(agent) as client, client.listen(tools_list_changed=True) as news:
+        await client.call_tool("more")
+        event = await anext(aiter(news))
+        assert type(event).__name__ == "ToolsListChanged"
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["more", "area"]
+
+
+async def test_a_clients_name_is_no_trick():
+    agent = returning(1)
+    tricky = Implementation(name="x\x1b[2J" + "y" * 500, version="1")
+    async with Client(ToolServer(agent).server, client_info=tricky) as client:
+        await client.call_tool("tool_0")
+    source = agent.trace.runs["source"].iloc[0]
+    assert source.startswith("mcp-client:x␛[2Jy")
+    assert len(source) < 80

@@ -1,8 +1,8 @@
 """Fuzz targets: a property is tried with ever new examples until its time is over.
 
-`make test` tries few examples, and `make test-all` three times as many: always the same ones, so that a red run is about
-the change that it tests. `make fuzz` looks for new ones, NBAGENT_FUZZ_SECONDS for each target. An example that failed
-once stays: as one of the `known` of its target, or as a file where that target has its samples.
+`make test` tries few examples, and `make test-all` three times as many: always the same ones, so that a red run is
+about the change that it tests. `make fuzz` looks for new ones, NBAGENT_FUZZ_SECONDS for each target. An example that
+failed once stays: as one of the `known` of its target, or as a file where that target has its samples.
 """
 
 from __future__ import annotations

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from nbagent.functions.discovery import register_instance_methods as register_instance_methods
     from nbagent.functions.discovery import register_module_functions as register_module_functions
     from nbagent.functions.executor import ToolExecutor as ToolExecutor
+    from nbagent.functions.foreign import from_langchain as from_langchain
+    from nbagent.functions.foreign import from_openai_agents as from_openai_agents
+    from nbagent.functions.foreign import from_pydantic_ai as from_pydantic_ai
     from nbagent.functions.live import live as live
     from nbagent.functions.live import tool as tool
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
@@ -94,6 +97,9 @@ _WHERE = {
     "create_provider": "providers",
     "fetch_rss_news": "skills.builtin.rss.tools",
     "filter_rss_news": "skills.builtin.rss.tools",
+    "from_langchain": "functions.foreign",
+    "from_openai_agents": "functions.foreign",
+    "from_pydantic_ai": "functions.foreign",
     "live": "functions.live",
     "outside": "functions.approval",
     "record": "providers.replay.session",

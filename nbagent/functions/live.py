@@ -23,6 +23,7 @@ from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.functions.binding import ToolBinding, is_same
 from nbagent.functions.discovery import register_with_settings, settings_of
+from nbagent.functions.foreign import as_definition
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 from nbagent.functions.schema.introspection import name_of
 
@@ -141,18 +142,20 @@ def _refuse_unbound_method(function: Any) -> None:
 def as_registry(tools: Any) -> FunctionRegistry:
     """A registry of what a user passes as tools: None, a registry, a function, a definition, or a list of the last two.
 
-    A function keeps the options that `tool` or `agent_callable` gave it.
+    A function keeps the options that `tool` or `agent_callable` gave it. Tools of other packages are functions, too.
     """
     if isinstance(tools, FunctionRegistry):
         return tools
     registry = LiveRegistry()
     is_one = callable(tools) or isinstance(tools, (FunctionDefinition, str)) or not isinstance(tools, Iterable)
+    is_one = is_one or as_definition(tools) is not None
     given: dict[str, Any] = {}
     for item in () if tools is None else (tools,) if is_one else tools:
+        known = as_definition(item)
         if isinstance(item, FunctionDefinition):
             registry.adopt(item)
             name, func = item.name, item.func
-        elif callable(item) and (definition := live.definition_of(item)):
+        elif definition := known or (live.definition_of(item) if callable(item) else None):
             registry.adopt(definition)
             name, func = definition.name, item
         elif callable(item):

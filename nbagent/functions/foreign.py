@@ -1,0 +1,137 @@
+"""Tools that were written for LangChain, the OpenAI Agents SDK or Pydantic AI, as tools of nbagent.
+
+They are recognised by their attributes, so that none of these packages is needed otherwise. `Agent(tools=[...])` takes
+them as they are; the functions here add options, and what the tool's own framework would have given it.
+
+>>> from langchain_community.tools import DuckDuckGoSearchRun               # doctest: +SKIP
+>>> agent = Agent(tools=[from_langchain(DuckDuckGoSearchRun(), timeout=30)])          # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Unpack
+
+from nbagent.checks import invalid
+from nbagent.core.run_context import current_call
+from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_options
+
+
+def from_langchain(tool: Any, **options: Unpack[ToolOptions]) -> FunctionDefinition:
+    """A LangChain tool (`@tool`, `StructuredTool`, a subclass of `BaseTool`) for `Agent(tools=[...])`.
+
+    `options` are those of `nbagent.tool`. Async tools run on the event loop, others in a thread. Arguments that
+    LangGraph injects (state, store, the call's id) are not there.
+
+    Raises ConfigurationError for anything else.
+    """
+    if not _is_langchain(tool):
+        raise invalid("from_langchain", tool, "a LangChain tool", "Pass functions to Agent(tools=[...]) as they are.")
+
+    async def call_async(**arguments: Any) -> Any:
+        return await tool.ainvoke(arguments)
+
+    def call(**arguments: Any) -> Any:
+        return tool.invoke(arguments)
+
+    is_async = getattr(tool, "coroutine", None) is not None or not tool._arun.__module__.startswith("langchain_core.")
+    schema = tool.tool_call_schema  # a dict, or a model of pydantic 2 or 1
+    if not isinstance(schema, dict):
+        schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema.schema()
+    return _definition(tool.name, tool.description, schema, call_async if is_async else call, {}, options)
+
+
+def from_openai_agents(tool: Any, context: Any = None, **options: Unpack[ToolOptions]) -> FunctionDefinition:
+    """A `FunctionTool` of the OpenAI Agents SDK (`@function_tool`) for `Agent(tools=[...])`.
+
+    `context` is what the tool finds in `ctx.context`. The tool's `needs_approval` and `timeout` are kept; a function
+    that decides about approval counts as yes. What the tool raises is handled as the tool says.
+    """
+    if not _is_openai_agents(tool):
+        raise invalid("from_openai_agents", tool, "a FunctionTool", "Decorate the function with @function_tool.")
+
+    async def call(**arguments: Any) -> Any:
+        from agents.tool_context import ToolContext
+
+        text, call_id = json.dumps(arguments), current_call.get().tool_call_id or ""
+        given = ToolContext(context=context, tool_name=tool.name, tool_call_id=call_id, tool_arguments=text)
+        return await tool.on_invoke_tool(given, text)
+
+    own = {"approve": bool(tool.needs_approval), "timeout": getattr(tool, "timeout_seconds", None)}
+    return _definition(tool.name, tool.description, tool.params_json_schema, call, own, options)
+
+
+def from_pydantic_ai(tool: Any, deps: Any = None, **options: Unpack[ToolOptions]) -> FunctionDefinition:
+    """A `Tool` of Pydantic AI for `Agent(tools=[...])`.
+
+    `deps` is what the tool finds in `ctx.deps`; the rest of its context is empty. Approval, timeout and `sequential`
+    are kept. A `ModelRetry` becomes an error that the model reads.
+    """
+    if not _is_pydantic_ai(tool):
+        raise invalid("from_pydantic_ai", tool, "a pydantic_ai.Tool", "Wrap the function: pydantic_ai.Tool(function).")
+    schema = tool.function_schema
+
+    async def call(**arguments: Any) -> Any:
+        return await schema.call(schema.validator.validate_python(arguments), _pydantic_ai_context(tool, deps))
+
+    own = {"approve": bool(tool.requires_approval), "timeout": tool.timeout, "parallel": not tool.sequential}
+    return _definition(tool.name, tool.description, schema.json_schema, call, own, options)
+
+
+def _pydantic_ai_context(tool: Any, deps: Any) -> Any:
+    if not tool.takes_ctx:
+        return None
+    from pydantic_ai import RunContext, RunUsage
+
+    no_model: Any = None
+    call_id = current_call.get().tool_call_id
+    return RunContext(deps=deps, model=no_model, usage=RunUsage(), tool_name=tool.name, tool_call_id=call_id)
+
+
+def as_definition(tool: Any) -> FunctionDefinition | None:
+    """A tool of one of these packages; None for anything else."""
+    for recognises, convert in _KINDS:
+        if recognises(tool):
+            return convert(tool)
+    return None
+
+
+def _definition(
+    name: str,
+    description: str | None,
+    parameters: dict[str, Any],
+    call: Callable[..., Any],
+    own: dict[str, Any],
+    options: ToolOptions,
+) -> FunctionDefinition:
+    from nbagent.functions.schema.json_schema import tidy
+
+    check_options(f"tool {name!r}", options)
+    merged: Any = {**own, **options}
+    return FunctionDefinition(name, description or "", tidy(parameters), call, **merged)
+
+
+def _has(tool: Any, *names: str) -> bool:
+    """Whether an object has these attributes. None is read, since reading may run code of any object."""
+    own = {} if isinstance(tool, type) else getattr(tool, "__dict__", {})
+    return all(name in own or hasattr(type(tool), name) for name in names)
+
+
+def _is_langchain(tool: Any) -> bool:
+    return _has(tool, "name", "description", "args_schema", "tool_call_schema", "ainvoke")
+
+
+def _is_openai_agents(tool: Any) -> bool:
+    return _has(tool, "name", "params_json_schema", "on_invoke_tool")
+
+
+def _is_pydantic_ai(tool: Any) -> bool:
+    return _has(tool, "name", "function_schema", "takes_ctx", "requires_approval")
+
+
+_KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], FunctionDefinition]]] = [
+    (_is_langchain, from_langchain),
+    (_is_openai_agents, from_openai_agents),
+    (_is_pydantic_ai, from_pydantic_ai),
+]

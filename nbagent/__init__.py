@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from nbagent.functions.live import tool as tool
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
+    from nbagent.mcp.client.server import MCPServer as MCPServer
     from nbagent.notebook.explorer import TraceExplorer as TraceExplorer
     from nbagent.notebook.panel.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
@@ -77,6 +78,7 @@ _WHERE = {
     "LLMProvider": "providers.base",
     "LLMResponse": "core.messages",
     "Limits": "core.limits",
+    "MCPServer": "mcp.client.server",
     "RSS_TOOLS_DEFINITIONS": "skills.builtin.rss.tools",
     "ReplayProvider": "providers.replay.session",
     "RequestOptions": "core.request_options",

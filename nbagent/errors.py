@@ -26,6 +26,7 @@
     │   ├── ToolTimeoutError
     │   ├── ToolDeniedError
     │   └── ToolExecutionError            the function raised; the original is `__cause__`
+    ├── MCPServerError                    an MCP server could not be started or reached, or it ended
     ├── ReplayError                       the recording has no answer to a request; `.difference` shows why
     ├── ExtractionError                   no answer fitted the requested type; `.answer` is the last one
     ├── AgentBusyError                    the new run would wait for a run that waits for it
@@ -194,6 +195,10 @@ class InvalidResponseError(ProviderError):
 
 class LocalModelError(NbagentError):
     """The embedded model could not be fetched, checked or loaded."""
+
+
+class MCPServerError(NbagentError):
+    """An MCP server could not be started or reached, or it ended. The message names it, and what it said last."""
 
 
 class ToolError(NbagentError):

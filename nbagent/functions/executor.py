@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from types import GeneratorType
@@ -46,6 +47,7 @@ from nbagent.functions.approval import (
     check_approver,
     needs_approval,
 )
+from nbagent.functions.asking import CallInProgress, call_in_progress
 from nbagent.functions.binding import is_same
 from nbagent.functions.formatting import error_summary, format_error, format_result, safe_repr, truncate_result
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -325,6 +327,7 @@ class ToolExecutor:
             async with asyncio.timeout(None if definition.main_thread else limit) as deadline:
                 if is_async(definition.func):
                     thread.append("")
+                    self._note_call(definition, deadline)
                     value = call_async()
                 elif definition.main_thread:
                     value = await _on_main_thread(call_sync, definition)
@@ -345,6 +348,24 @@ class ToolExecutor:
             raise
         finally:
             over.set()
+
+    def _note_call(self, definition: FunctionDefinition, deadline: asyncio.Timeout) -> None:
+        """Let the tool that is about to run ask the person, whose time does not count as the tool's."""
+        loop = asyncio.get_running_loop()
+
+        @contextmanager
+        def pause() -> Iterator[None]:
+            left = None if (when := deadline.when()) is None else when - loop.time()
+            with suppress(RuntimeError):  # the call is over
+                deadline.reschedule(None)
+            try:
+                yield
+            finally:
+                with suppress(RuntimeError):
+                    deadline.reschedule(None if left is None else loop.time() + left)
+
+        approver = approver_of(self.approver)
+        call_in_progress.set(CallInProgress(definition, approver, loop, copy_context(), pause))
 
     def _time_limit(self, definition: FunctionDefinition) -> float | None:
         """Seconds that a call, and formatting its value, may take; None for no limit."""

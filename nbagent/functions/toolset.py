@@ -17,6 +17,7 @@ from typing import Any, Unpack
 
 from nbagent.checks import check_type
 from nbagent.core.results import ToolOutcome
+from nbagent.errors import ConfigurationError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 
 
@@ -25,6 +26,11 @@ class Toolset:
 
     #: The tools. They are looked up at each request, so they may change at any time.
     tools: FunctionRegistry
+    #: Distinguishes toolsets of one agent whose tools' names begin with it; empty if they don't.
+    name: str = ""
+
+    def begin(self) -> None:
+        """Called when an agent is told to use the toolset: start what takes time, without waiting for it."""
 
     async def prepare(self) -> None:
         """Called before each run of an agent that uses the toolset, to connect or to look for changes.
@@ -51,9 +57,15 @@ class Toolsets:
         new: list[Toolset] = []
         for toolset in toolsets:
             check_type("use()", toolset, Toolset, fix="Pass a Toolset; functions go into Agent(tools=[...]).")
-            if toolset not in (*self._toolsets, *new):
-                new.append(toolset)
+            known = (*self._toolsets, *new)
+            if toolset in known:
+                continue
+            if toolset.name and toolset.name in (other.name for other in known):
+                raise ConfigurationError(f"use(): there is a toolset {toolset.name!r} already. Give it a name=….")
+            new.append(toolset)
         self._toolsets += new
+        for toolset in new:
+            toolset.begin()
         return JoinedRegistry(own, *(toolset.tools for toolset in new)) if new else own
 
     async def prepare(self) -> None:

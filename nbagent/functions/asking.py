@@ -1,0 +1,67 @@
+"""A tool asks the person for something while it runs, through whoever approves calls: `await ask_person(Question(…))`.
+
+An MCP server does so when it needs an answer, a choice or a consent in the middle of a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from contextvars import Context, ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nbagent.core.messages import FunctionCall
+from nbagent.errors import ToolDeniedError
+from nbagent.functions.approval import Approver, ask_approver
+from nbagent.functions.registry import FunctionDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Question(FunctionCall):
+    """A question that an approver gets in the place of a call. `name` says who asks, `text` what.
+
+    `arguments` are the answers so far, for the person to complete. `problem(answers)` says what is wrong with them;
+    an empty text means nothing.
+    """
+
+    text: str = ""
+    problem: Callable[[dict[str, Any]], str] = lambda answers: ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallInProgress:
+    """The call that a tool works on: where, and who may be asked meanwhile. `pause()` stops its clock for a block."""
+
+    definition: FunctionDefinition
+    approver: Approver | None
+    loop: asyncio.AbstractEventLoop
+    context: Context
+    pause: Callable[[], AbstractContextManager[None]]
+
+
+#: Of the code that a tool call runs.
+call_in_progress: ContextVar[CallInProgress | None] = ContextVar("nbagent_call_in_progress", default=None)
+
+
+async def ask_person(question: Question, call: CallInProgress | None) -> dict[str, Any] | None:
+    """The answers; None for a no, and if nobody can be asked. May be awaited on any event loop.
+
+    The clock of the call stands still meanwhile. Answers that are not complete count as a no.
+    """
+    if call is None:
+        return None
+    asked = call.context.copy().run(asyncio.run_coroutine_threadsafe, _ask(question, call), call.loop)
+    return await asyncio.wrap_future(asked)
+
+
+async def _ask(question: Question, call: CallInProgress) -> dict[str, Any] | None:
+    definition = replace(call.definition, name=question.name)
+    try:
+        with call.pause():
+            answer = await ask_approver(call.approver, question, definition)
+    except ToolDeniedError:
+        return None
+    answers = answer if isinstance(answer, dict) else question.arguments if answer else None
+    return None if answers is None or question.problem(answers) else answers

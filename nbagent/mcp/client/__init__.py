@@ -1,0 +1,1 @@
+"""MCP servers as toolsets: `agent.use(MCPServer("npx", "-y", "some-server"))`."""

@@ -1,0 +1,312 @@
+"""The connection to one server: it lives on the background loop, whatever loops its agents run on.
+
+It begins in the background, keeps the tools of a registry as the server lists them, starts a server that died once
+more, and ends when it is told to: by `stop`, or at the interpreter's exit. It does not know its `MCPServer`, so that
+this can be collected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import logging
+import math
+import os
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
+
+from nbagent.core.background import background_loop
+from nbagent.core.tool_output import ToolOutput, current_output
+from nbagent.errors import MCPServerError, ToolError
+from nbagent.functions.asking import CallInProgress, call_in_progress
+from nbagent.mcp.client import elicitation
+from nbagent.mcp.client.address import Address
+from nbagent.mcp.client.results import value_of
+from nbagent.mcp.client.tool_list import ToolList
+from nbagent.mcp.client.transport import Ended, http_to, process_of
+from nbagent.text import shortened
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+logger = logging.getLogger("nbagent")
+T = TypeVar("T")
+
+#: Seconds that a server may take until it has listed its tools: `npx` may have to fetch it first.
+START_S = 60.0
+#: Seconds that a server may take to end at the interpreter's exit: the protocol's grace, and then it is killed.
+EXIT_S = 6.0
+#: Seconds after which changes are listened to again, if the server ended the stream of them.
+LISTEN_AGAIN_S = 5.0
+#: Seconds until a request that failed shows whether the whole connection has.
+NOTICE_S = 1.0
+MAX_ERROR_CHARS = 2_000
+
+
+class Connection:
+    """See the module. `state` is for people; `problem` is why the server can't be used now."""
+
+    def __init__(self, name: str, address: Address, tools: ToolList) -> None:
+        self.name, self.address, self.tools = name, address, tools
+        self.state = "not connected"
+        self.problem: MCPServerError | None = None
+        #: Why the server was started again, if it was.
+        self.restarted = ""
+        #: "2026-07-28", what the server calls itself, and what it says of its tools.
+        self.revision = self.server = self.instructions = ""
+        self._task: asyncio.Task[None] | None = None
+        self._client: Client | None = None
+        #: Set when the server can be used, or can't; replaced when a connection begins or is lost.
+        self._settled = asyncio.Event()
+        self._stop: Callable[[], None] = lambda: None
+        self._lost: Callable[[], None] = lambda: None
+        self._calls: list[CallInProgress | None] = []
+
+    # -- from any thread and any event loop ---------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Connect in the background, unless the connection is there or begins already."""
+        _note(self)
+        background_loop().call_soon_threadsafe(self._begin, context=Context())
+
+    async def ready(self) -> None:
+        """Wait until the server has listed its tools. Raises MCPServerError if it can't be used."""
+        _note(self)
+        await _on_background(self._ready)
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool. Cancelling this cancels it on the server, too. Raises ToolError with the server's error."""
+        return await _on_background(
+            lambda: self._call(tool, arguments, call_in_progress.get(), current_output.get()),
+        )
+
+    async def aclose(self) -> None:
+        """End the connection and the server's process."""
+        await _on_background(self._end)
+
+    def stop(self) -> None:
+        """The same, without waiting."""
+        background_loop().call_soon_threadsafe(self._stop_now)
+
+    # -- on the background loop ---------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._task is None or self._task.done():
+            self._settled, self.problem, self.state = asyncio.Event(), None, "connecting"
+            self._task = asyncio.get_running_loop().create_task(self._run(), context=Context())
+
+    async def _ready(self) -> Client:
+        self._begin()
+        await self._settled.wait()
+        if self._client is None:
+            raise self.problem or MCPServerError(f"The MCP server {self.name!r} was closed meanwhile.")
+        return self._client
+
+    def _stop_now(self) -> None:
+        self._stop()
+
+    async def _end(self) -> None:
+        self._stop()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        """Connect, and once more if the server dies."""
+        while True:
+            was_restarted = bool(self.restarted)
+            problem, was_connected = await self._connect()
+            self._client, self._stop = None, lambda: None
+            if problem is not None and was_connected and not was_restarted:
+                logger.warning("%s It is started again.", problem)
+                self.restarted, self.state, self._settled = str(problem), "restarting", asyncio.Event()
+                continue
+            self.problem, self.restarted = problem, ""
+            self.state = "failed" if problem else "closed"
+            self._settled.set()
+            return
+
+    async def _connect(self) -> tuple[MCPServerError | None, bool]:
+        """`(why it ended, whether it was connected)`; None if it was told to end."""
+        # a second of imports must not keep the loop from its other work
+        await asyncio.to_thread(__import__, "mcp.client.streamable_http")
+        import anyio
+
+        ended, connected = Ended(), False
+        scope = anyio.CancelScope()
+        self._stop, self._lost = scope.cancel, ended.event.set
+        reason = "it ended"
+        try:
+            with scope, anyio.fail_after(START_S) as starting:
+                async with self._open(ended) as client:
+                    await self.tools.update(client, self.call)
+                    starting.deadline, connected = math.inf, True
+                    self._note_connected(client)
+                    await self._follow(client, ended)
+        except Exception as error:
+            logger.debug("the connection to the MCP server %s failed", self.name, exc_info=True)
+            reason = _reason(error, self.address)
+        if scope.cancelled_caught:
+            return None, connected
+        what = "was connected, and then" if connected else "can't be used:"
+        said = await ended.said()
+        text = f"The MCP server {self.name!r} ({self.address.shown()}) {what} {reason}. {said}"
+        return MCPServerError(self.address.masked(shortened(text, MAX_ERROR_CHARS)).rstrip()), connected
+
+    def _open(self, ended: Ended) -> AbstractAsyncContextManager[Client]:
+        from mcp import Client
+        from mcp_types import ElicitRequestParams, ElicitResult, Implementation, ToolListChangedNotification
+
+        async def on_message(message: Any) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                self.tools.changed.set()
+
+        async def on_elicitation(context: Any, params: ElicitRequestParams) -> ElicitResult:
+            # the protocol of 2025 does not say to which call a question belongs: it is the latest one's
+            call = call_in_progress.get() or next(reversed(self._calls), None)
+            return await elicitation.ask(self.name, params, call)
+
+        return Client(
+            (http_to if self.address.url else process_of)(self.address, ended),
+            client_info=Implementation(name="nbagent", version="0.1.0"),
+            message_handler=on_message,
+            elicitation_callback=on_elicitation,
+        )
+
+    def _note_connected(self, client: Client) -> None:
+        info = client.server_info
+        self.server = f"{info.name} {info.version}" if info else ""
+        self.revision, self.instructions = client.protocol_version, client.instructions or ""
+        self.state, self.problem, self._client = "connected", None, client
+        self._settled.set()
+
+    async def _follow(self, client: Client, ended: Ended) -> None:
+        """Keep the list of tools as the server has it, until the connection ends."""
+        import anyio
+
+        async def update() -> None:
+            while True:
+                await self.tools.changed.wait()
+                self.tools.changed.clear()
+                await self.tools.update(client, self.call)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(update)
+            group.start_soon(self._listen, client)
+            await ended.event.wait()
+            group.cancel_scope.cancel()
+
+    async def _listen(self, client: Client) -> None:
+        """Ask a server of the stateless revision to tell of changes; the others do so by themselves."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        tools = client.server_capabilities.tools
+        while tools is not None and tools.list_changed:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    self.tools.changed.set()  # what changed before is told to nobody
+                    async for _ in changes:
+                        self.tools.changed.set()
+            except (ListenNotSupportedError, MCPError):
+                return
+            except (SubscriptionLost, TimeoutError):
+                logger.debug("the MCP server %s does not tell of changes now", self.name)
+            await asyncio.sleep(LISTEN_AGAIN_S)
+
+    async def _call(
+        self, tool: str, arguments: dict[str, Any], call: CallInProgress | None, output: ToolOutput | None
+    ) -> Any:
+        from mcp import MCPError
+
+        async def show(progress: float, total: float | None, message: str | None) -> None:
+            if output is not None:
+                output.write(f"\r{_progress_text(progress, total, message)}")
+
+        client = await self._ready()
+        self._calls.append(call)
+        try:
+            return value_of(await client.call_tool(tool, arguments, progress_callback=show), tool)
+        except MCPError as error:
+            text = await self._what_happened(client, error)
+        except (ToolError, RuntimeError, ValueError) as error:  # also a result that does not fit the tool's schema
+            text = str(error)
+        finally:
+            self._calls.remove(call)
+        raise ToolError(self.address.masked(shortened(text, MAX_ERROR_CHARS)), tool=tool)
+
+    async def _what_happened(self, client: Client, error: Any) -> str:
+        """The text of an error. If it is that the server is gone, wait for its restart, and say so."""
+        from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+
+        text: str = error.error.message
+        if error.code == INVALID_REQUEST and text == "Session terminated":  # it was restarted, and forgot the session
+            self._lost()
+        elif error.code != CONNECTION_CLOSED:
+            return text
+        for _ in range(10):
+            if self._client is not client:
+                break
+            await asyncio.sleep(NOTICE_S / 10)
+        if self._client is client:
+            return text
+        await self._settled.wait()
+        if self._client is None:
+            return str(self.problem or f"The MCP server {self.name!r} was closed.")
+        return f"{self.restarted} It was started again. The call may have had an effect before; it was not repeated."
+
+
+async def _on_background(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Await a coroutine on the background loop, in a copy of this context. Cancelling passes over."""
+    loop = background_loop()
+    if asyncio.get_running_loop() is loop:
+        return await make()
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), loop))
+
+
+def _reason(error: BaseException, address: Address) -> str:
+    """Why a server can't be used, in a few words."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, FileNotFoundError) and address.command:
+        return f"there is no program {address.command[0]!r}: install it, or pass its path"
+    if isinstance(error, TimeoutError):
+        return f"it did not list its tools within {START_S:g} s"
+    text = str(error).strip().rstrip(".")
+    if text == "Connection closed":
+        return "it ended before it answered"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _progress_text(progress: float, total: float | None, message: str | None) -> str:
+    """
+    >>> _progress_text(3, 10, "reading"), _progress_text(3, None, None)
+    ('3/10 reading', '3')
+    """
+    count = f"{progress:g}/{total:g}" if total else f"{progress:g}"
+    return " ".join(filter(None, (count, shortened(message or "", 200).replace("\n", " "))))
+
+
+# -- the interpreter's exit -------------------------------------------------------------------------------------------
+
+_open: WeakSet[Connection] = WeakSet()
+_pids: list[int] = []
+
+
+def _note(connection: Connection) -> None:
+    """See that the server ends with this process, before the loop does: what is registered last at exit runs first."""
+    background_loop()
+    _open.add(connection)
+    if not _pids:
+        _pids.append(os.getpid())
+        atexit.register(_end_all)
+
+
+def _end_all() -> None:
+    if _pids != [os.getpid()]:  # a forked child: the servers are its parent's
+        return
+    ending = [asyncio.run_coroutine_threadsafe(connection._end(), background_loop()) for connection in list(_open)]
+    concurrent.futures.wait(ending, timeout=EXIT_S)

@@ -1,0 +1,73 @@
+"""A server asks the person something in the middle of a call; the question goes to whoever approves calls."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nbagent.functions.asking import CallInProgress, Question, ask_person
+from nbagent.text import shortened
+
+if TYPE_CHECKING:
+    from mcp_types import ElicitRequestParams, ElicitResult
+
+#: Characters of a server's question.
+MAX_CHARS = 2_000
+
+
+async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | None) -> ElicitResult:
+    """The person's answer. Without an interface, or if the answers do not fit the server's schema, it is a no."""
+    from mcp_types import ElicitResult
+
+    text = shortened(params.message, MAX_CHARS)
+    if params.mode == "url":
+        question = Question(server, {}, text=f"{text}\nTo go on, open this address yourself: {params.url}")
+    else:
+        schema = params.requested_schema
+        problem = partial(_problem, schema)
+        question = Question(server, _defaults(schema), text=text, problem=problem)
+    answers = await ask_person(question, call)
+    if answers is None:
+        return ElicitResult(action="decline")
+    return ElicitResult(action="accept", content=None if params.mode == "url" else answers)
+
+
+def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    """The answers to begin with: defaults, the first of several choices, or what is empty.
+
+    >>> _defaults({"properties": {"name": {"type": "string"}, "size": {"enum": ["S", "M"]}, "n": {"default": 3}}})
+    {'name': '', 'size': 'S', 'n': 3}
+    """
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return {}
+    return {name: _default(each) for name, each in properties.items() if isinstance(each, dict)}
+
+
+def _default(schema: dict[str, Any]) -> Any:
+    if "default" in schema:
+        return schema["default"]
+    choices = schema.get("enum") or [each.get("const") for each in schema.get("oneOf", ()) if isinstance(each, dict)]
+    if choices:
+        return choices[0]
+    kind = schema.get("type")
+    empty: dict[Any, Any] = {"boolean": False, "integer": 0, "number": 0, "array": []}
+    return empty.get(kind, "") if isinstance(kind, str) else ""
+
+
+def _problem(schema: dict[str, Any], answers: dict[str, Any]) -> str:
+    """What is wrong with the answers."""
+    from jsonschema.exceptions import SchemaError, best_match
+    from jsonschema.validators import Draft202012Validator
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    try:
+        Draft202012Validator.check_schema(schema)
+        error = best_match(Draft202012Validator(schema, registry=Registry()).iter_errors(answers))
+    except (SchemaError, Unresolvable):
+        return "the server's question has no valid schema"
+    if error is None:
+        return ""
+    where = ".".join(map(str, error.absolute_path))
+    return f"{where}: {error.message}" if where else str(error.message)

@@ -1,0 +1,82 @@
+"""What a model reads of a server's result: text, images, and structured data."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Any
+
+from nbagent.core.content.images import Image
+from nbagent.errors import ToolError
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ContentBlock
+
+
+def value_of(result: CallToolResult, tool: str) -> Any:
+    """The value of a call: a text, structured data, or content parts if there are images.
+
+    Structured data that a text repeats, as servers should, is not repeated. Raises ToolError with the texts of a result
+    that is an error.
+    """
+    parts = [_part(block) for block in result.content]
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    if result.is_error:
+        raise ToolError("\n".join(texts) or "The server reports an error, and says nothing about it.", tool=tool)
+    structured = result.structured_content
+    if structured is not None and not _repeats(texts, structured):
+        if not parts:
+            return structured
+        parts.append({"type": "text", "text": json.dumps(structured, ensure_ascii=False)})
+    if len(texts) < len(result.content):
+        return parts
+    return "\n".join(part["text"] for part in parts) or None
+
+
+def _part(block: ContentBlock) -> dict[str, Any]:
+    """A content block as a part. A model can't be shown sounds and other files: it reads what they are."""
+    if block.type == "text":
+        return {"type": "text", "text": block.text}
+    if block.type == "image":
+        image = Image.from_part({"data": block.data})
+        return image.to_part() if image else _note("image", block.mime_type, _size(block.data))
+    if block.type == "audio":
+        return _note("audio", block.mime_type, _size(block.data))
+    if block.type == "resource_link":
+        return _note(f"resource {block.uri}", block.mime_type, block.description or block.title or block.name)
+    resource = block.resource
+    if (text := getattr(resource, "text", None)) is not None:
+        return {"type": "text", "text": f"[resource {resource.uri}]\n{text}"}
+    blob: str = getattr(resource, "blob", "")
+    image = Image.from_part({"data": blob})
+    return image.to_part() if image else _note(f"resource {resource.uri}", resource.mime_type, _size(blob))
+
+
+def _note(*facts: str | None) -> dict[str, Any]:
+    return {"type": "text", "text": f"[{', '.join(filter(None, facts))}]"}
+
+
+def _size(data: str) -> str:
+    try:
+        return f"{len(base64.b64decode(data)):,} bytes"
+    except binascii.Error:
+        return "not in Base64"
+
+
+def _repeats(texts: list[str], structured: Any) -> bool:
+    """Whether the texts say the same. Servers put a plain value under `result`, and write a list as several texts."""
+    values = [_loaded(text) for text in texts]
+    if structured in values:
+        return True
+    if not isinstance(structured, dict) or structured.keys() != {"result"}:
+        return False
+    value = structured["result"]
+    return value in values or value in texts or value in (values, texts)
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,146 @@
+"""`MCPServer`: an MCP server whose tools an agent uses.
+
+>>> agent.use(MCPServer("npx", "-y", "@modelcontextprotocol/server-filesystem", "/data"))       # doctest: +SKIP
+>>> agent.use(MCPServer("https://tickets.example.com/mcp", headers={"Authorization": "…"}))     # doctest: +SKIP
+>>> agent.use(*MCPServer.from_config("mcp.json"))                                               # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import weakref
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from nbagent.checks import check_choice, check_number, check_type, hides_arguments, invalid
+from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.functions.toolset import Toolset
+from nbagent.mcp import MISSING
+from nbagent.mcp.client.address import Address
+from nbagent.mcp.client.config import read_config
+from nbagent.mcp.client.connection import Connection
+from nbagent.mcp.client.names import name_of_command, name_of_url
+from nbagent.mcp.client.tool_list import ToolList
+from nbagent.text import shortened
+
+#: Characters of what a server says of its tools.
+MAX_INSTRUCTIONS = 4_000
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,32}")
+
+
+class MCPServer(Toolset):
+    """The tools of an MCP server: of a command that is started, or of a URL (streamable HTTP).
+
+    - `env`: variables for the process, which otherwise gets PATH, HOME and few others of this one; `cwd`: its folder
+    - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): for a URL
+    - `name`: the tools' names begin with it; by default it is taken from the command or the URL
+    - `approve`: None to ask before calls of tools that the server does not mark as read-only; True to ask before all
+      calls, False before none
+    - `timeout`: seconds for a call, None for the agent's limit
+
+    An agent that is told to use it begins to connect at once, and waits for it before a run. The connection ends with
+    `agent.aclose()`, when the server is collected, and with this process. A server that dies is started again, once.
+    Both revisions of the protocol are spoken, that of 2026-07-28 and those with a handshake.
+
+    Raises ConfigurationError for wrong arguments; a run raises MCPServerError if the server can't be used.
+
+    >>> MCPServer("uvx", "mcp-server-time", env={"TOKEN": "abc"})
+    <MCPServer time: uvx mcp-server-time, env TOKEN, not connected, 0 tools>
+    """
+
+    name: str
+
+    @hides_arguments
+    def __init__(
+        self,
+        *command_or_url: str,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: Any = None,
+        name: str | None = None,
+        approve: bool | None = None,
+        timeout: float | None = 60.0,
+    ) -> None:
+        address = _address(command_or_url, env, cwd, headers, auth)
+        if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
+            raise invalid("name", name, "1 to 32 letters (a-z, A-Z), digits, _ or -")
+        check_choice("approve", approve, (None, True, False))
+        check_number("timeout", timeout, above=0, optional=True, fix="Pass seconds.")
+        if find_spec("mcp_types") is None:
+            raise MissingDependencyError(MISSING)
+        self.name = name or (name_of_url(address.url) if address.url else name_of_command(address.command))
+        self.address = address
+        tools = ToolList(self.name, approve=approve, timeout=timeout)
+        self.tools = tools.registry
+        self.connection = Connection(self.name, address, tools)
+        weakref.finalize(self, self.connection.stop).atexit = False
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str], *names: str) -> list[MCPServer]:
+        """The servers of an `mcp.json`, as editors and coding agents have it, or those of these names.
+
+        `${VAR}` and `${VAR:-default}` stand for variables of the environment. Raises ConfigurationError that names the
+        file, the server and what is wrong with it.
+        """
+        found = read_config(path)
+        for name in names:
+            check_choice("from_config()", name, list(found))
+        chosen = {name: found[name] for name in names or found}
+        return [cls(*each.pop("command"), name=_clean(name), **each) for name, each in chosen.items()]
+
+    def begin(self) -> None:
+        """Begin to connect in the background."""
+        self.connection.begin()
+
+    async def prepare(self) -> None:
+        """Wait until the server has listed its tools. Raises MCPServerError if it can't be used."""
+        await self.connection.ready()
+
+    def instructions(self) -> str:
+        """What the server says of its tools."""
+        said = shortened(self.connection.instructions.strip(), MAX_INSTRUCTIONS)
+        if not said:
+            return ""
+        return f'<mcp_server name="{self.name}">\nThe server says of its tools {self.name}_…:\n{said}\n</mcp_server>'
+
+    async def aclose(self) -> None:
+        """End the connection and the server's process. The next run of an agent that uses it connects again."""
+        await self.connection.aclose()
+
+    def __repr__(self) -> str:
+        names = [("env", self.address.env), ("headers", self.address.headers)]
+        given = "".join(f", {kind} {' '.join(values)}" for kind, values in names if values)
+        count = len(self.tools)
+        tools = f"{count} tool{'' if count == 1 else 's'}"
+        return f"<MCPServer {self.name}: {self.address.shown()}{given}, {self.connection.state}, {tools}>"
+
+
+def _address(
+    words: tuple[str, ...],
+    env: Mapping[str, str] | None,
+    cwd: str | os.PathLike[str] | None,
+    headers: Mapping[str, str] | None,
+    auth: Any,
+) -> Address:
+    if not words or not all(isinstance(word, str) and word for word in words):
+        example = 'MCPServer("npx", "-y", "some-server") or MCPServer("https://example.com/mcp")'
+        raise ConfigurationError(f"MCPServer() expects the words of a command, or a URL, as in {example}.")
+    is_url = words[0].startswith(("https://", "http://"))
+    if is_url and len(words) > 1:
+        raise ConfigurationError("MCPServer(): expected one URL, or the words of a command.")
+    for name, value, belongs in (("env", env, not is_url), ("headers", headers, is_url)):
+        check_type(name, value, Mapping, optional=True)
+        if value and not belongs:
+            raise ConfigurationError(f"MCPServer(): {name} does not go with {'a URL' if is_url else 'a command'}.")
+        if not all(isinstance(text, str) for pair in (value or {}).items() for text in pair):
+            raise invalid(name, value, "strings by their names", secret=True)
+    if is_url:
+        return Address(url=words[0], headers=dict(headers or {}), auth=auth)
+    return Address(command=words, env=dict(env or {}), cwd=None if cwd is None else os.fspath(cwd))
+
+
+def _clean(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]+", "_", name)[:32]

@@ -1,0 +1,84 @@
+"""The tools of a server as those of a registry, kept as the server lists them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from nbagent.errors import ConfigurationError
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.mcp.client.names import offered_names
+from nbagent.text import shortened
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp_types import Tool
+
+logger = logging.getLogger("nbagent")
+
+#: Pages that a list may have, and characters of a description.
+MAX_PAGES, MAX_DESCRIPTION = 100, 8_000
+
+Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+class ToolList:
+    """`registry` has the tools, by names that vendors accept. `changed` is set when the server says so.
+
+    `approve` is who must approve calls: None for those of tools that the server does not mark as read-only, else all or
+    none. A tool that needed approval once needs it for as long as this list lives, whatever the server says later. A
+    tool whose description or schema changes is another function: what was allowed for the session is asked anew.
+    """
+
+    def __init__(self, server: str, *, approve: bool | None, timeout: float | None) -> None:
+        self.registry = FunctionRegistry()
+        self.changed = asyncio.Event()
+        self._server, self._approve, self._timeout = server, approve, timeout
+        #: By the server's names: the tools as they were listed last, and those that need approval.
+        self._listed: dict[str, Tool] = {}
+        self._approved: set[str] = set()
+
+    async def update(self, client: Client, call: Call) -> None:
+        """Ask the server for its tools."""
+        listed: dict[str, Tool] = {}
+        if client.server_capabilities.tools is not None:
+            cursor = None
+            for _ in range(MAX_PAGES):
+                page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+                listed |= {tool.name: tool for tool in page.tools}
+                if (cursor := page.next_cursor) is None:
+                    break
+        names = offered_names(self._server, listed)
+        for name in set(self.registry.names()) - set(names):
+            self.registry.unregister(name)
+        for name, tool in names.items():
+            if name not in self.registry or self._listed.get(tool) != listed[tool]:
+                self._adopt(name, listed[tool], call)
+        self._listed = listed
+
+    def _adopt(self, name: str, tool: Tool, call: Call) -> None:
+        marks = tool.annotations
+        if self._approve or (self._approve is None and not (marks and marks.read_only_hint)):
+            self._approved.add(tool.name)
+        try:
+            definition = FunctionDefinition(
+                name,
+                shortened(tool.description or tool.title or tool.name, MAX_DESCRIPTION),
+                tool.input_schema,
+                _function(call, tool.name),
+                approve=tool.name in self._approved,
+                timeout=self._timeout,
+                source=f"mcp:{self._server}",
+            )
+            self.registry.adopt(definition)
+        except ConfigurationError as error:  # one bad tool must not cost the others
+            logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, self._server, error)
+
+
+def _function(call: Call, tool: str) -> Callable[..., Awaitable[Any]]:
+    async def call_server(**arguments: Any) -> Any:
+        return await call(tool, arguments)
+
+    return call_server

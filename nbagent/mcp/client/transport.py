@@ -1,0 +1,101 @@
+"""The ways to a server: its process with its stdin, stdout and stderr, or an HTTP client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from nbagent.mcp.client.address import Address
+
+#: What is kept of the lines that a server writes to stderr.
+MAX_LINES, MAX_LINE_CHARS = 8, 300
+#: Seconds to wait for the last lines of a server that has ended.
+LAST_LINES_S = 0.5
+#: Seconds for a connection and for the next byte of an HTTP answer, which may be a stream.
+CONNECT_S, READ_S = 30.0, 300.0
+
+
+class Ended:
+    """What is known of the end of a connection: `event` is set when the server is gone, `said` is why."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self.status: int | None = None
+        self.lines: deque[str] = deque(maxlen=MAX_LINES)
+        self._reader: threading.Thread | None = None
+
+    def stderr(self) -> Any:
+        """A file for the server's stderr, whose last lines are kept."""
+        read, write = os.pipe()
+        self._reader = threading.Thread(target=self._read, args=(read,), name="nbagent-mcp-stderr", daemon=True)
+        self._reader.start()
+        return os.fdopen(write, "w")
+
+    def _read(self, descriptor: int) -> None:
+        with open(descriptor, encoding="utf-8", errors="replace") as file:
+            for line in iter(lambda: file.readline(MAX_LINE_CHARS), ""):
+                if line.strip():
+                    self.lines.append(line.rstrip())
+
+    async def said(self) -> str:
+        """The last lines of stderr, or the status of the last HTTP answer that was an error."""
+        for _ in range(10):
+            if self._reader is None or not self._reader.is_alive():
+                break
+            await asyncio.sleep(LAST_LINES_S / 10)
+        if self.lines:
+            return "It wrote:\n" + "\n".join(f"  {line}" for line in self.lines)
+        return f"It answered with HTTP status {self.status}." if self.status else ""
+
+
+@asynccontextmanager
+async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
+    """Start the server's process. At the end of the block its stdin is closed; if that does not end it, it is killed.
+
+    The process gets few variables of this one's environment (PATH, HOME, …), and `env`.
+    """
+    import anyio
+    from mcp import StdioServerParameters, stdio_client
+
+    program, *arguments = address.command
+    parameters = StdioServerParameters(command=program, args=arguments, env=dict(address.env), cwd=address.cwd)
+    async with AsyncExitStack() as stack:
+        with ended.stderr() as stderr:
+            inner, write = await stack.enter_async_context(stdio_client(parameters, stderr))
+        send, read = anyio.create_memory_object_stream[Any](0)
+
+        async def pass_on() -> None:
+            async with send:
+                with suppress(anyio.BrokenResourceError):
+                    async for message in inner:
+                        await send.send(message)
+            ended.event.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(pass_on)
+            yield read, write
+            group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def http_to(address: Address, ended: Ended) -> AsyncIterator[Any]:
+    """Streamable HTTP. The headers go to this server only: a redirect to another one is not followed."""
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def note_status(response: Any) -> None:
+        ended.status = response.status_code if response.status_code >= 400 else None
+
+    client = httpx2.AsyncClient(
+        headers=dict(address.headers),
+        auth=address.auth,
+        timeout=httpx2.Timeout(CONNECT_S, read=READ_S),
+        event_hooks={"response": [note_status]},
+    )
+    async with client, streamable_http_client(address.url, http_client=client) as streams:
+        yield streams

@@ -1,0 +1,159 @@
+"""An MCP server of our own, by the official package: `python playground.py [legacy]` on stdio, `app(legacy)` on HTTP.
+
+It speaks both revisions; a legacy one speaks only those with a handshake. Its tools do what clients must cope with.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from typing import Annotated
+
+import anyio
+from mcp.server.elicitation import ElicitationResult
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, ToolAnnotations
+from pydantic import BaseModel
+
+GIF = (
+    b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+)
+READ_ONLY = ToolAnnotations(read_only_hint=True)
+
+
+class Weather(BaseModel):
+    city: str
+    celsius: float
+
+
+class Wish(BaseModel):
+    size: str = "M"
+    count: int = 1
+
+
+async def which() -> Elicit[Wish]:
+    return Elicit("Which size?", Wish)
+
+
+def playground() -> MCPServer:
+    server = MCPServer("playground", instructions="Add before you multiply.", version="1.0", log_level="CRITICAL")
+
+    @server.tool(annotations=READ_ONLY)
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @server.tool(annotations=READ_ONLY)
+    def weather(city: str) -> Weather:
+        """The weather."""
+        return Weather(city=city, celsius=21.5)
+
+    @server.tool(annotations=READ_ONLY)
+    def picture() -> Image:
+        """A picture."""
+        return Image(data=GIF, format="gif")
+
+    @server.tool(annotations=READ_ONLY)
+    def fails(city: str) -> str:
+        """Fails, and tells what it should not."""
+        raise ToolError(f"there is no city {city}, and the token is {os.environ.get('PLAYGROUND_TOKEN')}")
+
+    @server.tool(name="notes.delete/all")
+    def delete(note: str) -> str:
+        """Not read-only, with a name that vendors refuse."""
+        return f"deleted {note}"
+
+    @server.tool(annotations=READ_ONLY)
+    async def slow(marker: str, context: Context) -> str:
+        """Reports progress and waits; if it is cancelled, it writes a file."""
+        await context.report_progress(1, 4, "begun")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            with open(marker, "w") as file:
+                file.write("cancelled")
+        return "never"
+
+    @server.tool(annotations=READ_ONLY)
+    async def order(wish: Annotated[ElicitationResult[Wish], Resolve(which)]) -> str:
+        """Asks the person."""
+        return f"{wish.data.count} of size {wish.data.size}" if wish.action == "accept" else wish.action
+
+    @server.tool(annotations=READ_ONLY)
+    async def learn(context: Context) -> str:
+        """Adds a tool, and says so."""
+
+        def taught() -> str:
+            """Was learned."""
+            return "learned"
+
+        server.add_tool(taught, annotations=READ_ONLY)
+        await context.notify_tools_changed()
+        with contextlib.suppress(Exception):  # each revision has its own way to say so
+            await context.session.send_tool_list_changed()
+        return "done"
+
+    @server.tool(annotations=READ_ONLY)
+    def die() -> str:
+        """Ends the server."""
+        print(f"out of memory, {os.environ.get('PLAYGROUND_TOKEN')}", file=sys.stderr, flush=True)
+        os._exit(3)
+
+    @server.tool(annotations=READ_ONLY)
+    def process() -> list[str]:
+        """The process and its variables."""
+        return [str(os.getpid()), *sorted(os.environ)]
+
+    return server
+
+
+def app(legacy: bool):
+    """The server as an ASGI application at /mcp."""
+    inner = playground().streamable_http_app()
+
+    async def without_discovery(scope, receive, send):
+        if scope["type"] != "http":
+            return await inner(scope, receive, send)
+        message = await receive()
+        if b"server/discover" in message.get("body", b""):
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            return await send({"type": "http.response.body", "body": b""})
+        waiting = [message]
+
+        async def again():
+            return waiting.pop() if waiting else await receive()
+
+        return await inner(scope, again, send)
+
+    return without_discovery if legacy else inner
+
+
+async def speak_on_stdio(legacy: bool) -> None:
+    server = playground()._lowlevel_server
+    async with stdio_server() as (arriving, write), anyio.create_task_group() as group:
+        kept = arriving
+        if legacy:
+            send, kept = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+            async def without_discovery() -> None:
+                async with send:
+                    async for message in arriving:
+                        request = getattr(message, "message", None)
+                        if isinstance(request, JSONRPCRequest) and request.method == "server/discover":
+                            error = ErrorData(code=METHOD_NOT_FOUND, message="Method not found")
+                            await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
+                        else:
+                            await send.send(message)
+
+            group.start_soon(without_discovery)
+        await server.run(kept, write, server.create_initialization_options())
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    anyio.run(speak_on_stdio, "legacy" in sys.argv)

@@ -1,0 +1,111 @@
+"""The tools of an MCP server in runs of an agent: over stdio and HTTP, with a handshake and without."""
+
+import asyncio
+import json
+
+import pytest
+
+from nbagent import Agent, Allow, FunctionCall, ScriptedProvider
+from nbagent.core import events
+
+REVISIONS = {"modern": "2026-07-28", "legacy": "2025-11-25"}
+
+
+def agent_with(server, *turns, **options):
+    return Agent(ScriptedProvider([*turns, "done"]), **options).use(server)
+
+
+async def results_of(server, *calls, **options):
+    agent = agent_with(server, [FunctionCall(f"play_{name}", arguments) for name, arguments in calls], **options)
+    result = await agent.chat("Go.")
+    return agent, [call["result"] for call in result.function_calls]
+
+
+async def test_results_errors_names_and_sources(server):
+    server, era = server
+    calls = [("add", {"a": 1, "b": 2}), ("weather", {"city": "Köln"}), ("picture", {}), ("fails", {"city": "Bonn"})]
+    agent, (three, weather, _, error) = await results_of(server, *calls)
+    assert server.connection.revision == REVISIONS[era]
+    assert three == "3"
+    assert json.loads(weather) == {"city": "Köln", "celsius": 21.5}
+    assert "there is no city Bonn" in error
+    assert "hunter2" not in error
+    image = agent.conversation_history[4].content
+    assert [part["type"] for part in image] == ["image"]
+    assert image[0]["media_type"] == "image/gif"
+    assert set(agent.trace.tool_calls["source"]) == {"mcp:play"}
+    offered = {each["name"]: each for each in agent.provider.requests[0][1]}
+    assert offered["play_add"]["parameters"]["required"] == ["a", "b"]
+    assert "play_notes_delete_all" in offered
+    assert "Add before you multiply." in agent.provider.requests[0][0][0].text
+
+
+async def test_what_is_not_read_only_needs_approval_once_a_session(server):
+    server, _ = server
+    asked = []
+
+    def approve(call, definition):
+        asked.append((call.name, call.arguments))
+        return Allow.TOOL
+
+    call = ("notes_delete_all", {"note": "x"})
+    _, results = await results_of(server, call)
+    assert "needs approval" in results[0]
+    agent, results = await results_of(server, call, ("add", {"a": 1, "b": 1}), approve=approve)
+    assert results == ["deleted x", "2"]
+    agent.provider = ScriptedProvider([[FunctionCall("play_notes_delete_all", {"note": "y"})], "done"])
+    await agent.chat("Again.")
+    assert asked == [("play_notes_delete_all", {"note": "x"})]
+    assert list(agent.trace.tool_calls["approval"]) == ["approved", "auto", "allowed"]
+
+
+@pytest.mark.parametrize("answer", [{"size": "L", "count": 2}, True, False, {"size": 5}, None])
+async def test_a_server_asks_the_person(server, answer):
+    server, _ = server
+    asked = []
+
+    def approve(question, definition):
+        asked.append((question.name, question.text, question.arguments))
+        return answer
+
+    expected = {"{'size': 'L', 'count': 2}": "2 of size L", "True": "1 of size M"}.get(str(answer), "decline")
+    _, results = await results_of(server, ("order", {}), **({} if answer is None else {"approve": approve}))
+    assert results == [expected]
+    assert asked == ([] if answer is None else [("play", "Which size?", {"size": "M", "count": 1})])
+
+
+async def test_progress_is_shown_and_stop_reaches_the_server(server, tmp_path):
+    server, _ = server
+    marker = tmp_path / "marker"
+    agent = agent_with(server, [FunctionCall("play_slow", {"marker": str(marker)})])
+    printed = asyncio.Event()
+    shown = []
+
+    def observe(event):
+        if isinstance(event, events.ToolPrinted):
+            shown.extend(event.outputs)
+            printed.set()
+
+    agent.observers.append(observe)
+    reading = asyncio.create_task(agent.chat("Go."))
+    await asyncio.wait_for(printed.wait(), 20)
+    assert shown[0]["text"].strip() == "1/4 begun"
+    agent.stop()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    for _ in range(200):
+        if marker.exists() and marker.read_text():
+            break
+        await asyncio.sleep(0.05)
+    assert marker.read_text() == "cancelled"
+
+
+async def test_a_new_tool_is_offered(server):
+    server, _ = server
+    await results_of(server, ("learn", {}))
+    for _ in range(200):
+        if "play_taught" in server.tools:
+            break
+        await asyncio.sleep(0.05)
+    _, results = await results_of(server, ("taught", {}))
+    assert results == ["learned"]

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -22,6 +23,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
@@ -57,10 +59,25 @@ STOPPED = "The call was stopped by the user of the notebook. Do not repeat it; a
 WAITING_FOR_MAIN = "waiting for the running cell to end: this tool needs the main thread"
 WAITING_FOR_APPROVAL = "waiting for a person to approve this call"
 
-#: The client's request that the current tool call serves: a tool can ask the client, report progress, and so on.
-current_request: ContextVar[ServerRequestContext[Any, Any] | None] = ContextVar(
-    "nbagent_current_mcp_request", default=None
-)
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """What a tool call of a client came with: the official context, with the client's session, and the parameters.
+
+    With it, a tool can ask the client something or report progress. It may return an `InputRequiredResult`, too, and
+    reads the answers in `params.input_responses` when the client calls again.
+
+    >>> async def report() -> str:
+    ...     "Tell the client how far it is."
+    ...     await current_request.get().context.session.report_progress(1, 3)
+    """
+
+    context: ServerRequestContext[Any, Any]
+    params: types.CallToolRequestParams
+
+
+#: The client's request that the current tool call serves; None for calls of models and programs.
+current_request: ContextVar[ClientRequest | None] = ContextVar("nbagent_current_mcp_request", default=None)
 
 
 class ToolServer:
@@ -85,6 +102,9 @@ class ToolServer:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self.listening,
         )
+        # what a tool leaves with the client between two rounds comes back as it was, or not at all
+        state = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=self.server.name)
+        self.server.middleware.append(state)
         self.server.add_notification_handler("notifications/initialized", types.NotificationParams, self._greeted)
         #: Of clients before 2026-07-28, for news of the list.
         self._sessions: deque[ServerSession] = deque(maxlen=MAX_SESSIONS)
@@ -144,7 +164,7 @@ class ToolServer:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Run the call in a task of its own: what cancels this request may do so again and again."""
         context = copy_context()
-        context.run(current_request.set, request)
+        context.run(current_request.set, ClientRequest(request, params))
         call = FunctionCall(params.name, params.arguments or {})
         task = asyncio.create_task(self._run(request, call), context=context)
         self._calls.add(task)
@@ -179,8 +199,11 @@ class ToolServer:
         await self.tell_changes()
         assert result is not None
         assert result.outcome is not None
-        if isinstance(result.outcome.error, UnknownToolError):
-            raise MCPError(types.INVALID_PARAMS, str(result.outcome.error))
+        error = result.outcome.error
+        if isinstance(error, UnknownToolError):
+            raise MCPError(types.INVALID_PARAMS, str(error))
+        if isinstance(error, MCPError):  # a tool answers in the protocol's own terms
+            raise error
         return as_result(result.outcome, result.outputs)
 
     def _executor(self, progress: _Progress) -> ToolExecutor:

@@ -125,7 +125,7 @@ async def test_a_tool_may_answer_in_the_protocols_own_terms():
     agent = returning(audio, [TextContent(text="a"), audio], CallToolResult(content=[], structured_content={"x": 1}))
 
     async def whoami() -> str:
-        return current_request.get().session.client_params.client_info.name
+        return current_request.get().context.session.client_params.client_info.name
 
     agent.register_function("whoami", "Who asks?", whoami)
     async with connected(agent) as client:

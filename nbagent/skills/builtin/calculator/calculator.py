@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 Number = int | float
 Operation = Literal["mean", "sum", "min", "max", "median", "std", "variance", "range", "count", "product"]
@@ -44,12 +44,14 @@ def _finite(value: Any) -> Any:
     return value
 
 
+#: To a model, integers are numbers like others.
+_Finite = Annotated[Number, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
+
+
 class Input(BaseModel):
     """The numbers, and what to compute of them."""
 
-    numbers: list[Annotated[Number, BeforeValidator(_finite)]] = Field(
-        description="The numbers, at least one", min_length=1, max_length=MAX_NUMBERS
-    )
+    numbers: list[_Finite] = Field(description="The numbers, at least one", min_length=1, max_length=MAX_NUMBERS)
     operations: list[Operation] = Field(
         default=["mean"], description="What to compute, one or more", min_length=1, max_length=len(_FUNCTIONS)
     )

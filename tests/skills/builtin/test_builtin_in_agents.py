@@ -1,0 +1,148 @@
+"""The built-in skills and the example skills in agents: the tools of `SkillHost(builtin=True)`, and whole scenarios."""
+
+import json
+from pathlib import Path
+
+import pytest
+from skills_ref import validate
+from support.skills import BUILTIN
+
+from nbagent import Agent, FunctionCall, ScriptedProvider, SkillHost
+
+EXAMPLES = Path(__file__).parents[3] / "notebooks" / "skills"
+FOLDERS = sorted(path.parent for root in (BUILTIN, EXAMPLES) for path in root.glob("*/SKILL.md"))
+SCENARIO = "Search the files that contain 'calculator', then compute the mean of [1, 2, 3, 4, 5]."
+
+
+@pytest.fixture(scope="module")
+def host():
+    return SkillHost(builtin=True, discover=False)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "tools.md").write_text("# Tools\nThe calculator computes means.\n", "utf-8")
+    (tmp_path / "app.log").write_text("2026-01-20 10:00:00 ERROR app: disk full\n" * 3, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_each_skill_passes_the_validator_of_the_specification(folder):
+    assert validate(folder) == []
+
+
+def test_all_are_tools_without_any_diagnostics(host):
+    assert host.tools.names() == ["calculator", "echo", "file_search", "log_transform", "rss"]
+    assert len(host.diagnostics) == 0
+    sources = [host.tools.get_function(name).source for name in host.tools.names()]
+    assert sources == ["skill:calculator", "skill:echo", "skill:file-search", "skill:log-transform", "skill:rss"]
+    numbers = host.tools.get_function("calculator").parameters["properties"]["numbers"]
+    assert numbers["items"] == {"type": "number"}
+
+
+async def test_search_then_compute(host, project):
+    """The model sees the files before it computes, and both results before it answers."""
+
+    def model(messages, tools):
+        results = [json.loads(message.text) for message in messages if message.role == "tool"]
+        if not results:
+            assert {"file_search", "calculator"} <= {tool["name"] for tool in tools}
+            return FunctionCall("file_search", {"query": "calculator"})
+        if len(results) == 1:
+            return FunctionCall("calculator", {"numbers": [1, 2, 3, 4, 5], "operations": ["mean"]})
+        files, mean = results[0]["data"]["files_with_matches"], results[1]["data"]["results"]["mean"]
+        return f"{', '.join(files)} mentions it; the mean is {mean}."
+
+    agent = Agent(ScriptedProvider(model)).use(host)
+    result = await agent.chat(SCENARIO)
+    assert result.content == f"{Path('docs', 'tools.md')} mentions it; the mean is 3."
+    assert list(agent.trace.tool_calls["source"]) == ["skill:file-search", "skill:calculator"]
+    assert result.iterations == 3
+
+
+async def test_wrong_arguments_come_back_to_the_model_which_corrects_them(host, project):
+    turns = [
+        FunctionCall("calculator", {"numbers": "many"}),
+        FunctionCall("calculator", {"numbers": [1, "nan"]}),
+        FunctionCall("calculator", {"numbers": [10, 20, 30], "operations": ["mean", "max", "min"]}),
+        "20, 30 and 10",
+    ]
+    result = await Agent(ScriptedProvider(turns)).use(host).chat("Mean, max and min of 10, 20 and 30?")
+    wrong, nan, right = (call["result"] for call in result.function_calls)
+    assert "numbers: must be an array" in wrong
+    assert "finite number, got nan" in nan or "must be a number" in nan
+    assert json.loads(right)["data"]["results"] == {"mean": 20, "max": 30, "min": 10}
+
+
+async def test_a_refusal_is_an_error_that_the_model_reads(host, project):
+    turns = [FunctionCall("file_search", {"query": "x", "root_dir": "/etc"}), "It may not."]
+    result = await Agent(ScriptedProvider(turns)).use(host).chat("Search /etc")
+    (call,) = result.function_calls
+    assert call["is_error"]
+    assert "expected a path inside" in call["result"]
+
+
+async def test_a_log_is_summarised(host, project):
+    result = await host.invoke("log_transform", {"path": "app.log"})
+    assert result.success
+    assert result.data["counts_by_level"] == {"ERROR": 3}
+    assert result.data["top_messages"] == [{"message": "app: disk full", "count": 3, "level": "ERROR"}]
+
+
+@pytest.mark.local_model
+async def test_the_embedded_model_searches_and_computes(host, project):
+    """It makes one call for a question, so that the scenario is two questions of one conversation."""
+    agent = Agent("local").use(host)
+    found = await agent.chat("Search the files that contain 'calculator'.")
+    computed = await agent.chat("Then compute the mean of [1, 2, 3, 4, 5].")
+    calls = [(call["name"], call["arguments"]) for call in found.function_calls + computed.function_calls]
+    assert calls == [
+        ("file_search", {"query": "calculator"}),
+        ("calculator", {"numbers": [1, 2, 3, 4, 5], "operations": ["mean"]}),
+    ]
+    assert "tools.md" in found.content
+    assert '"mean": 3' in computed.content
+
+
+# -- the examples -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def examples():
+    return SkillHost(EXAMPLES, discover=False)
+
+
+def test_the_examples_load_without_diagnostics(examples):
+    assert list(examples.skills) == ["penguin-guide", "unit-converter"]
+    assert len(examples.diagnostics) == 0
+
+
+async def test_units_are_converted_in_a_process_of_its_own(examples):
+    async def converted(values, given, wanted):
+        return await examples.invoke("unit_converter", {"values": values, "from_unit": given, "to_unit": wanted})
+
+    assert (await converted([5076, 453.59237], "g", "lb")).data == {
+        "values": [11.1906644285, 1.0],
+        "unit": "lb",
+        "kind": "mass",
+    }
+    assert (await converted([0, -40], "C", "F")).data["values"] == [32.0, -40.0]
+    refused = await converted([1], "kg", "km")
+    assert not refused.success
+    assert "kg can't be converted to km" in refused.error
+
+
+async def test_the_guide_is_read_step_by_step(examples):
+    turns = [
+        FunctionCall("activate_skill", {"name": "penguin-guide"}),
+        FunctionCall("read_skill_file", {"name": "penguin-guide", "path": "references/columns.md"}),
+        "5,076 g, of 123 Gentoo penguins",
+    ]
+    agent = Agent(ScriptedProvider(turns)).use(examples)
+    result = await agent.chat("How heavy is a Gentoo penguin?")
+    activated, columns = (call["result"] for call in result.function_calls)
+    assert "Group by `species`" in activated
+    assert "references/columns.md" in activated
+    assert "| body mass | g | 2 |" in columns

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from nbagent.skills.builtin.rss.tools import filter_rss_news as filter_rss_news
     from nbagent.skills.builtin.rss.tools import search_rss_by_keywords as search_rss_by_keywords
     from nbagent.skills.host import SkillHost as SkillHost
+    from nbagent.skills.manager import ToolManager as ToolManager
     from nbagent.skills.manifest import SkillManifest as SkillManifest
     from nbagent.skills.result import SkillResult as SkillResult
     from nbagent.trace.trace import Trace as Trace
@@ -89,6 +90,7 @@ _WHERE = {
     "SkillResult": "skills.result",
     "StreamingHandler": "core.stream",
     "ToolExecutor": "functions.executor",
+    "ToolManager": "skills.manager",
     "Trace": "trace.trace",
     "TraceExplorer": "notebook.explorer",
     "Usage": "core.messages",

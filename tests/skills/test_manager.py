@@ -1,0 +1,193 @@
+"""`ToolManager`: the skills of a host, and of a server over HTTP, as functions that a model can call."""
+
+import json
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from support.skill_folders import write_executable, write_skill
+
+from nbagent import Agent, FunctionCall, ScriptedProvider, SkillHost, SkillManifest, ToolManager
+from nbagent.errors import ConfigurationError, ToolError
+
+SCHEMA = {
+    "name": "average",
+    "description": "The mean of numbers.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "numbers": {
+                "type": "array",
+                "items": {"type": "number"},
+                "minItems": 1,
+                "description": "The numbers",
+            }
+        },
+        "required": ["numbers"],
+    },
+}
+
+
+@pytest.fixture
+def host(tmp_path):
+    write_executable(tmp_path / "skills")
+    write_skill(tmp_path / "skills", "tea")
+    return SkillHost(tmp_path / "skills", discover=False, in_process=True)
+
+
+class Served:
+    """What a server of skills does, by `(method, path)`; a value is its answer, a number a status."""
+
+    def __init__(self, host):
+        self.requests = []
+        tools = ToolManager(host).get_available_tools()
+        listed = [{"id": tool.pop("name"), **tool} for tool in tools]
+        self.answers = {
+            ("GET", "/skills"): lambda body: listed,
+            ("GET", "/healthz"): lambda body: {"status": "ok"},
+            ("POST", "/skills/average/invoke"): lambda body: host.invoke_sync("average", body["arguments"]).to_dict(),
+        }
+
+    def answer(self, method, path, headers, body):
+        self.requests.append((method, path, headers.get("Authorization"), body))
+        return self.answers[method, path](body)
+
+
+@contextmanager
+def serving(served):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            length = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            answer = served.answer(self.command, self.path, self.headers, body)
+            status = answer if isinstance(answer, int) else 200
+            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_POST = do_GET  # noqa: N815  the name that the base class calls
+
+        def log_message(self, *_): ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def served(host):
+    return Served(host)
+
+
+@pytest.fixture(params=["host", "url"])
+def manager(request, host, served):
+    if request.param == "host":
+        yield ToolManager(host, cache_ttl=60)
+    else:
+        with serving(served) as url:
+            yield ToolManager(url + "/", cache_ttl=60)
+
+
+def test_its_methods(manager, host):
+    assert manager.get_available_tools() == [SCHEMA]
+    assert manager.get_all_tools_for_openai() == [{"type": "function", "function": SCHEMA}]
+    assert manager.skill_to_function_schema(host.skills["average"]) == SCHEMA
+    assert manager.health() == {"status": "ok", "tools": 1}
+    assert manager.describe() == ("# Tools\n\n## average\n\nThe mean of numbers.\n\n- `numbers` (array): The numbers\n")
+    result = manager.invoke_tool("average", {"numbers": [1, 2, 3, 4, 5]})
+    assert (result.success, result.data, result.error) == (True, {"mean": 3.0}, None)
+    assert result.trace_id.startswith("run_")
+    assert manager.invoke_tool("average", {"numbers": [1, 2, 3, 4, 5]}) is result  # kept
+    assert manager.execute_tool("average", {"numbers": [2]}) == {"mean": 2.0}
+
+
+def test_what_fails_is_a_result(manager):
+    result = manager.invoke_tool("average", {"numbers": []})
+    assert (result.success, result.data) == (False, None)
+    assert "at least 1 item" in result.error
+    assert manager.invoke_tool("average", {"numbers": []}) is not result
+    assert "did you mean average?" in manager.invoke_tool("avrage").error
+    with pytest.raises(ToolError, match="at least 1 item"):
+        manager.execute_tool("average", {"numbers": []})
+    with pytest.raises(ToolError, match="'tea' is not a tool"):
+        manager.skill_to_function_schema(SkillManifest("tea", "Tea.", None))
+
+
+async def test_an_agent_uses_the_skills_of_a_server(served):
+    with serving(served) as url:
+        manager = ToolManager(url, token="t0ken-0123456789")
+        turns = [[FunctionCall("average", {"numbers": [1, 3]})], "It is 2."]
+        agent = Agent(ScriptedProvider(turns)).use(manager)
+        result = await agent.chat("?")
+        assert result.function_calls[0]["result"] == '{"success": true, "data": {"mean": 2.0}}'
+        assert list(agent.trace.tool_calls["source"]) == ["skill:average"]
+        assert {request[2] for request in served.requests} == {"Bearer t0ken-0123456789"}
+        assert [request[:2] for request in served.requests] == [("GET", "/skills"), ("POST", "/skills/average/invoke")]
+        assert "t0ken" not in repr(vars(manager)) + repr(vars(manager._remote))
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (500, "status 500"),
+        (b"<html>", "expected JSON"),
+        (b"[" * 100_000, "expected JSON"),
+        ({"skills": [{}]}, "expected a list of skills with ids"),
+        (b"x" * (16 * 2**20 + 1), "more than"),
+    ],
+)
+def test_a_server_that_answers_badly(served, answer, why):
+    served.answers["GET", "/skills"] = lambda body: answer
+    with serving(served) as url:
+        manager = ToolManager(url)
+        with pytest.raises(ToolError, match=why):
+            manager.get_available_tools()
+        assert manager.health()["status"] == "unavailable"
+        assert why in manager.invoke_tool("average", {"numbers": [1]}).error
+
+
+def test_a_server_whose_tools_change(served):
+    with serving(served) as url:
+        manager = ToolManager(url)
+        assert len(manager.get_available_tools()) == 1
+        served.answers["GET", "/skills"] = lambda body: {"skills": [{"id": "a.b"}, {"id": "a_b"}]}
+        assert len(manager.get_available_tools()) == 1
+        manager.refresh()
+        assert [tool["name"] for tool in manager.get_available_tools()] == ["a_b"]
+        assert manager.tools.get_function("a_b").source == "skill:a.b"
+
+
+def test_nobody_answers():
+    manager = ToolManager("http://127.0.0.1:9", timeout=5)
+    assert manager.health()["status"] == "unavailable"
+    assert "did not answer" in manager.invoke_tool("average").error
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "skills", "http://user:pw@x", "http://"])
+def test_addresses_that_are_none(url):
+    with pytest.raises(ConfigurationError):
+        ToolManager(url)
+
+
+def test_the_scenario_of_two_tools(tmp_path, monkeypatch):
+    """Search the files that contain "calculator", then compute the mean of [1, 2, 3, 4, 5]."""
+    (tmp_path / "notes.md").write_text("Use the calculator.\n")
+    monkeypatch.chdir(tmp_path)
+    turns = [
+        [FunctionCall("file_search", {"query": "calculator"})],
+        [FunctionCall("calculator", {"numbers": [1, 2, 3, 4, 5]})],
+        "notes.md; the mean is 3.",
+    ]
+    agent = Agent(ScriptedProvider(turns)).use(SkillHost(builtin=True, discover=False))
+    found, computed = [call["result"] for call in agent.chat_sync("?").function_calls]
+    assert "notes.md" in found
+    assert json.loads(computed)["data"]["results"] == {"mean": 3}
+    assert list(agent.trace.tool_calls["source"]) == ["skill:file-search", "skill:calculator"]

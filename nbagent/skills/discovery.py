@@ -33,8 +33,10 @@ class Place:
     project: Path | None = None
 
 
-def places(given: Iterable[Path], *, discover: bool, builtin: bool) -> tuple[list[Place], list[Problem]]:
-    """Where to look, the most important first, and what is wrong with these places."""
+def places(
+    given: Iterable[Path], packages: Iterable[Path | Problem], *, discover: bool, builtin: bool
+) -> tuple[list[Place], list[Problem]]:
+    """Where to look, the most important first, and what is wrong with these places. `packages` are `of_packages()`."""
     found: list[Place] = []
     problems: list[Problem] = []
     for folder in given:
@@ -48,7 +50,6 @@ def places(given: Iterable[Path], *, discover: bool, builtin: bool) -> tuple[lis
             folders = [project / each for each in SKILL_FOLDERS]
             found += [Place(each, "project", project) for each in folders if each.is_dir() and each not in users]
         found += [Place(each, "user") for each in users if each.is_dir()]
-        packages = list(_of_packages())
         found += [Place(each, "package") for each in packages if isinstance(each, Path)]
         problems += [each for each in packages if isinstance(each, Problem)]
     return found + ([Place(BUILTIN, "builtin")] if builtin else []), problems
@@ -85,7 +86,8 @@ def _projects() -> list[Path]:
     return [each for each in around[: root + 1] if each != Path.home().resolve()]
 
 
-def _of_packages() -> Iterator[Path | Problem]:
+def of_packages() -> Iterator[Path | Problem]:
+    """The folders that entry points of installed packages name. Reads what is installed, which takes a while."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):

@@ -25,7 +25,7 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.skills import trust
 from nbagent.skills.disclosure import Disclosure, catalogue
-from nbagent.skills.discovery import Place, places, skill_folders
+from nbagent.skills.discovery import Place, of_packages, places, skill_folders
 from nbagent.skills.entry import EntryError
 from nbagent.skills.inside import RefusedFileError, read_text_inside
 from nbagent.skills.manifest import EXECUTABLE_FILE, MAX_FILE, SKILL_FILE, Problem, SkillManifest, load_manifest
@@ -100,6 +100,7 @@ class SkillHost(Toolset):
         self._runner: Runner = self._in_process if in_process else SubprocessRunner(self.limits)
         folder = None if work_dir is None else checked_path(work_dir, "Pass a folder for scripts.").absolute()
         self._disclosure = Disclosure(self.manifest, self.limits, folder)
+        self._packages = list(of_packages()) if discover else []
         self._loaded: dict[Path, _Loaded] = {}
         self._problems: list[Problem] = []
         self._lock = threading.Lock()
@@ -110,7 +111,7 @@ class SkillHost(Toolset):
     def reload(self) -> None:
         """Look for new, changed and removed skills now."""
         with self._lock:
-            found, self._problems = places(self.folders, discover=self.discover, builtin=self.builtin)
+            found, self._problems = places(self.folders, self._packages, discover=self.discover, builtin=self.builtin)
             loaded = {folder: self._load(folder, place) for place in found for folder in skill_folders(place)}
             self._loaded = loaded
             self._set_states(loaded.values())

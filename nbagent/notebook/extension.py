@@ -24,7 +24,9 @@ from nbagent.notebook.magics import completion
 from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.serve import stop_serving
+from nbagent.notebook.magics.skill_commands import trust_asker
 from nbagent.providers.catalog import first_with_key
+from nbagent.skills import trust
 from nbagent.trace.trace import Trace
 
 #: How many `run_cell` calls are running: inside another magic an async cell can't be awaited.
@@ -52,6 +54,7 @@ def load(shell: Any) -> None:
         with suppress(ConfigurationError):  # a broken .env is reported when a key is needed
             first_with_key()
     set_default_approver(NotebookApprover(lambda: is_watched(shell)))
+    trust.set_asker(trust_asker(shell))
     Trace.explorer = _explore
     note_cell(shell)
     magics.outputs.watch()
@@ -61,6 +64,7 @@ def load(shell: Any) -> None:
 def unload(shell: Any) -> None:
     """Remove what `load` registered; agents and tools stay."""
     set_default_approver(None)
+    trust.set_asker(None)
     stop_serving()
     Trace.explorer = None
     if (magics := shell.magics_manager.registry.get(AgentMagics.__name__)) is not None:

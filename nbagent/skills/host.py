@@ -42,6 +42,9 @@ _MORE_TIME_S = 15.0
 #: Skills that are asked at the same time to describe themselves.
 _DESCRIBED_AT_ONCE = 4
 
+_DISTRUSTED = "off: its project is not trusted"
+_NOT_ASKED = "off: nobody can answer here whether its project is trusted"
+
 _Signature = tuple[tuple[str, int, int], ...]
 
 
@@ -150,8 +153,12 @@ class SkillHost(Toolset):
             if manifest is None:
                 each.state = "off: it is broken"
             elif project is not None and not answers[project]:
-                why = "is not trusted" if answers[project] is False else "was not asked about: nobody can answer here"
-                each.state = f"off: the project {project} {why}"
+                refused = answers[project] is False
+                each.state = (
+                    "off: its project is not trusted"
+                    if refused
+                    else "off: nobody can answer here whether its project is trusted"
+                )
             elif manifest.name in names:
                 each.state = f"off: {names[manifest.name]} has the same name"
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -50,9 +51,9 @@ def trusted(project: Path) -> bool | None:
 
 
 def ask(project: Path, names: Sequence[str]) -> bool | None:
-    """The user's answer; asks if there is none yet. None if nobody can be asked."""
-    known = trusted(project)
-    if known is None and (answer := _asker[0](project, names)) is not None:
+    """The user's answer; asks if there is none yet. None if nobody can be asked, as in a thread beside the main one."""
+    known, can_ask = trusted(project), threading.current_thread() is threading.main_thread()
+    if known is None and can_ask and (answer := _asker[0](project, names)) is not None:
         set_trust(project, answer)
         return answer
     return known

@@ -38,8 +38,9 @@ from nbagent.notebook.magics.async_cell import run_in_cell
 from nbagent.notebook.magics.cell_errors import readable
 from nbagent.notebook.magics.code_below import CodeBelow
 from nbagent.notebook.magics.commands import COMMANDS
-from nbagent.notebook.magics.dry_run import dry_run_bundle
+from nbagent.notebook.magics.dry_run import added_by_toolsets, dry_run_bundle
 from nbagent.notebook.magics.interpolate import interpolate
+from nbagent.notebook.panel.skill_mentions import activated, as_question
 
 
 @magics_class
@@ -141,19 +142,21 @@ class AgentMagics(Magics):
         given = options.parse(AgentMagics.agent, line, self.shell.user_ns)
         if not cell.strip():
             raise UsageError("the cell has no question: write it below the %%agent line")
-        message = cell.strip() if given.raw else interpolate(cell.strip(), self.shell.user_ns)
+        asked = cell.strip() if given.raw else interpolate(cell.strip(), self.shell.user_ns)
         agent = self._find(given.name)
         given.replaced = None if given.keep else _question_of(cell_id_of(self.shell), agent)
         draft = agent.fork()
         try:
             draft.provider = given.model or agent.provider
             self._change(given, draft)
+            skills = activated(agent, cell, given.replaced)
+            message = as_question(asked, skills, cell_id_of(self.shell))
             stream = self._stream(given, draft, message)
             preview = stream.preview()  # raises for options, tools and limits that the request can't have
         except NbagentError as error:
             raise readable(error) from None
         if given.dry_run:
-            display(dry_run_bundle(preview), raw=True)
+            display(dry_run_bundle(preview, added_by_toolsets(draft, preview)), raw=True)
             return given, draft, stream
         self.shell.user_ns[given.name] = agent
         try:
@@ -186,10 +189,10 @@ class AgentMagics(Magics):
             raise UsageError(f"{name}: expected an Agent, got {kind}; del {name}, or use another name")
         return found
 
-    def _stream(self, given: Any, agent: Agent, message: Any) -> AgentStream:
+    def _stream(self, given: Any, agent: Agent, message: LLMMessage) -> AgentStream:
         thinking = {} if given.thinking is None else {"thinking": given.thinking}
         return agent.chat_stream(
-            LLMMessage("user", message, cell_id=cell_id_of(self.shell)),
+            message,
             replaces=given.replaced,
             use_tools=not given.no_tools,
             tools=given.tools,

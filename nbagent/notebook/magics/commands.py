@@ -30,6 +30,7 @@ from nbagent.notebook.magics.keeping import keep, restore
 from nbagent.notebook.magics.options import suggestion
 from nbagent.notebook.magics.serve import USAGE as SERVE_USAGE
 from nbagent.notebook.magics.serve import serve
+from nbagent.notebook.magics.skill_commands import SKILLS_USAGE, skills
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys
 from nbagent.text import did_you_mean, shortened
@@ -390,6 +391,7 @@ def _place(shell: Any, func: Any) -> str:
 COMMANDS: dict[str, Command] = {
     "status": Command(lambda shell, agent, words: agent, "", "show the agent: its model, tools and messages"),
     "tools": Command(tools, TOOLS_USAGE, "list its tools, switch them on or off; kernel: tools that look at variables"),
+    "skills": Command(skills, SKILLS_USAGE, "list its skills; use more, trust the project's, look for changes"),
     "models": Command(models, "", "list the models of its vendor"),
     "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "VENDOR", "type a vendor's key, for this kernel only"),

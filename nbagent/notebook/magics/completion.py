@@ -20,11 +20,14 @@ from nbagent.agent import Agent
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS
 from nbagent.notebook.known_models import known_models
 from nbagent.notebook.magics.commands import COMMANDS, KERNEL, agents_of
+from nbagent.notebook.panel.skill_mentions import skills_of
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys
 
 _CELL = re.compile(r"\s*%%agent(?P<rest>\s.*|)$")
 _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")
+#: A question that has nothing but names of skills yet.
+_SKILL = re.compile(r"^\s*%%agent\b(?P<line>.*)\n\s*(?:/[a-z0-9-]+\s+)*(?P<name>/[a-z0-9-]*)$", re.MULTILINE)
 MAX_FILES = 100
 
 #: What can stand at the cursor, the part of it that is typed already, and its kind.
@@ -58,8 +61,19 @@ def _complete(shell: Any, parser: argparse.ArgumentParser, context: Any) -> Cand
         return _command(shell, *_words(typed["rest"]))
     if any(_CELL.match(line) for line in lines[: context.cursor_line]):
         text = "\n".join([*lines[: context.cursor_line], before])
+        if found := _skill(shell, text):
+            return found
         return None if text.rfind("{") > text.rfind("}") else ((), re.split(r"\s", before)[-1], "text")
     return None
+
+
+def _skill(shell: Any, text: str) -> Candidates | None:
+    """The skills of the cell's agent, while `/name` is typed at the beginning of its question."""
+    if (typed := _SKILL.search(text)) is None:
+        return None
+    agents = agents_of(shell)
+    named = next((agents[word] for word in typed["line"].split() if word in agents), agents.get("agent"))
+    return [f"/{name}" for name in skills_of(named)] if named is not None else (), typed["name"], "skill"
 
 
 def _words(text: str) -> tuple[list[str], str]:
@@ -185,6 +199,7 @@ def _only_argument(candidates: Callable[[str], Iterable[str]]) -> Callable[[Any,
 #: What can follow a command: its kind, and a function of the shell, the words after the command, and the typed text.
 _ARGUMENTS: dict[str, tuple[str, Callable[[Any, list[str], str], Iterable[str]]]] = {
     "tools": ("tool", _tools),
+    "skills": ("value", _only_argument(lambda typed: ("use", "trust", "distrust", "reload"))),
     "model": ("model", _only_argument(models)),
     "key": ("vendor", _only_argument(lambda typed: with_keys())),
     "save": ("file", _only_argument(_files)),

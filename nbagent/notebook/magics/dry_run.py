@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from nbagent.agent import Agent
 from nbagent.core.content.images import content_as_text
-from nbagent.core.history.context import estimate_tokens
+from nbagent.core.history.context import CHARS_PER_TOKEN, estimate_tokens
 from nbagent.core.history.preview import Preview, estimate_function_tokens, estimated_tokens
 from nbagent.core.messages import LLMMessage, well_formed
 from nbagent.core.render import markdown as render
@@ -18,14 +20,30 @@ TITLE = "Dry run: nothing was sent, nothing has changed."
 SUMMARY_CHARS = 200
 #: Smaller costs, in US dollars, are not shown.
 MIN_COST = 0.0001
+_NOTHING: Mapping[str, int] = {}
 
 
-def dry_run_bundle(preview: Preview) -> dict[str, str]:
-    """The preview as a mimebundle."""
-    return {"text/html": _as_html(preview), "text/plain": _as_text(preview)}
+def dry_run_bundle(preview: Preview, added: Mapping[str, int] = _NOTHING) -> dict[str, str]:
+    """The preview as a mimebundle. `added` are tokens by what adds them, as of `added_by_toolsets`."""
+    return {"text/html": _as_html(preview, added), "text/plain": _as_text(preview, added)}
 
 
-def _as_html(preview: Preview) -> str:
+def added_by_toolsets(agent: Agent, preview: Preview) -> dict[str, int]:
+    """The tokens that skills and MCP servers add to a request: their instructions and their tools."""
+    offered = {function["name"]: function for function in preview.functions}
+    added: dict[str, int] = {}
+    for toolset in agent.toolsets if offered else ():
+        tools = [tool for name in toolset.tools.names() if (tool := toolset.tools.get_function(name)) is not None]
+        sources = [tool.source if isinstance(tool.source, str) else "skill:" for tool in tools]
+        label = next((re.sub("^skill:.*", "skills", source) for source in sources if source), type(toolset).__name__)
+        tokens = len(toolset.instructions()) // CHARS_PER_TOKEN
+        tokens += sum(estimate_function_tokens(offered[tool.name]) for tool in tools if tool.name in offered)
+        if tokens:
+            added[label] = added.get(label, 0) + tokens
+    return added
+
+
+def _as_html(preview: Preview, added: Mapping[str, int]) -> str:
     """Messages and tools folded, each with its tokens; a footer with their sum."""
     notes = "".join(map(render.note_html, [TITLE, *_notes(preview)]))
     blocks = []
@@ -43,14 +61,14 @@ def _as_html(preview: Preview) -> str:
     if preview.options:
         options = f"<pre>{render.escape(json.dumps(preview.options, indent=2, default=str))}</pre>"
         blocks.append(render.details_html('<span class="nbagent-quiet">Options</span>', "", options))
-    spans = "".join(f"<span>{render.escape(item)}</span>" for item in _footer(preview))
+    spans = "".join(f"<span>{render.escape(item)}</span>" for item in _footer(preview, added))
     return render.output_html(f'{notes}{"".join(blocks)}<div class="nbagent-foot">{spans}</div>')
 
 
-def _as_text(preview: Preview) -> str:
+def _as_text(preview: Preview, added: Mapping[str, int]) -> str:
     messages = [f"{_source(message)}: {_shortened(_message_text(message))}" for message in preview.messages]
     tools = [f"tool: {_signature(function)}" for function in preview.functions]
-    footer = f"[{' · '.join(_footer(preview))}]"
+    footer = f"[{' · '.join(_footer(preview, added))}]"
     return well_formed("\n".join([TITLE, *_notes(preview), *messages, *tools, footer]))
 
 
@@ -85,7 +103,7 @@ def _about(tokens: int) -> str:
     return f"≈ {tokens:,} tokens"
 
 
-def _footer(preview: Preview) -> list[str]:
+def _footer(preview: Preview, added: Mapping[str, int]) -> list[str]:
     """Model, options, how many messages, tools and tokens, and what reading them costs, without the answer."""
     simple = {name: value for name, value in preview.options.items() if isinstance(value, str | int | float)}
     options = [f"{name.replace('_', ' ')} {value}" for name, value in simple.items()]
@@ -94,5 +112,6 @@ def _footer(preview: Preview) -> list[str]:
     return [
         *items,
         _about(preview.tokens),
+        *(f"{label} add {_about(tokens)}" for label, tokens in added.items()),
         *([f"≈ ${preview.cost:.4f} to read them"] if (preview.cost or 0) >= MIN_COST else []),
     ]

@@ -51,7 +51,7 @@ class Attachment:
     @property
     def is_mention(self) -> bool:
         """Whether the question's text names it, so that it comes again with the text."""
-        return self.name.startswith("@")
+        return self.name.startswith(("@", "/"))
 
     @property
     def tokens(self) -> int:

@@ -41,6 +41,7 @@ from nbagent.notebook.display.transcript import FOR_YOU
 from nbagent.notebook.host import is_watched
 from nbagent.notebook.panel.entry import Entry, transcript_of
 from nbagent.notebook.panel.meter import Meter
+from nbagent.notebook.panel.skill_mentions import as_question
 
 log = logging.getLogger("nbagent")
 
@@ -189,7 +190,7 @@ class Conversation:
 
     def ask(self, content: Content, give_back: Callable[[Content], None], replaced: Entry | None = None) -> None:
         """Ask the agent, after what it is doing. As another version of a question, it begins a branch."""
-        entry = Entry(LLMMessage("user", content))
+        entry = Entry(as_question(content))
         if replaced is not None and self.can_edit(replaced):
             if replaced.outlasts_history:  # it failed
                 entry.replaces = replaced.replaces
@@ -244,7 +245,7 @@ class Conversation:
         while_main_is_busy.set(partial(self._waiting_for_kernel, question))
         only_in_call.set(True)
         entry, origin = question.entry, {"source": "panel", **NO_CELL._asdict()}
-        await self.agent.chat_stream(entry.message.content, branch_at=entry.replaces, origin=origin).collect()
+        await self.agent.chat_stream(entry.message, branch_at=entry.replaces, origin=origin).collect()
 
     def _finish(self, question: PendingQuestion, task: asyncio.Task[None]) -> None:
         """The question was answered, failed, or was stopped. Errors of a run arrived as events before."""

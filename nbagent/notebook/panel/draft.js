@@ -1,9 +1,9 @@
-// The question's box of the chat panel: suggests what can follow an @, and attaches what is pasted or dropped. Text is only
-// ever set as text, never as HTML.
+// The question's box of the chat panel: suggests what can follow an @, and skills after a / at its beginning, and attaches
+// what is pasted or dropped. Text is only ever set as text, never as HTML.
 
 const BOX = ".nbagent-input textarea";
-// An @ at the beginning of a word, and what is typed of the word.
-const TYPED = /(?:^|[^\w@./+-])@("[^"\n]*|[^\s"'`,;!?()[\]{}<>|…—]*)$/;
+// An @ at the beginning of a word, with what is typed of the word; or a / at the beginning of the question.
+const TYPED = /(?:^|[^\w@./+-])(@(?:"[^"\n]*|[^\s"'`,;!?()[\]{}<>|…—]*))$|^\s*(?:\/[a-z0-9-]+\s+)*(\/[a-z0-9-]*)$/;
 // Larger files would end the connection to the kernel.
 const MAX_BYTES = 8_000_000;
 
@@ -18,7 +18,9 @@ function render({ model, el }) {
 
   // What is typed of a mention before the cursor, or null.
   function typed() {
-    return box.selectionStart === box.selectionEnd ? TYPED.exec(box.value.slice(0, box.selectionStart))?.[1] : null;
+    if (box.selectionStart !== box.selectionEnd) return null;
+    const found = TYPED.exec(box.value.slice(0, box.selectionStart));
+    return found?.[1] ?? found?.[2];
   }
 
   function onInput(event) {
@@ -57,7 +59,7 @@ function render({ model, el }) {
     );
     list.hidden = suggestions.length === 0;
     // what is complete already needs no Enter
-    select(suggestions.some(([name]) => name === `@${text}`) ? -1 : 0);
+    select(suggestions.some(([name]) => name === text) ? -1 : 0);
   }
 
   function select(index) {
@@ -76,7 +78,7 @@ function render({ model, el }) {
 
   function take(option) {
     const name = option.firstChild.textContent;
-    const [start, end] = [box.selectionStart - typed().length - 1, box.selectionStart];
+    const [start, end] = [box.selectionStart - typed().length, box.selectionStart];
     const goesOn = name.endsWith("/");
     const space = goesOn || /^\s/.test(box.value.slice(end)) ? "" : " ";
     box.setRangeText(name + space, start, end, "end");

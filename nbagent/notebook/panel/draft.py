@@ -29,7 +29,8 @@ from nbagent.notebook.panel.attachments import (
     with_attachments,
 )
 from nbagent.notebook.panel.conversation import Conversation
-from nbagent.notebook.panel.mentions import Mentions, words_in
+from nbagent.notebook.panel.mentions import Mentions, Suggestion, words_in
+from nbagent.notebook.panel.skill_mentions import activated, suggest
 from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
@@ -43,7 +44,7 @@ MIN_COST = 0.0001
 
 
 class DraftScript(anywidget.AnyWidget):
-    """Runs `draft.js`. It sends `{"complete": typed}` after an @, and `{"attach": name}` with the bytes of a file.
+    """Runs `draft.js`. It sends `{"complete": typed}` after an @ or /, and `{"attach": name}` with the bytes of a file.
 
     It gets `{"typed": …, "suggestions": [[text, about], …]}`.
     """
@@ -73,12 +74,17 @@ class Draft:
 
     async def _on_message(self, message: dict[str, Any], buffers: Sequence[Any]) -> None:
         if (typed := message.get("complete")) is not None:
-            found = await asyncio.to_thread(self._mentions.suggest, str(typed))
+            found = await asyncio.to_thread(self._suggested, str(typed))
             self.script.send({"typed": typed, "suggestions": found})
         elif (name := str(message.get("attach", ""))) and buffers:
             self.attach(await asyncio.to_thread(from_bytes, name, bytes(buffers[0])))
         elif name:
             raise not_attached(name, "it is too large. Save it beside the notebook, and mention it with @ and its name")
+
+    def _suggested(self, typed: str) -> list[Suggestion]:
+        if typed.startswith("/"):
+            return list(suggest(self._conversation.agent, typed))
+        return self._mentions.suggest(typed.removeprefix("@"))
 
     # -- attachments and what is sent ---------------------------------------------------------------------------------
 
@@ -106,10 +112,11 @@ class Draft:
         self.attach(*pictures, *(each for each in attachments if not each.is_mention))
         return LLMMessage("user", own).text
 
-    async def content(self, text: str, attached: Sequence[Attachment]) -> Content:
+    async def content(self, text: str, attached: Sequence[Attachment], replaces: LLMMessage | None = None) -> Content:
         """The content of a question, with what its text mentions as of now. Raises `ConfigurationError`."""
         found = [await asyncio.to_thread(self._mentions.resolve, word) for word in words_in(text)]
-        return with_attachments(text, [*filter(None, found), *attached])
+        skills = await asyncio.to_thread(activated, self._conversation.agent, text, replaces)
+        return with_attachments(text, [*skills, *filter(None, found), *attached])
 
     def _chip(self, attachment: Attachment) -> Any:
         name = render.printable(attachment.name)
@@ -169,7 +176,8 @@ class Draft:
     async def _page(self, text: str, replaces: LLMMessage | None) -> str:
         attached = list(self._attached.values())
         found = await asyncio.to_thread(lambda: [self._looked_up(word) for word in words_in(text)])
-        mentioned = [each for each in found if isinstance(each, Attachment)]
+        skills = await asyncio.to_thread(activated, self._conversation.agent, text, replaces)
+        mentioned = [*skills, *(each for each in found if isinstance(each, Attachment))]
         spans = [_span(_summary(each), shows=content_as_text(each.content)) for each in mentioned]
         spans += [_span(each, "nbagent-bad") for each in found if isinstance(each, str)]
         content = with_attachments(text, [*mentioned, *attached])

@@ -181,7 +181,8 @@ class ChatPanel(widgets.VBox):
         attached = self._draft.take()
         async with self._asking:  # in the order of sending, however long it takes to read what is mentioned
             try:
-                content = await self._draft.content(text.strip(), attached)
+                before = None if replaced is None else replaced.message
+                content = await self._draft.content(text.strip(), attached, before)
             except Exception:
                 self._edited = replaced
                 self._give_back(with_attachments(text.strip(), attached))

@@ -1,0 +1,80 @@
+"""`/name` at the beginning of a question activates a skill of the agent: its instructions go with the question.
+
+A word that names no skill stays text, such as a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from nbagent.agent import Agent
+from nbagent.core.content.images import joined_content
+from nbagent.core.messages import Content, LLMMessage
+from nbagent.core.render import markdown as render
+from nbagent.notebook.panel.attachments import Attachment, split_attachments, with_attachments
+from nbagent.notebook.panel.mentions import ABOUT_CHARS, Suggestion
+from nbagent.skills.disclosure import is_active, wrapped
+from nbagent.skills.host import SkillHost
+from nbagent.skills.manifest import SkillManifest
+from nbagent.text import shortened
+
+_NAMES = re.compile(r"\s*((?:/[a-z0-9-]+(?:\s+|$))+)")
+_ABOUT = "skill"
+
+
+def hosts_of(agent: Agent) -> list[SkillHost]:
+    """The skill hosts that the agent uses."""
+    return [each for each in agent.toolsets if isinstance(each, SkillHost)]
+
+
+def skills_of(agent: Agent) -> dict[str, SkillManifest]:
+    """The skills of the agent, by name; of two, the first host's."""
+    return {name: skill for host in reversed(hosts_of(agent)) for name, skill in host.skills.items()}
+
+
+def named_skills(agent: Agent, text: str) -> list[SkillManifest]:
+    """The skills that a question begins with, each once, as they are on disk now."""
+    match, hosts = _NAMES.match(text), hosts_of(agent)
+    if match is None or not hosts:
+        return []
+    for host in hosts:
+        host.reload()
+    skills = skills_of(agent)
+    names = takewhile(skills.__contains__, (word.removeprefix("/") for word in match[1].split()))
+    return [skills[name] for name in dict.fromkeys(names)]
+
+
+def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> list[Attachment]:
+    """What goes with a question that begins with the names of skills.
+
+    What the conversation has already is not repeated. The question takes the place of the one that it `replaces`.
+    """
+    before = list(takewhile(lambda message: message is not replaces, agent.conversation_history))
+    return [Attachment(f"/{skill.name}", _ABOUT, _text(skill, before)) for skill in named_skills(agent, text)]
+
+
+def _text(skill: SkillManifest, before: Sequence[LLMMessage]) -> str:
+    known = f"The instructions of {skill.name!r} are in this conversation already: follow them."
+    return known if is_active(skill, before) else wrapped(skill)
+
+
+def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: str | None = None) -> LLMMessage:
+    """A question with the instructions of skills, which then stays when a long conversation is trimmed."""
+    if skills:
+        own = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        content = joined_content([*own, {"type": "text", "text": f"\n\n{with_attachments('', skills)}"}])
+    return LLMMessage("user", content, cell_id=cell_id, pinned=bool(skills) or carries_skill(content))
+
+
+def carries_skill(content: Content) -> bool:
+    """Whether a question has the instructions of a skill with it."""
+    return any(each.about == _ABOUT and each.name.startswith("/") for each in split_attachments(content)[1])
+
+
+def suggest(agent: Agent, typed: str) -> Iterator[Suggestion]:
+    """What can complete `typed`, which begins with a slash."""
+    for name, skill in sorted(skills_of(agent).items()):
+        if f"/{name}".startswith(typed):
+            yield Suggestion(f"/{name}", render.printable(shortened(skill.description, ABOUT_CHARS)))

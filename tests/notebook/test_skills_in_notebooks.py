@@ -1,0 +1,133 @@
+"""Skills in a real kernel: `%agent skills`, and `/name` in cells and in the panel, with completion."""
+
+import json
+
+import pytest
+from support.kernels import TIMEOUT, Kernel
+from support.panels import Panel
+from support.skill_folders import write_skill
+
+pytestmark = pytest.mark.kernel
+
+SETUP = """
+seen = []
+def answer(messages, tools):
+    seen.append(messages)
+    return f"answer {len(seen)}"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("notebook")
+
+
+@pytest.fixture(scope="module")
+def shared(folder, tmp_path_factory):
+    write_skill(folder / "skills", "tea", "Makes tea.", "# Tea\nPour {water}.")
+    write_skill(folder / "skills", "teapot", "Washes <b>pots</b>.")
+    write_skill(folder / "skills", "bad", "")
+    write_skill(folder / "project/.agents/skills", "cake", "Bakes.")
+    home = tmp_path_factory.mktemp("home")
+    env = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")}
+    with Kernel(tmp_path_factory.mktemp("kernel"), env=env, cwd=folder) as kernel:
+        kernel.ok(SETUP)
+        yield kernel
+
+
+@pytest.fixture
+def kernel(shared):
+    shared.ok(
+        "seen.clear(); agent = Agent(ScriptedProvider(answer), system_prompt='Be brief.')\n"
+        "agent.use(nbagent.SkillHost('skills', discover=False))"
+    )
+    return shared
+
+
+def last(kernel, index=-1):
+    return kernel.value(f"(seen[-1][{index}].text, seen[-1][{index}].pinned)")
+
+
+def test_the_table(kernel):
+    shown = kernel.ok("%agent skills").of("execute_result")[-1]["data"]
+    assert "tea" in shown["text/plain"]
+    assert "off: it is broken" in shown["text/plain"]
+    assert "bad/SKILL.md:" not in shown["text/plain"].partition("error")[0]
+    assert "the description is missing" in shown["text/plain"]
+    assert "Washes &lt;b&gt;pots&lt;/b&gt;." in shown["text/html"]
+    kernel.ok("agent = Agent(ScriptedProvider(answer))")
+    assert kernel.ok("%agent skills").result.startswith("No skills:")
+    assert "calculator" in kernel.ok("%agent skills use").result
+    assert kernel.run("%agent skills us").error == "UsageError"
+
+
+def test_a_name_in_a_cell_activates_a_skill(kernel):
+    kernel.ok("%%agent\n/tea Make some {1 + 1}.")
+    text, pinned = last(kernel)
+    assert pinned
+    assert text.startswith('/tea Make some 2.\n\n<attached name="/tea" about="skill">\n<skill_content name="tea">')
+    assert "Pour {water}." in text  # data, not a template
+    kernel.ok("%%agent\n/tea More.")
+    assert "Pour" not in last(kernel)[0]
+    assert "already" in last(kernel)[0]
+    for plain in ("/usr/bin is a folder", "/nothing", "Say /tea"):
+        kernel.ok(f"%%agent\n{plain}")
+        assert last(kernel) == (plain, False)
+
+
+def test_a_cell_that_runs_again_activates_it_again(kernel):
+    for _ in range(2):
+        kernel.ok("%%agent\n/tea Make some.", cell_id="c1")
+        assert "Pour" in last(kernel)[0]
+    assert kernel.value("len(agent.conversation_history)") == 3
+
+
+def test_a_dry_run_shows_what_skills_add(kernel):
+    text = kernel.ok("%%agent --dry-run\n/tea Make some.").text
+    assert "- tea: Makes tea." in text
+    assert "tool: activate_skill(name)" in text
+    assert "skills add ≈ " in text
+    assert kernel.value("len(seen)") == 0
+    assert "skills add" not in kernel.ok("%%agent --dry-run --no-tools\nHello").text
+
+
+@pytest.mark.parametrize(
+    ("code", "matches"),
+    [
+        ("%%agent\n/te|", ["/tea", "/teapot"]),
+        ("%%agent agent\n/|", ["/tea", "/teapot"]),
+        ("%%agent\n/tea /teap|", ["/teapot"]),
+        ("%%agent\nIs /te|", ["/te"]),
+        ("%agent skills |", ["use", "trust", "distrust", "reload"]),
+    ],
+)
+def test_completion(kernel, code, matches):
+    before = code.removesuffix("|")
+    request = kernel.client.complete(before, len(before))
+    while (reply := kernel.client.get_shell_msg(timeout=TIMEOUT))["parent_header"]["msg_id"] != request:
+        pass
+    assert reply["content"]["matches"] == matches
+
+
+def test_a_name_in_the_panel_activates_a_skill(kernel):
+    panel = Panel(kernel)
+    page = next(comm for comm, state in panel.tree() if "suggestions" in state.get("_esm", ""))
+    kernel.tell(page, (), method="custom", content={"complete": "/te"})
+    panel.until(lambda: "Makes tea." in json.dumps(kernel.messages(), default=str))
+    panel.ask("/tea Make some.")
+    panel.until(lambda: "answer 1" in panel.text)
+    text, pinned = last(kernel)
+    assert pinned
+    assert "Pour {water}." in text
+
+
+def test_a_project_is_trusted_by_command(shared):
+    shared.ok(
+        "import os; os.chdir('project'); agent = Agent(ScriptedProvider(answer)).use(nbagent.SkillHost())",
+        allow_stdin=False,
+    )
+    assert "nobody can answer here" in shared.ok("%agent skills").result
+    assert "off" not in shared.ok("%agent skills trust").result
+    assert shared.value("list(nbagent.SkillHost().skills)") == ["cake"]
+    assert "is not trusted" in shared.ok("%agent skills distrust").result
+    shared.ok("os.chdir('..')")

@@ -37,12 +37,12 @@ export JUPYTER_PREFER_ENV_PATH := 1
 PULL := $(BIN)/nbagent pull >/dev/null
 
 # Tests and the demo use the embedded model, never a key from the environment.
-demo test test-all fuzz coverage notebook bench bench-browser: export NBAGENT_MODEL := local
+demo test test-all test-phoenix fuzz coverage notebook bench bench-browser: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-all fuzz coverage lint audit types bench bench-browser bench-peers notebook pictures \
-  format map hooks clean
+.PHONY: help demo lab test environments test-all test-phoenix fuzz coverage lint audit types bench bench-browser \
+  bench-peers notebook pictures format map hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,15 +67,20 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 	@$(PULL)
 	@$(BIN)/pytest -q --cov --cov-report=term-missing:skip-covered tests
 
-test-all: $(VENV)/.browser $(OLD)/.kernel $(PHOENIX)/.phoenix $(MCP)/.mcp ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, Phoenix, MCP servers
+environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp ## install all that test-all needs; `make -j3 environments` does it at the same time
+
+test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, MCP servers
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
 	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" tests/notebook
 	@echo "Long sizes"
-	@$(BIN)/pytest -q -n $(WORKERS) -m "full or hypothesis or fuzz" tests
+	@$(BIN)/pytest -q -n 2 -m "full or hypothesis or fuzz" tests
 	@echo "JupyterLab in Chromium"
 	@$(BIN)/pytest -q -n 2 --dist loadfile -m browser tests/browser
 	@$(BIN)/python notebooks/demo.py
+
+test-phoenix: $(VENV)/.dev $(PHOENIX)/.phoenix ## send traces to a real Arize Phoenix, which it installs (0.9 GB)
+	@$(BIN)/pytest -q -m phoenix tests
 
 fuzz: $(VENV)/.dev ## give each fuzz target SECONDS=120: ten minutes and more, until one finds something
 	@$(PULL)

@@ -12,7 +12,7 @@ pytest.register_assert_rewrite("support")
 pytest_plugins = ["support.faults", "support.recorded_counts"]
 
 # always the same examples, so that a red run is about the change that it tests
-settings.register_profile("quick", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
 settings.register_profile("full", max_examples=300, deadline=None, derandomize=True)
 if not os.environ.get("NBAGENT_FUZZ_SECONDS"):
     # hypothesis also tries the constants of whatever modules of ours are loaded by then, which other tests decide
@@ -34,6 +34,11 @@ def pytest_collection_finish() -> None:
     """What was collected, a million objects, stays to the end: the garbage collector need not look at it again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Libraries that look for leaks at exit want to see everything freed."""
+    gc.unfreeze()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

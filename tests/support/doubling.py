@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 #: Characters of the short text, and how many times longer the long one is.
-SHORT, TIMES = 3_000, 8
+SHORT, TIMES = 1_500, 8
 #: A square grows 64 times. CPU seconds that say nothing are forgiven.
 MOST, FORGIVEN_S = 3 * TIMES, 0.05
 

@@ -1,6 +1,6 @@
 """Arize Phoenix, a real backend: it decodes what is sent to it, and reads sums, sessions, messages and tools from it.
 
-`make test-all` installs it into an environment of its own, .venv-phoenix.
+`make test-phoenix` installs it into an environment of its own, .venv-phoenix.
 """
 
 import asyncio
@@ -18,10 +18,7 @@ import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
 
 PHOENIX = Path(__file__).parents[3] / ".venv-phoenix" / "bin" / "phoenix"
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.skipif(not PHOENIX.exists(), reason="Phoenix is not installed: make test-all does it"),
-]
+pytestmark = pytest.mark.phoenix
 
 
 def free_ports(count):

@@ -1,17 +1,14 @@
 """The examples of the documents that this project grew from run as they are written there.
 
 Only three things differ: the import line, the address (a local server stands in for the vendor), and the blocking
-`agent.chat(messages)`, which is `agent.chat_sync(messages)` here. Stand-ins: the news tools and the database.
+`agent.chat(messages)`, which is `agent.chat_sync(messages)` here. The database is a stand-in.
 """
 
-import sys
-import types
-
 import pytest
+from support.feeds import FeedServer, feed
 
 from nbagent import LLMProvider, LLMResponse
-
-NEWS = {"success": True, "query": "AI", "total_articles": 1, "filtered_count": 1, "filtered_articles": [{"title": "x"}]}
+from nbagent.core.background import run_sync
 
 
 @pytest.fixture
@@ -33,32 +30,15 @@ async def create_provider(llmock):
 
 
 @pytest.fixture
-def rss_tools(monkeypatch):
-    """The module that the examples import their tools from."""
-
-    def filter_rss_news(query, max_articles=50, top_k=10):
-        return {**NEWS, "query": query}
-
-    parameters = {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "查询关键词或问题"},
-            "max_articles": {"type": "integer", "default": 50},
-            "top_k": {"type": "integer", "default": 10},
-        },
-        "required": ["query"],
-    }
-    module = types.ModuleType("stand_in_rss_tools")
-    module.RSS_TOOLS_DEFINITIONS = [
-        {
-            "name": "filter_rss_news",
-            "description": "根据查询筛选RSS新闻",
-            "parameters": parameters,
-            "function": filter_rss_news,
-        }
-    ]
-    monkeypatch.setitem(sys.modules, "stand_in_rss_tools", module)
-    return module
+def rss_feeds(monkeypatch, tmp_path):
+    """The news tools read a feed on this machine."""
+    server = FeedServer(feed=feed())
+    run_sync(server.__aenter__())
+    sources = tmp_path / "sources.txt"
+    sources.write_text(f"private {server.url}/feed Times", "utf-8")
+    monkeypatch.setenv("NBAGENT_RSS_SOURCES", str(sources))
+    yield
+    run_sync(server.__aexit__())
 
 
 async def test_basic_conversation(create_provider, llmock):
@@ -184,10 +164,8 @@ async def test_a_provider_of_ones_own():
 
 
 @pytest.fixture
-def news_agent(rss_tools, llmock):
-    from stand_in_rss_tools import RSS_TOOLS_DEFINITIONS
-
-    from nbagent import Agent, AgentConfig
+def news_agent(rss_feeds, llmock):
+    from nbagent import RSS_TOOLS_DEFINITIONS, Agent, AgentConfig
 
     # 创建配置
     config = AgentConfig(
@@ -227,6 +205,7 @@ def test_streaming_conversation(news_agent, llmock, capsys):
             print("✅ 工具执行完成")
 
     assert capsys.readouterr().out == "\n🔧 调用工具: filter_rss_news\n✅ 工具执行完成\n这里是关于 AI 的新闻。"
+    assert "AI finds planets" in agent.trace.tool_calls["result_text"].iloc[0]
 
 
 def test_blocking_conversation(news_agent, llmock, capsys):

@@ -118,7 +118,10 @@ def room_map() -> str:
         if not rooms:
             lines.append(f'    {layer}["{layer}.py"]')
             continue
-        lines += [f'    subgraph {layer}["{layer}/"]', *(f'        {room}["{room.split("/")[1]}/"]' for room in rooms)]
+        lines += [
+            f'    subgraph {layer}["{layer}/"]',
+            *(f'        {room}["{room.partition("/")[2]}/"]' for room in rooms),
+        ]
         inside = {(room, target) for room in rooms for target in graph[room] if target.startswith(f"{layer}/")}
         lines += [f"        {source} --> {target}" for source, target in sorted(_shortest(inside))]
         lines.append("    end")

@@ -153,7 +153,7 @@ def _parameters(required: list[str], **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required}
 
 
-_MAX_ARTICLES = {"type": "integer", "description": "How many of the newest articles to look at, 50 by default"}
+_MAX_ARTICLES = {"type": "integer", "description": "How many of the newest articles to look at", "default": 50}
 
 #: The three functions, as `agent.register_tool` takes them.
 RSS_TOOLS_DEFINITIONS: list[dict[str, Any]] = [
@@ -174,7 +174,7 @@ RSS_TOOLS_DEFINITIONS: list[dict[str, Any]] = [
             ["query"],
             query={"type": "string", "description": "The topic or question"},
             max_articles=_MAX_ARTICLES,
-            top_k={"type": "integer", "description": "How many articles to return, 10 by default"},
+            top_k={"type": "integer", "description": "How many articles to return", "default": 10},
         ),
         "function": filter_rss_news,
     },

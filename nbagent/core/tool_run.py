@@ -49,7 +49,14 @@ async def run_tool(
     )
     await run.entry.enter()
     run.spent.started = monotonic()
-    started = {**run.origin, **run.labels.as_metadata(), "branch": run.run_id, "run_id": run.run_id}
+    started = {
+        **run.origin,
+        **run.labels.as_metadata(),
+        "run_id": run.run_id,
+        "parent_run_id": run.parent.run_id if run.parent else None,
+        "branch": run.run_id,
+        "conversation_id": run.context.conversation_id,
+    }
     try:
         yield run.emit(events.RunStarted(format_call(call.name, call.arguments), metadata=started))
         with Turn(run) as turn:

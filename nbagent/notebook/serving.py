@@ -40,14 +40,12 @@ class NotebookServing:
         if getattr(shell, "kernel", None) is not None:
             note_main_loop()
         watch_output(shell)
-        executor = agent.tool_executor
-        if executor.call_context is None:  # plots go into the call, unless the agent handles them itself
-            executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
+        _show_figures(agent)
         context = Context()  # not the cell's, which will have ended
         context.run(only_in_call.set, True)
         context.run(ask_instead.set, self._ask)
-        tools = ToolServer(agent, only=only, agent_name="agent")
-        self._serving = HTTPServing(tools, port=port, context=context).start()
+        self._tools = ToolServer(agent, only=only, agent_name="agent")
+        self._serving = HTTPServing(self._tools, port=port, context=context).start()
         self.url = self._serving.url
         self._told = display(_told(self._serving.client_configuration()), raw=True, display_id=True)
         self._forms = _Forms() if getattr(shell, "kernel", None) is not None and is_watched(shell) else None
@@ -68,6 +66,11 @@ class NotebookServing:
             self._forms.close()
 
     def _on_cell_end(self, result: Any) -> None:
+        """Serve the agent that the variable `agent` holds now, and tell clients what has changed."""
+        agent = self._shell.user_ns.get("agent")
+        if isinstance(agent, Agent) and agent is not self._tools.agent:
+            _show_figures(agent)
+            self._tools.agent = agent
         self._serving.tell_changes()
 
     async def _ask(self, call: FunctionCall) -> Answer:
@@ -119,6 +122,13 @@ class _Forms:
     def _on_views(self, change: dict[str, Any]) -> None:
         if change["new"] and not self._shown.done():
             self._shown.set_result(None)
+
+
+def _show_figures(agent: Agent) -> None:
+    """Let plots go into the call, unless the agent handles them itself."""
+    executor = agent.tool_executor
+    if executor.call_context is None:
+        executor.call_context, executor.runs_exclusively = showing_figures, uses_pyplot
 
 
 def _told(configuration: str) -> dict[str, str]:

@@ -478,7 +478,8 @@ class Recorder:
                 tool.update(cut, is_error=True)
         self._add_unsent(run, event)
         run.end_turn()
-        self._sent[run.conversation] = run.request
+        if run.request[0] is not None:  # a request was sent
+            self._sent[run.conversation] = run.request
         if len(self._sent) > REMEMBERED:
             del self._sent[next(iter(self._sent))]
         run.row.update(

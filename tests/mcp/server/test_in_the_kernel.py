@@ -7,6 +7,7 @@ import socket
 
 import httpx2
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation, ToolListChangedNotification
 from support.kernels import Kernel
 from support.mcp_sessions import MODES, configured, session, text_of
@@ -210,6 +211,35 @@ def test_the_token_is_shown_once(kernel, cell, server):
     assert token not in kernel.ok("[vars(_servings[0]), vars(_servings[0]._serving)]").result
 
 
+async def test_the_agent_in_use(kernel, server):
+    """Another agent in the variable `agent` brings its tools and trace; kernel tools are served once they are on."""
+    kernel.ok("first = agent\nagent = Agent(ScriptedProvider([]), tools=[])")
+    kernel.ok("%agent tools add describe_variable")
+    async with session(server) as client:
+        assert "describe_variable" in [tool.name for tool in (await client.list_tools()).tools]
+        described = await client.call_tool("describe_variable", {"name": "state"})
+        assert "42" in text_of(described)
+        assert not (await client.call_tool("answer")).is_error  # the live tools are there, too
+    assert kernel.value("agent.trace.tool_calls['name'].tolist()") == ["describe_variable", "answer"]
+    kernel.ok("agent = first")
+
+
+async def test_the_stop_button_ends_a_call_on_the_main_thread(kernel, server, tmp_path):
+    began = tmp_path / "began"
+    kernel.ok(
+        f"@tool(main_thread=True)\ndef spin() -> None:\n    'Spin.'\n    open({str(began)!r}, 'w')\n"
+        "    while True: time.sleep(0.01)"
+    )
+    async with session(server) as client:
+        spinning = asyncio.create_task(client.call_tool("spin"))
+        while not began.exists():
+            await asyncio.sleep(0.01)
+        kernel.interrupt()
+        with pytest.raises(MCPError, match="stopped by the user"):
+            await spinning
+    assert kernel.value("agent.trace.runs['status'].iloc[-1]") == "interrupted"
+
+
 async def test_stop_leaves_nothing(kernel, server, cell):
     """A call that runs is stopped, and its client knows it."""
     kernel.ok("import asyncio\n@tool\nasync def forever() -> None:\n    'Wait.'\n    await asyncio.Event().wait()")
@@ -218,7 +248,7 @@ async def test_stop_leaves_nothing(kernel, server, cell):
         while kernel.value("agent.trace.tool_calls['name'].iloc[-1]") != "forever":
             await asyncio.sleep(0.01)
         stopped = kernel.ok("%agent serve --stop")
-        with pytest.raises(Exception, match="stopped by the user"):
+        with pytest.raises(MCPError, match="stopped by the user"):
             await calling
     assert kernel.value("agent.trace.runs['status'].iloc[-1]") == "interrupted"
     assert "The MCP server has ended." in stopped.stdout
@@ -253,10 +283,11 @@ def _complaint(cell):
 
 async def test_the_server_ends_with_the_kernel(tmp_path):
     with Kernel(tmp_path) as other:
-        other.ok("@tool\ndef one() -> int:\n    'One.'\n    return 1")
-        server = configured(other.ok("%agent serve --mcp --tools one", allow_stdin=False).text)
+        other.ok("@tool\ndef one() -> int:\n    'One.'\n    return 1\n@tool(approve=True)\ndef two() -> None: 'Two.'")
+        server = configured(other.ok("%agent serve --mcp --tools one,two", allow_stdin=False).text)
         async with session(server) as client:
             assert text_of(await client.call_tool("one")) == "1"
+            assert "nobody sees the form" in text_of(await client.call_tool("two"))  # headless: at once
         pid = other.value("os.getpid()")
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -1,0 +1,96 @@
+"""A run that is one tool call, which no model made."""
+
+import asyncio
+import json
+from contextlib import aclosing
+
+import pytest
+from support.spans import Collected
+from support.traces import use
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.core.tool_run import run_tool
+from nbagent.trace.recorder import BATCH
+
+
+def double(x: int) -> int:
+    """Twice x."""
+    return 2 * x
+
+
+async def run(agent, name, **arguments):
+    observers = (agent.trace.record, *(lambda event, see=see: see(agent.trace, event) for see in agent.trace.observers))
+    steps = run_tool(FunctionCall(name, arguments), agent.tool_executor, observers, {"source": "test"})
+    async with aclosing(steps):
+        return [event async for event in steps]
+
+
+async def test_events_and_rows(tmp_path):
+    agent = Agent(ScriptedProvider(["Hello."]), tools=[double])
+    events = await run(agent, "double", x=4)
+    await agent.chat("Hi")
+    assert [event.type for event in events] == ["run_started", "tool_call", "tool_started", "tool_result", "done"]
+    assert events[-1].result.function_calls[0]["result"] == "8"
+    runs = agent.trace.runs
+    assert list(runs["source"]) == ["test", "python"]
+    assert list(runs["n_tool_calls"]) == [1, 0]
+    assert list(runs["n_calls"]) == [0, 1]
+    (call,) = agent.trace.rows("tool_calls")
+    assert (call["run_id"], call["call_id"], call["result_text"]) == (runs["run_id"].iloc[0], None, "8")
+    assert [message.role for message in agent.conversation_history] == ["user", "assistant"]
+    use(agent.trace, tmp_path)
+
+
+async def test_spans():
+    collected = Collected()
+    agent = collected.follow(Agent(ScriptedProvider([]), tools=[double]))
+    await run(agent, "double", x=4)
+    assert collected.tree() == [("invoke_agent", [("execute_tool double", [])])]
+
+
+async def test_the_row_stays_open_while_others_run():
+    """Rows become columns in batches: not that of a call that is running."""
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> str:
+        began.set()
+        await go_on.wait()
+        return "done"
+
+    agent = Agent(ScriptedProvider([]), tools=[wait, double])
+    waiting = asyncio.create_task(run(agent, "wait"))
+    await began.wait()
+    for _ in range(BATCH // 5 + 1):
+        await run(agent, "double", x=1)
+    go_on.set()
+    await waiting
+    assert agent.trace.tool_calls["result_text"].iloc[0] == "done"
+    assert agent.trace.runs["status"].iloc[0] == "ok"
+
+
+async def test_it_waits_for_no_conversation_and_leaves_it_whole():
+    """Sixteen conversations are remembered; these are none."""
+    agent = Agent(ScriptedProvider(["a", "b"]), tools=[double])
+    await agent.chat("one")
+    for _ in range(20):
+        await run(agent, "double", x=1)
+    await agent.chat("two")
+    calls = agent.trace.calls
+    assert json.loads(calls["messages_in"].iloc[1])["after"] == calls["call_id"].iloc[0]
+    assert len(agent.trace.messages.query("role != 'tool'")) == 4
+
+
+async def test_cancelled():
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    agent = Agent(ScriptedProvider([]), tools=[forever])
+    running = asyncio.create_task(run(agent, "forever"))
+    while not agent.trace.rows("tool_calls"):
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert agent.trace.runs["status"].iloc[0] == "interrupted"
+    assert agent.trace.tool_calls["error_type"].iloc[0] == "interrupted"

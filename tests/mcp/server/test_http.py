@@ -1,0 +1,52 @@
+"""The HTTP side of the server, in one process: the token, the port, and what is left afterwards."""
+
+import logging
+import threading
+
+import httpx2
+import pytest
+from support.mcp_sessions import MODES, configured, session, text_of
+
+from nbagent import Agent, ScriptedProvider
+from nbagent.errors import ConfigurationError
+from nbagent.mcp.server.http import HTTPServing
+from nbagent.mcp.server.tool_server import ToolServer
+
+
+@pytest.fixture
+def serving():
+    agent = Agent(ScriptedProvider([]))
+    agent.register_function("one", "One.", lambda: 1, {"type": "object"})
+    serving = HTTPServing(ToolServer(agent, only=["one"])).start()
+    yield serving
+    serving.stop()
+
+
+async def test_the_token_is_in_no_log_and_repr(serving, caplog):
+    caplog.set_level(logging.DEBUG)
+    server = configured(serving.client_configuration())
+    token = server["headers"]["Authorization"].split()[1]
+    for mode in MODES.values():
+        async with session(server, mode) as client:
+            assert text_of(await client.call_tool("one")) == "1"
+    own = [record.getMessage() for record in caplog.records if record.threadName == "nbagent-mcp"]
+    assert own  # the server logs something
+    assert token not in " ".join(own)
+    assert token not in repr(vars(serving))
+    async with httpx2.AsyncClient() as http:
+        refused = await http.post(serving.url, headers={"authorization": f"Bearer {token}x"})
+    assert refused.status_code == 401
+    assert token not in refused.text
+
+
+def test_stop_twice_and_a_free_port(serving):
+    with pytest.raises(ConfigurationError, match=f"port: {serving.port} can't be used"):
+        HTTPServing(serving.tools, port=serving.port)
+    serving.stop()
+    serving.stop()
+    assert serving.over.done()
+    assert "nbagent-mcp" not in [thread.name for thread in threading.enumerate()]
+    again = HTTPServing(serving.tools, port=serving.port).start()
+    assert again.url == serving.url
+    assert again.client_configuration() != serving.client_configuration()  # each has a token of its own
+    again.stop()

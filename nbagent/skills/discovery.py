@@ -40,50 +40,56 @@ def places(
     found: list[Place] = []
     problems: list[Problem] = []
     for folder in given:
-        if folder.is_dir():
+        if os.path.isdir(folder):
             found.append(Place(folder, "given"))
         else:
             problems.append(Problem("error", "", "there is no such folder", str(folder)))
     if discover:
-        users = [Path.home() / each for each in SKILL_FOLDERS]
+        users = [_home() / each for each in SKILL_FOLDERS]
         for project in _projects():
             folders = [project / each for each in SKILL_FOLDERS]
-            found += [Place(each, "project", project) for each in folders if each.is_dir() and each not in users]
-        found += [Place(each, "user") for each in users if each.is_dir()]
+            found += [Place(each, "project", project) for each in folders if os.path.isdir(each) and each not in users]
+        found += [Place(each, "user") for each in users if os.path.isdir(each)]
         found += [Place(each, "package") for each in packages if isinstance(each, Path)]
         problems += [each for each in packages if isinstance(each, Problem)]
     return found + ([Place(BUILTIN, "builtin")] if builtin else []), problems
 
 
 def skill_folders(place: Place) -> Iterator[Path]:
-    """The folders below this one that hold a skill, sorted; or itself. Links are followed in given folders only."""
-    seen = 0
+    """The folders below this one that hold a skill, sorted; or itself. In a project, links are not followed."""
     waiting = [(place.folder, 0)]
-    while waiting:
-        folder, depth = waiting.pop()
-        seen += 1
-        if seen > MAX_FOLDERS:
+    for _ in range(MAX_FOLDERS):
+        if not waiting:
             return
+        folder, depth = waiting.pop()
         if any(os.path.lexists(folder / name) for name in (SKILL_FILE, EXECUTABLE_FILE)):
             yield folder
         elif depth < MAX_DEPTH:
-            waiting += [(each, depth + 1) for each in reversed(_subfolders(folder))]
+            waiting += [(each, depth + 1) for each in reversed(_subfolders(folder, place.project is None))]
 
 
-def _subfolders(folder: Path) -> list[Path]:
+def _subfolders(folder: Path, follows_links: bool) -> list[Path]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(Path(entry.path) for entry in entries if entry.is_dir() and entry.name not in SKIPPED)
+            found = [each for each in entries if each.is_dir(follow_symlinks=follows_links)]
     except OSError:
         return []
+    return sorted(Path(each.path) for each in found if each.name not in SKIPPED)
 
 
 def _projects() -> list[Path]:
     """The current folder, and the folders around it up to that of the repository, if it is in one."""
-    current = Path.cwd().resolve()
+    try:
+        current = Path.cwd().resolve()
+    except OSError:  # it was removed
+        return []
     around = [current, *current.parents]
-    root = next((number for number, each in enumerate(around) if (each / ".git").exists()), 0)
-    return [each for each in around[: root + 1] if each != Path.home().resolve()]
+    root = next((number for number, each in enumerate(around) if os.path.lexists(each / ".git")), 0)
+    return [each for each in around[: root + 1] if each != _home().resolve()]
+
+
+def _home() -> Path:
+    return Path(os.path.expanduser("~"))
 
 
 def of_packages() -> Iterator[Path | Problem]:

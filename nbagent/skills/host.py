@@ -160,7 +160,9 @@ class SkillHost(Toolset):
                     else "off: nobody can answer here whether its project is trusted"
                 )
             elif manifest.name in names:
-                each.state = f"off: {names[manifest.name]} has the same name"
+                each.state = "off: another skill has the same name"
+                text = f"it is not used, since {names[manifest.name]} has the same name"
+                self._problems.append(Problem("warning", manifest.name, text, str(manifest.folder)))
             else:
                 names[manifest.name] = manifest.folder
                 each.state = "on"
@@ -221,7 +223,7 @@ class SkillHost(Toolset):
         wanted = {each.name: each for each in self._disclosure.definitions(self._instructions())}
         for each in self._on():
             if each.definition is not None and each.definition.name in wanted:
-                each.state = f"off: there is another tool {each.definition.name!r}"
+                each.state = "off: another tool has the same name"
             elif each.definition is not None:
                 wanted[each.definition.name] = each.definition
         for name in self.tools.names():

@@ -75,7 +75,7 @@ def files_inside(folder: Path) -> tuple[list[str], bool]:
         folders[:] = sorted(each for each in folders if each not in SKIPPED)
         for each in sorted(files):
             full = os.path.join(path, each)
-            if stat.S_ISREG(os.lstat(full).st_mode):
+            if os.path.isfile(full) and not os.path.islink(full):
                 if len(names) == MAX_FILES:
                     return sorted(names), False
                 names.append(Path(full).relative_to(folder).as_posix())

@@ -6,7 +6,8 @@ long as the command is wanted: when it closes, also because the process at its o
 What became of the command is in the file `status`: `{"exit_code", "refused", "confined"}`.
 
 The limits do not make a sandbox. The command can read what its user can, and use the network. On Linux with Landlock it
-can write only below the folders of `writable`; elsewhere `confined` is false, and it can write what its user can.
+can write only below the folders of `writable`; elsewhere `confined` is false, and it can write what its user can. On
+Linux, processes that leave its session are found all the same, and on other systems as long as their parents live.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def main(options: dict[str, Any]) -> None:
 
 
 def _wait_for_end_of_input(closed: threading.Event) -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # not through `sys.stdin`, whose lock would hold up the end of the interpreter
+        pass
     closed.set()
 
 
@@ -141,8 +143,9 @@ def _restrict(options: dict[str, Any]) -> None:
         resource.RLIMIT_FSIZE: MAX_FILE_BYTES,
         resource.RLIMIT_NOFILE: MAX_OPEN_FILES,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NPROC: _threads_of_user() + options["processes"] + MORE_THREADS,
     }
+    if os.getuid():  # for root it is no limit
+        limits[resource.RLIMIT_NPROC] = _threads_of_user() + options["processes"] + MORE_THREADS
     for kind, wanted in limits.items():
         hard = resource.getrlimit(kind)[1]
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -7,6 +7,7 @@ since skills are written for many programs: what can be used is used, and each d
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.skills.front_matter import Fields, read_yaml, split_front_matter
-from nbagent.skills.inside import RefusedFileError, parts_inside, read_text_inside
+from nbagent.skills.inside import RefusedFileError, checked_inside, read_text_inside
 
 SKILL_FILE, EXECUTABLE_FILE = "SKILL.md", "skill.yaml"
 #: Bytes of a `SKILL.md` or `skill.yaml`; characters of a name, a description and a compatibility note.
@@ -101,8 +102,8 @@ class SkillManifest:
 def load_manifest(folder: Path, scope: str) -> tuple[SkillManifest | None, list[Problem]]:
     """A folder's skill, or None if it can't be used, and what is wrong with it."""
     reader = _Reader(folder)
-    fields = reader.skill_file() if (folder / SKILL_FILE).is_symlink() or (folder / SKILL_FILE).exists() else {}
-    executable = reader.executable() if (folder / EXECUTABLE_FILE).exists() else {}
+    fields = reader.skill_file() if os.path.lexists(folder / SKILL_FILE) else {}
+    executable = reader.executable() if os.path.lexists(folder / EXECUTABLE_FILE) else {}
     if not fields and not reader.is_broken:
         reader.warn(f"there is no {SKILL_FILE}: other programs can't use the skill", EXECUTABLE_FILE)
         fields = {"name": folder.name, "description": executable.get("own_description", ""), "body": ""}
@@ -233,12 +234,10 @@ class _Reader:
             self.fail(f"entry must be like 'skill.py:run', got {value!r}", EXECUTABLE_FILE, "entry")
             return ""
         try:
-            is_there = self.folder.joinpath(*parts_inside(match[1])).is_file()
+            checked_inside(self.folder, match[1])
         except RefusedFileError as error:
-            self.fail(str(error), EXECUTABLE_FILE, "entry")
+            self.fail(f"entry: {str(error).rstrip('.')}", EXECUTABLE_FILE, "entry")
             return ""
-        if not is_there:
-            self.fail(f"there is no file {match[1]!r}, which entry names", EXECUTABLE_FILE, "entry")
         return match[0]
 
     def _timeout(self, value: Any) -> float:

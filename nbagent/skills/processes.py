@@ -110,4 +110,5 @@ def _beginning(path: str, limit: int) -> str:
 
 def _environment(cwd: Path) -> dict[str, str]:
     passed = {name: value for name, value in os.environ.items() if name.upper() in _PASSED or name.startswith("LC_")}
-    return {**passed, "TMPDIR": str(cwd), "TEMP": str(cwd), "TMP": str(cwd), "PYTHONUTF8": "1"}
+    own = {"TMPDIR": str(cwd), "TEMP": str(cwd), "TMP": str(cwd), "PYTHONUTF8": "1"}
+    return {**passed, **own, "PYDANTIC_DISABLE_PLUGINS": "1"}  # to look for them takes as long as all else

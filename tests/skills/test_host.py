@@ -168,3 +168,78 @@ def test_entry_points(tmp_path, monkeypatch):
     host = SkillHost()
     assert host.skills["tea"].scope == "package"
     assert "ZeroDivisionError" in host.diagnostics["message"].iloc[0]
+
+
+def test_links_in_a_project_are_not_followed(tmp_path):
+    write_skill(tmp_path / "elsewhere", "tea")
+    write_skill(tmp_path / "project/.agents/skills", "cake")
+    (tmp_path / "project/.agents/skills/link").symlink_to(tmp_path / "elsewhere")
+    trust.set_asker(lambda *_: True)
+    assert list(SkillHost().skills) == ["cake"]
+    assert list(SkillHost(tmp_path / "project/.agents/skills", discover=False).skills) == ["cake", "tea"]
+
+
+def test_the_folders_of_a_repository_are_its_project(tmp_path, monkeypatch):
+    write_skill(tmp_path / "project/.agents/skills", "tea")
+    (tmp_path / "project/notebooks/deep").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project/notebooks/deep")
+    trust.set_asker(lambda *_: True)
+    assert SkillHost().skills == {}
+    (tmp_path / "project/.git").mkdir()
+    assert list(SkillHost().skills) == ["tea"]
+
+
+def test_skills_of_one_name_are_in_the_diagnostics(tmp_path):
+    for folder in ("a", "b"):
+        write_skill(tmp_path / folder, "tea")
+    host = SkillHost(tmp_path / "a", tmp_path / "b", discover=False)
+    assert list(host.table["state"]) == ["on", "off: another skill has the same name"]
+    (problem,) = host.diagnostics.to_dict("records")
+    assert (problem["skill"], problem["file"]) == ("tea", str(tmp_path / "b/tea"))
+    assert str(tmp_path / "a/tea") in problem["message"]
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+async def test_an_entry_that_hangs_ends(tmp_path, in_process):
+    hangs = ENTRY.replace("return", "import time\n    for _ in range(6000): time.sleep(0.01)\n    return")
+    write_executable(tmp_path / "skills", entry=hangs, more="timeout: 1\ndescription: x\nparameters: {type: object}")
+    host = SkillHost(tmp_path / "skills", in_process=in_process)
+    result = await host.invoke("average", {"numbers": [1]})
+    assert not result.success
+    assert "it took more than 1 s" in result.error or "average took more than 1 s" in result.error
+
+
+async def test_an_entry_that_eats_memory_ends(tmp_path):
+    eats = ENTRY.replace("return", "data = b'x' * (8 * 2**30)\n    return")
+    write_executable(tmp_path / "skills", entry=eats)
+    host = SkillHost(tmp_path / "skills")
+    assert (await host.invoke("average", {"numbers": [1]})).error == "MemoryError"
+
+
+def test_an_entry_sees_no_secrets_and_leaves_stdout_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACME_API_KEY", "sk-secret-0123456789")
+    spies = "import os\n    print('{')\n    assert 'ACME_API_KEY' not in os.environ\n    return Output"
+    spies = ENTRY.replace("return Output", spies)
+    write_executable(tmp_path / "skills", entry=spies)
+    assert SkillHost(tmp_path / "skills").invoke_sync("average", {"numbers": [1]}).data == {"mean": 1.0}
+
+
+async def test_an_async_entry(tmp_path):
+    write_executable(tmp_path / "skills", entry=ENTRY.replace("def run", "async def run"))
+    for in_process in (True, False):
+        host = SkillHost(tmp_path / "skills", in_process=in_process)
+        assert (await host.invoke("average", {"numbers": [1, 2]})).data == {"mean": 1.5}
+
+
+def test_answers_that_many_processes_give_are_all_kept(tmp_path):
+    """The file is written by one at a time."""
+    import subprocess
+    import sys
+
+    code = "import pathlib, sys\nfrom nbagent.skills import trust\ntrust.set_trust(pathlib.Path(sys.argv[1]), True)"
+    folders = [str(tmp_path / name) for name in "abcd"]
+    running = [subprocess.Popen([sys.executable, "-c", code, folder]) for folder in folders]
+    assert [process.wait() for process in running] == [0] * 4
+    assert all(trust.trusted(tmp_path / name) for name in "abcd")
+    trust.trust_file().write_text("[broken")
+    assert trust.trusted(tmp_path / "a") is None

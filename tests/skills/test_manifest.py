@@ -3,6 +3,8 @@
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from skills_ref import validate
 from support.skill_folders import write_executable, write_skill
 
@@ -148,3 +150,37 @@ def test_entries_that_are_none(tmp_path, entry):
     assert (problems[0].level, problems[0].line) == ("error", 2)
     with pytest.raises(ConfigurationError, match="skill.yaml:2: "):
         SkillManifest.load(folder)
+
+
+PIECES = st.sampled_from(
+    [
+        *["---\n", "name: tea\n", "description: x\n", "metadata:\n", "  a: b\n", ": ", "- ", "[", "{", "}", "&a", "*a"],
+        *[
+            "!!int x",
+            "|",
+            ">",
+            "'",
+            '"',
+            "\t",
+            "?",
+            "<<: ",
+            "\x00",
+            "\x85",
+            "2026-99-99",
+            "1e999",
+            "#",
+            "%YAML 9",
+            "\n",
+        ],
+    ]
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=5), max_size=20).map("".join))
+def test_any_text_is_a_skill_or_has_a_problem(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("skills", numbered=True)
+    for file in ("SKILL.md", "skill.yaml"):
+        (folder / file).write_text("---\nname: tea\n" + text, "utf-8", "replace")
+    manifest, problems = load_manifest(folder, "given")
+    assert manifest is not None or any(problem.level == "error" for problem in problems)
+    assert all(problem.line is None or problem.line > 0 for problem in problems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.run_context import current_call
 from nbagent.functions.asking import CallInProgress, Question, ask_person
 from nbagent.text import shortened
 
@@ -20,12 +21,13 @@ async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | N
     from mcp_types import ElicitResult
 
     text = shortened(params.message, MAX_CHARS)
+    call_id = call.context[current_call].tool_call_id if call and current_call in call.context else None
     if params.mode == "url":
-        question = Question(server, {}, text=f"{text}\nTo go on, open this address yourself: {params.url}")
+        question = Question(server, {}, call_id, text=f"{text}\nTo go on, open this address yourself: {params.url}")
     else:
         schema = params.requested_schema
         problem = partial(_problem, schema)
-        question = Question(server, _defaults(schema), text=text, problem=problem)
+        question = Question(server, _defaults(schema), call_id, text=text, problem=problem)
     answers = await ask_person(question, call)
     if answers is None:
         return ElicitResult(action="decline")

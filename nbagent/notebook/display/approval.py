@@ -13,6 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from nbagent.core.render.control_chars import show_all_chars
 from nbagent.core.render.highlight import highlight_code
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
+from nbagent.functions.asking import Question
 from nbagent.notebook.display.tool_call import LANGUAGES
 
 #: The style of the form; the panel uses the same colours.
@@ -42,6 +44,9 @@ _SPACES = re.compile(r"(?:[^\S\n]|\u2800){40,}")
 
 #: What can be typed: any other text is the reason for a no.
 _CHOICES = "[y/N, always, or why not] "
+
+#: What can be typed for a question: {} stands for the answers so far.
+_ANSWERS = "[y for {}, other JSON, or Enter for no] "
 
 #: True, what is allowed from now on, the edited arguments, or False.
 Answer = bool | Allow | dict[str, Any]
@@ -82,10 +87,12 @@ class NotebookApprover:
             if self._has_buttons and threading.current_thread() is threading.main_thread():  # clicks can be served
                 answer = await ApprovalForm(call).ask(SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S)
                 self._were_shown = self._has_buttons = answer is not None
-                if isinstance(answer, dict):
+                if isinstance(answer, dict) and not isinstance(call, Question):
                     show_edited(answer)
                 if answer is not None:
                     return answer
+            if isinstance(call, Question):
+                return await _typed_answers(call)
             question = _typed_question(call)
             # on the main thread, where the stop button reaches the question
             typed = (await call_on_main(lambda: input(question))).strip()
@@ -111,11 +118,15 @@ class ApprovalForm:
         self._shown: asyncio.Future[None] = self._loop.create_future()
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
         self._text = arguments_text(call.arguments)
-        shown, below = _beginning(self._text)
+        asks = isinstance(call, Question)  # then all that is asked for is in the text box
+        shown, below = ("", 0) if asks else _beginning(self._text)
         self._title = widgets.HTML(self._title_html(shown))
         self._text_argument = _only_text_argument(call.arguments)
         if self._text_argument is None:
-            text, label = render.readable_json(call.arguments, indent=2), "Arguments, as JSON"
+            text, label = (
+                render.readable_json(call.arguments, indent=2),
+                "Answers, as JSON" if asks else "Arguments, as JSON",
+            )
         else:
             text, label = call.arguments[self._text_argument], render.readable_name(self._text_argument)
         self._unedited = text
@@ -128,7 +139,10 @@ class ApprovalForm:
         )
         self._more.on_click(lambda _: self._show_all())
         self._run = approve = widgets.Button(
-            description="Approve", button_style="success", tooltip="Run it with these arguments", disabled=below > 0
+            description="Answer" if asks else "Approve",
+            button_style="success",
+            tooltip="Send these answers" if asks else "Run it with these arguments",
+            disabled=below > 0,
         )
         self._scope = widgets.Dropdown(options=list(_SCOPES.items()), description="Approve for", tooltip="How long")
         self._edit = widgets.Button(description="Edit", tooltip="Change the arguments first")
@@ -143,12 +157,20 @@ class ApprovalForm:
         row = [approve, self._scope, self._edit, self._cancel, deny, self._reason]
         buttons = widgets.HBox([self._more, *row] if below else row)
         self.box = widgets.VBox([self._title, self._arguments, self._problem, buttons]).add_class("nbagent-ask")
+        if asks:  # an answer holds for this time, and a no needs no reason
+            self._arguments.layout.display = "" if call.arguments else "none"
+            for widget in (self._scope, self._edit, self._reason):
+                widget.layout.display = "none"
         self.box._view_count = 0  # makes the front end count its views of the box
         self.box.observe(self._on_views, "_view_count")
 
     def _title_html(self, arguments: str) -> str:
         """The question; `role="alert"` makes screen readers read it out."""
-        title = f"<strong>{render.escape(render.readable_name(self._call.name))}</strong> asks to run in your kernel"
+        name = f"<strong>{render.escape(render.readable_name(self._call.name))}</strong>"
+        if isinstance(self._call, Question):
+            said = f"{name} asks you<pre>{render.escape(_folded(self._call.text))}</pre>"
+            return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
+        title = f"{name} asks to run in your kernel"
         code = highlight_code(render.printable(arguments), LANGUAGES.get(_only_name(self._call.arguments), ""))
         shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
         return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{title}{shown}</div>'
@@ -162,7 +184,10 @@ class ApprovalForm:
             async with asyncio.timeout(shown_within):
                 await self._shown
             answer = await self._answer
-            if isinstance(answer, dict):
+            if isinstance(self._call, Question):
+                outcome = "answered" if answer else "declined"
+                arguments = answer if isinstance(answer, dict) else arguments
+            elif isinstance(answer, dict):
                 outcome, arguments = "approved as edited", answer
             elif isinstance(answer, Allow):
                 outcome = f"approved, and {answer.value} for this session"
@@ -218,6 +243,8 @@ class ApprovalForm:
             arguments = json.loads(text) if self._text_argument is None else {self._text_argument: text}
             if not isinstance(arguments, dict):
                 problem = 'The arguments are a JSON object: {"name": value, …}'
+            elif isinstance(self._call, Question):
+                problem = self._call.problem(arguments)
         except ValueError as error:
             problem = f"This is not JSON: {error}"
         if problem:
@@ -233,6 +260,27 @@ class ApprovalForm:
                 (future.set_exception if isinstance(value, ToolDeniedError) else future.set_result)(value)
 
         self._loop.call_soon_threadsafe(settle)
+
+
+async def _typed_answers(question: Question) -> Answer:
+    """Ask for the answers on one line, as JSON; nothing is a no."""
+    text = f"{render.readable_name(question.name)} asks: {show_all_chars(question.text)}\n"
+    example = render.readable_json(question.arguments)
+    while True:
+        prompt = f"{text}{_ANSWERS.format(example)}"
+        typed = (await call_on_main(partial(input, prompt))).strip()
+        if typed.lower() in ("y", "yes"):
+            typed = json.dumps(question.arguments)
+        if typed.lower() in ("", "n", "no"):
+            return False
+        problem = "a JSON object is expected"
+        try:
+            answers = json.loads(typed)
+        except ValueError:
+            answers = None
+        if isinstance(answers, dict) and not (problem := question.problem(answers)):
+            return answers
+        text = f"{problem}\n"
 
 
 def denied(call: FunctionCall, reason: str) -> ToolDeniedError:

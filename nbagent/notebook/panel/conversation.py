@@ -31,6 +31,7 @@ from nbagent.core.labels import current_labels
 from nbagent.core.messages import Content, FunctionCall, LLMMessage
 from nbagent.core.run_context import current_call
 from nbagent.errors import ConfigurationError
+from nbagent.functions.asking import Question
 from nbagent.notebook.display.answer_buttons import answer_buttons
 from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover, ask_instead
 from nbagent.notebook.display.captured import only_in_call, watch_output
@@ -292,7 +293,7 @@ class Conversation:
             with entry.transcript.call_waits(call.id, FOR_YOU):
                 entry.refresh()
                 answer = await form.answer()
-            if isinstance(answer, dict):
+            if isinstance(answer, dict) and not isinstance(call, Question):
                 entry.transcript.show_edited(call.id, answer)
             return answer
         finally:

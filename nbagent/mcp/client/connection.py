@@ -226,6 +226,8 @@ class Connection:
             if output is not None:
                 output.write(f"\r{_progress_text(progress, total, message)}")
 
+        if self.problem is not None:  # another run may start it again; this one has tried
+            raise ToolError(str(self.problem), tool=tool)
         client = await self._ready()
         self._calls.append(call)
         try:

@@ -56,6 +56,10 @@ class NotebookServing:
         """Whether it still serves."""
         return not self._serving.over.done()
 
+    def stop_calls(self) -> int:
+        """Stop the calls of clients that are running. Returns their number."""
+        return self._serving.cancel_calls() if self.is_running else 0
+
     def stop(self) -> None:
         """End calls and connections, free the port, and take the token out of the notebook."""
         self._shell.events.unregister("post_run_cell", self._on_cell_end)

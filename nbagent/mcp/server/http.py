@@ -88,6 +88,10 @@ class HTTPServing:
         loop = self._loop.result()
         loop.call_soon_threadsafe(lambda: loop.create_task(self.tools.tell_changes(), context=self._context.copy()))
 
+    def cancel_calls(self) -> int:
+        """Stop the calls that are running; their clients are told. Returns their number."""
+        return asyncio.run_coroutine_threadsafe(self.tools.cancel_calls(), self._loop.result()).result()
+
     def _run(self) -> None:
         try:
             self._context.run(asyncio.run, self._serve())

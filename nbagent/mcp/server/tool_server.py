@@ -218,12 +218,14 @@ class ToolServer:
         executor.registry, executor.approver = self.registry(), ask
         return executor
 
-    async def cancel_calls(self) -> None:
-        """Stop the calls that are running, and wait until they have ended."""
-        if tasks := set(self._calls):
-            for task in tasks:
-                task.cancel()
+    async def cancel_calls(self) -> int:
+        """Stop the calls that are running, and wait until they have ended. Returns their number."""
+        tasks = set(self._calls)
+        for task in tasks:
+            task.cancel()
+        if tasks:
             await asyncio.wait(tasks, timeout=CANCELLED_WITHIN_S)
+        return len(tasks)
 
 
 class _Server(Server[Any]):

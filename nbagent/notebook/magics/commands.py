@@ -29,7 +29,7 @@ from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.keeping import keep, restore
 from nbagent.notebook.magics.options import suggestion
 from nbagent.notebook.magics.serve import USAGE as SERVE_USAGE
-from nbagent.notebook.magics.serve import serve
+from nbagent.notebook.magics.serve import serve, stop_calls
 from nbagent.notebook.magics.skill_commands import SKILLS_USAGE, skills
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys
@@ -197,14 +197,17 @@ def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def stop(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Stop the runs of panels and background tasks: of all agents in the notebook, or of the named ones."""
+    """Stop the runs of panels and background tasks: of all agents in the notebook, or of the named ones.
+
+    Without names, also the calls of MCP clients.
+    """
     from nbagent.notebook.panel.conversation import agents_in_panels
 
     named = agents_of(shell)
     if unknown := [name for name in words if name not in named]:
         raise UsageError(f"%agent stop: there is no agent {unknown[0]}{suggestion(unknown[0], named)}")
     chosen = [named[name] for name in words] if words else {*named.values(), *agents_in_panels()}
-    count = sum(each.stop() for each in chosen)
+    count = sum(each.stop() for each in chosen) + (0 if words else stop_calls())
     print(f"{count} {'run' if count == 1 else 'runs'} stopped." if count else "Nothing to stop.")
 
 

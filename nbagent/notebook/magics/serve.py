@@ -52,6 +52,11 @@ def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     _servings[:] = [NotebookServing(shell, agent, port=options.port, only=options.tools)]
 
 
+def stop_calls() -> int:
+    """Stop the calls of MCP clients that are running. Returns their number."""
+    return sum(serving.stop_calls() for serving in _servings)
+
+
 def stop_serving() -> None:
     """Stop the server of this kernel, if there is one."""
     while _servings:

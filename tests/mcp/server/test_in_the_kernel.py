@@ -240,12 +240,46 @@ async def test_the_stop_button_ends_a_call_on_the_main_thread(kernel, server, tm
     assert kernel.value("agent.trace.runs['status'].iloc[-1]") == "interrupted"
 
 
+FOREVER = """
+import asyncio
+running = []
+@tool
+async def forever() -> None:
+    "Wait."
+    running.append(1)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        running.clear()
+"""
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+async def test_a_call_is_stopped_from_either_side(kernel, server, mode):
+    kernel.ok(FOREVER)
+    async with session(server, mode) as client:
+        calling = asyncio.create_task(client.call_tool("forever"))
+        while not kernel.value("running"):
+            await asyncio.sleep(0.01)
+        calling.cancel()
+        while kernel.value("running"):
+            await asyncio.sleep(0.01)
+
+        calling = asyncio.create_task(client.call_tool("forever"))
+        while not kernel.value("running"):
+            await asyncio.sleep(0.01)
+        assert "1 run stopped." in kernel.ok("%agent stop").stdout
+        with pytest.raises(MCPError, match="stopped by the user"):
+            await calling
+        assert (await client.list_tools()).tools  # the session goes on
+    assert kernel.value("agent.trace.runs['status'].tolist()[-2:]") == ["interrupted", "interrupted"]
+
+
 async def test_stop_leaves_nothing(kernel, server, cell):
     """A call that runs is stopped, and its client knows it."""
-    kernel.ok("import asyncio\n@tool\nasync def forever() -> None:\n    'Wait.'\n    await asyncio.Event().wait()")
     async with session(server, "legacy") as client:
         calling = asyncio.create_task(client.call_tool("forever"))
-        while kernel.value("agent.trace.tool_calls['name'].iloc[-1]") != "forever":
+        while not kernel.value("running"):
             await asyncio.sleep(0.01)
         stopped = kernel.ok("%agent serve --stop")
         with pytest.raises(MCPError, match="stopped by the user"):

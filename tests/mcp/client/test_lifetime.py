@@ -50,9 +50,9 @@ async def test_a_server_that_dies_is_started_again_once_and_says_so():
     assert "started again" not in again
     assert "out of memory" in gone
     assert server.connection.state == "failed"
-    await agent.chat("Again.")  # another run starts it anew
+    result = await agent_with(server, "process").chat("Again.")  # another run starts it anew
     assert server.connection.state == "connected"
-    pid = (await agent_with(server, "process").chat("Go.")).function_calls[0]["result"].split()[0]
+    pid = result.function_calls[0]["result"].split()[0]
     await agent.aclose()
     assert server.connection.state == "closed"
     assert not lives(pid)

@@ -91,6 +91,8 @@ class Disclosure:
         self._given: tuple[str | None, set[str]] = (None, set())
         # the same functions each time, so that what a person allowed is found again
         self._functions: dict[str, Callable[..., Any]] = {ACTIVATE: self.activate, READ: self.read, RUN: self.run}
+        #: The scripts that `_functions[RUN]` stands for. Of others, nothing is allowed yet.
+        self._scripts: list[tuple[str, int, int]] = []
 
     def definitions(self, skills: Mapping[str, SkillManifest]) -> list[FunctionDefinition]:
         """The tools for these skills; none that would have nothing to do."""
@@ -106,6 +108,9 @@ class Disclosure:
                 "offset": {"type": "integer", "description": "The first character to read", "minimum": 0, "default": 0},
             }
             found.append(self._definition(READ, "Read a text file of a skill.", with_files, more))
+        known = sorted(_state(each.folder / script) for each in skills.values() for script in scripts(each))
+        if known != self._scripts:
+            self._scripts, self._functions[RUN] = known, self._new_run()
         if with_scripts:
             more = {
                 "script": {"type": "string", "description": "As it is listed in the skill's instructions"},
@@ -125,6 +130,12 @@ class Disclosure:
         parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
         function = self._functions[name]
         return FunctionDefinition(name, description, parameters, function, source=_source, **options)
+
+    def _new_run(self) -> Callable[..., Any]:
+        def run(name: str, script: str, arguments: Sequence[str] = (), stdin: str = "") -> dict[str, Any]:
+            return self.run(name, script, arguments, stdin)
+
+        return run
 
     def _skill(self, name: str) -> SkillManifest:
         if (skill := self._find(name)) is None:
@@ -180,6 +191,15 @@ class Disclosure:
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True)
         return self._folder
+
+
+def _state(path: Path) -> tuple[str, int, int]:
+    """Changes when the file changes."""
+    try:
+        found = path.stat()
+    except OSError:
+        return str(path), 0, -1
+    return str(path), found.st_mtime_ns, found.st_size
 
 
 def _source(name: str, **others: Any) -> str:

@@ -131,3 +131,15 @@ def test_a_project_is_trusted_by_command(shared):
     assert shared.value("list(nbagent.SkillHost().skills)") == ["cake"]
     assert "is not trusted" in shared.ok("%agent skills distrust").result
     shared.ok("os.chdir('..')")
+
+
+def test_the_notebook_asks_once_whether_a_project_is_trusted(shared, folder):
+    write_skill(folder / "cloned/.agents/skills", "pie", "Bakes.")
+    shared.ok("os.chdir('cloned')")
+    cell = shared.send("list(nbagent.SkillHost().skills)")
+    asked = shared.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
+    assert asked == f"The project {folder / 'cloned'} has skills: pie. Trust it, and use them? [y/N] "
+    shared.client.input("y")
+    assert shared.ok(cell).result == "['pie']"
+    assert shared.value("list(nbagent.SkillHost().skills)") == ["pie"]
+    shared.ok("os.chdir('..')")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.skill_folders import write_executable, write_skill
 
-from nbagent import Agent, ContextManager, FunctionCall, ScriptedProvider, SkillHost
+from nbagent import Agent, Allow, ContextManager, FunctionCall, ScriptedProvider, SkillHost
 from nbagent.skills import launcher
 from nbagent.skills.inside import MAX_FILES
 
@@ -166,6 +166,20 @@ async def test_scripts_need_approval_whatever_the_skill_says(folder, tmp_path):
     assert asked == [RUN[1]]
     assert "not approved" in result.function_calls[0]["result"]
     assert not (tmp_path / "work/out.txt").exists()
+
+
+async def test_what_was_allowed_for_the_session_ends_when_a_script_changes(host, folder):
+    asked = []
+    run = [FunctionCall(*RUN)]
+    turns = [run, "1", run, "2", run, "3"]
+    agent = agent_with(host, *turns, approve=lambda call, _: asked.append(call) or Allow.TOOL)
+    await agent.chat("?")
+    await agent.chat("?")
+    assert len(asked) == 1
+    (folder / "tea/scripts/pour.py").write_text("print('another')")
+    result = await agent.chat("?")
+    assert len(asked) == 2
+    assert "another" in result.function_calls[0]["result"]
 
 
 async def test_an_approved_script_runs_in_its_working_folder(host, tmp_path):

@@ -17,6 +17,10 @@ PIP    := -m pip install -qq --disable-pip-version-check
 WORKERS ?= 4
 SPREAD  := -n $(WORKERS) --dist loadfile
 
+# Notebook tests whose outcome no kernel's version changes.
+ANY_KERNEL := magics/test_keep.py magics/test_replay_in_cells.py panel/test_draft.py panel/test_versions.py \
+  test_secrets_in_notebooks.py test_secrets_in_tracebacks.py
+
 # What `make fuzz` gives each target.
 SECONDS ?= 120
 
@@ -72,7 +76,8 @@ environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp ## install all that te
 test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, MCP servers
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
-	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" tests/notebook
+	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" \
+	  $(addprefix --ignore=tests/notebook/,$(ANY_KERNEL)) tests/notebook
 	@echo "Long sizes"
 	@$(BIN)/pytest -q -n 2 -m "full or hypothesis or fuzz" tests
 	@echo "JupyterLab in Chromium"

@@ -293,7 +293,7 @@ class Agent:
                 options=request_options,
                 origin=origin or {},
                 labels=labels,
-                instructions="\n\n".join(filter(None, (toolsets.instructions(), instructions))),
+                instructions="\n\n".join(filter(None, (toolsets.instructions(executor.registry), instructions))),
                 replaces=replaces,
                 branch_at=branch_at,
                 record_http=self.trace.record_http,

@@ -72,9 +72,13 @@ class Toolsets:
         """Prepare all, at the same time."""
         await asyncio.gather(*(toolset.prepare() for toolset in self._toolsets))
 
-    def instructions(self) -> str:
-        """What the model should know about their tools."""
-        return "\n\n".join(filter(None, (toolset.instructions() for toolset in self._toolsets)))
+    def instructions(self, offered: FunctionRegistry) -> str:
+        """What the model should know about their tools, of which a run may offer only some, or none."""
+        names = offered.names()
+        used = [
+            each for each in self._toolsets if not each.tools.names() or not set(names).isdisjoint(each.tools.names())
+        ]
+        return "\n\n".join(filter(None, (toolset.instructions() for toolset in used)))
 
     async def aclose(self) -> None:
         """Close all."""

@@ -67,6 +67,15 @@ async def test_without_tools_a_run_prepares_nothing_and_tells_nothing():
     assert agent.provider.requests[0][0][0].text == "Be brief."
 
 
+async def test_a_run_without_its_tools_is_told_nothing_of_them():
+    agent = agent_with("hello", "again").use(Clock())
+    await agent.chat("Hi", tools=["own"])
+    assert agent.provider.requests[0][0][0].text == "Be brief."
+    agent.tools_off.add("now")
+    await agent.chat("Hi")
+    assert agent.provider.requests[1][0][0].text == "Be brief."
+
+
 def test_its_instructions_are_in_the_preview():
     agent = agent_with().use(Clock())
     assert "now is UTC." in agent.chat_stream("Hi").preview().messages[0].text

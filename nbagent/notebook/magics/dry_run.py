@@ -36,10 +36,9 @@ def added_by_toolsets(agent: Agent, preview: Preview) -> dict[str, int]:
         tools = [tool for name in toolset.tools.names() if (tool := toolset.tools.get_function(name)) is not None]
         sources = [tool.source if isinstance(tool.source, str) else "skill:" for tool in tools]
         label = next((re.sub("^skill:.*", "skills", source) for source in sources if source), type(toolset).__name__)
-        tokens = len(toolset.instructions()) // CHARS_PER_TOKEN
-        tokens += sum(estimate_function_tokens(offered[tool.name]) for tool in tools if tool.name in offered)
+        tokens = sum(estimate_function_tokens(offered[tool.name]) for tool in tools if tool.name in offered)
         if tokens:
-            added[label] = added.get(label, 0) + tokens
+            added[label] = added.get(label, 0) + tokens + len(toolset.instructions()) // CHARS_PER_TOKEN
     return added
 
 

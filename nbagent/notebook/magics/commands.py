@@ -27,6 +27,7 @@ from nbagent.notebook.magics import nesting
 from nbagent.notebook.magics.answer_formats import parse_code
 from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.keeping import keep, restore
+from nbagent.notebook.magics.mcp_commands import MCP_USAGE, mcp
 from nbagent.notebook.magics.options import suggestion
 from nbagent.notebook.magics.serve import USAGE as SERVE_USAGE
 from nbagent.notebook.magics.serve import serve, stop_calls
@@ -395,6 +396,7 @@ COMMANDS: dict[str, Command] = {
     "status": Command(lambda shell, agent, words: agent, "", "show the agent: its model, tools and messages"),
     "tools": Command(tools, TOOLS_USAGE, "list its tools, switch them on or off; kernel: tools that look at variables"),
     "skills": Command(skills, SKILLS_USAGE, "list its skills; use more, trust the project's, look for changes"),
+    "mcp": Command(mcp, MCP_USAGE, "list its MCP servers and their tools; use those of an mcp.json; close some"),
     "models": Command(models, "", "list the models of its vendor"),
     "model": Command(model, "VENDOR[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "VENDOR", "type a vendor's key, for this kernel only"),

@@ -20,6 +20,7 @@ from nbagent.agent import Agent
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS
 from nbagent.notebook.known_models import known_models
 from nbagent.notebook.magics.commands import COMMANDS, KERNEL, agents_of
+from nbagent.notebook.magics.mcp_commands import servers_of
 from nbagent.notebook.panel.skill_mentions import skills_of
 from nbagent.providers import provider_names
 from nbagent.providers.catalog import with_keys
@@ -192,6 +193,18 @@ def _files(typed: str) -> list[str]:
     return [f"~{name[len(home) :]}" for name in kept] if typed.startswith("~") else kept
 
 
+def _mcp(shell: Any, words: list[str], typed: str) -> list[str]:
+    agent = shell.user_ns.get("agent")
+    match words:
+        case []:
+            return ["use", "close"]
+        case ["use"]:
+            return _files(typed)
+        case ["close", *chosen] if isinstance(agent, Agent):
+            return [server.name for server in servers_of(agent) if server.name not in chosen]
+    return []
+
+
 def _only_argument(candidates: Callable[[str], Iterable[str]]) -> Callable[[Any, list[str], str], Iterable[str]]:
     return lambda shell, words, typed: () if words else candidates(typed)
 
@@ -199,6 +212,7 @@ def _only_argument(candidates: Callable[[str], Iterable[str]]) -> Callable[[Any,
 #: What can follow a command: its kind, and a function of the shell, the words after the command, and the typed text.
 _ARGUMENTS: dict[str, tuple[str, Callable[[Any, list[str], str], Iterable[str]]]] = {
     "tools": ("tool", _tools),
+    "mcp": ("server", _mcp),
     "skills": ("value", _only_argument(lambda typed: ("use", "trust", "distrust", "reload"))),
     "model": ("model", _only_argument(models)),
     "key": ("vendor", _only_argument(lambda typed: with_keys())),

@@ -1,0 +1,41 @@
+"""`%agent mcp` in a real kernel: servers, their state and tools, and completion."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from test_completion import complete
+
+pytestmark = pytest.mark.kernel
+
+PLAYGROUND = str(Path(__file__).parents[2] / "mcp/client/playground.py")
+
+
+def test_servers_are_used_listed_completed_and_closed(shared, tmp_path):
+    path = tmp_path / "mcp.json"
+    servers = {
+        "play": {"command": sys.executable, "args": [PLAYGROUND], "env": {"TOKEN": "very-secret"}},
+        "broken": {"command": "no-such-program"},
+    }
+    path.write_text(json.dumps({"mcpServers": servers}))
+    shared.ok("agent = Agent(nbagent.ScriptedProvider(['hi']), tools=[])")
+    assert "No MCP servers" in shared.ok("%agent mcp").result
+    assert "play: connecting" in shared.ok(f"%agent mcp use {path} play").stdout
+    assert "broken: connecting" in shared.ok(f"%agent mcp use {path} broken").stdout
+    shared.ok("await asyncio.gather(*(each.prepare() for each in agent.toolsets), return_exceptions=True);")
+    shown = shared.ok("servers = %agent mcp\nprint(servers)\nprint(servers._repr_html_())").stdout
+    assert "play: connected 2026-07-28 playground 1.0" in shown
+    assert "play_add play_die" in shown
+    assert "broken: failed" in shown
+    assert "there is no program &#x27;no-such-program&#x27;" in shown
+    assert "very-secret" not in shown
+    assert "very-secret" not in shared.ok("list(agent.toolsets)").result
+    for typed, expected in [
+        ("%agent mcp ", "close"),
+        ("%agent mcp close p", "play"),
+        (f"%agent mcp use {path.parent}/m", str(path)),
+    ]:
+        assert expected in complete(shared, f"{typed}|")[0]
+    assert "play: closed" in shared.ok("%agent mcp close play").stdout
+    assert "play: closed" in shared.ok("servers = %agent mcp\nprint(servers)").stdout

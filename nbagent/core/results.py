@@ -43,8 +43,6 @@ class ToolOutcome:
     function_version: str = ""
     #: The skill or the MCP server that the tool comes from.
     source: str = ""
-    #: The result stays when others are trimmed.
-    pinned: bool = False
     cell_id_of_definition: str | None = None
     value_repr: str = ""
     denied: bool = False

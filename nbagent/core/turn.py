@@ -338,7 +338,7 @@ class Turn:
             tool_call_id=call.id,
             is_error=outcome.is_error,
             message_id=new_id("msg"),
-            pinned=outcome.pinned and not outcome.is_error,
+            pinned=run.tools.is_pinned(call.name) and not outcome.is_error,
         )
         if outcome.denied:
             run.result.status = "denied"

@@ -139,6 +139,11 @@ class ToolExecutor:
             return True
         return definition.parallel and not (self.runs_exclusively and self.runs_exclusively(definition))
 
+    def is_pinned(self, name: str) -> bool:
+        """Whether the tool's results stay when a long conversation is trimmed."""
+        definition = self.registry.get_function(name)
+        return definition is not None and definition.pinned
+
     def with_options(
         self, *, only: Iterable[str] | None = None, approve_all: bool = False, timeout: float | None = None
     ) -> ToolExecutor:
@@ -214,7 +219,6 @@ class ToolExecutor:
             raise unknown_tool(call.name, self.registry.names())
         state.fields["function_version"] = function_version(definition.func)
         state.fields["source"] = definition.source if isinstance(definition.source, str) else ""
-        state.fields["pinned"] = definition.pinned
         state.fields["cell_id_of_definition"] = cell_of(definition.func)
         if call.raw is not None:
             raise malformed_arguments(definition, call)

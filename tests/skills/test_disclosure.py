@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.skill_folders import write_executable, write_skill
 
-from nbagent import Agent, Allow, ContextManager, FunctionCall, ScriptedProvider, SkillHost
+from nbagent import Agent, Allow, ContextManager, FunctionCall, ScriptedProvider, SkillHost, record, replay
 from nbagent.skills import launcher
 from nbagent.skills.inside import MAX_FILES
 
@@ -93,6 +93,19 @@ async def test_instructions_are_never_trimmed_or_cut(folder):
     (kept,) = [message for message in agent.conversation_history if message.role == "tool"]
     assert kept.text.count("word") == 10_000
     assert "And 0?" not in [message.text for message in agent.conversation_history]
+
+
+async def test_a_replay_keeps_them_too(folder, tmp_path):
+    def talk(*turns):
+        agent = agent_with(SkillHost(folder, discover=False), *turns, context=ContextManager(max_messages=4))
+        for number in range(6):
+            agent.chat_sync(f"And {number}?")
+        return [message.text for message in agent.conversation_history]
+
+    with record(tmp_path / "tea.jsonl"):
+        recorded = talk([FunctionCall("activate_skill", {"name": "tea"})], *["ok"] * 6)
+    with replay(tmp_path / "tea.jsonl", run_tools=False):
+        assert talk() == recorded
 
 
 async def test_files_are_read_in_parts(host):

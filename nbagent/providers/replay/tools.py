@@ -41,6 +41,10 @@ class ReplayedTools:
         """Whether the tool may run beside others."""
         return self._inner.is_parallel(name)
 
+    def is_pinned(self, name: str) -> bool:
+        """Whether the tool's results stay when others are trimmed."""
+        return self._inner.is_pinned(name)
+
     async def run(self, call: FunctionCall) -> ToolOutcome:
         """The recorded result, or the function's own if the model itself was asked."""
         exchange = self._last_exchange()

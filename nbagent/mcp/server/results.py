@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,13 +12,15 @@ from typing import Any
 import mcp_types as types
 from pydantic import BaseModel
 
-from nbagent.core.messages import Content
+from nbagent.core.messages import Content, well_formed
 from nbagent.core.results import ToolOutcome
 from nbagent.core.tool_output import IMAGE_TYPES
 from nbagent.functions.registry import FunctionDefinition
 
-#: Rows of a data frame in the structured content, and characters of all of it. The text says what is left out.
-MAX_ROWS, MAX_STRUCTURED_CHARS = 100, 100_000
+log = logging.getLogger("nbagent")
+
+#: Rows and columns of a data frame in the structured content, and characters of all of it.
+MAX_ROWS, MAX_COLUMNS, MAX_STRUCTURED_CHARS = 100, 100, 100_000
 
 _BLOCKS = (types.TextContent, types.ImageContent, types.AudioContent, types.EmbeddedResource, types.ResourceLink)
 #: What a tool may return to answer in the protocol's own terms.
@@ -48,34 +51,45 @@ def as_result(
     shown = [
         types.ImageContent(data=part[kind], mime_type=kind) for part in outputs for kind in IMAGE_TYPES if kind in part
     ]
-    return types.CallToolResult(content=[*_blocks(outcome.content), *shown], structured_content=_structured(value))
+    return types.CallToolResult(content=[*_blocks(outcome.content), *shown], structured_content=_structured(outcome))
 
 
 def _blocks(content: Content) -> list[types.ContentBlock]:
     if isinstance(content, str):
-        return [types.TextContent(text=content)]
+        return [types.TextContent(text=well_formed(content))]
     return [
         types.ImageContent(data=part["data"], mime_type=part["media_type"])
         if part["type"] == "image"
-        else types.TextContent(text=part["text"])
+        else types.TextContent(text=well_formed(part["text"]))
         for part in content
     ]
 
 
-def _structured(value: Any) -> dict[str, Any] | None:
+def _structured(outcome: ToolOutcome) -> dict[str, Any] | None:
     """Data as a JSON object, which clients of both revisions take; None for anything else, and for too much."""
+    value = outcome.value
+    try:
+        if (frame := _frame(value)) is not None:
+            data = frame
+        elif outcome.truncated or not _is_record(value):
+            return None
+        else:
+            data = value
+        return _as_json(data)
+    except Exception:  # a value's own code failed, or it is no data; the text says what it is
+        log.debug("a %s has no JSON form", type(value).__name__, exc_info=True)
+        return None
+
+
+def _is_record(value: Any) -> bool:
+    is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return is_instance or isinstance(value, (Mapping, BaseModel))
+
+
+def _as_json(data: Any) -> dict[str, Any] | None:
     from pydantic_core import to_json
 
-    if (frame := _frame(value)) is not None:
-        data: Any = frame
-    elif isinstance(value, (Mapping, BaseModel)) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        data = value
-    else:
-        return None
-    try:
-        text = to_json(data, inf_nan_mode="null")
-    except ValueError:  # something in it is no data, such as an image; the text says what it is
-        return None
+    text = to_json(data, inf_nan_mode="null")
     found = json.loads(text) if len(text) <= MAX_STRUCTURED_CHARS else None
     return found if isinstance(found, dict) else None
 
@@ -86,6 +100,7 @@ def _frame(value: Any) -> dict[str, Any] | None:
     if pandas is None or not isinstance(value, (pandas.DataFrame, pandas.Series)):
         return None
     frame = value if isinstance(value, pandas.DataFrame) else value.to_frame()
-    split = json.loads(frame.head(MAX_ROWS).to_json(orient="split", date_format="iso", default_handler=str))
-    dtypes = {str(name): str(dtype) for name, dtype in frame.dtypes.items()}
+    beginning = frame.iloc[:MAX_ROWS, :MAX_COLUMNS]
+    split = json.loads(beginning.to_json(orient="split", date_format="iso", default_handler=str))
+    dtypes = {str(name): str(dtype) for name, dtype in beginning.dtypes.items()}
     return {"shape": list(value.shape), "dtypes": dtypes, **split}

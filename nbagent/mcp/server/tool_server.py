@@ -34,6 +34,7 @@ from nbagent.core.background import while_main_is_busy
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render.control_chars import show_all_chars
+from nbagent.core.threads import run_in_thread
 from nbagent.core.tool_run import run_tool
 from nbagent.errors import UnknownToolError
 from nbagent.functions.approval import approver_of, ask_approver
@@ -204,7 +205,7 @@ class ToolServer:
             raise MCPError(types.INVALID_PARAMS, str(error))
         if isinstance(error, MCPError):  # a tool answers in the protocol's own terms
             raise error
-        return as_result(result.outcome, result.outputs)
+        return await run_in_thread(as_result, result.outcome, result.outputs)  # a large frame takes its time
 
     def _executor(self, progress: _Progress) -> ToolExecutor:
         """The agent's executor for the tools on offer; while a person is asked, the client knows it."""

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import io
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -40,7 +41,9 @@ def returning(*values):
     """An agent with the tools `tool_0`, `tool_1`, … that return these values."""
     agent = Agent(ScriptedProvider([]))
     for number, value in enumerate(values):
-        agent.register_function(f"tool_{number}", "Returns a value.", lambda value=value: value, {"type": "object"})
+        agent.register_function(
+            f"tool_{number}", "Returns a value.", partial([value].__getitem__, 0), {"type": "object"}
+        )
     return agent
 
 
@@ -97,13 +100,29 @@ async def test_data_comes_as_text_and_structured():
 
 
 async def test_a_large_frame_is_its_beginning():
-    agent = returning(pd.DataFrame({"n": range(1000)}), {"long": "x" * 200_000})
+    agent = returning(pd.DataFrame([range(500)] * 1000), {"long": "x" * 200_000})
     async with connected(agent) as client:
         frame, much = await client.call_tool("tool_0"), await client.call_tool("tool_1")
-    assert frame.structured_content["shape"] == [1000, 1]
-    assert len(frame.structured_content["data"]) == 100
+    assert frame.structured_content["shape"] == [1000, 500]
+    assert [len(row) for row in frame.structured_content["data"]] == [100] * 100
     assert much.structured_content is None
     assert len(text_of(much)) < 50_000
+
+
+async def test_what_has_no_json_form_is_text():
+    class Bad:
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    loop = {}
+    loop["loop"] = loop
+    cells = [b"\xff", Bad(), "\ud800", [loop]]
+    agent = returning(*(pd.DataFrame({"cell": pd.Series([cell], dtype=object)}) for cell in cells), loop, "\ud800")
+    async with connected(agent) as client:
+        results = [await client.call_tool(f"tool_{number}") for number in range(6)]
+    assert [result.structured_content for result in results] == [None] * 6
+    assert not any(result.is_error for result in results)
+    assert text_of(results[5]) == "\ufffd"
 
 
 async def test_pictures_are_image_blocks():

@@ -140,6 +140,25 @@ def test_a_hostile_feed_costs_no_more_than_its_length(pattern):
     assert grows_with_square(read, pattern) == ""
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<rss>" + b"<a>" * 60_000, "more than 50,000 tags"),
+        (b"<rss><item " + b"".join(b"b%d='c' " % n for n in range(1_000)) + b"/>", "a tag of more than 5,000 bytes"),
+        (b"\n" * 6_000 + b"<rss>", "more than 5,000 bytes that are no tag"),
+        (("<rss>" + "<a>" * 60_000).encode("utf-16"), "more than 50,000 tags"),
+    ],
+)
+def test_what_takes_the_parser_too_long_is_refused(body, said):
+    with pytest.raises(feeds.FeedError, match=said):
+        feeds.read_feed(body, "x", "http://x.example/")
+
+
+def test_html_in_cdata_does_not_count_as_tags():
+    text = RSS.replace("Weather", f"<![CDATA[{'<p>Rain</p>' * 40_000}]]>")
+    assert "Rain" in feeds.read_feed(text.encode(), "x", "http://x.example/")[1]["summary"]
+
+
 async def test_a_server_in_trouble_is_asked_three_times_and_others_once():
     found, requests = await fetched_from(Answer(b"", 503))
     assert (found.error, requests) == ("HTTP 503", 3)

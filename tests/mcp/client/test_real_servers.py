@@ -1,0 +1,97 @@
+"""Servers that nobody here wrote, of npm and PyPI: `make test-all` installs them into .venv-mcp."""
+
+import json
+import subprocess
+
+import pytest
+from support.loopback import Answer, Loopback
+from support.mcp_environment import installed, with_node
+
+from nbagent import Agent, FunctionCall, MCPServer, ScriptedProvider
+
+pytestmark = pytest.mark.full
+
+
+async def called(server, *calls, approve=None):
+    """The results of calls, and the agent."""
+    agent = Agent(ScriptedProvider([*([FunctionCall(*call)] for call in calls), "done"]), approve=approve).use(server)
+    result = await agent.chat("Go.")
+    return [call["result"] for call in result.function_calls], agent
+
+
+async def test_everything():
+    asked = []
+
+    def approve(question, definition):
+        asked.append(question)
+        return True
+
+    server = MCPServer(*installed("mcp-server-everything"), name="all", env=with_node())
+    sums, picture, structured, long = (
+        ("all_get-sum", {"a": 2, "b": 3}),
+        ("all_get-tiny-image", {}),
+        ("all_get-structured-content", {"location": "Chicago"}),
+        ("all_trigger-long-running-operation", {"duration": 1, "steps": 2}),
+    )
+    ask = ("all_trigger-elicitation-request", {})
+    results, agent = await called(server, sums, picture, structured, long, ask, approve=approve)
+    assert "5" in results[0]
+    images = [
+        part
+        for message in agent.conversation_history
+        if message.role == "tool" and isinstance(message.content, list)
+        for part in message.content
+        if part["type"] == "image"
+    ]
+    assert images[0]["media_type"] == "image/png"
+    assert json.loads(results[2]).keys() >= {"temperature", "conditions"}
+    assert "completed" in results[3]
+    assert [each.name for each in asked if hasattr(each, "problem")] == ["all"]
+    assert set(agent.trace.tool_calls["source"]) == {"mcp:all"}
+    await agent.aclose()
+
+
+async def test_filesystem(tmp_path):
+    (tmp_path / "a.txt").write_text("hello")
+    server = MCPServer(*installed("mcp-server-filesystem"), str(tmp_path), name="files", env=with_node())
+    read = ("files_read_text_file", {"path": str(tmp_path / "a.txt")})
+    outside = ("files_read_text_file", {"path": "/etc/passwd"})
+    write = ("files_write_file", {"path": str(tmp_path / "b.txt"), "content": "x"})
+    results, agent = await called(server, read, outside, write)
+    assert "hello" in results[0]
+    assert "denied" in results[1]
+    assert "needs approval" in results[2]
+    assert not (tmp_path / "b.txt").exists()
+    await called(server, write, approve=lambda call, tool: True)
+    assert (tmp_path / "b.txt").read_text() == "x"
+    await agent.aclose()
+
+
+async def test_time():
+    server = MCPServer(*installed("mcp-server-time"), name="time")
+    call = {"source_timezone": "Europe/Berlin", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+    results, agent = await called(server, ("time_convert_time", call), approve=lambda call, tool: True)
+    assert json.loads(results[0])["target"]["timezone"] == "Asia/Tokyo"
+    await agent.aclose()
+
+
+async def test_git(tmp_path):
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.com"]
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "the first"]):
+        subprocess.run([*git, *command], check=True)
+    server = MCPServer(*installed("mcp-server-git"), "--repository", str(tmp_path), name="git")
+    results, agent = await called(
+        server, ("git_git_log", {"repo_path": str(tmp_path)}), approve=lambda call, tool: True
+    )
+    assert "the first" in results[0]
+    await agent.aclose()
+
+
+async def test_fetch():
+    page = Answer(b"<html><body><h1>Title</h1><p>Some text.</p></body></html>", headers={"content-type": "text/html"})
+    async with Loopback() as site:
+        site.answers.append(page)
+        server = MCPServer(*installed("mcp-server-fetch"), "--ignore-robots-txt", "--allow-private-ips", name="fetch")
+        results, agent = await called(server, ("fetch_fetch", {"url": site.url}), approve=lambda call, tool: True)
+        assert "Some text." in results[0]
+        await agent.aclose()

@@ -61,18 +61,13 @@ class ToolManager(Toolset):
 
             secret = SecretStr(token) if isinstance(token, str) else token
             self._remote = RemoteSkills(host_or_url, secret, timeout)
-        self._own = FunctionRegistry()
+        self.tools = FunctionRegistry() if self._host is None else self._host.tools
         #: The ids of a server's skills by the names of their tools, and when they were listed.
         self._ids: dict[str, str] = {}
         self._listed = float("-inf")
         self._results: dict[str, tuple[float, SkillResult]] = {}
 
     # -- what there is ------------------------------------------------------------------------------------------------
-
-    @property
-    def tools(self) -> FunctionRegistry:  # type: ignore[override]  # never set from outside
-        """See `Toolset`."""
-        return self._own if self._host is None else self._host.tools
 
     async def prepare(self) -> None:
         """See `Toolset`."""
@@ -174,7 +169,7 @@ class ToolManager(Toolset):
         for skill in skills:
             name = re.sub(r"[^a-zA-Z0-9_]", "_", skill["id"])[:64]
             if self._ids.setdefault(name, skill["id"]) == skill["id"]:
-                self._own.adopt(
+                self.tools.adopt(
                     FunctionDefinition(
                         name,
                         skill["description"] or skill["id"],
@@ -183,13 +178,13 @@ class ToolManager(Toolset):
                         source=f"skill:{skill['id']}",
                     )
                 )
-        for name in self._own.names():
+        for name in self.tools.names():
             if name not in self._ids:
-                self._own.unregister(name)
+                self.tools.unregister(name)
         self._listed = time.monotonic()
 
     def _tool(self, name: str) -> Any:
-        known = self._own.get_function(name)
+        known = self.tools.get_function(name)
         if known is not None:  # the same function, so that what a person allowed is found again
             return known.func
 

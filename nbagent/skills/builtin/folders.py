@@ -25,7 +25,7 @@ def allowed_folders() -> list[Path]:
 def allowed_path(name: str, path: str) -> Path:
     """The path without links. Raises PermissionError unless it is in one of the folders; `name` is the argument's.
 
-    A relative path starts at the current folder.
+    A relative path starts at the current folder. What is hidden below the folders, such as `.env`, is refused, too.
     """
     if "\0" in path:
         raise PermissionError(f"{name}: expected a path, got {path[:60]!r}.")
@@ -34,12 +34,15 @@ def allowed_path(name: str, path: str) -> Path:
         resolved = (folders[0] / Path(path).expanduser()).resolve()
     except (OSError, RuntimeError):  # links that lead to themselves; the home of a user who does not exist
         resolved = None
-    if resolved is None or not any(resolved.is_relative_to(folder) for folder in folders):
+    inside = [resolved.relative_to(each) for each in folders if resolved and resolved.is_relative_to(each)]
+    if resolved is None or not inside:
         allowed = " or ".join(map(str, folders))
         raise PermissionError(
             f"{name}: expected a path inside {allowed}, got {path[:200]!r}. Only the user can allow other folders, "
             f"by the environment variable {VARIABLE}."
         )
+    if all(any(part.startswith(".") for part in each.parts) for each in inside):
+        raise PermissionError(f"{name}: expected a path without hidden files and folders, got {path[:200]!r}.")
     return resolved
 
 

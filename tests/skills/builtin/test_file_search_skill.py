@@ -121,6 +121,8 @@ def test_huge_binary_hidden_and_unreadable_files_are_counted(project):
     (project / ".git").mkdir()
     (project / ".git" / "config").write_text("calculator", "utf-8")
     (project / "latin.txt").write_bytes("Größe calculator".encode("latin-1"))
+    with pytest.raises(PermissionError, match="hidden"):
+        search(root_dir=".git")
     found = search()
     assert found.skipped == {"it is larger than 2 MB": 1, "binary": 1, "hidden": 1}
     assert [match.path for match in found.matches if "Gr" in match.text] == ["latin.txt"]

@@ -83,7 +83,9 @@ def test_files_that_are_refused(tmp_path, monkeypatch):
     (root / "binary.log").write_bytes(b"a\0b")
     with (root / "huge.log").open("wb") as file:
         file.truncate(2**40)
+    (root / ".env").write_text("API_KEY=1", "utf-8")
     refusals = {
+        ".env": (PermissionError, "hidden"),
         "../outside.log": (PermissionError, "inside"),
         "binary.log": (ValueError, "binary"),
         "huge.log": (ValueError, "larger than 50 MB"),

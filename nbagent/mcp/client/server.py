@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from nbagent.checks import check_choice, check_number, check_type, hides_arguments, invalid
+from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.functions.toolset import Toolset
 from nbagent.mcp import MISSING
@@ -104,6 +105,7 @@ class MCPServer(Toolset):
         said = shortened(self.connection.instructions.strip(), MAX_INSTRUCTIONS)
         if not said:
             return ""
+        said = show_control_chars(said).replace("<mcp_", "&lt;mcp_").replace("</mcp_", "&lt;/mcp_")
         return f'<mcp_server name="{self.name}">\nThe server says of its tools {self.name}_…:\n{said}\n</mcp_server>'
 
     async def aclose(self) -> None:

@@ -1,0 +1,47 @@
+"""A tool that asks the person while it runs."""
+
+import asyncio
+
+import pytest
+from support.tool_runs import run
+
+from nbagent import FunctionRegistry, ToolExecutor
+from nbagent.functions.asking import Question, ask_person, call_in_progress
+
+
+async def order():
+    """Asks for a size."""
+    answers = await ask_person(
+        Question("shop", {"size": "M"}, text="Which size?", problem=lambda given: "" if "size" in given else "no size"),
+        call_in_progress.get(),
+    )
+    return f"{answers}"
+
+
+def executor(approver, timeout=15.0):
+    registry = FunctionRegistry()
+    registry.register("order", "", order)
+    return ToolExecutor(registry, approver=approver, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(True, "{'size': 'M'}"), ({"size": "L"}, "{'size': 'L'}"), ({"colour": "red"}, "None"), (False, "None")],
+)
+async def test_the_answers_are_those_of_the_approver(answer, said):
+    outcome = await run(executor(lambda question, definition: answer), "order")
+    assert outcome.content == said
+
+
+async def test_with_nobody_to_ask_the_answer_is_no():
+    assert (await run(executor(None), "order")).content == "None"
+    assert await ask_person(Question("shop"), None) is None
+
+
+async def test_the_persons_time_does_not_count():
+    async def slow(question, definition):
+        await asyncio.sleep(0.3)
+        return True
+
+    outcome = await run(executor(slow, timeout=0.2), "order")
+    assert outcome.content == "{'size': 'M'}"

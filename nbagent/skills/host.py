@@ -153,12 +153,7 @@ class SkillHost(Toolset):
             if manifest is None:
                 each.state = "off: it is broken"
             elif project is not None and not answers[project]:
-                refused = answers[project] is False
-                each.state = (
-                    "off: its project is not trusted"
-                    if refused
-                    else "off: nobody can answer here whether its project is trusted"
-                )
+                each.state = _NOT_ASKED if answers[project] is None else _DISTRUSTED
             elif manifest.name in names:
                 each.state = "off: another skill has the same name"
                 text = f"it is not used, since {names[manifest.name]} has the same name"

@@ -58,6 +58,7 @@ class Connection:
         self.restarted = ""
         #: "2026-07-28", what the server calls itself, and what it says of its tools.
         self.revision = self.server = self.instructions = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._client: Client | None = None
         #: Set when the server can be used, or can't; replaced when a connection begins or is lost.
@@ -89,15 +90,17 @@ class Connection:
         await _on_background(self._end)
 
     def stop(self) -> None:
-        """The same, without waiting."""
-        background_loop().call_soon_threadsafe(self._stop_now)
+        """The same, without waiting. It takes no lock: a garbage collection may call it anywhere."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop_now)
 
     # -- on the background loop ---------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         if self._task is None or self._task.done():
             self._settled, self.problem, self.state = asyncio.Event(), None, "connecting"
-            self._task = asyncio.get_running_loop().create_task(self._run(), context=Context())
+            self._loop = asyncio.get_running_loop()
+            self._task = self._loop.create_task(self._run(), context=Context())
 
     async def _ready(self) -> Client:
         self._begin()

@@ -161,7 +161,7 @@ $(VENV)/.%: pyproject.toml | $(VENV)/.made
 # The oldest kernel and IPython that are supported: hosts such as Colab still run them.
 $(OLD)/.kernel: pyproject.toml | $(OLD)/.made
 	@echo "Installing an old kernel into $(OLD) (once) …"
-	@$(OLD)/bin/python $(PIP) -e '.[explore,local,plot]' 'ipykernel<7' 'ipython<9'
+	@$(OLD)/bin/python $(PIP) -e '.[explore,local,mcp,plot]' 'ipykernel<7' 'ipython<9'
 	@touch $@
 
 # Other agent libraries; what they need must not mix with what we need.

@@ -1,40 +1,11 @@
-"""A server of our own, in each way that a client can reach one."""
-
-import sys
-import threading
-import time
-from contextlib import contextmanager
-from pathlib import Path
+"""The server that each test of the client tries, in four ways."""
 
 import pytest
-import uvicorn
-from playground import app
+from support.mcp_playground import app
+from support.mcp_servers import on_stdio, serving
 
-from nbagent.mcp.client.server import MCPServer
-
-PLAYGROUND = str(Path(__file__).with_name("playground.py"))
-TOKEN = "hunter2-hunter2"
-
-
-def on_stdio(*words, **options):
-    return MCPServer(
-        sys.executable, PLAYGROUND, *words, **{"name": "play", "env": {"PLAYGROUND_TOKEN": TOKEN}} | options
-    )
-
-
-@contextmanager
-def serving(application):
-    """The address of an ASGI application on loopback."""
-    server = uvicorn.Server(
-        uvicorn.Config(application, port=0, log_level="critical", ws="none", timeout_graceful_shutdown=1)
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)
+from nbagent import MCPServer
+from nbagent.core.background import run_sync
 
 
 @pytest.fixture(scope="module", params=["stdio-modern", "stdio-legacy", "http-modern", "http-legacy"])
@@ -48,10 +19,6 @@ def server(request):
         with serving(app(era == "legacy")) as url:
             found = MCPServer(f"{url}/mcp", name="play")
             yield found, era
-            from nbagent.core.background import run_sync
-
             run_sync(found.aclose())
             return
-    from nbagent.core.background import run_sync
-
     run_sync(found.aclose())

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import PLAYGROUND, TOKEN, on_stdio
+from support.mcp_servers import PLAYGROUND, TOKEN, on_stdio
 
 from nbagent import Agent, FunctionCall, MCPServer, ScriptedProvider
 from nbagent.errors import ConfigurationError, MCPServerError

@@ -2,14 +2,12 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
+from support.mcp_servers import PLAYGROUND
 from test_completion import complete
 
 pytestmark = pytest.mark.kernel
-
-PLAYGROUND = str(Path(__file__).parents[2] / "mcp/client/playground.py")
 
 
 def test_servers_are_used_listed_completed_and_closed(shared, tmp_path):

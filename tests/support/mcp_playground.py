@@ -1,4 +1,4 @@
-"""An MCP server of our own, by the official package: `python playground.py [legacy]` on stdio, `app(legacy)` on HTTP.
+"""An MCP server of our own, by the official package: on stdio as a program, which may be `legacy`; `app()` on HTTP.
 
 It speaks both revisions; a legacy one speaks only those with a handshake. Its tools do what clients must cope with.
 """

@@ -166,3 +166,15 @@ async def test_the_model_reads_a_short_traceback_and_the_trace_keeps_the_whole()
     assert "JSONDecodeError" in read
     assert "raw_decode" not in read
     assert "raw_decode" in kept
+
+
+async def test_the_text_of_a_run_that_reached_a_limit_says_so():
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    calls = [FunctionCall("look", {}, str(number)) for number in range(5)]
+    result = await Agent(ScriptedProvider(calls), tools=[look]).chat("Look.", max_iterations=2)
+    assert (result.status, result.content) == ("limit", "")
+    assert str(result) == result.status_reason
+    assert "2" in str(result)

@@ -140,12 +140,13 @@ def runner():
         yield made
 
 
+@pytest.mark.parametrize("plans", [25, pytest.param(125, marks=pytest.mark.full)])
 @pytest.mark.parametrize("codec", CODECS)
-def test_each_body_is_rebuilt(codec, vendors, runner):
+def test_each_body_is_rebuilt(codec, plans, vendors, runner):
     case = CASES[CODECS[codec]]
     server, provider = vendors.servers[case.name], vendors.provider(case, max_retries=0)
 
-    @settings(max_examples=max(50, settings.default.max_examples), suppress_health_check=[*HealthCheck])
+    @settings(max_examples=plans, suppress_health_check=[*HealthCheck])
     @given(plan=st.lists(changes, min_size=2, max_size=10))
     def rebuild(plan):
         vendors.start_anew()

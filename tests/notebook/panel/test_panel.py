@@ -53,6 +53,22 @@ def test_cells_and_panels_are_one_conversation(kernel):
     other.until(lambda: "second" not in other.text)
 
 
+@pytest.mark.parametrize(
+    ("turn", "said"),
+    [
+        ("LLMResponse('On', None, 'length', {'finish_reason_raw': 'max_tokens'})", "The answer is cut off (max_tokens)"),
+        ("LLMResponse('', None, 'content_filter', {'finish_reason_raw': 'SAFETY'})", "filter blocked the answer (SAFETY)"),
+    ],
+)
+def test_an_answer_that_is_not_whole_says_so_in_cell_and_panel(kernel, turn, said):
+    script(kernel, turn, turn)
+    assert said in kernel.ok("%%agent\nfirst").text
+    panel = Panel(kernel)
+    panel.until_text("first", said)
+    panel.ask("second")
+    panel.until(lambda: panel.text.count(said) == 2)
+
+
 def test_enter_sends_and_a_backslash_breaks_the_line(kernel):
     script(kernel)
     kernel.run("agent.provider = ScriptedProvider(lambda m, f: repr(m[-1].text.upper()))")

@@ -56,8 +56,8 @@ def test_cells_and_panels_are_one_conversation(kernel):
 @pytest.mark.parametrize(
     ("turn", "said"),
     [
-        ("LLMResponse('On', None, 'length', {'finish_reason_raw': 'max_tokens'})", "The answer is cut off (max_tokens)"),
-        ("LLMResponse('', None, 'content_filter', {'finish_reason_raw': 'SAFETY'})", "filter blocked the answer (SAFETY)"),
+        ("LLMResponse('On', None, 'length', {'finish_reason_raw': 'max_tokens'})", "is cut off (max_tokens)"),
+        ("LLMResponse('', None, 'content_filter', {'finish_reason_raw': 'SAFETY'})", "blocked the answer (SAFETY)"),
     ],
 )
 def test_an_answer_that_is_not_whole_says_so_in_cell_and_panel(kernel, turn, said):

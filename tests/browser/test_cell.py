@@ -76,16 +76,27 @@ first = LLMResponse("", calls, "tool_calls", {"thinking": "By year, by island."}
 agent.provider = ScriptedProvider([first, "More of it, and *more*.\\n\\n" * 5000], delay=0.02)"""
 
 
-def test_an_opened_tool_call_stays_open_while_the_answer_streams(lab, picture):
+#: Selects the first paragraph of the answer, as a reader does who copies it.
+SELECT = """() => {
+    const paragraph = [...document.querySelectorAll('.nbagent p')].find(each => each.innerText.startsWith('More of'));
+    getSelection().selectAllChildren(paragraph);
+    return String(getSelection());
+}"""
+
+
+def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab, picture):
     page = lab.open("unfolded.ipynb", [SETUP + LONG, "%%agent\nHow?"])
     lab.command(page, "notebook:run-all-cells")
     page.wait_for_function("document.body.innerText.includes('More of it')")
     shown = outputs(page).nth(0)
     for place in (0, 2):
         shown.locator("summary").nth(place).click()
+    page.wait_for_function("document.body.innerText.split('More of it').length > 3")
+    assert page.evaluate(SELECT).strip() == "More of it, and more."
     seen = len(shown.inner_text())
     page.wait_for_function("seen => document.body.innerText.length > seen + 500", arg=seen)
     assert page.locator(".nbagent-foot").count() == 0, "it still streams"
+    assert page.evaluate("String(getSelection())").strip() == "More of it, and more."
     lab.command(page, "notebook:interrupt-kernel")
     page.wait_for_selector(".nbagent-foot")
     assert shown.locator("details").evaluate_all("all => all.map(each => each.open)") == [True, False, True]

@@ -61,17 +61,27 @@ async def test_stdio(file, mode, tmp_path):
         assert stderr.read() == "printed by the file\nprinted by a tool\n"
 
 
-async def test_http_until_ctrl_c(file):
-    process = subprocess.Popen([*COMMAND, file, "--http", "--tools", "add,where"], stdout=subprocess.PIPE, text=True)
-    with process:
-        assert process.stdout.readline() == "printed by the file\n"
-        line = process.stdout.readline()
-        assert re.match(r'{"mcpServers": {"sums": {"type": "http", "url": "http://127.0.0.1:\d+/mcp", "headers"', line)
-        async with session(configured(line)) as client:
-            assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "where"]
-            assert text_of(await client.call_tool("where")) == "MainThread 0"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+@pytest.fixture
+def served(file):
+    """`nbagent mcp FILE --http` as a process, which ends with the test."""
+    command = [*COMMAND, file, "--http", "--tools", "add,where"]
+    # a test run in the background of a shell ignores Ctrl-C, and so would what it starts
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    ) as process:
+        yield process
+        process.kill()
+
+
+async def test_http_until_ctrl_c(served):
+    assert served.stdout.readline() == "printed by the file\n"
+    line = served.stdout.readline()
+    assert re.match(r'{"mcpServers": {"sums": {"type": "http", "url": "http://127.0.0.1:\d+/mcp", "headers"', line)
+    async with session(configured(line)) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "where"]
+        assert text_of(await client.call_tool("where")) == "MainThread 0"
+    served.send_signal(signal.SIGINT)
+    assert served.wait(60) == 130
 
 
 @pytest.mark.parametrize(

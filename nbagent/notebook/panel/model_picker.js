@@ -25,7 +25,15 @@ function render({ model, el }) {
     opener.setAttribute("aria-expanded", isOpen());
     const field = picker.querySelector(KEY);
     if (field && field.offsetParent === null) field.value = ""; // what was typed and not used
-    if (row && !row.isConnected) focus(SEARCH), (row = null);
+    if (row && !row.isConnected) keepFocus();
+  }
+
+  // After a new list the focus is on the same model, or in the search box if it is gone.
+  function keepFocus() {
+    const again = rows().find((each) => each.dataset.value === row.dataset.value);
+    row = again ?? null;
+    if (again) again.focus({ preventScroll: true });
+    else focus(SEARCH);
   }
 
   function addCells(button, heads) {

@@ -123,8 +123,8 @@ class ModelPicker:
     def _on_script_message(self, message: dict[str, Any]) -> None:
         if row := message.get("choose"):
             self._on_row(str(row))
-        elif "enter" in message and (found := self._found(str(message["enter"]))):
-            self._choose(found[0])
+        elif "enter" in message:
+            self._start(lambda: self._choose_first(str(message["enter"])))
         elif key := message.get("key"):
             self._typed_key = str(key)
             self._store_key()
@@ -199,6 +199,13 @@ class ModelPicker:
     def _on_row(self, row: str | None) -> None:
         if row in self._specs:
             self._choose(self._specs[row])
+
+    async def _choose_first(self, text: str) -> None:
+        """Choose the first model that the text finds; it may have been typed before the list was read."""
+        if not self._models:
+            await self._read_models()
+        if found := self._found(text):
+            self._choose(found[0])
 
     def _choose(self, spec: str) -> None:
         if not self._button.disabled:

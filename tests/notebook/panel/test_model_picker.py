@@ -209,6 +209,20 @@ def test_a_click_is_not_lost_while_the_list_is_read(kernel):
         kernel.ok("ModelPicker._read_models = read_models")
 
 
+def test_enter_waits_for_the_list(kernel):
+    kernel.ok(SLOW_READER)
+    try:
+        script(kernel, "'x'")
+        panel = Panel(kernel)
+        kernel.tell(panel.with_class("nbagent-model"), method="custom", content={"event": "click"})
+        panel.until(lambda: panel.with_class("nbagent-picker-rows") is None and panel.find(description="Search models"))
+        tell_script(panel, enter="local")
+        kernel.ok("may_read.set()")
+        panel.until(lambda: state(panel, "model")["description"].startswith("SmolLM2"))
+    finally:
+        kernel.ok("ModelPicker._read_models = read_models")
+
+
 def test_the_model_can_not_be_changed_during_a_run(kernel, tmp_path):
     gate = tmp_path / "gate"
     kernel.ok(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")

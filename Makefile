@@ -81,7 +81,7 @@ test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in
 	@echo "Long sizes"
 	@$(BIN)/pytest -q -n 2 -m "full or hypothesis or fuzz" tests
 	@echo "JupyterLab in Chromium"
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m browser tests/browser
+	@$(BIN)/pytest -q -rR -n 2 --dist loadfile --reruns 1 -m browser tests/browser
 	@$(BIN)/python notebooks/demo.py
 
 test-phoenix: $(VENV)/.dev $(PHOENIX)/.phoenix ## send traces to a real Arize Phoenix, which it installs (0.9 GB)

@@ -284,6 +284,7 @@ def test_a_reloaded_page_shows_the_conversation_and_continues(lab):
     until_text(page, "first answer")
     run_new_cell(page, "%%agent\nin a cell")
     until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 2")
+    page.locator(".jp-Cell").last.locator(".nbagent-foot").wait_for()  # the cell's display comes by itself
     lab.command(page, "docmanager:save")
     saved = lab.folder / "reload.ipynb"
     until(page, "() => !window.jupyterapp.shell.currentWidget.context.model.dirty")

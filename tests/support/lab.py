@@ -18,7 +18,7 @@ from playwright.sync_api import BrowserContext, Page, Playwright, expect, sync_p
 
 TOKEN = "tests-only"
 #: The longest that any step may take; generous, for busy machines.
-PATIENCE_S = 20
+PATIENCE_S = 90
 expect.set_options(timeout=PATIENCE_S * 1000)
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -13,7 +13,7 @@ pytest_plugins = ["support.faults", "support.recorded_counts"]
 
 # always the same examples, so that a red run is about the change that it tests
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
-settings.register_profile("full", max_examples=300, deadline=None, derandomize=True)
+settings.register_profile("full", max_examples=100, deadline=None, derandomize=True)
 if not os.environ.get("NBAGENT_FUZZ_SECONDS"):
     # hypothesis also tries the constants of whatever modules of ours are loaded by then, which other tests decide
     providers._get_local_constants = lambda: providers._local_constants

@@ -91,7 +91,7 @@ def until(holds):
     return holds()
 
 
-@pytest.mark.parametrize("runs", [70, pytest.param(300, marks=pytest.mark.full)])
+@pytest.mark.parametrize("runs", [70, pytest.param(150, marks=pytest.mark.full)])
 @pytest.mark.parametrize("way", WAYS)
 def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, way, runs):
     monkeypatch.setattr("nbagent.providers.http.retry.FIRST_WAIT_S", 0.001)

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import nbformat
 from playwright.sync_api import BrowserContext, Page, Playwright, expect, sync_playwright
 
@@ -156,6 +157,7 @@ class Lab:
 
         Where addresses are `blocked`, a pattern, or `prepare(page)` is to be called first, it is a page of its own.
         """
+        self._end_kernel(name)
         self.write(name, cells)
         is_shared = not blocked and prepare is None
         page = self._page if is_shared else None
@@ -175,6 +177,13 @@ class Lab:
             page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
             page.wait_for_selector(f'body[data-jp-theme-name="{theme}"]', state="attached")
         return page
+
+    def _end_kernel(self, name: str) -> None:
+        """End the kernel that an earlier notebook of this name had: a new one must not get its variables."""
+        with httpx2.Client(base_url=self.url, headers={"Authorization": f"token {TOKEN}"}) as server:
+            for session in server.get("api/sessions").json():
+                if session["path"] == name:
+                    server.delete(f"api/sessions/{session['id']}")
 
     @staticmethod
     def wait_for_kernel(page: Page) -> None:

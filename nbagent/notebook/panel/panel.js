@@ -38,6 +38,8 @@ function render({ model, el }) {
       const selected = index === model.get("tab");
       mark(tab, { role: "tab", "aria-selected": selected, tabindex: selected ? 0 : -1 });
     });
+    // a table that is wider than the panel can be scrolled by keyboard
+    for (const table of panel.querySelectorAll(".nbagent-trace table")) mark(table, { tabindex: "0" });
     addPencils();
     showJump();
     // the host's shortcuts, such as D D, which deletes a cell, must not act on typing in the panel

@@ -206,7 +206,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.full)])
 def test_a_kill_leaves_every_complete_turn(tmp_path, kills):
     path = tmp_path / "t.jsonl"
     runs = 0

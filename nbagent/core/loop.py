@@ -52,7 +52,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         run.result.status, run.result.status_reason = "interrupted", "The run was interrupted."
         run.emit(events.Interrupted(run.result.content, messages=run.closing_messages), _complete_result(run))
         raise
-    except Exception as error:  # noqa: BLE001  the last event holds it, and `chat` raises it
+    except Exception as error:  # noqa: BLE001  any failure must end in one last event; `chat` raises it
         run.result.status, run.result.status_reason = "error", str(error)
         error.__dict__["partial"] = run.result  # also on exceptions that are not our own
         failed = events.Error(str(error), exception=error, messages=run.closing_messages)

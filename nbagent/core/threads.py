@@ -89,7 +89,7 @@ class DaemonThreads:
             try:
                 value = interruptible.run(partial(context.run, function, *args))
                 settle: tuple[Callable[[Any], None], Any] = future.set_result, value
-            except BaseException as error:  # noqa: BLE001  handed to the task, where `await future` raises it
+            except BaseException as error:  # noqa: BLE001  the task waits for any end; `await future` raises it
                 settle = future.set_exception, error
             with suppress(RuntimeError):  # the event loop was closed meanwhile; nobody waits
                 loop.call_soon_threadsafe(_settle, future, ended, *settle)  # it wakes the loop, which costs: once
@@ -167,9 +167,9 @@ def inherit_runs() -> None:
     """
     if threading.Thread.start is _start_thread:
         return
-    # before Python 3.14, nothing else sees every thread that a tool starts; mypy refuses to replace any method
-    threading.Thread.start = _start_thread  # type: ignore[method-assign,assignment]
-    ThreadPoolExecutor.submit = _submit  # type: ignore[method-assign,assignment]
+    # before Python 3.14, nothing else sees every thread that a tool starts
+    for owner, name, method in ((threading.Thread, "start", _start_thread), (ThreadPoolExecutor, "submit", _submit)):
+        setattr(owner, name, method)
 
 
 _start, _submit_plain = threading.Thread.start, ThreadPoolExecutor.submit

@@ -55,7 +55,7 @@ def brief(name: str, value: Any) -> str:
         return f"{kind.__name__} (hidden)"
     try:
         description = _value_or_size(kind, value)
-    except Exception:  # noqa: BLE001  a property of the value may raise anything; its type is shown
+    except Exception:  # noqa: BLE001  the user's class may raise anything; its name is shown
         description = ""
     return f"{kind.__name__} {description}".rstrip()
 

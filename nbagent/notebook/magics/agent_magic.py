@@ -223,11 +223,12 @@ class AgentMagics(Magics):
             value = convert_answer(given.form, result)
             if FORMS[given.form].is_data:
                 view.transcript.fold_answer()
-        except Exception as error:  # noqa: BLE001  raised again, as one readable block
+        except Exception as error:
             self.shell.user_ns["_agent"] = getattr(error, "partial", None)
             if given.model and not isinstance(error, ExtractionError):  # the model did not answer
                 agent.provider = given.previous
-            raise readable(error) from error.__cause__
+            readable(error)
+            raise
         except BaseException:
             view.transcript.mark_interrupted()
             raise

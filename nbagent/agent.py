@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
@@ -112,6 +112,9 @@ class Agent:
     >>> result = await agent.chat("How warm is it in Berlin?")              # doctest: +SKIP
     >>> agent.trace.tool_calls                                              # doctest: +SKIP
     """
+
+    #: Answers in place of the model and the tools here: see `Run.answer`.
+    _answer: Callable[[Run, Sequence[LLMMessage]], AsyncGenerator[Event]] | None = None
 
     def __init__(
         self,
@@ -260,9 +263,8 @@ class Agent:
 
         `tools` names the tools to offer; with `approve_all`, each of their calls waits for approval. `instructions`
         follow the system prompt in this run only. `limits` are those of this run; the agent's hold where these are
-        None. The trace's `runs` keep `origin`: source, agent, and cell_id and execution_count if not this cell asks.
-        `options` are labels (see `tagged`) and those of the requests (`RequestOptions`); any other name is a
-        `ConfigurationError`. What only the vendor knows goes into `extra_body={...}`.
+        None. `trace.runs` keeps `origin`: source, agent, cell_id, execution_count. `options` are labels (see `tagged`)
+        and those of the requests (`RequestOptions`); what only the vendor knows goes into `extra_body={...}`.
 
         If `replaces`, a question of `conversation_history`, is still there, the run takes the place of its turn: the
         model reads what stood before it, and the turns after it stay. If `branch_at` is, a branch begins before it;
@@ -296,6 +298,7 @@ class Agent:
                 instructions="\n\n".join(filter(None, (toolsets.instructions(executor.registry), instructions))),
                 replaces=replaces,
                 branch_at=branch_at,
+                answer=self._answer,
                 record_http=self.trace.record_http,
             )
 
@@ -476,13 +479,17 @@ class Agent:
         trace = Trace(mine.record_http, mine.keep_results, mine.max_bytes, is_recording=mine.is_recording)
         trace.observers += self.trace.observers
         mine.recorder.forks.add(trace.recorder)
-        other = Agent(self.provider_or_spec, self.function_registry, trace=trace)
+        other = self._like_this(trace)
         # set last, since an AgentConfig brings its own system prompt
         other.context = self.context.copy()
         other.limits, other.temperature = self.limits, self.temperature
         other.toolsets = Toolsets(self.toolsets)
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         return other
+
+    def _like_this(self, trace: Trace) -> Agent:
+        """A new agent of the same kind."""
+        return Agent(self.provider_or_spec, self.function_registry, trace=trace)
 
     def side_agent(self, system_prompt: str) -> Agent:
         """An agent for a question beside the conversation: same provider, limits and trace; no history, no tools."""
@@ -562,7 +569,7 @@ def _unknown_argument(name: str, *_: str) -> ConfigurationError:
     if name in _OTHER_ARGUMENTS:
         return ConfigurationError(f"Agent() has no argument {name!r}: write {_OTHER_ARGUMENTS[name]}.")
     known = [each for each in signature(Agent).parameters if each != "unknown"]
-    hint = did_you_mean(name, known) or "."
+    hint = did_you_mean(name, [*known, *_OTHER_ARGUMENTS]) or "."
     return ConfigurationError(f"Agent() has no argument {name!r}{hint} It takes {', '.join(known)}.")
 
 

@@ -1,7 +1,7 @@
 """The `nbagent` command.
 
-`nbagent pull` fetches the embedded model; after that everything works offline. `nbagent mcp FILE` serves the tools of a
-Python file to MCP clients.
+`nbagent pull` fetches the embedded model; after that everything works offline. `nbagent serve app.py:agent` serves an
+agent over HTTP. `nbagent mcp FILE` serves the tools of a Python file to MCP clients.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
+from nbagent.acp import MISSING as MISSING_ACP
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.mcp import MISSING
+from nbagent.server import MISSING as MISSING_SERVER
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,6 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     pull.add_argument("--cache-dir", help="store it here instead of in $NBAGENT_CACHE or the user's cache directory")
     pull.add_argument("--quiet", action="store_true", help="no progress bar")
     pull.set_defaults(run=_pull)
+    _add_serve(commands)
+    _add_acp(commands)
     mcp = commands.add_parser("mcp", help="serve the tools of a Python file to MCP clients", description=_mcp.__doc__)
     mcp.add_argument("file", help="a Python file with functions decorated with @nbagent.tool")
     mcp.add_argument("--http", action="store_true", help="serve on a loopback port instead of stdin and stdout")
@@ -47,6 +52,36 @@ def _parser() -> argparse.ArgumentParser:
     mcp.add_argument("--tools", metavar="NAME,NAME", help="offer only these tools")
     mcp.set_defaults(run=_mcp)
     return parser
+
+
+def _add_acp(commands: Any) -> None:
+    acp = commands.add_parser("acp", help="serve an agent to an editor or Jupyter AI", description=_acp.__doc__)
+    acp.add_argument(
+        "agent", nargs="?", help="app.py:agent, module:function, or a .toml, .yaml or .json file; by default Agent()"
+    )
+    acp.set_defaults(run=_acp)
+
+
+def _add_serve(commands: Any) -> None:
+    serve = commands.add_parser("serve", help="serve an agent over HTTP", description=_serve.__doc__)
+    serve.add_argument(
+        "agent", nargs="?", help="app.py:agent, module:function, or a .toml, .yaml or .json file; by default Agent()"
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="the address to listen at; 127.0.0.1 by default")
+    serve.add_argument("--port", type=int, default=8000, metavar="N", help="8000 by default; 0 takes a free one")
+    serve.add_argument("--token", action="append", default=[], help="may be repeated; or set NBAGENT_SERVE_TOKEN")
+    serve.add_argument("--store", metavar="ADDRESS", help="memory:, sqlite:///FILE or redis://…; a file by default")
+    serve.add_argument("--keep-days", type=float, metavar="N", help="delete conversations so long after the last turn")
+    serve.add_argument("--workers", type=int, default=1, metavar="N", help="processes; 1 by default")
+    serve.add_argument("--model", action="append", default=[], metavar="VENDOR:MODEL", help="requests may choose it")
+    serve.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a name of this server")
+    serve.add_argument("--origin", action="append", default=[], help="a web page's origin that may ask (CORS)")
+    serve.add_argument("--max-cost", type=float, metavar="DOLLARS", help="of each request")
+    serve.add_argument("--max-cost-per-conversation", type=float, metavar="DOLLARS")
+    serve.add_argument("--max-cost-per-token", type=float, metavar="DOLLARS")
+    serve.add_argument("--requests-per-minute", type=int, default=600, metavar="N", help="of each token")
+    serve.add_argument("--grace", type=float, default=10.0, metavar="SECONDS", help="for runs to end when it stops")
+    serve.set_defaults(run=_serve)
 
 
 def _pull(arguments: argparse.Namespace) -> None:
@@ -76,6 +111,28 @@ def _mcp(arguments: argparse.Namespace) -> None:
     if sys.stdin.isatty():
         print(f"For your client's configuration:\n{script.stdio_configuration(arguments.file)}", file=sys.stderr)
     script.serve_stdio(arguments.file, only)
+
+
+def _acp(arguments: argparse.Namespace) -> None:
+    """Serve an agent to the client that starts this command, such as an editor, over stdin and stdout (Agent Client
+    Protocol). Needs `pip install 'nbagent[acp]'`.
+    """
+    try:
+        from nbagent.acp import stdio
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(MISSING_ACP) from error
+    from nbagent.loading import load_agent
+
+    stdio.serve_stdio(partial(load_agent, arguments.agent))
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    """Serve an agent over HTTP, behind a token, until Ctrl-C. Needs `pip install 'nbagent[server]'`."""
+    try:
+        from nbagent.server import running
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(MISSING_SERVER) from error
+    running.serve_command(arguments, partial(print, flush=True))
 
 
 if __name__ == "__main__":

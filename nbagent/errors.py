@@ -27,6 +27,8 @@
     │   ├── ToolDeniedError
     │   └── ToolExecutionError            the function raised; the original is `__cause__`
     ├── MCPServerError                    an MCP server could not be started or reached, or it ended
+    ├── StoreError                        conversations of the server can't be read or written
+    │   └── TurnLostError                 the turn went to another process, or its conversation was deleted
     ├── ReplayError                       the recording has no answer to a request; `.difference` shows why
     ├── ExtractionError                   no answer fitted the requested type; `.answer` is the last one
     ├── AgentBusyError                    the new run would wait for a run that waits for it
@@ -252,6 +254,14 @@ class ReplayError(NbagentError):
     def __init__(self, message: str, *, difference: str = "") -> None:
         super().__init__(message)
         self.difference = difference
+
+
+class StoreError(NbagentError):
+    """The server's conversations can't be read or written: the disk is full, or Redis can't be reached."""
+
+
+class TurnLostError(StoreError):
+    """What a turn changed can't be saved: its conversation was deleted, or another process has the turn by now."""
 
 
 class AgentBusyError(NbagentError):

@@ -14,6 +14,7 @@ from typing import Any
 
 from nbagent.core import events
 from nbagent.core.events import Event
+from nbagent.core.limits import LimitReached
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.core.results import AgentResult, answer_status
 from nbagent.core.run import Run
@@ -29,10 +30,15 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     run.spent.check_depth()
     await run.entry.enter()
     run.spent.started = monotonic()  # waiting for other runs does not count
+    limit: LimitReached | None = None
     try:
         with run.context.asking(message, run.replaces, run.branch_at) as prompt:
             yield run.emit(_run_started(run, prompt))
-            while (limit := run.spent.reached_limit()) is None:
+            if run.answer is not None:
+                async with aclosing(run.answer(run, prompt)) as answering:
+                    async for event in answering:
+                        yield event
+            while run.answer is None and (limit := run.spent.reached_limit()) is None:
                 with Turn(run) as turn:
                     for step in (turn.summarise, turn.ask_model, turn.run_tools):
                         async with aclosing(run.until_time_is_up(step())) as turn_events:

@@ -89,8 +89,9 @@ class AgentResult(Mapping[str, Any]):
     - `status`: "ok"; "blocked" by a filter or refused by the model; "truncated" at the limit of output tokens; "limit";
       "denied"; "interrupted"; or "error". `status_reason` is a sentence with the vendor's own words; `limit_reason`
       names the limit.
-    - `finish_reason`: why the model's last answer ended, in the same words for all vendors: "stop", "tool_calls",
-      "length", "content_filter", "refusal", "pause" (it would go on); None if the vendor said something else
+    - `finish_reason`: why the model's last answer ended, in the same words for all vendors: "stop", "tool_calls" (where
+      the vendor has a word for it), "length", "content_filter", "refusal", "pause" (it would go on); None if the vendor
+      said something else
     - `cost`: in US dollars; None if the price of a request is not known
     - `images`: made by the model. They display themselves in a notebook and have `save(path)` and `to_pil()`.
     """

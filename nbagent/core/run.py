@@ -84,6 +84,9 @@ class Run:
     replaces: LLMMessage | None = None
     #: A question of the conversation; this run begins a branch before it.
     branch_at: LLMMessage | None = None
+    #: Answers the question in place of the model and the tools here: an agent on a server. Gets the run and what the
+    #: question added to the history, which it continues; it sets the result, and counts what was spent.
+    answer: Callable[[Run, Sequence[LLMMessage]], AsyncGenerator[Event]] | None = None
     #: Whether each HTTP exchange becomes an event.
     record_http: bool = False
     run_id: str = field(default_factory=lambda: new_id("run"))

@@ -240,6 +240,20 @@ class ContextManager:
         self._check_idle()
         self._enter(branch)
 
+    def resume(self, branches: Sequence[Branch], here: Branch, then: Sequence[LLMMessage] = ()) -> None:
+        """Go on with `here`, one of the `branches` of an earlier kernel, followed by the messages `then`.
+
+        This history ends; the branches that it has left stay. The system message stays, too.
+        """
+        self._check_idle()
+        with self._switching:
+            left = [each for each in self._branches if each is not self._current]
+            self._branches, self._current, self.later = [*branches, *left], here, []
+            self.messages[:] = [*(m for m in self.messages if m.role == "system"), *here.messages, *then]
+            self.conversation_id = here.conversation_id
+            self._start_branch()
+            self.branch = None if then else here.branch
+
     def _check_idle(self) -> None:
         if self._is_asked:
             raise AgentBusyError("The agent is answering a question. Wait until it is done, or call agent.stop().")

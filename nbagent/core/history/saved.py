@@ -3,13 +3,24 @@
 ```json
 {"format": "nbagent conversation", "version": 1, "model": "claude:claude-sonnet-5", "messages": [{"role": "user", …}]}
 ```
+
+A file may also hold other versions of questions and other conversations, and say which of these branches `messages` is:
+
+```json
+{…, "branches": [{"conversation": "conv_a", "branch": "run_b", "used": 1, "messages": [0, 1, {"role": "user", …}]}, …],
+ "here": 1}
+```
+
+A number stands for a message that the file has already: that of this place, counted from its beginning.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NotRequired, Required
 
@@ -17,22 +28,40 @@ from typing_extensions import TypedDict
 
 from nbagent.checks import checked_path
 from nbagent.core.atomic_files import atomic_write
+from nbagent.core.history.branches import Branch
 from nbagent.core.history.repair import repair
-from nbagent.core.messages import LLMMessage, Role, well_formed
+from nbagent.core.messages import LLMMessage, Role, new_id, well_formed
 from nbagent.errors import ConfigurationError
 
 FORMAT, VERSION = "nbagent conversation", 1
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a file holds: the messages, `vendor:model`, and all branches, of which `here` is that of the messages."""
+
+    messages: list[LLMMessage]
+    model: str
+    branches: list[Branch]
+    here: Branch
+
+
 def save(
-    path: str | os.PathLike[str], messages: Sequence[LLMMessage], model: str, redact: Callable[[str], str] = str
+    path: str | os.PathLike[str],
+    messages: Sequence[LLMMessage],
+    model: str,
+    redact: Callable[[str], str] = str,
+    branches: Sequence[Branch] = (),
+    here: int = 0,
 ) -> None:
     """Write the file atomically: if that fails, an old file stays. `redact` removes secrets from the JSON text.
 
-    Raises `ConfigurationError`.
+    `messages` are those of `branches[here]`, if branches are to be saved, too. Raises `ConfigurationError`.
     """
-    saved = [m.to_dict() | ({"message_id": m.message_id} if m.message_id else {}) for m in messages]
-    data = {"format": FORMAT, "version": VERSION, "model": model, "messages": saved}
+    saved = [as_data(message) for message in messages]
+    data: dict[str, Any] = {"format": FORMAT, "version": VERSION, "model": model, "messages": saved}
+    if branches:
+        data |= {"branches": _branches_as_data(messages, branches), "here": here}
     target = checked_path(path)
     try:
         text = redact(well_formed(json.dumps(data, ensure_ascii=False, indent=1)))
@@ -45,11 +74,44 @@ def save(
         raise ConfigurationError(f"The conversation can't be saved to {str(target)!r}: {reason}.") from None
 
 
-def load(path: str | os.PathLike[str], *, with_ids: bool = False) -> tuple[list[LLMMessage], str]:
-    """`(messages, model)` from a file, with the messages repaired. Raises `ConfigurationError`.
+def load(path: str | os.PathLike[str]) -> tuple[list[LLMMessage], str]:
+    """`(messages, model)` from a file, with the messages repaired. Raises `ConfigurationError`."""
+    data = _read(path)
+    with _checking(path):
+        messages = messages_from(data.get("messages"))
+    return repair(messages), str(data.get("model") or "")
 
-    `with_ids`: with the `message_id`s that they had, for a trace that has them, too.
+
+def load_all(path: str | os.PathLike[str]) -> Saved:
+    """All that a file holds, with the messages repaired. Raises `ConfigurationError`.
+
+    The messages have the `message_id`s that they had, for a trace that has them, too.
     """
+    data = _read(path)
+    with _checking(path):
+        messages = messages_from(data.get("messages"), with_ids=True)
+        branches = _branches_from(data.get("branches") or [], messages)
+        branches = branches or [Branch(new_id("conv"))]
+        place = data.get("here", 0)
+        if type(place) is not int or not 0 <= place < len(branches):
+            raise ValueError(f"here: expected the place of a branch, got {place!r}")
+    messages, here = repair(messages), branches[place]
+    here.messages = [message for message in messages if message.role != "system"]
+    return Saved(messages, str(data.get("model") or ""), branches, here)
+
+
+@contextmanager
+def _checking(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raises `ConfigurationError` for a ValueError of the block."""
+    try:
+        yield
+    except ValueError as error:
+        source = repr(str(checked_path(path)))
+        raise ConfigurationError(f"{source} holds a message that can't be read: {error}.") from None
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON data of a file of this format. Raises `ConfigurationError`."""
     target = checked_path(path)
     source = repr(str(target))
     try:
@@ -66,14 +128,47 @@ def load(path: str | os.PathLike[str], *, with_ids: bool = False) -> tuple[list[
         raise ConfigurationError(f"{source} is not a saved conversation. agent.save(path) writes one.")
     if (version := data.get("version")) != VERSION:
         raise ConfigurationError(f"{source} has version {version!r} of the format, expected {VERSION}. Update nbagent.")
-    try:
-        messages = messages_from(data.get("messages"))
-    except ValueError as error:
-        raise ConfigurationError(f"{source} holds a message that can't be read: {error}.") from None
-    if with_ids:
-        ids = [item.get("message_id") for item in data["messages"]]
-        messages = [message.replace(message_id=each) for message, each in zip(messages, ids, strict=True)]
-    return repair(messages), str(data.get("model") or "")
+    return data
+
+
+def _branches_as_data(messages: Sequence[LLMMessage], branches: Sequence[Branch]) -> list[dict[str, Any]]:
+    """The branches, with a number for each message that comes after `messages` or another branch in the file."""
+    places = {id(message): place for place, message in enumerate(messages)}
+    written, found = len(messages), []
+    for branch in branches:
+        items: list[Any] = []
+        for message in branch.messages:
+            if (place := places.get(id(message))) is not None:
+                items.append(place)
+                continue
+            items.append(as_data(message))
+            places[id(message)] = written
+            written += 1
+        about = {"conversation": branch.conversation_id, "branch": branch.branch, "used": branch.used}
+        found.append({**about, "messages": items})
+    return found
+
+
+def _branches_from(data: Any, messages: Sequence[LLMMessage]) -> list[Branch]:
+    """The inverse. Raises ValueError: what is wrong first, and where."""
+    _check(_branch_checks(), data)
+    known, found = list(messages), []
+    for item in data:
+        branch = Branch(item["conversation"], [], item["branch"], item["used"])
+        for each in item["messages"]:
+            if not isinstance(each, int):
+                known += messages_from([each], with_ids=True)
+            elif not 0 <= each < len(known):
+                raise ValueError(f"branches: there is no message {each} before this branch")
+            branch.messages.append(known[each if isinstance(each, int) else -1])
+        branch.messages = repair([each for each in branch.messages if each.role != "system"])
+        found.append(branch)
+    return found
+
+
+def as_data(message: LLMMessage) -> dict[str, Any]:
+    """A message as plain data, with its `message_id`."""
+    return message.to_dict() | ({"message_id": message.message_id} if message.message_id else {})
 
 
 class _Part(TypedDict, total=False):
@@ -102,21 +197,39 @@ class _Message(TypedDict, total=False):
     message_id: str
 
 
-def messages_from(data: Any) -> list[LLMMessage]:
+def messages_from(data: Any, *, with_ids: bool = False) -> list[LLMMessage]:
     """The messages in JSON data that somebody may have edited. Raises ValueError: what is wrong first, and where.
+
+    `with_ids`: with their `message_id`s.
 
     >>> messages_from([{"role": "user", "content": 5}])
     Traceback (most recent call last):
     ValueError: 0.content.str: Input should be a valid string
     """
+    _check(_checks(), data)
+    messages = [LLMMessage.from_dict(item) for item in data]
+    if with_ids:
+        ids = [item.get("message_id") for item in data]
+        messages = [message.replace(message_id=each) for message, each in zip(messages, ids, strict=True)]
+    return messages
+
+
+class _Branch(TypedDict):
+    conversation: str
+    branch: str | None
+    used: int
+    messages: list[int | _Message]
+
+
+def _check(checks: Any, data: Any) -> None:
+    """Raises ValueError: what is wrong first, and where."""
     from pydantic import ValidationError
 
     try:
-        _checks().validate_python(data, strict=True)
+        checks.validate_python(data, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    return [LLMMessage.from_dict(item) for item in data]
 
 
 @cache
@@ -124,3 +237,10 @@ def _checks() -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(list[_Message])
+
+
+@cache
+def _branch_checks() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(list[_Branch])

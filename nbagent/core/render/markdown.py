@@ -24,7 +24,7 @@ from nbagent.core.render.formulas import TooMuchWorkError, formula_plugin
 from nbagent.text import shortened
 
 #: Longer Markdown, or Markdown with more marks, is shown as plain text: hostile nesting makes parsing slow, and a host
-#: needs half a millisecond for each formula.
+#: needs half a millisecond for each formula. Four lines count as one mark.
 MAX_MARKDOWN = 200_000
 MAX_MARKS = 10_000
 #: With more addresses than this, bare ones stay text: finding them takes time that is quadratic in their number.
@@ -51,9 +51,9 @@ _TEX_COMMAND = re.compile(
 _LABEL = re.compile(r"\\label\s*\{[^{}]*\}")
 #: What would begin a formula, in text that contains none, such as a price.
 _TEX_DELIMITER = re.compile(r"\$|\\(?=[(\[])")
-#: The beginning of a task in a list, in HTML.
 #: What can be shown as a name without quotes.
 _NAME = re.compile(r"[\w.-]+")
+#: The beginning of a task in a list, in HTML.
 _TASK = re.compile(r"(<li>(?:\n<p>)?)\[([ xX])\] ")
 _FORMULA = re.compile(r"(?<!<span>)\$|\\[(\[]|\\begin\{")
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]: *\S", re.MULTILINE)
@@ -112,15 +112,16 @@ def _escape_tex(text: str) -> str:
 
 
 def _is_markdown(text: str) -> bool:
-    return len(text) <= MAX_MARKDOWN and sum(map(text.count, _MARKS)) <= MAX_MARKS
+    return len(text) <= MAX_MARKDOWN and sum(map(text.count, _MARKS)) + text.count("\n") / 4 <= MAX_MARKS
 
 
-def _parsed(text: str, env: dict[str, Any]) -> list[Any] | None:
+def _parsed(text: str, env: dict[str, Any], *, inline: bool = False) -> list[Any] | None:
     """The text's tokens, for rendering with the same `env`; None if it is shown as plain text."""
     if not _is_markdown(text):
         return None
+    parser = _parser(linkify=text.count("://") <= MAX_ADDRESSES)
     try:
-        return list(_parser(linkify=text.count("://") <= MAX_ADDRESSES).parse(text, env))
+        return list((parser.parseInline if inline else parser.parse)(text, env))
     except TooMuchWorkError:
         return None
 
@@ -171,8 +172,8 @@ def markdown_line_to_text(text: str) -> str:
     >>> markdown_line_to_text("**5** `mm` [here](https://example.org)")
     '5 mm here'
     """
-    tokens = _parser().parseInline(well_formed(text))
-    return "".join(child.content for token in tokens for child in token.children or ())
+    tokens = _parsed(well_formed(text), {}, inline=True)
+    return text if tokens is None else "".join(child.content for token in tokens for child in token.children or ())
 
 
 def stable_ends(text: str) -> list[int]:

@@ -8,15 +8,14 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from contextvars import copy_context
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from mcp.server.stdio import stdio_server
 
 from nbagent.agent import Agent
 from nbagent.core.background import run_sync
-from nbagent.errors import ConfigurationError
 from nbagent.functions.live import live
+from nbagent.loading import run_file
 from nbagent.mcp.server.http import HTTPServing
 from nbagent.mcp.server.tool_server import ToolServer
 from nbagent.providers.scripted import ScriptedProvider
@@ -66,12 +65,6 @@ def load(path: str) -> Agent:
 
     Raises ConfigurationError if there is no such file, and whatever the file raises.
     """
-    file = Path(path).resolve()
-    spec = spec_from_file_location(MODULE_NAME, file) if file.is_file() else None
-    if spec is None or spec.loader is None:
-        raise ConfigurationError(f"expected a Python file, got {path!r}. Name one that ends in .py.")
-    sys.path.insert(0, str(file.parent))
-    module = sys.modules[MODULE_NAME] = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = run_file(path, MODULE_NAME)
     agent = getattr(module, "agent", None)
     return agent if isinstance(agent, Agent) else Agent(ScriptedProvider([]), tools=live)

@@ -1,4 +1,4 @@
-"""`%agent serve`: the notebook's tools for other programs."""
+"""`%agent serve`: the notebook's agent, or with `--mcp` its tools, for other programs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from IPython.core.error import UsageError
 from nbagent.agent import Agent
 from nbagent.errors import ConfigurationError
 from nbagent.mcp import MISSING
+from nbagent.server import MISSING as MISSING_SERVER
 
 if TYPE_CHECKING:
     from nbagent.notebook.serving import NotebookServing
+    from nbagent.notebook.serving_http import HTTPNotebookServing
 
-USAGE = "--mcp [--port N] [--tools NAME,NAME] | --stop"
+USAGE = "[--port N] | --mcp [--port N] [--tools NAME,NAME] | --stop"
 #: The server of this kernel, if there is one.
-_servings: list[NotebookServing] = []
+_servings: list[NotebookServing | HTTPNotebookServing] = []
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(add_help=False, allow_abbrev=False)
-    what = parser.add_mutually_exclusive_group(required=True)
+    what = parser.add_mutually_exclusive_group()
     what.add_argument("--mcp", action="store_true")
     what.add_argument("--stop", action="store_true")
     parser.add_argument("--port", type=int, default=0)
@@ -36,24 +38,38 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Serve the notebook's tools to MCP clients on this machine, or stop that."""
+    """Serve the notebook's agent, or its tools to MCP clients, to programs on this machine; or stop that."""
     options = _parser().parse_args(words)
     running = next((each for each in _servings if each.is_running), None)
     if options.stop:
-        print("The MCP server has ended." if running else "No server is running.")
+        print(running.ended if running else "No server is running.")
         stop_serving()
         return
     if running:
         raise UsageError(f"%agent serve: it already serves at {running.url}; %agent serve --stop ends that")
+    if options.tools and not options.mcp:
+        raise UsageError("%agent serve: --tools belongs to --mcp")
+    _servings[:] = [_mcp(shell, agent, options) if options.mcp else _http(shell, agent, options)]
+
+
+def _mcp(shell: Any, agent: Agent, options: argparse.Namespace) -> NotebookServing:
     try:
         from nbagent.notebook.serving import NotebookServing
     except ModuleNotFoundError as error:
         raise ConfigurationError(MISSING) from error
-    _servings[:] = [NotebookServing(shell, agent, port=options.port, only=options.tools)]
+    return NotebookServing(shell, agent, port=options.port, only=options.tools)
+
+
+def _http(shell: Any, agent: Agent, options: argparse.Namespace) -> HTTPNotebookServing:
+    try:
+        from nbagent.notebook.serving_http import HTTPNotebookServing
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(MISSING_SERVER) from error
+    return HTTPNotebookServing(shell, agent, port=options.port)
 
 
 def stop_calls() -> int:
-    """Stop the calls of MCP clients that are running. Returns their number."""
+    """Stop the calls and runs of clients that go on. Returns their number."""
     return sum(serving.stop_calls() for serving in _servings)
 
 

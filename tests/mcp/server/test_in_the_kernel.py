@@ -299,7 +299,7 @@ async def test_stop_leaves_nothing(kernel, server, cell):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ("", "one of the arguments"),
+        ("--tools one", "belongs to --mcp"),
         ("--mcp --port x", "invalid int"),
         ("--mcp --tools nothing", "no tool 'nothing'"),
         ("--mcp --port 99999", "can't be used"),

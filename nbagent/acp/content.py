@@ -1,0 +1,98 @@
+"""What a client sends as a prompt becomes a message, and what the agent does becomes updates for the client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import acp
+from acp import schema
+
+from nbagent.core import events
+from nbagent.core.content.images import images_in
+from nbagent.core.messages import Content
+from nbagent.core.results import AgentResult
+from nbagent.errors import ConfigurationError
+from nbagent.text import shortened
+
+#: Characters of a call's arguments in its title.
+TITLE_CHARS = 100
+
+
+def parts_of(prompt: Iterable[Any]) -> list[dict[str, Any]]:
+    """The content parts of a prompt. Raises ConfigurationError for what the agent can't take.
+
+    >>> parts_of([acp.resource_link_block("notes.txt", "file:///home/ada/notes.txt")])
+    [{'type': 'text', 'text': '[notes.txt](file:///home/ada/notes.txt)'}]
+    """
+    return [_part(block) for block in prompt]
+
+
+def _part(block: Any) -> dict[str, Any]:
+    match block:
+        case schema.TextContentBlock():
+            return _text(block.text)
+        case schema.ImageContentBlock():
+            return {"type": "image", "media_type": block.mime_type, "data": block.data}
+        case schema.ResourceContentBlock():
+            return _text(f"[{block.title or block.name}]({block.uri})")
+        case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as resource):
+            return _text(f"\n{resource.uri}:\n\n{resource.text}\n")
+        case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents() as resource):
+            if (resource.mime_type or "").startswith("image/"):
+                return {"type": "image", "media_type": resource.mime_type, "data": resource.blob}
+            return _text(f"[{resource.uri}]({resource.uri})")
+    raise ConfigurationError(f"The agent takes no content of type {block.type!r}: send text, images or resources.")
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def updates_of(event: events.AnyEvent) -> Iterator[Any]:
+    """What the client is told of an event."""
+    metadata = event.metadata
+    match event:
+        case events.Text():
+            yield acp.update_agent_message_text(event.content)
+        case events.Thinking():
+            yield acp.update_agent_thought_text(event.content)
+        case events.Retry() | events.Http() if event.content:
+            yield acp.update_agent_thought_text(f"\n{event.content}\n")
+        case events.TurnDone() if event.message is not None:
+            for image in images_in(event.message.content):
+                yield acp.update_agent_message(acp.image_block(image.to_base64(), image.media_type))
+        case events.ToolCall():
+            title = title_of(event.tool_name or "", event.tool_arguments or {})
+            yield acp.start_tool_call(
+                metadata["tool_call_id"], title, kind="other", status="pending", raw_input=event.tool_arguments
+            )
+        case events.ToolStarted():
+            yield acp.update_tool_call(metadata["tool_call_id"], status="in_progress")
+        case events.ToolResult() if event.outcome is not None:
+            status: Any = "failed" if event.outcome.is_error else "completed"
+            blocks = list(_blocks(event.outcome.content))
+            yield acp.update_tool_call(metadata["tool_call_id"], status=status, content=blocks)
+
+
+def title_of(tool: str, arguments: dict[str, Any]) -> str:
+    """A call in one line."""
+    return f"{tool} {shortened(json.dumps(arguments, ensure_ascii=False), TITLE_CHARS)}" if arguments else tool
+
+
+def _blocks(content: Content) -> Iterator[schema.ContentToolCallContent]:
+    for part in [_text(content)] if isinstance(content, str) else content:
+        if part.get("type") == "text":
+            yield acp.tool_content(acp.text_block(part["text"]))
+        for image in images_in([part]):
+            yield acp.tool_content(acp.image_block(image.to_base64(), image.media_type))
+
+
+def stop_reason(result: AgentResult) -> schema.StopReason:
+    """Why the agent's turn ended, in the protocol's words."""
+    if result.status == "blocked":
+        return "refusal"
+    if result.status == "truncated" or (result.limit_reason or "").endswith("tokens"):
+        return "max_tokens"
+    return "max_turn_requests" if result.status == "limit" else "end_turn"

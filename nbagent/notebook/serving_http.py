@@ -1,0 +1,74 @@
+"""`HTTPNotebookServing`: the notebook's agent over HTTP, served by the kernel."""
+
+from __future__ import annotations
+
+from contextvars import Context
+from typing import Any
+
+from IPython.display import display
+
+from nbagent.agent import Agent
+from nbagent.core.background import note_main_loop
+from nbagent.core.render import markdown as render
+from nbagent.notebook.display.captured import only_in_call, watch_output
+from nbagent.server.running import Serving, with_token
+from nbagent.server.settings import ServerSettings
+
+#: Seconds that runs have to end when the server stops.
+_GRACE_S = 2.0
+
+
+class HTTPNotebookServing:
+    """Serves from its creation to `stop()`, or until the kernel ends, and shows in the running cell how to connect.
+
+    Each conversation is a fork of the agent that the variable `agent` holds, with the notebook's tools. Calls that need
+    approval are decided by the clients. The token stands in that display only, which loses it when the serving ends.
+    """
+
+    ended = "The server has ended."
+
+    def __init__(self, shell: Any, agent: Agent, *, port: int = 0) -> None:
+        self._shell = shell
+        if getattr(shell, "kernel", None) is not None:
+            note_main_loop()
+        watch_output(shell)
+        context = Context()  # not the cell's, which will have ended
+        context.run(only_in_call.set, True)
+        settings, told = with_token(ServerSettings(grace_seconds=_GRACE_S))
+        self._serving = Serving(agent, settings, port=port, context=context).start()
+        self.url = self._serving.url
+        self._told = display(_shown(self.url, *told), raw=True, display_id=True)
+        shell.events.register("post_run_cell", self._on_cell_end)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it still serves."""
+        return not self._serving.over.done()
+
+    def stop_calls(self) -> int:
+        """Stop the runs of clients that go on. Returns their number."""
+        return self._serving.cancel_runs() if self.is_running else 0
+
+    def stop(self) -> None:
+        """End runs and connections, free the port, and take the token out of the notebook."""
+        self._shell.events.unregister("post_run_cell", self._on_cell_end)
+        self._serving.stop()
+        page = render.output_html(render.note_html(self.ended))
+        self._told.update({"text/plain": self.ended, "text/html": page}, raw=True)
+
+    def _on_cell_end(self, result: Any) -> None:
+        """Serve the agent that the variable `agent` holds now."""
+        agent = self._shell.user_ns.get("agent")
+        if isinstance(agent, Agent):
+            self._serving.serve_agent(agent)
+
+
+def _shown(url: str, token: str) -> dict[str, str]:
+    lines = (
+        "The agent is served to programs on this machine that know the secret token:",
+        f"{url}\n{token}",
+        "%agent serve --stop ends it and takes the token out of the notebook.",
+    )
+    before, address, after = map(render.escape, lines)
+    page = f'{render.note_html(before)}<pre style="white-space: pre-wrap">{address}</pre>{render.note_html(after)}'
+    return {"text/plain": "\n".join(lines), "text/html": render.output_html(page)}

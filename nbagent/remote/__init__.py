@@ -1,0 +1,1 @@
+"""An agent on a server, used as if it were here: `nbagent.connect`."""

@@ -1,0 +1,28 @@
+"""The same agent over HTTP: for any client, for many users.
+
+`nbagent serve` runs it. In a program of your own, `create_app` makes an ASGI application:
+
+>>> from nbagent.server import ServerSettings, create_app
+>>> app = create_app(agent, ServerSettings(tokens=[token]))                 # doctest: +SKIP
+"""
+
+from importlib import import_module
+from typing import Any
+
+#: The remedy if its packages are missing.
+MISSING = "The server needs packages that are not installed: pip install 'nbagent[server]'."
+
+_WHERE = {"ServerSettings": "settings", "create_app": "app", "open_store": "conversations.opening"}
+
+__all__ = ["ServerSettings", "create_app", "open_store"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'nbagent.server' has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"nbagent.server.{_WHERE[name]}"), name)
+    except ModuleNotFoundError as error:
+        from nbagent.errors import MissingDependencyError
+
+        raise MissingDependencyError(MISSING) from error

@@ -1,0 +1,172 @@
+"""`AgentHost`: one agent, many conversations. Every protocol of the server runs through it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import copy_context
+from functools import partial
+
+from nbagent.agent import Agent
+from nbagent.checks import check_type
+from nbagent.core.limits import Spending, current_account
+from nbagent.core.messages import new_id
+from nbagent.providers import resolve
+from nbagent.providers.base import LLMProvider
+from nbagent.server.approvals import HTTPApprover, deny
+from nbagent.server.budgets import Budgets
+from nbagent.server.conversations.store import ConversationStore, Spent, Turn
+from nbagent.server.hosted_run import HostedRun, RunRequest, shutting_down
+from nbagent.server.metrics import Metrics
+from nbagent.server.problems import RefusedError
+from nbagent.server.security import Caller
+from nbagent.server.settings import ServerSettings
+from nbagent.text import shortened
+
+
+class AgentHost:
+    """Runs an agent for the callers of a server. `agent_or_factory`: an agent, or a function that makes one.
+
+    A factory is called once in each process. Each run has a fork of the agent, with the same tools and connections, and
+    of the agent's own conversation only the system prompt.
+
+    >>> host = AgentHost(agent, open_store("memory:"), ServerSettings(tokens=[token]))      # doctest: +SKIP
+    >>> async with host.run(Caller("me"), RunRequest(message="Hello")) as run:              # doctest: +SKIP
+    ...     print(await run.outcome())
+    """
+
+    def __init__(
+        self, agent_or_factory: Agent | Callable[[], Agent], store: ConversationStore, settings: ServerSettings
+    ) -> None:
+        self._is_given = isinstance(agent_or_factory, Agent)
+        self.agent = agent_or_factory if isinstance(agent_or_factory, Agent) else agent_or_factory()
+        check_type("agent", self.agent, Agent, fix="Pass an Agent, or a function that returns one.")
+        self.store = store
+        self.settings = settings
+        self.metrics = Metrics()
+        self._budgets = Budgets(store, settings)
+        self._providers: dict[str, LLMProvider] = {}
+        self._running: dict[asyncio.Task[None], HostedRun] = {}
+        self._is_ending = False
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models that a request may choose, the agent's own first."""
+        own = f"{self.agent.provider.vendor}:{self.agent.provider.model_name}"
+        return list(dict.fromkeys([own, *self.settings.models]))
+
+    def provider_for(self, provider: str | None, model: str | None) -> LLMProvider:
+        """The provider that a request asks for. Raises `RefusedError` for one that is not allowed."""
+        for name in self.models:
+            vendor, _, own_model = name.partition(":")
+            if provider in (None, vendor) and model in (None, own_model, name):
+                if name == self.models[0]:
+                    return self.agent.provider
+                if name not in self._providers:
+                    self._providers[name] = resolve(name)
+                return self._providers[name]
+        asked = shortened(":".join(filter(None, (provider, model))), 100)
+        detail = f"The model {asked!r} is not allowed here. Choose of: {', '.join(self.models)}."
+        raise RefusedError(403, "model_not_allowed", detail)
+
+    @asynccontextmanager
+    async def run(self, caller: Caller, request: RunRequest) -> AsyncIterator[HostedRun]:
+        """Take the conversation's turn, which waits for earlier turns, and start the run.
+
+        Leaving the block early cancels the run, and saves a valid conversation.
+        """
+        again = request.repeatable
+        provider = self.provider_for(request.provider, request.model)
+        run = HostedRun(request.conversation_id or new_id("conv"), provider, keeps_events=again is not None)
+        async with AsyncExitStack() as held:
+            if again is not None:
+                first = await held.enter_async_context(self.store.request(caller.owner, again.key))
+                if first is not None:
+                    run.first_answer = again.text_of(first)
+                    yield run
+                    return
+            turn = None
+            if request.stored:
+                turn = await held.enter_async_context(self._turn(caller, request, run))
+            account = await held.enter_async_context(self._budgets.account(caller.owner))
+            limits = self._budgets.limits(request.limits, self.agent.limits, turn, account)
+            if self._is_ending:
+                raise shutting_down()
+            agent = self._fork(caller, request, turn, run, provider)
+            context = copy_context()
+            context.run(current_account.set, account)
+            save = partial(self._save, caller, request, turn, agent, run, account)
+            stream = request.stream(agent, limits)
+            task = run.start(stream, context, turn.lost if turn else None, save, held.pop_all())
+            self._running[task] = run
+            self.metrics.run_began()
+            task.add_done_callback(self._running.pop)
+        try:
+            yield run
+        finally:
+            run.cancel()
+            await asyncio.shield(task)
+
+    def stop_runs(self) -> int:
+        """End the runs that go on, validly. Returns their number."""
+        for run in self._running.values():
+            run.cancel()
+        return len(self._running)
+
+    def end_runs(self) -> None:
+        """End all runs at once, validly, and begin no more."""
+        self._is_ending = True
+        self.stop_runs()
+
+    async def aclose(self) -> None:
+        """End all runs, and close the connections to models; and the toolsets of an agent that was made here."""
+        self.end_runs()
+        if self._running:
+            await asyncio.wait(set(self._running))
+        await (self.agent.provider if self._is_given else self.agent).aclose()
+        for provider in self._providers.values():
+            await provider.aclose()
+
+    @asynccontextmanager
+    async def _turn(self, caller: Caller, request: RunRequest, run: HostedRun) -> AsyncIterator[Turn]:
+        """The turn of the run's conversation; that of a branch if others went on there."""
+        async with self.store.turn(caller.owner, run.conversation_id) as turn:
+            messages = turn.conversation.messages if turn.conversation else ()
+            last = next((message.message_id for message in reversed(messages) if message.opens_turn), None)
+            if request.after in (None, last):
+                yield turn
+                return
+        run.conversation_id = new_id("conv")
+        async with self.store.turn(caller.owner, run.conversation_id) as turn:
+            yield turn
+
+    def _fork(
+        self, caller: Caller, request: RunRequest, turn: Turn | None, run: HostedRun, provider: LLMProvider
+    ) -> Agent:
+        """An agent with this conversation. Who may approve calls: the agent's own approver, or the client's user."""
+        agent = self.agent.fork()
+        if provider is not agent.provider:
+            agent.provider = provider
+        before = turn.conversation.messages if turn is not None and turn.conversation is not None else ()
+        agent.context.messages[:] = [m for m in agent.context.messages if m.role == "system"]
+        agent.context.messages += before if request.history is None else request.history
+        agent.context.conversation_id = run.conversation_id
+        agent.tool_executor = agent.tool_executor.with_options()
+        if agent.tool_executor.approver is None:
+            waits = HTTPApprover(self.store, self.settings.approval_seconds, caller, run)
+            agent.tool_executor.approver = waits if request.waits_for_approval else deny
+        return agent
+
+    async def _save(
+        self, caller: Caller, request: RunRequest, turn: Turn | None, agent: Agent, run: HostedRun, account: Spending
+    ) -> None:
+        """Save the turn, what it cost, and the answer for a repeated request."""
+        messages = [message for message in agent.conversation_history if message.role != "system"]
+        if turn is not None and not messages and turn.conversation is None:  # the first question failed
+            turn = None
+        spent = Spent(account.dollars, account.usage.total_tokens)
+        answer = request.repeatable.answer(run) if request.repeatable is not None else None
+        self.metrics.run_ended(run, account)
+        await self.store.save(caller.owner, spent, turn=turn, messages=messages if turn else (), answer=answer)
+        run.kept_answer = answer.body if answer is not None else None

@@ -1,0 +1,114 @@
+"""`create_app`: an agent as an ASGI application: the routes, what guards them, and how failures are told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from nbagent.agent import Agent
+from nbagent.checks import check_type
+from nbagent.errors import ConfigurationError, NbagentError
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.conversations.memory import MemoryStore
+from nbagent.server.conversations.store import ConversationStore
+from nbagent.server.guards import Guards
+from nbagent.server.metrics import Measured
+from nbagent.server.problems import MEDIA_TYPE, Failures, ProblemDetails, ProblemForm, problem_of, problem_response
+from nbagent.server.routes import approvals, chat, conversations, health, page, runs, skills
+from nbagent.server.routes.ag_ui import route as ag_ui
+from nbagent.server.routes.ag_ui.talk import WaitingTalks
+from nbagent.server.routes.openai import router as openai_router
+from nbagent.server.routes.openai.errors import openai_form
+from nbagent.server.security import Security
+from nbagent.server.settings import ServerSettings
+
+ROUTERS = (
+    health.router,
+    chat.router,
+    runs.router,
+    conversations.router,
+    approvals.router,
+    skills.router,
+    openai_router.router,
+    ag_ui.router,
+    page.router,
+)
+#: How failures are told below a path, if not as problem details.
+PROBLEM_FORMS: Mapping[str, ProblemForm] = {"/v1/": openai_form}
+_PROBLEM = {"content": {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema()}}}
+_FAILURES: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "The request is refused.", **_PROBLEM},
+    "5XX": {"description": "The server or the model's vendor failed.", **_PROBLEM},
+}
+
+
+def create_app(
+    agent_or_factory: Agent | Callable[[], Agent], settings: ServerSettings, store: ConversationStore | None = None
+) -> FastAPI:
+    """An agent as an ASGI application, for uvicorn or another server. Conversations are kept in `store`.
+
+    A factory is called once in each process. Raises `ConfigurationError` if there is no token.
+
+    >>> app = create_app(Agent("local"), ServerSettings(tokens=[token]))    # doctest: +SKIP
+    """
+    check_type("settings", settings, ServerSettings, fix="Pass ServerSettings(tokens=[...]).")
+    if not settings.tokens:
+        raise ConfigurationError("tokens: expected at least one. `secrets.token_urlsafe(32)` makes one.")
+    host = AgentHost(agent_or_factory, store or MemoryStore(), settings)
+    app = FastAPI(
+        title="nbagent",
+        description="An agent for any client.",
+        version=version("nbagent"),
+        lifespan=_lifespan,
+        responses=_FAILURES,
+        dependencies=[Depends(HTTPBearer(auto_error=False, description="One of the server's tokens."))],
+    )
+    app.state.host = host
+    app.state.waiting_talks = WaitingTalks()
+    app.state.problem_forms = PROBLEM_FORMS
+    for router in ROUTERS:
+        app.include_router(router)
+    for kind in (NbagentError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _on_error)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    app.add_middleware(Failures)
+    app.add_middleware(Guards, settings=settings)
+    app.add_middleware(Security, settings=settings)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key"],
+        )
+    app.add_middleware(Measured, metrics=host.metrics)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    host: AgentHost = app.state.host
+    await host.store.open()
+    try:
+        yield
+    finally:
+        await host.aclose()
+        await host.store.aclose()
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    return problem_response(request.scope, problem_of(error))
+
+
+async def _on_disconnect(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it

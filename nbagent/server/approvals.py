@@ -1,0 +1,72 @@
+"""Approvals over HTTP: a call waits until somebody with the same token decides on it. In doubt the answer is no."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from nbagent.core.events import Approval as ApprovalEvent
+from nbagent.core.messages import FunctionCall, new_id
+from nbagent.core.run_context import current_call
+from nbagent.errors import ToolDeniedError
+from nbagent.functions.asking import Question
+from nbagent.functions.registry import FunctionDefinition
+from nbagent.server.conversations.store import Approval, ConversationStore, Decision
+from nbagent.server.hosted_run import HostedRun
+from nbagent.server.security import Caller
+
+_NOBODY = "The call needs approval, and this request does not wait for one. Do not repeat the call; tell the user."
+
+
+async def deny(call: FunctionCall, definition: FunctionDefinition) -> Any:
+    """The approver of requests that don't wait."""
+    raise ToolDeniedError(_NOBODY, tool=definition.name)
+
+
+class HTTPApprover:
+    """Asks the clients of one token. The run's events tell of the question (`approval`, "asked"), and so does `GET`."""
+
+    def __init__(self, store: ConversationStore, seconds: float, caller: Caller, run: HostedRun) -> None:
+        self._store = store
+        self._seconds = seconds
+        self._caller = caller
+        self._run = run
+
+    async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Any:
+        """True or edited arguments for a yes. Raises `ToolDeniedError` with the person's reason."""
+        if isinstance(call, Question):  # asks for more than a yes
+            return None
+        asked, context = time.time(), current_call.get()
+        approval = Approval(
+            id=new_id("approval"),
+            owner=self._caller.owner,
+            conversation_id=self._run.conversation_id,
+            run_id=self._run.run_id,
+            tool=call.name,
+            arguments=call.arguments,
+            created=asked,
+            expires=asked + self._seconds,
+        )
+        await self._store.ask(approval)
+        metadata = {
+            "run_id": approval.run_id,
+            "tool_call_id": context.tool_call_id,
+            "step": context.step,
+            "wire_id": call.id,
+            "approval_id": approval.id,
+            "expires": approval.expires,
+        }
+        self._run.put(ApprovalEvent("asked", call.name, call.arguments, metadata))
+        try:
+            decision = await self._store.decision(approval)
+        except asyncio.CancelledError:
+            withdrawn = Decision(False, reason="The run has ended.")
+            await asyncio.shield(self._store.decide(approval.owner, approval.id, withdrawn))
+            raise
+        if decision is None:
+            raise ToolDeniedError("Nobody approved the call in time. Do not repeat it; tell the user.", tool=call.name)
+        if not decision.approved:
+            reason = f": {decision.reason}" if decision.reason else "."
+            raise ToolDeniedError(f"The user denied the call{reason}", tool=call.name)
+        return True if decision.arguments is None else decision.arguments

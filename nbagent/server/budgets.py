@@ -1,0 +1,81 @@
+"""What a run may take: the tightest of the limits that apply, and the accounts that runs of one token share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields
+
+from nbagent.config import DEFAULT_MAX_REQUESTS
+from nbagent.core.limits import Limits, Spending
+from nbagent.server.conversations.store import ConversationStore, Turn
+from nbagent.server.problems import RefusedError
+from nbagent.server.settings import ServerSettings
+
+
+def tightest(*limits: Limits) -> Limits:
+    """Of each limit the lowest.
+
+    >>> tightest(Limits(max_cost=2.0, max_tool_calls=5), Limits(max_cost=1.0)).max_cost
+    1.0
+    """
+    found = {f.name: [getattr(each, f.name) for each in limits] for f in fields(Limits)}
+    given = {name: [value for value in values if value is not None] for name, values in found.items()}
+    return Limits(**{name: min(values) for name, values in given.items() if values})
+
+
+class Budgets:
+    """What conversations and tokens have left. Runs of one token at the same time spend one account in this process."""
+
+    def __init__(self, store: ConversationStore, settings: ServerSettings) -> None:
+        self._store = store
+        self._settings = settings
+        #: The accounts of the tokens that have runs now, each with those of its runs, which are not saved yet.
+        self._accounts: dict[str, tuple[Spending, list[Spending]]] = {}
+
+    @asynccontextmanager
+    async def account(self, owner: str) -> AsyncIterator[Spending]:
+        """A new account for a run, below that of its token."""
+        budget = self._settings.max_cost_per_token
+        if budget is None:
+            yield _account(Limits(max_requests=math.inf))  # type: ignore[arg-type]  # lifts the limit
+            return
+        stored = await self._store.spent(owner)  # other processes spend the same budget
+        if owner not in self._accounts:
+            limits = Limits(max_cost=budget, max_requests=math.inf)  # type: ignore[arg-type]
+            self._accounts[owner] = _account(limits), []
+        shared, runs = self._accounts[owner]
+        shared.dollars = max(shared.dollars, stored.dollars + sum(run.dollars for run in runs))
+        runs.append(run := _account(Limits(max_requests=math.inf), shared))  # type: ignore[arg-type]
+        try:
+            yield run
+        finally:
+            runs[:] = [each for each in runs if each is not run]
+            if not runs:
+                del self._accounts[owner]
+
+    def limits(self, asked: Limits, own: Limits, turn: Turn | None, account: Spending) -> Limits:
+        """The limits of a run. Raises `RefusedError` if the budget of its conversation or token is spent."""
+        left = [asked.max_cost, own.max_cost, self._settings.limits.max_cost]
+        per_conversation = self._settings.max_cost_per_conversation
+        if per_conversation is not None:
+            left.append(per_conversation - (turn.conversation.spent.dollars if turn and turn.conversation else 0.0))
+            _check_left(left[-1], "conversation")
+        if account.parent is not None:
+            assert account.parent.limits.max_cost is not None
+            left.append(account.parent.limits.max_cost - account.parent.dollars)
+            _check_left(left[-1], "token")
+        costs = [each for each in left if each is not None]
+        # a run below an account has no default of its own
+        default = Limits(max_requests=DEFAULT_MAX_REQUESTS, max_cost=min(costs) if costs else None)
+        return tightest(asked, own, self._settings.limits, default)
+
+
+def _account(limits: Limits, parent: Spending | None = None) -> Spending:
+    return Spending(limits, parent, 0)
+
+
+def _check_left(dollars: float | None, of: str) -> None:
+    if dollars is not None and dollars <= 0:
+        raise RefusedError(402, "budget_spent", f"The budget of this {of} is spent.")

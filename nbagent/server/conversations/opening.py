@@ -1,0 +1,39 @@
+"""Finds the store that an address names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbagent.checks import check_type, invalid
+from nbagent.server.conversations.memory import MemoryStore
+from nbagent.server.conversations.redis import RedisStore
+from nbagent.server.conversations.sqlite import SQLiteStore
+from nbagent.server.conversations.store import ConversationStore
+
+_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+
+
+def open_store(place: str, **options: Any) -> ConversationStore:
+    """The store at an address; `await store.open()` connects it.
+
+    - `"memory:"`: for one process, until it ends
+    - `"conversations.sqlite"` or `"sqlite:///conversations.sqlite"`: a file, from the working directory;
+      `"sqlite:////srv/conversations.sqlite"` with four slashes is an absolute path
+    - `"redis://user:password@host:6379/0"`, `"rediss://…"` with TLS, `"unix:///path/to/redis.sock"`
+
+    `options` are those of `ConversationStore`: `lease_s`, `ttl_s`, `answer_ttl_s`. Raises ConfigurationError.
+
+    >>> open_store("sqlite:///conversations.sqlite", ttl_s=86_400)
+    SQLiteStore('conversations.sqlite')
+    """
+    check_type("store", place, str)
+    if place == "memory:":
+        return MemoryStore(**options)
+    if place.startswith(("redis://", "rediss://", "unix://")):
+        return RedisStore(place, **options)
+    path = place.removeprefix("sqlite:///")
+    if (path and path != place) or ("://" not in place and place.endswith(_SUFFIXES)):
+        return SQLiteStore(path, **options)
+    shown = place.rpartition("@")[2]  # without a password
+    expected = "'memory:', a file such as 'conversations.sqlite', 'sqlite:///path' or 'redis://host:6379/0'"
+    raise invalid("store", shown, expected)

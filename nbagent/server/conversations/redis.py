@@ -1,0 +1,337 @@
+"""Conversations in Redis: for any number of processes on any number of machines.
+
+Each step that must not be divided is one Lua script. Leases follow the clock of the Redis server. What expires has a
+TTL of its own there. Give Redis a persistence that you trust (`appendonly yes`), and no eviction.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from itertools import chain
+from typing import Any
+
+from typing_extensions import override
+
+from nbagent.errors import ConfigurationError, MissingDependencyError, StoreError
+from nbagent.server.conversations.store import (
+    Answer,
+    Approval,
+    Change,
+    Conversation,
+    ConversationInfo,
+    ConversationStore,
+    Decision,
+    Lease,
+    Page,
+    Spent,
+    approval_from,
+    approval_to_json,
+    cursor_from,
+    decision_to_json,
+    page_of,
+    with_messages,
+)
+from nbagent.text import without_keys
+
+#: The version of the keys.
+FORMAT = "1"
+
+#: Connections of one process, and seconds to wait for a free one.
+_CONNECTIONS, _WAIT_S = 32, 30.0
+
+#: KEYS: tickets, leases. ARGV: ticket, milliseconds of a lease, whether to join.
+_TAKE = """
+local now = redis.call('TIME')
+now = now[1] * 1000 + math.floor(now[2] / 1000)
+for _, ticket in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+    if ticket ~= ARGV[1] and tonumber(redis.call('HGET', KEYS[2], ticket) or 0) <= now then
+        redis.call('LREM', KEYS[1], 1, ticket)
+        redis.call('HDEL', KEYS[2], ticket)
+    end
+end
+if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then
+    if ARGV[3] == '0' then return 0 end
+    redis.call('RPUSH', KEYS[1], ARGV[1])
+end
+redis.call('HSET', KEYS[2], ARGV[1], now + ARGV[2])
+redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2])
+redis.call('PEXPIRE', KEYS[2], 2 * ARGV[2])
+return redis.call('LINDEX', KEYS[1], 0) == ARGV[1] and 1 or 0
+"""
+
+#: KEYS: tickets, leases. ARGV: ticket.
+_LEAVE = """
+redis.call('LREM', KEYS[1], 1, ARGV[1])
+redis.call('HDEL', KEYS[2], ARGV[1])
+"""
+
+#: KEYS: spending, answer, tickets, conversation, messages, index. ARGV: dollars, tokens, answer, its milliseconds,
+#: ticket, kept, milliseconds of the conversation, updated, id, number of fields and values, these, added messages.
+_SAVE = """
+redis.call('HINCRBYFLOAT', KEYS[1], 'dollars', ARGV[1])
+redis.call('HINCRBY', KEYS[1], 'tokens', ARGV[2])
+local ticket, kept, ttl = ARGV[5], tonumber(ARGV[6]), ARGV[7]
+if ticket ~= '' and redis.call('LINDEX', KEYS[3], 0) ~= ticket then return 0 end
+if ARGV[3] ~= '' and not redis.call('SET', KEYS[2], ARGV[3], 'NX', 'PX', ARGV[4]) then return 0 end
+if ticket == '' then return 1 end
+local first = 11 + ARGV[10]
+redis.call('HSET', KEYS[4], unpack(ARGV, 11, first - 1))
+if kept == 0 then redis.call('DEL', KEYS[5]) else redis.call('LTRIM', KEYS[5], 0, kept - 1) end
+for i = first, #ARGV do redis.call('RPUSH', KEYS[5], ARGV[i]) end
+redis.call('ZADD', KEYS[6], ARGV[8], ARGV[9])
+if ttl ~= '' then
+    redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', ARGV[8] - ttl / 1000)
+    for i = 4, 6 do redis.call('PEXPIRE', KEYS[i], ttl) end
+end
+return 1
+"""
+
+#: KEYS: conversation, messages, index, tickets, leases. ARGV: id.
+_DELETE = """
+redis.call('ZREM', KEYS[3], ARGV[1])
+redis.call('DEL', KEYS[4], KEYS[5])
+return redis.call('DEL', KEYS[1], KEYS[2])
+"""
+
+#: KEYS: approval, index. ARGV: id, when it expires in milliseconds, JSON, now in milliseconds.
+_ASK = """
+redis.call('HSET', KEYS[1], 'body', ARGV[3])
+redis.call('PEXPIREAT', KEYS[1], ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[4])
+redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+redis.call('PEXPIREAT', KEYS[2], redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2])
+"""
+
+#: KEYS: approval, index. ARGV: id, decision.
+_DECIDE = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('ZREM', KEYS[2], ARGV[1])
+return redis.call('HSETNX', KEYS[1], 'decision', ARGV[2])
+"""
+
+_SCRIPTS = {"take": _TAKE, "leave": _LEAVE, "save": _SAVE, "delete": _DELETE, "ask": _ASK, "decide": _DECIDE}
+
+
+class RedisStore(ConversationStore):
+    """A store in Redis, under keys that begin with `prefix`.
+
+    >>> RedisStore("redis://:password@cache.example:6379/0", ttl_s=30 * 86_400)
+    RedisStore('redis://cache.example:6379/0')
+    """
+
+    def __init__(self, url: str, *, prefix: str = "nbagent:", **options: Any) -> None:
+        super().__init__(**options)
+        self._url = url
+        self._prefix = prefix
+        self._client: Any = None
+        scheme, _, rest = url.partition("://")
+        #: The address without user, password and options.
+        self.address = f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+    def __repr__(self) -> str:
+        return f"RedisStore({self.address!r})"
+
+    @override
+    async def open(self) -> None:
+        try:
+            import redis.asyncio as redis
+            from redis.asyncio.retry import Retry
+            from redis.backoff import NoBackoff
+        except ImportError:
+            raise MissingDependencyError("Redis needs its client: pip install 'nbagent[redis]'.") from None
+        try:
+            # No retries: what is sent twice may count twice. A connection that was closed while it was idle is opened
+            # again all the same.
+            pool = redis.BlockingConnectionPool.from_url(
+                self._url,
+                max_connections=_CONNECTIONS,
+                timeout=_WAIT_S,
+                decode_responses=True,
+                retry=Retry(NoBackoff(), 0),
+            )
+            self._client = redis.Redis.from_pool(pool)
+            self._scripts = {name: self._client.register_script(text) for name, text in _SCRIPTS.items()}
+            async with self._commands() as client:
+                await client.set(f"{self._prefix}format", FORMAT, nx=True)
+                found = await client.get(f"{self._prefix}format")
+        except (ValueError, TypeError):  # their texts may hold the password
+            self._client = None
+            raise ConfigurationError(
+                f"The address of Redis, {self.address!r}, can't be used. Write 'redis://user:password@host:6379/0', "
+                "'rediss://…' for TLS, or 'unix:///path', with options that redis-py knows."
+            ) from None
+        except StoreError:
+            await self.aclose()
+            raise
+        if found != FORMAT:
+            await self.aclose()
+            raise ConfigurationError(
+                f"The conversations in {self.address!r} have version {found!r} of the format, expected {FORMAT!r}. "
+                "Update nbagent, or name another database of Redis."
+            )
+
+    @override
+    async def aclose(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    # -- conversations ------------------------------------------------------------------------------------------------
+
+    @override
+    async def get(self, owner: str, conversation_id: str) -> Conversation | None:
+        async with self._commands() as client:
+            pipeline = client.pipeline(transaction=True)
+            pipeline.hgetall(self._key(owner, "conversation", conversation_id))
+            pipeline.lrange(self._key(owner, "messages", conversation_id), 0, -1)
+            values, texts = await pipeline.execute()
+        return with_messages(_info(conversation_id, owner, values), texts) if values else None
+
+    @override
+    async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
+        last = (float("inf"), "") if after is None else cursor_from(after)
+        oldest = "-inf" if self.ttl_s is None else time.time() - self.ttl_s
+        index = self._key(owner, "conversations")
+        async with self._commands() as client:
+            equal = await client.zcount(index, last[0], last[0])  # of these, some were on the page before
+            rows = await client.zrange(
+                index, last[0], oldest, desc=True, byscore=True, offset=0, num=equal + limit + 1, withscores=True
+            )
+            ids = [conversation_id for conversation_id, updated in rows if (updated, conversation_id) < last]
+            pipeline = client.pipeline(transaction=False)
+            for conversation_id in ids[: limit + 1]:
+                pipeline.hgetall(self._key(owner, "conversation", conversation_id))
+            found = await pipeline.execute()
+        return page_of([_info(each, owner, values) for each, values in zip(ids, found, strict=False) if values], limit)
+
+    @override
+    async def spent(self, owner: str) -> Spent:
+        async with self._commands() as client:
+            dollars, tokens = await client.hmget(self._key(owner, "spent"), "dollars", "tokens")
+        return Spent(float(dollars or 0), int(tokens or 0))
+
+    @override
+    async def answer(self, owner: str, key: str) -> Answer | None:
+        async with self._commands() as client:
+            text = await client.get(self._key(owner, "answer", key))
+        return Answer(**json.loads(text)) if text else None
+
+    @override
+    async def _delete(self, owner: str, conversation_id: str, line: str) -> bool:
+        names = [("conversation", conversation_id), ("messages", conversation_id), ("conversations",)]
+        keys = [self._key(owner, *name) for name in names] + self._line(owner, line)
+        return bool(await self._run("delete", keys, conversation_id))
+
+    @override
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool:
+        conversation_id = change.info.id if change else ""
+        keys = [
+            self._key(owner, "spent"),
+            self._key(owner, "answer", answer.key if answer else ""),
+            self._line(owner, change.lease.line if change else "")[0],
+            self._key(owner, "conversation", conversation_id),
+            self._key(owner, "messages", conversation_id),
+            self._key(owner, "conversations"),
+        ]
+        values: list[Any] = [spent.dollars, spent.tokens]
+        values += [json.dumps(asdict(answer)) if answer else "", _milliseconds(self.answer_ttl_s)]
+        if change:
+            info = change.info
+            stored = {name: getattr(info, name) for name in ("title", "created", "updated", "message_count")}
+            stored |= {"dollars": info.spent.dollars, "tokens": info.spent.tokens}
+            ttl = "" if self.ttl_s is None else _milliseconds(self.ttl_s)
+            values += [change.lease.ticket, change.kept, ttl, info.updated, info.id, 2 * len(stored)]
+            values += [*chain.from_iterable(stored.items()), *change.added]
+        else:
+            values += ["", 0, ""]
+        return bool(await self._run("save", keys, *values))
+
+    # -- approvals ----------------------------------------------------------------------------------------------------
+
+    @override
+    async def ask(self, approval: Approval) -> None:
+        keys = [self._key(approval.owner, "approval", approval.id), self._key(approval.owner, "approvals")]
+        expires, now = _milliseconds(approval.expires), _milliseconds(time.time())
+        await self._run("ask", keys, approval.id, expires, approval_to_json(approval), now)
+
+    @override
+    async def approval(self, owner: str, approval_id: str) -> Approval | None:
+        async with self._commands() as client:
+            body, decision = await client.hmget(self._key(owner, "approval", approval_id), "body", "decision")
+        return approval_from(body, decision) if body else None
+
+    @override
+    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[Approval]:
+        async with self._commands() as client:
+            pipeline = client.pipeline(transaction=False)
+            for approval_id in await client.zrange(self._key(owner, "approvals"), 0, -1):
+                pipeline.hmget(self._key(owner, "approval", approval_id), "body", "decision")
+            found = [approval_from(body, decision) for body, decision in await pipeline.execute() if body]
+        waiting = [each for each in found if not each.decision and conversation_id in (None, each.conversation_id)]
+        return sorted(waiting, key=lambda each: each.created)
+
+    @override
+    async def _decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
+        keys = [self._key(owner, "approval", approval_id), self._key(owner, "approvals")]
+        return bool(await self._run("decide", keys, approval_id, decision_to_json(decision)))
+
+    # -- lines --------------------------------------------------------------------------------------------------------
+
+    @override
+    async def _take(self, lease: Lease, *, join: bool) -> bool:
+        lease_ms = _milliseconds(self.lease_s)
+        return bool(await self._run("take", self._line(lease.owner, lease.line), lease.ticket, lease_ms, int(join)))
+
+    @override
+    async def _leave(self, lease: Lease) -> None:
+        await self._run("leave", self._line(lease.owner, lease.line), lease.ticket)
+
+    # -- the server ---------------------------------------------------------------------------------------------------
+
+    def _key(self, owner: str, *parts: str) -> str:
+        """The braces keep all keys of an owner on one node of a cluster, as a script needs them."""
+        return f"{self._prefix}{{{owner}}}:{':'.join(parts)}"
+
+    def _line(self, owner: str, line: str) -> list[str]:
+        return [self._key(owner, "tickets", line), self._key(owner, "leases", line)]
+
+    async def _run(self, script: str, keys: list[str], *values: Any) -> Any:
+        async with self._commands():
+            return await self._scripts[script](keys=keys, args=values)
+
+    @asynccontextmanager
+    async def _commands(self) -> AsyncIterator[Any]:
+        """The client, whose errors become clear ones."""
+        from redis.exceptions import RedisError
+
+        if self._client is None:
+            raise StoreError(f"{self.address!r} is not open. Call `await store.open()` first.")
+        try:
+            yield self._client
+        except RedisError as error:
+            reason = without_keys(str(error)).rstrip(".")
+            raise StoreError(
+                f"Conversations in {self.address!r} can't be read or written: {reason}. Check that Redis runs there, "
+                "and the user and password in its address."
+            ) from error
+
+
+def _info(conversation_id: str, owner: str, values: dict[str, str]) -> ConversationInfo:
+    return ConversationInfo(
+        id=conversation_id,
+        owner=owner,
+        title=values["title"],
+        created=float(values["created"]),
+        updated=float(values["updated"]),
+        spent=Spent(float(values["dollars"]), int(values["tokens"])),
+        message_count=int(values["message_count"]),
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    return math.ceil(1000 * seconds)

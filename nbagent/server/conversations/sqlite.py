@@ -1,0 +1,401 @@
+"""Conversations in a SQLite file: for all processes of one machine.
+
+One thread writes and reads, so that the event loop never waits for the disk. What `save` writes is on the disk when it
+returns, so that even a loss of power takes nothing; leases are written without waiting for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from typing_extensions import override
+
+from nbagent.checks import checked_path
+from nbagent.errors import ConfigurationError, StoreError
+from nbagent.server.conversations.store import (
+    Answer,
+    Approval,
+    Change,
+    Conversation,
+    ConversationInfo,
+    ConversationStore,
+    Decision,
+    Lease,
+    Page,
+    Spent,
+    approval_from,
+    approval_to_json,
+    cursor_from,
+    decision_to_json,
+    page_of,
+    with_messages,
+)
+
+T = TypeVar("T")
+
+#: "nbcv", in the head of the file: https://www.sqlite.org/pragma.html#pragma_application_id
+APPLICATION_ID = int.from_bytes(b"nbcv", "big")
+VERSION = 1
+
+#: Seconds to wait while another process writes.
+BUSY_S = 30.0
+
+#: Conversations that one `save` deletes because they are too old.
+_EXPIRED_AT_ONCE = 20
+
+_TABLES = """
+CREATE TABLE conversations (
+    owner TEXT, id TEXT, title TEXT, created REAL, updated REAL, dollars REAL, tokens INTEGER, message_count INTEGER,
+    PRIMARY KEY (owner, id)
+) WITHOUT ROWID;
+CREATE INDEX conversations_by_change ON conversations (owner, updated, id);
+CREATE INDEX conversations_by_age ON conversations (updated);
+CREATE TABLE messages (
+    owner TEXT, conversation_id TEXT, number INTEGER, body TEXT,
+    PRIMARY KEY (owner, conversation_id, number),
+    FOREIGN KEY (owner, conversation_id) REFERENCES conversations ON DELETE CASCADE
+);
+CREATE TABLE spending (owner TEXT PRIMARY KEY, dollars REAL, tokens INTEGER) WITHOUT ROWID;
+CREATE TABLE answers (
+    owner TEXT, key TEXT, fingerprint TEXT, body TEXT, expires REAL,
+    PRIMARY KEY (owner, key)
+);
+CREATE INDEX answers_by_age ON answers (expires);
+CREATE TABLE approvals (
+    owner TEXT, id TEXT, conversation_id TEXT, body TEXT, decision TEXT, expires REAL,
+    PRIMARY KEY (owner, id)
+);
+CREATE INDEX approvals_by_age ON approvals (expires);
+CREATE TABLE tickets (number INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT, line TEXT, ticket TEXT, until REAL);
+CREATE INDEX tickets_by_line ON tickets (owner, line, number);
+"""
+
+_INFO = "id, owner, title, created, updated, dollars, tokens, message_count"
+
+
+class SQLiteStore(ConversationStore):
+    """A store in a file, which it makes if it is missing; only its owner can read it. The file is in WAL mode.
+
+    Put it on a local disk: SQLite's locks don't work on most network drives.
+
+    >>> store = SQLiteStore("conversations.sqlite", ttl_s=30 * 86_400)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
+        super().__init__(**options)
+        self.path = checked_path(path)
+        self._thread: ThreadPoolExecutor | None = None
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({str(self.path)!r})"
+
+    @override
+    async def open(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbagent-conversations")
+        try:
+            self._database = await asyncio.get_running_loop().run_in_executor(self._thread, _opened, self.path)
+        except BaseException:
+            self._thread.shutdown(wait=False)
+            self._thread = None
+            raise
+
+    @override
+    async def aclose(self) -> None:
+        if self._thread:
+            thread, self._thread = self._thread, None
+            await asyncio.get_running_loop().run_in_executor(thread, self._database.close)
+            thread.shutdown(wait=False)
+
+    # -- conversations ------------------------------------------------------------------------------------------------
+
+    @override
+    async def get(self, owner: str, conversation_id: str) -> Conversation | None:
+        def read(database: sqlite3.Connection) -> tuple[ConversationInfo, list[str]] | None:
+            query = f"SELECT {_INFO} FROM conversations WHERE owner = ? AND id = ? AND updated > ?"  # noqa: S608  our own names
+            row = database.execute(query, (owner, conversation_id, self._oldest())).fetchone()
+            if row is None:
+                return None
+            query = "SELECT body FROM messages WHERE owner = ? AND conversation_id = ? ORDER BY number"
+            return _info(row), [body for (body,) in database.execute(query, (owner, conversation_id))]
+
+        found = await self._in_thread(read)
+        return found and with_messages(*found)
+
+    @override
+    async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
+        updated, last_id = (float("inf"), "") if after is None else cursor_from(after)
+
+        def read(database: sqlite3.Connection) -> list[ConversationInfo]:
+            query = f"""
+                SELECT {_INFO} FROM conversations WHERE owner = ? AND updated > ? AND (updated, id) < (?, ?)
+                ORDER BY updated DESC, id DESC LIMIT ?
+            """  # noqa: S608  our own names
+            return [_info(row) for row in database.execute(query, (owner, self._oldest(), updated, last_id, limit + 1))]
+
+        return page_of(await self._in_thread(read), limit)
+
+    @override
+    async def spent(self, owner: str) -> Spent:
+        def read(database: sqlite3.Connection) -> Spent:
+            row = database.execute("SELECT dollars, tokens FROM spending WHERE owner = ?", (owner,)).fetchone()
+            return Spent(*row) if row else Spent()
+
+        return await self._in_thread(read)
+
+    @override
+    async def answer(self, owner: str, key: str) -> Answer | None:
+        def read(database: sqlite3.Connection) -> Answer | None:
+            query = "SELECT key, fingerprint, body FROM answers WHERE owner = ? AND key = ? AND expires > ?"
+            row = database.execute(query, (owner, key, time.time())).fetchone()
+            return row and Answer(*row)
+
+        return await self._in_thread(read)
+
+    @override
+    async def _delete(self, owner: str, conversation_id: str, line: str) -> bool:
+        def write(database: sqlite3.Connection) -> bool:
+            database.execute("DELETE FROM tickets WHERE owner = ? AND line = ?", (owner, line))
+            query = "DELETE FROM conversations WHERE owner = ? AND id = ? AND updated > ?"
+            return database.execute(query, (owner, conversation_id, self._oldest())).rowcount > 0
+
+        return await self._in_thread(write, writes=True, durable=True)
+
+    @override
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool:
+        def write(database: sqlite3.Connection) -> bool:
+            now = time.time()
+            database.execute(
+                "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (owner) "
+                "DO UPDATE SET dollars = dollars + excluded.dollars, tokens = tokens + excluded.tokens",
+                (owner, spent.dollars, spent.tokens),
+            )
+            if change and _first_in(database, change.lease) != change.lease.ticket:
+                return False
+            database.execute("DELETE FROM answers WHERE expires <= ?", (now,))
+            if answer:
+                row = (owner, answer.key, answer.fingerprint, answer.body, now + self.answer_ttl_s)
+                added = database.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
+                if not added.rowcount:
+                    return False
+            if change:
+                _write_change(database, change)
+            self._delete_oldest(database)
+            return True
+
+        return await self._in_thread(write, writes=True, durable=True)
+
+    def _oldest(self) -> float:
+        """The time after which a conversation must have changed to exist."""
+        return float("-inf") if self.ttl_s is None else time.time() - self.ttl_s
+
+    def _delete_oldest(self, database: sqlite3.Connection) -> None:
+        if self.ttl_s is not None:
+            database.execute(
+                "DELETE FROM conversations WHERE (owner, id) IN "
+                "(SELECT owner, id FROM conversations WHERE updated <= ? LIMIT ?)",
+                (self._oldest(), _EXPIRED_AT_ONCE),
+            )
+
+    # -- approvals ----------------------------------------------------------------------------------------------------
+
+    @override
+    async def ask(self, approval: Approval) -> None:
+        row = (approval.owner, approval.id, approval.conversation_id, approval_to_json(approval), approval.expires)
+
+        def write(database: sqlite3.Connection) -> None:
+            database.execute("DELETE FROM approvals WHERE expires <= ?", (time.time(),))
+            database.execute("INSERT INTO approvals VALUES (?, ?, ?, ?, NULL, ?)", row)
+
+        await self._in_thread(write, writes=True)
+
+    @override
+    async def approval(self, owner: str, approval_id: str) -> Approval | None:
+        def read(database: sqlite3.Connection) -> Approval | None:
+            query = "SELECT body, decision FROM approvals WHERE owner = ? AND id = ? AND expires > ?"
+            row = database.execute(query, (owner, approval_id, time.time())).fetchone()
+            return row and approval_from(*row)
+
+        return await self._in_thread(read)
+
+    @override
+    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[Approval]:
+        def read(database: sqlite3.Connection) -> list[Approval]:
+            query = """
+                SELECT body FROM approvals WHERE owner = ? AND decision IS NULL AND expires > ?
+                AND conversation_id = coalesce(?, conversation_id) ORDER BY rowid
+            """
+            rows = database.execute(query, (owner, time.time(), conversation_id))
+            return [approval_from(body, None) for (body,) in rows]
+
+        return await self._in_thread(read)
+
+    @override
+    async def _decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
+        def write(database: sqlite3.Connection) -> bool:
+            query = "UPDATE approvals SET decision = ? WHERE owner = ? AND id = ? AND decision IS NULL AND expires > ?"
+            row = (decision_to_json(decision), owner, approval_id, time.time())
+            return database.execute(query, row).rowcount > 0
+
+        return await self._in_thread(write, writes=True, durable=True)
+
+    # -- lines --------------------------------------------------------------------------------------------------------
+
+    @override
+    async def _take(self, lease: Lease, *, join: bool) -> bool:
+        def write(database: sqlite3.Connection) -> bool:
+            now = time.time()
+            place = (lease.owner, lease.line, lease.ticket)
+            expired = "DELETE FROM tickets WHERE owner = ? AND line = ? AND ticket <> ? AND until <= ?"
+            database.execute(expired, (*place, now))
+            renewal = "UPDATE tickets SET until = ? WHERE owner = ? AND line = ? AND ticket = ?"
+            if not database.execute(renewal, (now + self.lease_s, *place)).rowcount and join:
+                entry = "INSERT INTO tickets (owner, line, ticket, until) VALUES (?, ?, ?, ?)"
+                database.execute(entry, (*place, now + self.lease_s))
+            return _first_in(database, lease) == lease.ticket
+
+        return await self._in_thread(write, writes=True)
+
+    @override
+    async def _leave(self, lease: Lease) -> None:
+        def write(database: sqlite3.Connection) -> None:
+            query = "DELETE FROM tickets WHERE owner = ? AND line = ? AND ticket = ?"
+            database.execute(query, (lease.owner, lease.line, lease.ticket))
+
+        await self._in_thread(write, writes=True)
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    async def _in_thread(
+        self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False, durable: bool = False
+    ) -> T:
+        """Do the work in the thread, in one transaction; `durable` waits until what it writes is on the disk."""
+
+        def run() -> T:
+            with _clear_errors(self.path):
+                self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._database.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+                with self._database:  # commits, or rolls back
+                    return work(self._database)
+
+        if self._thread is None:
+            raise StoreError(f"{self.path.name!r} is not open. Call `await store.open()` first.")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """The database, which is made if it is missing. Changes nothing if the file belongs to another program."""
+    try:
+        if not path.exists():
+            _make(path)
+        if not path.is_file():
+            raise OSError(errno.EISDIR, "it is not a file")
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigurationError(f"{str(path)!r} can't hold conversations: {reason}. Name another file.") from None
+    with _clear_errors(path):
+        database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+        try:
+            _check(path, database)
+            database.execute("PRAGMA foreign_keys = ON")
+            database.execute("DELETE FROM tickets WHERE until <= ?", (time.time(),))
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+
+def _make(path: Path) -> None:
+    """Make the file somewhere else, and give it its name when it is complete: another process may make it, too.
+
+    (A process that opens and closes a file by itself would lose the locks that SQLite has on it.)
+    """
+    with tempfile.TemporaryDirectory(prefix=".nbagent-", dir=path.parent) as folder:
+        made = Path(folder, path.name)
+        made.touch(0o600)
+        with closing(sqlite3.connect(made)) as database:
+            database.executescript(
+                f"{_TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; "
+                "PRAGMA journal_mode = WAL;"
+            )
+        with suppress(FileExistsError):
+            os.link(made, path)
+
+
+def _check(path: Path, database: sqlite3.Connection) -> None:
+    try:
+        (application,) = database.execute("PRAGMA application_id").fetchone()
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorname != "SQLITE_NOTADB":
+            raise
+        application = None
+    if application != APPLICATION_ID:
+        raise ConfigurationError(
+            f"{str(path)!r} is no file for conversations of the server. Name another one; if it is missing, it is made."
+        )
+    if version != VERSION:
+        raise ConfigurationError(
+            f"{str(path)!r} has version {version} of the format, expected {VERSION}. Update nbagent, or name another "
+            "file."
+        )
+
+
+@contextmanager
+def _clear_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorname", "") or ""
+        if code == "SQLITE_FULL":
+            what = "the disk is full. Free some space; what was saved before is still there."
+        elif code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            what = f"another program has locked the file for more than {BUSY_S:g} seconds."
+        elif code.startswith(("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")):
+            what = f"{error}. Check the disk, and whether the file and its folder can be written."
+        else:
+            what = f"{error}."
+        raise StoreError(f"Conversations in {str(path)!r} can't be read or written: {what}") from error
+
+
+def _info(row: tuple[Any, ...]) -> ConversationInfo:
+    conversation_id, owner, title, created, updated, dollars, tokens, message_count = row
+    return ConversationInfo(
+        id=conversation_id,
+        owner=owner,
+        title=title,
+        created=created,
+        updated=updated,
+        spent=Spent(dollars, tokens),
+        message_count=message_count,
+    )
+
+
+def _first_in(database: sqlite3.Connection, lease: Lease) -> str | None:
+    query = "SELECT ticket FROM tickets WHERE owner = ? AND line = ? ORDER BY number LIMIT 1"
+    row = database.execute(query, (lease.owner, lease.line)).fetchone()
+    return row[0] if row else None
+
+
+def _write_change(database: sqlite3.Connection, change: Change) -> None:
+    info = change.info
+    values = (info.title, info.created, info.updated, info.spent.dollars, info.spent.tokens, info.message_count)
+    query = (
+        "INSERT INTO conversations (title, created, updated, dollars, tokens, message_count, owner, id) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (owner, id) DO UPDATE "
+        "SET title = ?1, created = ?2, updated = ?3, dollars = ?4, tokens = ?5, message_count = ?6"
+    )
+    database.execute(query, (*values, info.owner, info.id))
+    query = "DELETE FROM messages WHERE owner = ? AND conversation_id = ? AND number >= ?"
+    database.execute(query, (info.owner, info.id, change.kept))
+    rows = [(info.owner, info.id, number, body) for number, body in enumerate(change.added, change.kept)]
+    database.executemany("INSERT INTO messages VALUES (?, ?, ?, ?)", rows)

@@ -1,0 +1,433 @@
+"""What a store of conversations promises, and what is the same in all of them.
+
+Everything belongs to an owner, and is invisible to others. Whoever takes a turn of a conversation waits in its *line*,
+in order of arrival, also behind other processes. The first in line has a *lease*: a heartbeat renews it, and when its
+process dies, it runs out. What a turn has changed is saved at once, or not at all: the messages, what they cost, and
+the answer for a repeated request. A process that was paused for longer than its lease can't save any more.
+
+Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields
+from secrets import token_hex
+from typing import Any
+
+from nbagent.checks import check_number, invalid, is_number
+from nbagent.core.history.saved import as_data, messages_from
+from nbagent.core.messages import LLMMessage, well_formed
+from nbagent.errors import StoreError, TurnLostError
+from nbagent.server.conversations.signals import Signals
+from nbagent.text import shortened
+
+#: Characters of a conversation's title.
+TITLE_CHARS = 80
+
+#: Seconds between two looks at what another process may change: at first, and at most.
+_FIRST_LOOK, _LAST_LOOK = 0.01, 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """US dollars, as far as prices are known, and tokens of input and output.
+
+    >>> Spent(0.25, 100) + Spent(0.5, 20)
+    Spent(dollars=0.75, tokens=120)
+    """
+
+    dollars: float = 0.0
+    tokens: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.dollars + other.dollars, self.tokens + other.tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationInfo:
+    """A conversation without its messages. `title` is the beginning of the first question."""
+
+    id: str
+    owner: str = field(repr=False)
+    title: str
+    created: float
+    updated: float
+    spent: Spent
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation(ConversationInfo):
+    """A conversation with its messages."""
+
+    messages: tuple[LLMMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of an owner's conversations, the last changed first. `next` is the cursor of the next page, None if none."""
+
+    conversations: list[ConversationInfo]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The first answer to a request with an idempotency key.
+
+    `fingerprint` tells whether a second request with this key is the same one. `body` is for the server to read.
+    """
+
+    key: str
+    fingerprint: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person decided on a call: `arguments` replace those of the model, `reason` is for the model to read."""
+
+    approved: bool
+    arguments: dict[str, Any] | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A call of a tool that waits for a person's decision, until it expires; `decision` is None as long as it waits."""
+
+    id: str
+    owner: str = field(repr=False)
+    conversation_id: str
+    run_id: str
+    tool: str
+    arguments: dict[str, Any]
+    created: float
+    expires: float
+    decision: Decision | None = None
+
+
+@dataclass(slots=True)
+class Lease:
+    """The first place in a line. `lost` is set when another process has it, or when the conversation was deleted."""
+
+    owner: str
+    line: str
+    ticket: str
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True)
+class Turn:
+    """The exclusive turn of a conversation; `conversation` is None if it is new. `lost`: nothing can be saved any more.
+
+    Each `save` of the turn updates `conversation`.
+    """
+
+    lease: Lease
+    id: str
+    conversation: Conversation | None
+
+    @property
+    def lost(self) -> asyncio.Event:
+        """Is set when another process has the turn, or when the conversation was deleted: end the run."""
+        return self.lease.lost
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a turn makes of its conversation: `info`, and after the first `kept` messages those `added`, as JSON."""
+
+    lease: Lease
+    info: ConversationInfo
+    kept: int
+    added: list[str]
+
+
+class ConversationStore(ABC):
+    """Conversations and what belongs to them: turns, spending, answers, approvals. Each store writes the abstract part.
+
+    - `lease_s`: seconds after which the turn of a process that died goes to the next one
+    - `ttl_s`: seconds after its last change after which a conversation is deleted; None keeps it
+    - `answer_ttl_s`: seconds for which a repeated request gets its first answer
+
+    All methods raise `StoreError` if the store can't be read or written.
+
+    ```python
+    store = open_store("sqlite:///conversations.sqlite")
+    await store.open()
+    async with store.turn(owner, conversation_id) as turn:
+        before = turn.conversation.messages if turn.conversation else ()
+        await store.save(owner, Spent(0.01, 300), turn=turn, messages=[*before, question, answer])
+    await store.aclose()
+    ```
+    """
+
+    def __init__(self, *, lease_s: float = 30.0, ttl_s: float | None = None, answer_ttl_s: float = 86_400.0) -> None:
+        check_number("lease_s", lease_s, above=0)
+        check_number("ttl_s", ttl_s, above=0, optional=True)
+        check_number("answer_ttl_s", answer_ttl_s, above=0)
+        self.lease_s = lease_s
+        self.ttl_s = ttl_s
+        self.answer_ttl_s = answer_ttl_s
+        self._signals = Signals()
+
+    # -- conversations ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect, and make what is missing. Raises ConfigurationError if the place is not one for conversations."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Disconnect. A second call does nothing."""
+
+    @abstractmethod
+    async def get(self, owner: str, conversation_id: str) -> Conversation | None:
+        """A conversation, or None if the owner has none of this id."""
+
+    @abstractmethod
+    async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
+        """Some of the owner's conversations, the last changed first. `after` is the cursor of the page before.
+
+        Raises ConfigurationError for a cursor that `page` did not make.
+        """
+
+    async def delete(self, owner: str, conversation_id: str) -> bool:
+        """Delete a conversation at once; False if there was none. What it cost stays counted for its owner.
+
+        A turn that runs loses its lease: its `lost` is set, and it can't save any more.
+        """
+        deleted = await self._delete(owner, conversation_id, _line_of(conversation_id))
+        self._signals.send((owner, _line_of(conversation_id)))
+        return deleted
+
+    @abstractmethod
+    async def spent(self, owner: str) -> Spent:
+        """What all runs of the owner cost."""
+
+    # -- turns --------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def turn(self, owner: str, conversation_id: str) -> AsyncIterator[Turn]:
+        """The exclusive turn of a conversation, also across processes. Waits for the turns that came before."""
+        async with self._first_in_line(owner, _line_of(conversation_id)) as lease:
+            yield Turn(lease, conversation_id, await self.get(owner, conversation_id))
+
+    @asynccontextmanager
+    async def request(self, owner: str, key: str) -> AsyncIterator[Answer | None]:
+        """Enter a request with an idempotency key: gives its first answer, if it has one.
+
+        Waits while the same key is being answered, so that a repeated request gets that answer. If that fails or its
+        process dies, the next one answers. Pass the new answer to `save`.
+        """
+        async with self._first_in_line(owner, f"key:{key}"):
+            yield await self.answer(owner, key)
+
+    @abstractmethod
+    async def answer(self, owner: str, key: str) -> Answer | None:
+        """The first answer to the request with this key, if it was saved and did not expire."""
+
+    async def save(
+        self,
+        owner: str,
+        spent: Spent,
+        *,
+        turn: Turn | None = None,
+        messages: Sequence[LLMMessage] = (),
+        answer: Answer | None = None,
+    ) -> None:
+        """Save all messages of the turn's conversation, what they cost, and the answer: everything, or nothing.
+
+        A turn can save several times, each time what was spent since the last. Without a turn, it counts what was
+        spent and keeps the answer. Raises `TurnLostError` if the turn is lost, or if the key has an answer by now.
+        Even then, what was spent is counted for the owner.
+        """
+        change = _change(owner, spent, turn, messages) if turn else None
+        if not await self._save(owner, spent, change, answer):
+            if turn:
+                turn.lost.set()
+            raise TurnLostError(
+                "This turn of the conversation can't be saved: the conversation was deleted meanwhile, or the process "
+                "was paused for so long that another one went on. Ask again."
+            )
+        if turn and change:
+            turn.conversation = _conversation(change.info, messages)
+
+    # -- approvals ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def ask(self, approval: Approval) -> None:
+        """Let a call wait for a decision."""
+
+    @abstractmethod
+    async def approval(self, owner: str, approval_id: str) -> Approval | None:
+        """A call that waits or was decided, until it expires; else None."""
+
+    @abstractmethod
+    async def approvals(self, owner: str, conversation_id: str | None = None) -> list[Approval]:
+        """The calls that wait for a decision, the oldest first."""
+
+    async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
+        """Decide on a call. False if it was decided before, by anybody, has expired, or does not exist."""
+        first = await self._decide(owner, approval_id, decision)
+        self._signals.send((owner, approval_id))
+        return first
+
+    async def decision(self, approval: Approval) -> Decision | None:
+        """Wait for the decision on a call, whichever process gets it. None when the call has expired."""
+        with self._signals.listening((approval.owner, approval.id)) as sent:
+            pause = _FIRST_LOOK
+            while (left := approval.expires - time.time()) > 0:
+                found = await self.approval(approval.owner, approval.id)
+                if found is None or found.decision:
+                    return found.decision if found else None
+                await _wait(sent, min(pause, left))
+                pause = min(2 * pause, _LAST_LOOK)
+        return None
+
+    # -- for the stores -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _delete(self, owner: str, conversation_id: str, line: str) -> bool:
+        """Delete the conversation and empty its line."""
+
+    @abstractmethod
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool:
+        """False if the ticket is not first in line, or the key has an answer: only the owner's spending is counted."""
+
+    @abstractmethod
+    async def _decide(self, owner: str, approval_id: str, decision: Decision) -> bool: ...
+
+    @abstractmethod
+    async def _take(self, lease: Lease, *, join: bool) -> bool:
+        """Whether the ticket is first in line, without those whose lease ran out. Renews its lease.
+
+        A ticket that is not in line joins its end with `join`, else the answer is False.
+        """
+
+    @abstractmethod
+    async def _leave(self, lease: Lease) -> None:
+        """Take the ticket out of the line."""
+
+    # -- leases -------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _first_in_line(self, owner: str, line: str) -> AsyncIterator[Lease]:
+        lease = Lease(owner, line, token_hex(8))
+        name = (owner, line)
+        try:
+            with self._signals.listening(name) as changed:
+                pause = _FIRST_LOOK
+                while not await self._take(lease, join=True):
+                    if self._signals.is_first(name, changed):  # those before are in other processes
+                        await _wait(changed, min(pause, self.lease_s / 3))
+                        pause = min(2 * pause, _LAST_LOOK)
+                    else:
+                        await _wait(changed, self.lease_s / 3)
+                heartbeat = asyncio.create_task(self._renew(lease, changed))
+                try:
+                    yield lease
+                finally:
+                    heartbeat.cancel()
+        finally:
+            with suppress(StoreError):  # the lease runs out, and what the turn did is done
+                await self._leave(lease)
+            self._signals.send(name)
+
+    async def _renew(self, lease: Lease, changed: asyncio.Event) -> None:
+        """The heartbeat. A store that fails now may answer again before the lease runs out."""
+        while not lease.lost.is_set():
+            await _wait(changed, self.lease_s / 3)
+            with suppress(StoreError):
+                if not await self._take(lease, join=False):
+                    lease.lost.set()
+
+
+def _line_of(conversation_id: str) -> str:
+    return f"conversation:{conversation_id}"
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, but no longer than this; clears it."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    event.clear()
+
+
+def _change(owner: str, spent: Spent, turn: Turn, messages: Sequence[LLMMessage]) -> Change:
+    before = turn.conversation
+    kept = 0
+    for old, new in zip(before.messages if before else (), messages, strict=False):
+        if old is not new and old != new:
+            break
+        kept += 1
+    now = time.time()
+    info = ConversationInfo(
+        id=turn.id,
+        owner=owner,
+        title=before.title if before else _title(messages),
+        created=before.created if before else now,
+        updated=now,
+        spent=before.spent + spent if before else spent,
+        message_count=len(messages),
+    )
+    return Change(turn.lease, info, kept, [to_json(message) for message in messages[kept:]])
+
+
+def _title(messages: Sequence[LLMMessage]) -> str:
+    question = next((message.text for message in messages if message.opens_turn), "")
+    return shortened(" ".join(question.split()), TITLE_CHARS)
+
+
+def to_json(message: LLMMessage) -> str:
+    """A message as one line of JSON."""
+    return well_formed(json.dumps(as_data(message), ensure_ascii=False, separators=(",", ":")))
+
+
+def with_messages(info: ConversationInfo, texts: Sequence[str]) -> Conversation:
+    """The conversation with its messages, from JSON. Raises `StoreError` if a text is not one."""
+    try:
+        return _conversation(info, messages_from([json.loads(text) for text in texts], with_ids=True))
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"A stored message can't be read: {error}. Did another program change it?") from None
+
+
+def _conversation(info: ConversationInfo, messages: Sequence[LLMMessage]) -> Conversation:
+    return Conversation(**{f.name: getattr(info, f.name) for f in fields(info)}, messages=tuple(messages))
+
+
+def page_of(found: list[ConversationInfo], limit: int) -> Page:
+    """A page of what was found, which is one more than the limit if there is a next page."""
+    shown = found[:limit]
+    return Page(shown, f"{shown[-1].updated!r}:{shown[-1].id}" if len(found) > limit else None)
+
+
+def cursor_from(text: str) -> tuple[float, str]:
+    """`(updated, id)` of the last conversation of a page. Raises ConfigurationError."""
+    updated, colon, conversation_id = text.partition(":")
+    with suppress(ValueError):
+        if colon and is_number(value := float(updated)):
+            return value, conversation_id
+    raise invalid("after", text, "the cursor of a page", "Pass `next` of the page before.")
+
+
+def approval_to_json(approval: Approval) -> str:
+    """A call that waits, without the decision."""
+    return json.dumps({f.name: getattr(approval, f.name) for f in fields(approval) if f.name != "decision"})
+
+
+def decision_to_json(decision: Decision) -> str:
+    """A decision as JSON."""
+    return json.dumps(asdict(decision))
+
+
+def approval_from(text: str, decision: str | None) -> Approval:
+    """The call again, with the decision if there is one."""
+    return Approval(**json.loads(text), decision=Decision(**json.loads(decision)) if decision else None)

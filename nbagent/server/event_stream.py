@@ -1,0 +1,102 @@
+"""Server-sent events, and answers that are given up when the client has gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from typing import Any, Generic, TypeVar
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from nbagent.core.json_text import json_text
+
+T = TypeVar("T")
+
+MEDIA_TYPE = "text/event-stream"
+#: Seconds of silence after which a comment is sent, so that proxies keep the connection.
+SILENCE_S = 15.0
+#: Many clients take these for the end of a line, as `str.splitlines` does; in JSON they can be written so.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def sse(data: Any, event: str | None = None) -> str:
+    r"""One event with JSON data.
+
+    >>> sse({"type": "text", "content": "Hi"}, "text")
+    'event: text\ndata: {"type": "text", "content": "Hi"}\n\n'
+    """
+    return f"{f'event: {event}' + chr(10) if event else ''}data: {json_text(data).translate(_LINE_ENDS)}\n\n"
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """The result of the work, which is cancelled if the client goes: then `ClientDisconnect` is raised."""
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_left(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        leaving.cancel()
+        working.cancel()
+        await asyncio.wait({working, leaving})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStream(Response, Generic[T]):
+    """The answer to a request as server-sent events. The run is entered, and left, by the response.
+
+    `write(run)` gives the text of the stream, in pieces. What is raised before the first piece becomes a problem.
+    """
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, run: AbstractAsyncContextManager[T], write: Callable[[T], AsyncIterator[str]]) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._run = run
+        self._write = write
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream until it ends, or the client goes."""
+        with suppress(ClientDisconnect):
+            await while_connected(receive, self._send(send))
+
+    async def _send(self, send: Send) -> None:
+        async with self._run as run, aclosing(_with_comments(self._write(run))) as pieces:
+            has_begun = False
+            async for piece in pieces:
+                if not has_begun:
+                    has_begun = True
+                    await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                await send({"type": "http.response.body", "body": piece.encode(), "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _with_comments(pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
+    """The pieces, with a comment where none comes for a while."""
+    following: asyncio.Future[str] | None = None
+    try:
+        while True:
+            following = following or asyncio.ensure_future(anext(pieces))
+            done, _ = await asyncio.wait({following}, timeout=SILENCE_S)
+            if not done:
+                yield ": waiting\n\n"
+                continue
+            try:
+                yield following.result()
+            except StopAsyncIteration:
+                return
+            following = None
+    finally:
+        if following is not None:
+            following.cancel()

@@ -1,0 +1,115 @@
+"""What one token may ask for: requests a minute, requests at once, and the size of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from time import monotonic
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nbagent.server.problems import RefusedError, problem_response
+from nbagent.server.security import Caller
+from nbagent.server.settings import ServerSettings
+
+
+class Guards:
+    """ASGI middleware behind `Security`: refuses a request over a limit, and reads a body that is not too large."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        self._app = app
+        self._settings = settings
+        self._rates: dict[str, Rate] = {}
+        self._running: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or refuse it."""
+        caller: Caller | None = scope.get("nbagent.caller")
+        if scope["type"] != "http" or caller is None:
+            await self._app(scope, receive, send)
+            return
+        owner, most = caller.owner, self._settings.max_concurrent
+        try:
+            self._check_rate(owner)
+            if most is not None and self._running[owner] >= most:
+                detail = f"This token has {most} requests running, and may not have more. Wait for one of them."
+                raise RefusedError(429, "too_many_at_once", detail, Retry_After="1")
+        except RefusedError as error:
+            await problem_response(scope, error.problem)(scope, receive, send)
+            return
+        self._running[owner] += 1
+        try:
+            body = await self._body(scope, receive)
+        except RefusedError as error:
+            await problem_response(scope, error.problem)(scope, receive, send)
+        except ClientDisconnect:
+            pass
+        else:
+            await self._app(scope, _again(body, receive), send)
+        finally:
+            self._running[owner] -= 1
+
+    def _check_rate(self, owner: str) -> None:
+        per_minute = self._settings.requests_per_minute
+        if per_minute is None:
+            return
+        rate = self._rates.setdefault(owner, Rate(per_minute))
+        if wait := rate.take():
+            detail = f"This token may send {per_minute} requests a minute. Wait {wait} seconds."
+            raise RefusedError(429, "too_many_requests", detail, Retry_After=str(wait))
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        most, body = self._settings.max_body_bytes, bytearray()
+        too_large = RefusedError(413, "body_too_large", f"A body may have {most:,} bytes.", Connection="close")
+        length = Headers(scope=scope).get("content-length", "")
+        if length.isdigit() and int(length) > most:
+            raise too_large
+        try:
+            async with asyncio.timeout(self._settings.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    body += message.get("body", b"")
+                    if len(body) > most:
+                        raise too_large
+                    if not message.get("more_body"):
+                        return bytes(body)
+        except TimeoutError:
+            detail = f"The body did not arrive within {self._settings.body_seconds:g} seconds."
+            raise RefusedError(408, "body_too_slow", detail, Connection="close") from None
+
+
+class Rate:
+    """A bucket that holds a minute's requests, and fills evenly.
+
+    >>> rate = Rate(1)
+    >>> rate.take(), 0 < rate.take() <= 60
+    (0, True)
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self._most, self._left, self._at = per_minute, float(per_minute), monotonic()
+
+    def take(self) -> int:
+        """Take one request. The seconds to wait for it if there is none left, else 0."""
+        now = monotonic()
+        self._left = min(self._most, self._left + (now - self._at) * self._most / 60)
+        self._at = now
+        if self._left < 1:
+            return math.ceil((1 - self._left) * 60 / self._most)
+        self._left -= 1
+        return 0
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What receives a body that was read, and then what comes after it."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return receive_again

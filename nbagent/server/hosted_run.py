@@ -1,0 +1,230 @@
+"""`RunRequest`: what a protocol asks of the agent; and `HostedRun`: the run that answers it, as events.
+
+A run is saved before its last event is handed out: whoever saw `done` finds the turn again. A client that leaves early
+cancels its run, and what there is of the turn is saved, too, so that the conversation stays valid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbagent.core.events import AnyEvent, Done, Error, RunStarted, ToolResult
+from nbagent.core.inputs import MessageInput
+from nbagent.core.limits import Limits
+from nbagent.core.messages import LLMMessage
+from nbagent.core.results import AgentResult
+from nbagent.core.stream import AgentStream
+from nbagent.errors import TurnLostError
+from nbagent.providers.base import LLMProvider
+from nbagent.server.conversations.store import Answer
+from nbagent.server.problems import RefusedError
+
+
+@dataclass(frozen=True)
+class Repeatable:
+    """An idempotency key: the first answer to a request is kept, and given to whoever repeats the request.
+
+    `fingerprint` is the same for the same request. `text(run)` makes what is kept, once the run is done.
+    """
+
+    key: str
+    fingerprint: str
+    text: Callable[[HostedRun], str]
+
+    def answer(self, run: HostedRun) -> Answer | None:
+        """What is kept; None for a run that failed, which may be tried again."""
+        return Answer(self.key, self.fingerprint, self.text(run)) if run.result is not None else None
+
+    def text_of(self, first: Answer) -> str:
+        """What was kept. Raises `RefusedError` if it answers another request."""
+        if first.fingerprint != self.fingerprint:
+            detail = "This Idempotency-Key belongs to another request. Choose a new key for each request."
+            raise RefusedError(422, "idempotency_key_reused", detail)
+        return first.body
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What a protocol asks of the agent.
+
+    - `message`: a text, content parts, or an `LLMMessage`
+    - `conversation_id`: None begins a conversation, whose id is made up
+    - `history`: held by the client; it is used instead of what is stored
+    - `after`: the last question of this history, by its id. If the conversation has a later one, the run begins another
+      conversation: a branch.
+    - `stored`: False keeps nothing but what the run cost
+    - `instructions`: the client's own system text, beside the agent's
+    - `provider`, `model`: only what the server allows
+    - `limits`: these can lower the server's and the agent's limits
+    - `options`: what else `Agent.chat_stream` takes
+    - `waits_for_approval`: without it, calls that need approval are denied at once
+    - `origin`, `labels`: for the trace
+    """
+
+    message: MessageInput
+    conversation_id: str | None = None
+    history: Sequence[LLMMessage] | None = None
+    after: str | None = None
+    stored: bool = True
+    instructions: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    max_tokens: int | None = None
+    temperature: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    waits_for_approval: bool = False
+    origin: Mapping[str, Any] = field(default_factory=lambda: {"source": "http"})
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    repeatable: Repeatable | None = None
+
+    def stream(self, agent: Any, limits: Limits) -> AgentStream:
+        """The agent's run for this request, with these limits."""
+        given = {"max_tokens": self.max_tokens, "temperature": self.temperature}
+        options = {name: value for name, value in given.items() if value is not None}
+        stream: AgentStream = agent.chat_stream(
+            self.message,
+            limits=limits,
+            instructions=self.instructions or "",
+            origin=self.origin,
+            raise_errors=False,
+            **{**self.options, **options, **self.labels},
+        )
+        return stream
+
+
+class HostedRun:
+    """One run of an `AgentHost`. Iterate it once for its events; then `result` or `error` is set.
+
+    `first_answer` is set, and nothing runs, if the request repeats one that was answered. If the request can be
+    repeated, `events` are those so far, and `kept_answer` is what was kept for a repeat.
+    """
+
+    def __init__(self, conversation_id: str, provider: LLMProvider, keeps_events: bool = False) -> None:
+        self.conversation_id = conversation_id
+        self.run_id = ""
+        self.provider = provider.vendor
+        self.model = provider.model_name
+        self.result: AgentResult | None = None
+        self.error: BaseException | None = None
+        self.first_answer: str | None = None
+        self.kept_answer: str | None = None
+        #: Is set when the last event is there.
+        self.ended = asyncio.Event()
+        self.events: list[AnyEvent] | None = [] if keeps_events else None
+        self._tool_results: list[ToolResult] = []
+        self._queue: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def __aiter__(self) -> AsyncIterator[AnyEvent]:
+        while (event := await self._queue.get()) is not None:
+            yield event
+
+    @property
+    def tool_results(self) -> list[ToolResult]:
+        """The results of the run's tool calls so far, in the order of the calls."""
+        return sorted(self._tool_results, key=lambda event: (event.metadata["step"], event.metadata["index"]))
+
+    async def outcome(self) -> AgentResult:
+        """Read the run to its end. Raises what ended it."""
+        async for _ in self:
+            pass
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+    def put(self, event: AnyEvent) -> None:
+        """Hand an event to the reader."""
+        self._note(event)
+        self._queue.put_nowait(event)
+
+    def cancel(self) -> None:
+        """End the run at once, validly."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def start(
+        self,
+        stream: AgentStream,
+        context: Context,
+        lost: asyncio.Event | None,
+        save: Callable[[], Awaitable[None]],
+        held: AsyncExitStack,
+    ) -> asyncio.Task[None]:
+        """Begin the run. The task, which nobody may cancel, ends when it is saved and its last event is handed out.
+
+        `lost` is set when the turn of the conversation is lost. What is `held` is let go in the end.
+        """
+        last: list[AnyEvent] = []
+        self._reading = asyncio.create_task(self._read(stream, last), context=context)
+        return asyncio.create_task(self._carry_out(self._reading, last, lost, save, held))
+
+    async def _carry_out(
+        self,
+        reading: asyncio.Task[None],
+        last: list[AnyEvent],
+        lost: asyncio.Event | None,
+        save: Callable[[], Awaitable[None]],
+        held: AsyncExitStack,
+    ) -> None:
+        async with held:
+            error = await _ended(reading, lost)
+            try:
+                await save()
+            except Exception as failure:  # noqa: BLE001  the reader gets it
+                error = failure
+            if error is None and not last:
+                error = shutting_down()
+            event = last[0] if error is None else Error(str(error), exception=error)
+            if isinstance(event, Error):
+                self.result, self.error = None, event.exception
+            self._queue.put_nowait(event)
+            self._queue.put_nowait(None)
+            self.ended.set()
+
+    async def _read(self, stream: AgentStream, last: list[AnyEvent]) -> None:
+        """Hand out the run's events, but keep the last one."""
+        async with aclosing(aiter(stream)) as events:
+            async for event in events:
+                if isinstance(event, Done | Error):
+                    self._note(event)
+                    last.append(event)
+                else:
+                    self.put(event)
+
+    def _note(self, event: AnyEvent) -> None:
+        if self.events is not None:
+            self.events.append(event)
+        if isinstance(event, RunStarted):
+            self.run_id = event.metadata["run_id"]
+        elif isinstance(event, ToolResult):
+            self._tool_results.append(event)
+        elif isinstance(event, Done):
+            self.result = event.result
+        elif isinstance(event, Error):
+            self.error = event.exception
+
+
+async def _ended(reading: asyncio.Task[None], lost: asyncio.Event | None) -> BaseException | None:
+    """Wait until the run has ended, which it does when its turn is lost. What went wrong beside it, if anything."""
+    losing = asyncio.create_task(lost.wait()) if lost is not None else None
+    await asyncio.wait({reading, losing} if losing else {reading}, return_when=asyncio.FIRST_COMPLETED)
+    is_lost = not reading.done()
+    reading.cancel()
+    await asyncio.wait({reading})
+    if losing is not None:
+        losing.cancel()
+    if is_lost:
+        return TurnLostError("The conversation was deleted meanwhile, or another process has its turn. Ask again.")
+    return None if reading.cancelled() else reading.exception()
+
+
+def shutting_down() -> RefusedError:
+    """The error for requests that a server which stops can't answer any more."""
+    return RefusedError(503, "shutting_down", "The server is shutting down. Try again.", Retry_After="5")

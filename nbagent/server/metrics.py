@@ -1,0 +1,93 @@
+"""Metrics for Prometheus. They name routes, statuses and models, and never a token, a person or a conversation."""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nbagent.core.limits import Spending
+from nbagent.server.hosted_run import HostedRun
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+#: Where the processes of one server keep their numbers, so that each can tell those of all.
+PROCESSES_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_METHODS = {"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"}
+_SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+
+
+class Metrics:
+    """The numbers of one server; with several processes, those of all."""
+
+    def __init__(self) -> None:
+        own = self._registry = CollectorRegistry()
+        route = ("method", "route", "status")
+        self._requests = Counter("nbagent_http_requests", "Requests.", route, registry=own)
+        self._seconds = Histogram(
+            "nbagent_http_request_seconds", "Seconds of a request.", route[:2], registry=own, buckets=_SECONDS
+        )
+        model = ("model",)
+        self._runs = Counter("nbagent_runs", "Runs of the agent by how they ended.", ("model", "status"), registry=own)
+        self._tokens = Counter("nbagent_tokens", "Tokens of input and output.", ("model", "kind"), registry=own)
+        self._dollars = Counter("nbagent_cost_dollars", "Cost, where a price is known.", model, registry=own)
+        self._tool_calls = Counter("nbagent_tool_calls", "Calls of tools.", ("failed",), registry=own)
+        self._running = Gauge("nbagent_runs_running", "Runs that go on now.", registry=own, multiprocess_mode="livesum")
+
+    def run_began(self) -> None:
+        """A run begins."""
+        self._running.inc()
+
+    def run_ended(self, run: HostedRun, account: Spending) -> None:
+        """A run has ended, well or not."""
+        model = f"{run.provider}:{run.model}"
+        self._running.dec()
+        self._runs.labels(model, run.result.status if run.result is not None else "error").inc()
+        self._tokens.labels(model, "input").inc(account.usage.input_tokens)
+        self._tokens.labels(model, "output").inc(account.usage.output_tokens)
+        self._dollars.labels(model).inc(account.dollars)
+        for event in run.tool_results:
+            self._tool_calls.labels(str(event.metadata["is_error"]).lower()).inc()
+
+    def text(self) -> bytes:
+        """All numbers, as Prometheus reads them."""
+        if PROCESSES_VARIABLE not in os.environ:
+            return generate_latest(self._registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return generate_latest(together)
+
+    def count_request(self, scope: Scope, status: int, seconds: float) -> None:
+        """A request was answered."""
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        route = getattr(scope.get("route"), "path", "other")  # a path that nobody serves could be anything
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+
+class Measured:
+    """ASGI middleware that counts requests."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request and count it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = monotonic(), 499
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting)
+        finally:
+            self._metrics.count_request(scope, status, monotonic() - began)

@@ -1,0 +1,171 @@
+"""Failed requests as problem details (RFC 9457): which status each error has, and what a client is told of it.
+
+A client is told what it can act on. An error that nobody foresaw is logged, and its text is not told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nbagent import errors
+from nbagent.text import without_keys
+
+log = logging.getLogger("nbagent")
+
+MEDIA_TYPE = "application/problem+json"
+#: Wrong fields of a request that are told.
+_TOLD_FIELDS = 20
+
+
+class ProblemDetails(BaseModel):
+    """What a client is told of a failed request (RFC 9457). `code` is for programs, `detail` for people."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a client is told of a failed request. `code` is for programs, `detail` for people.
+
+    `more` are further members: `errors` for wrong fields; `vendor`, `model` and `vendor_status` if a vendor failed.
+    """
+
+    status: int
+    code: str
+    detail: str
+    more: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The members of the problem details."""
+        title = HTTPStatus(self.status).phrase
+        return {
+            "type": "about:blank",
+            "title": title,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+        } | (dict(self.more))
+
+
+class RefusedError(errors.NbagentError):
+    """The server refuses a request. `problem` is what the client is told."""
+
+    def __init__(self, status: int, code: str, detail: str, **headers: str) -> None:
+        super().__init__(detail)
+        self.problem = Problem(status, code, detail, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def not_found(what: str) -> RefusedError:
+    """The error for something that does not exist, or that belongs to another token."""
+    return RefusedError(404, "not_found", f"There is no {what}.")
+
+
+#: The status and the code of an error; the first class that it is an instance of counts.
+_STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
+    (errors.RateLimitError, 429, "vendor_rate_limited"),
+    (errors.QuotaError, 502, "vendor_quota_spent"),
+    (errors.AuthenticationError, 502, "vendor_refused_key"),
+    (errors.ContextLengthError, 422, "conversation_too_long"),
+    (errors.ImageInputError, 422, "model_takes_no_images"),
+    (errors.ModelNotFoundError, 502, "vendor_has_no_such_model"),
+    (errors.BadRequestError, 422, "vendor_refused_request"),
+    (errors.ProviderTimeoutError, 504, "vendor_timed_out"),
+    (errors.ServerError, 503, "vendor_unavailable"),
+    (errors.ProviderError, 502, "vendor_failed"),
+    (errors.LocalModelError, 503, "local_model_unavailable"),
+    (errors.MCPServerError, 502, "mcp_server_failed"),
+    (errors.TurnLostError, 409, "turn_lost"),
+    (errors.StoreError, 503, "store_unavailable"),
+    (errors.AgentBusyError, 409, "agent_busy"),
+    (errors.ConfigurationError, 422, "invalid_request"),
+)
+
+
+def problem_of(error: BaseException) -> Problem:
+    """What a client is told of an error."""
+    if isinstance(error, RefusedError):
+        return error.problem
+    if isinstance(error, RequestValidationError):
+        return _of_validation(error)
+    if isinstance(error, HTTPException):
+        code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+        return Problem(error.status_code, code, f"{error.detail}.", headers=dict(error.headers or {}))
+    for kind, status, code in _STATUS:
+        if isinstance(error, kind):
+            if isinstance(error, errors.ProviderError):
+                return _of_vendor(error, status, code)
+            return Problem(status, code, without_keys(str(error)))
+    log.error("a request failed", exc_info=error)
+    return Problem(500, "internal_error", "The server failed. Its log says why.")
+
+
+def _of_vendor(error: errors.ProviderError, status: int, code: str) -> Problem:
+    who = " ".join(filter(None, (error.vendor, error.model))) or "The vendor"
+    more = {"vendor": error.vendor, "model": error.model, "vendor_status": error.status}
+    headers = {} if error.retry_after is None else {"Retry-After": str(round(error.retry_after))}
+    return Problem(status, code, without_keys(f"{who}: {error.message}"), more, headers)
+
+
+def _of_validation(error: RequestValidationError) -> Problem:
+    """The wrong fields, without their values, which may be secret."""
+    found = error.errors()
+    if any(each["type"] == "json_invalid" for each in found):
+        return Problem(400, "invalid_json", "The body is not JSON.")
+    fields = [{"field": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in found[:_TOLD_FIELDS]]
+    detail = "; ".join(f"{each['field']}: {each['message']}" for each in fields)
+    return Problem(422, "invalid_request", without_keys(detail), {"errors": fields})
+
+
+class Failures:
+    """ASGI middleware that answers with a problem, and keeps the connection, if a route fails as nobody foresaw."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request."""
+        has_begun = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting)
+        except Exception as error:
+            if has_begun or scope["type"] != "http":
+                raise
+            await problem_response(scope, problem_of(error))(scope, receive, send)
+
+
+#: Writes a problem as a protocol of its own has it, such as OpenAI's `{"error": {…}}`.
+ProblemForm = Callable[[Problem], Response]
+
+
+def problem_response(scope: Scope, problem: Problem) -> Response:
+    """The response: problem details, or the form of the protocol that the request's path belongs to."""
+    forms: Mapping[str, ProblemForm] = scope["app"].state.problem_forms
+    for prefix, form in forms.items():
+        if scope["path"].startswith(prefix):
+            response = form(problem)
+            response.headers.update(problem.headers)
+            return response
+    return JSONResponse(problem.to_dict(), problem.status, problem.headers, MEDIA_TYPE)

@@ -1,0 +1,44 @@
+"""`POST /ag-ui`: AG-UI's events for its clients, such as `HttpAgent` of `@ag-ui/client`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from ag_ui import core as ag_ui
+from fastapi import APIRouter, Depends, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from nbagent.server import event_stream
+from nbagent.server.event_stream import EventStream
+from nbagent.server.routes.ag_ui.exchange import Exchange
+from nbagent.server.routes.chat import ID_PATTERN
+from nbagent.server.security import Caller, caller_of
+
+router = APIRouter(tags=["ag-ui"])
+
+
+class AgUiInput(ag_ui.RunAgentInput):
+    """What an AG-UI client sends. `threadId` names the conversation."""
+
+    thread_id: str = Field(pattern=ID_PATTERN)
+
+
+@router.post(
+    "/ag-ui",
+    response_class=Response,
+    responses={200: {"content": {event_stream.MEDIA_TYPE: {}}}},
+)
+async def ag_ui_run(request: Request, body: AgUiInput, caller: Annotated[Caller, Depends(caller_of)]) -> Response:
+    """Ask the agent as an AG-UI client: the answer is AG-UI's events.
+
+    The client's messages are the conversation. Without messages, the answer is the conversation of the thread as it is.
+    """
+    state = request.app.state
+    return EventStream(Exchange(state.host, state.waiting_talks, caller, body), _write)
+
+
+async def _write(exchange: Exchange) -> AsyncIterator[str]:
+    async for event in exchange.events():
+        yield f"data: {event.model_dump_json(by_alias=True)}\n\n"

@@ -1,0 +1,217 @@
+"""The events of a run as AG-UI's (https://docs.ag-ui.com/concepts/events).
+
+One answer of the model is one message of the client, named by the request's `call_id`. What the agent's tools do is
+reported as calls with their results; no call is left for the client to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from ag_ui import core as ag_ui
+
+from nbagent.core import events
+from nbagent.core.messages import LLMMessage
+from nbagent.core.results import AgentResult
+from nbagent.server.routes.ag_ui.messages import shown_call
+
+#: The key of what nbagent adds: to the client's state, and to the metadata of events.
+OURS = "nbagent"
+_NO_RESULT = "The run ended before this call had a result."
+
+
+class Translation:
+    """Turns the events of one run into AG-UI's, and keeps the messages that the client has then.
+
+    `messages` are those that the client has before. A run that waits for a person spans several requests: `begin` tells
+    of each, and each ends with `interrupted`, `failed`, or what `translate` gives for `Done`.
+    """
+
+    def __init__(self, thread_id: str, model: str, messages: Sequence[ag_ui.Message]) -> None:
+        self.messages: list[Any] = list(messages)
+        self._thread_id, self._model = thread_id, model
+        self._run_id = ""
+        self._state: Any = None
+        self._call_id = ""
+        self._streaming: Literal["", "thinking", "text"] = ""
+        self._thinking: ag_ui.ReasoningMessage | None = None
+        self._answer: ag_ui.AssistantMessage | None = None
+        #: What the two hold so far.
+        self._thought: list[str] = []
+        self._said: list[str] = []
+        #: Calls without a result: their id in the history, by the one that the client knows.
+        self._open_calls: dict[str, str | None] = {}
+
+    # -- the frame ----------------------------------------------------------------------------------------------------
+
+    def begin(self, run_id: str, state: Any) -> Iterator[ag_ui.BaseEvent]:
+        """A request of the client, with its state."""
+        self._run_id, self._state = run_id, state
+        yield from self.snapshots("running")
+
+    def shown(self, run_id: str, state: Any) -> Iterator[ag_ui.BaseEvent]:
+        """No run: the client asked for the conversation as it is."""
+        self._run_id, self._state = run_id, state
+        yield from self.snapshots("idle")
+        yield self._finished(ag_ui.RunFinishedSuccessOutcome())
+
+    def snapshots(self, status: str, **facts: Any) -> Iterator[ag_ui.BaseEvent]:
+        """The conversation as it is. What the client keeps in its state stays there."""
+        self._fill()
+        yield ag_ui.MessagesSnapshotEvent(messages=[message.model_copy(deep=True) for message in self.messages])
+        if self._state is None or isinstance(self._state, dict):
+            ours = {"conversation_id": self._thread_id, "model": self._model, "status": status, **facts}
+            self._state = {**(self._state or {}), OURS: ours}
+            yield ag_ui.StateSnapshotEvent(snapshot=self._state)
+
+    def interrupted(self, interrupts: list[ag_ui.Interrupt]) -> Iterator[ag_ui.BaseEvent]:
+        """The run waits for a person, whose decisions come with the next request."""
+        yield from self.snapshots("waiting", waiting_for=[interrupt.id for interrupt in interrupts])
+        yield self._finished(ag_ui.RunFinishedInterruptOutcome(interrupts=interrupts))
+
+    def failed(self, message: str, code: str | None = None) -> Iterator[ag_ui.BaseEvent]:
+        """The run failed. What came before stays."""
+        yield from self._stream("")
+        yield from self._close_calls(())
+        yield from self.snapshots("error")
+        yield ag_ui.RunErrorEvent(message=message, code=code)
+
+    def _finished(self, outcome: Any, **more: Any) -> ag_ui.RunFinishedEvent:
+        return ag_ui.RunFinishedEvent(thread_id=self._thread_id, run_id=self._run_id, outcome=outcome, **more)
+
+    # -- the events ---------------------------------------------------------------------------------------------------
+
+    def translate(self, event: events.AnyEvent) -> Iterator[ag_ui.BaseEvent]:
+        """AG-UI's events for one of ours."""
+        match event:
+            case events.TurnStarted():
+                yield from self._stream("")
+                self._begin_answer(str(event.metadata["call_id"]))
+            case events.Thinking():
+                yield from self._think(event.content)
+            case events.Text():
+                yield from self._say(event.content)
+            case events.Retry():
+                yield from self._discard()
+            case events.ToolCall():
+                yield from self._call(event)
+            case events.ToolResult():
+                yield from self._result(event)
+            case events.TurnDone():
+                yield from self._stream("")
+            case events.Done():
+                yield from self._done(event)
+
+    def _begin_answer(self, call_id: str) -> None:
+        self._fill()
+        self._call_id, self._thinking, self._answer, self._thought, self._said = call_id, None, None, [], []
+
+    def _fill(self) -> None:
+        """Give the messages what was streamed: to add each piece would copy a long text for each."""
+        if self._thinking is not None:
+            self._thinking.content = "".join(self._thought)
+        if self._answer is not None:
+            self._answer.content = "".join(self._said) or None
+
+    def _think(self, piece: str) -> Iterator[ag_ui.BaseEvent]:
+        if self._thinking is None:
+            self._thinking = ag_ui.ReasoningMessage(id=f"{self._call_id}_thinking", content="")
+            self.messages.append(self._thinking)
+        self._thought.append(piece)
+        yield from self._stream("thinking")
+        yield ag_ui.ReasoningMessageContentEvent(message_id=self._thinking.id, delta=piece)
+
+    def _say(self, piece: str) -> Iterator[ag_ui.BaseEvent]:
+        answer = self._assistant()
+        self._said.append(piece)
+        yield from self._stream("text")
+        yield ag_ui.TextMessageContentEvent(message_id=answer.id, delta=piece)
+
+    def _assistant(self) -> ag_ui.AssistantMessage:
+        if self._answer is None:
+            self._answer = ag_ui.AssistantMessage(id=self._call_id)
+            self.messages.append(self._answer)
+        return self._answer
+
+    def _stream(self, kind: Literal["", "thinking", "text"]) -> Iterator[ag_ui.BaseEvent]:
+        """End what is being streamed, and begin with the other; the client appends to a message that it has."""
+        if kind == self._streaming:
+            return
+        thought, said = f"{self._call_id}_thinking", self._call_id
+        if self._streaming == "thinking":
+            yield ag_ui.ReasoningMessageEndEvent(message_id=thought)
+            yield ag_ui.ReasoningEndEvent(message_id=thought)
+        elif self._streaming == "text":
+            yield ag_ui.TextMessageEndEvent(message_id=said)
+        self._streaming = kind
+        if kind == "thinking":
+            yield ag_ui.ReasoningStartEvent(message_id=thought)
+            yield ag_ui.ReasoningMessageStartEvent(message_id=thought)
+        elif kind == "text":
+            yield ag_ui.TextMessageStartEvent(message_id=said, role="assistant")
+
+    def _discard(self) -> Iterator[ag_ui.BaseEvent]:
+        """The request is sent again. AG-UI takes text back by a snapshot without it.
+
+        The client keeps thinking that no snapshot mentions, so it gets an empty one, to which the next attempt adds.
+        """
+        yield from self._stream("")
+        if self._thinking is None and self._answer is None:
+            return
+        self._thought, self._said = [], []
+        if self._answer is not None:
+            self.messages.remove(self._answer)
+            self._answer = None
+        yield from self.snapshots("running")
+
+    def _call(self, event: events.ToolCall) -> Iterator[ag_ui.BaseEvent]:
+        yield from self._stream("")
+        name, call_id = event.tool_name or "", str(event.metadata["tool_call_id"])
+        call, answer = shown_call(call_id, name, event.tool_arguments), self._assistant()
+        answer.tool_calls = [*(answer.tool_calls or ()), call]
+        self._open_calls[call_id] = event.metadata.get("wire_id")
+        yield ag_ui.ToolCallStartEvent(tool_call_id=call_id, tool_call_name=name, parent_message_id=answer.id)
+        yield ag_ui.ToolCallArgsEvent(tool_call_id=call_id, delta=call.function.arguments)
+        yield ag_ui.ToolCallEndEvent(tool_call_id=call_id)
+
+    def _result(self, event: events.ToolResult) -> Iterator[ag_ui.BaseEvent]:
+        metadata = {key: event.metadata.get(key) for key in ("is_error", "duration_s")}
+        yield self._answered(str(event.metadata["tool_call_id"]), event.content, metadata)
+
+    def _answered(self, call_id: str, content: str, metadata: dict[str, Any]) -> ag_ui.BaseEvent:
+        self._open_calls.pop(call_id, None)
+        name = f"{call_id}_result"
+        error = content if metadata["is_error"] else None
+        self.messages.append(ag_ui.ToolMessage(id=name, tool_call_id=call_id, content=content, error=error))
+        return ag_ui.ToolCallResultEvent(
+            message_id=name, tool_call_id=call_id, content=content, role="tool", metadata={OURS: metadata}
+        )
+
+    def _close_calls(self, closing: Sequence[LLMMessage]) -> Iterator[ag_ui.BaseEvent]:
+        """Every call gets its result: that of the messages that completed the history, or a note."""
+        told = {message.tool_call_id: message.text for message in closing if message.role == "tool"}
+        for call_id, wire_id in list(self._open_calls.items()):
+            yield self._answered(call_id, told.get(wire_id, _NO_RESULT), {"is_error": True})
+
+    def _done(self, event: events.Done) -> Iterator[ag_ui.BaseEvent]:
+        result = event.result
+        yield from self._stream("")
+        yield from self._close_calls(event.messages)
+        facts = {"limit_reason": result.limit_reason, "status_reason": result.status_reason}
+        told = {key: fact for key, fact in facts.items() if fact is not None}
+        yield from self.snapshots(result.status, trace_id=result.run_id, **told)
+        value = {"content": result.content, "status": result.status, **told}
+        yield self._finished(ag_ui.RunFinishedSuccessOutcome(), result=value, usage=[self._usage(result)])
+
+    def _usage(self, result: AgentResult) -> ag_ui.TokenUsage:
+        usage = result.usage
+        return ag_ui.TokenUsage(
+            model=self._model,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            total_tokens=usage.total_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+            cached_input_tokens=usage.cache_read_tokens,
+            cache_write_input_tokens=usage.cache_write_tokens,
+        )

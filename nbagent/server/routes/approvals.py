@@ -1,0 +1,108 @@
+"""`/agent/approvals`: the calls that wait for a person's decision. The first decision counts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from nbagent.errors import ToolArgumentsError
+from nbagent.functions.validation import validate_arguments
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.conversations.store import Decision
+from nbagent.server.problems import RefusedError, not_found
+from nbagent.server.routes.chat import ID_PATTERN
+from nbagent.server.security import Caller, caller_of
+
+router = APIRouter(prefix="/agent/approvals", tags=["approvals"])
+
+From = Annotated[Caller, Depends(caller_of)]
+
+
+class PendingApproval(BaseModel):
+    """A call that waits for a decision until it expires; then it is denied."""
+
+    id: str
+    conversation_id: str
+    trace_id: str
+    tool: str
+    arguments: dict[str, Any]
+    created: datetime
+    expires: datetime
+
+
+class PendingApprovals(BaseModel):
+    """The calls that wait, the oldest first."""
+
+    approvals: list[PendingApproval]
+
+
+class DecisionRequest(BaseModel):
+    """A decision. `arguments` replace those of the model; the model reads `reason` if the call is denied."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"decision": "approve"}]})
+
+    decision: Literal["approve", "deny"]
+    arguments: dict[str, Any] | None = None
+    reason: str = Field("", max_length=1000)
+
+
+class Decided(BaseModel):
+    """The decision that counts."""
+
+    id: str
+    decision: Literal["approve", "deny"]
+
+
+@router.get("")
+async def pending(
+    request: Request, caller: From, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None
+) -> PendingApprovals:
+    """The calls that wait for a decision."""
+    host: AgentHost = request.app.state.host
+    found = await host.store.approvals(caller.owner, conversation_id)
+    waiting = [
+        PendingApproval(
+            id=each.id,
+            conversation_id=each.conversation_id,
+            trace_id=each.run_id,
+            tool=each.tool,
+            arguments=each.arguments,
+            created=datetime.fromtimestamp(each.created, UTC),
+            expires=datetime.fromtimestamp(each.expires, UTC),
+        )
+        for each in found
+    ]
+    return PendingApprovals(approvals=waiting)
+
+
+@router.post("/{approval_id}")
+async def decide(
+    request: Request, caller: From, approval_id: Annotated[str, Path(pattern=ID_PATTERN)], body: DecisionRequest
+) -> Decided:
+    """Decide on a call. A later decision on the same call is refused with status 409."""
+    host: AgentHost = request.app.state.host
+    approval = await host.store.approval(caller.owner, approval_id)
+    if approval is None:
+        raise not_found("call of that id that waits for approval")
+    if body.arguments is not None:
+        if body.decision == "deny":
+            raise RefusedError(422, "invalid_request", "arguments: only an approved call has some. Leave them out.")
+        check_arguments(host, approval.tool, body.arguments)
+    decision = Decision(body.decision == "approve", body.arguments, body.reason)
+    if not await host.store.decide(caller.owner, approval_id, decision):
+        raise RefusedError(409, "already_decided", "This call was decided before, or has expired.")
+    return Decided(id=approval_id, decision=body.decision)
+
+
+def check_arguments(host: AgentHost, tool: str, arguments: dict[str, Any]) -> None:
+    """Refuse arguments that the tool does not take: the call would be denied, and the decision spent."""
+    definition = host.agent.function_registry.get_function(tool)
+    if definition is None:
+        return
+    try:
+        validate_arguments(definition, arguments)
+    except ToolArgumentsError as error:
+        raise RefusedError(422, "invalid_arguments", str(error)) from None

@@ -1,0 +1,225 @@
+"""`POST /agent/chat`: one question to the agent, answered as JSON or as the run's events."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from time import monotonic
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Header, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from nbagent.core.content.images import content_as_text
+from nbagent.core.event_json import SharedMessages, event_to_json
+from nbagent.core.events import AnyEvent, Error, ToolResult
+from nbagent.core.limits import Limits
+from nbagent.core.results import AgentResult
+from nbagent.errors import NbagentError
+from nbagent.server import event_stream
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.event_stream import EventStream, sse, while_connected
+from nbagent.server.hosted_run import HostedRun, Repeatable, RunRequest
+from nbagent.server.problems import problem_of
+from nbagent.server.security import Caller, caller_of
+
+router = APIRouter(tags=["agent"])
+
+ID_PATTERN = r"^[A-Za-z0-9_.:-]{1,128}$"
+
+
+class ChatRequest(BaseModel):
+    """A question to the agent."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"message": "What is the mean of 1 and 3?"}]}
+    )
+
+    message: str = Field(min_length=1, description="The question.")
+    conversation_id: str | None = Field(None, pattern=ID_PATTERN, description="Continues a conversation.")
+    provider: str | None = Field(None, description="A vendor that this server allows.")
+    model: str | None = Field(None, description="A model that this server allows.")
+    max_tool_calls: int = Field(5, ge=0, le=1000)
+    max_tokens: int = Field(2000, ge=1, le=1_000_000, description="Of each answer of the model.")
+    max_total_tokens: int | None = Field(None, ge=0, le=10**9, description="Of the run, input and output.")
+    max_cost: float | None = Field(None, ge=0, description="Of the run, in US dollars.")
+    temperature: float | None = Field(None, ge=0, le=2)
+    waits_for_approval: bool = Field(
+        False, description="Whether calls that need approval wait for a decision; without it they are denied."
+    )
+    events: Literal["short", "full"] = Field("short", description="Of a stream: full has all that a trace needs.")
+
+
+class ToolCallMade(BaseModel):
+    """A call of a tool. `validated`: whether the arguments fitted the tool, so that it was called."""
+
+    tool: str
+    arguments: dict[str, Any]
+    validated: bool
+    result: dict[str, Any]
+
+
+class ChatMeta(BaseModel):
+    """Facts about the run. `status` says how it ended; `limit_reason` names the limit that ended it."""
+
+    provider: str
+    model: str
+    total_tokens: int
+    tool_calls_count: int
+    validation_retries: int
+    latency_ms: float
+    status: str
+    status_reason: str | None
+    limit_reason: str | None
+    cost_usd: float | None
+
+
+class ChatResponse(BaseModel):
+    """The answer. `success` is false if a limit, a denied call or the model's refusal ended the run."""
+
+    success: bool
+    response: str
+    conversation_id: str
+    trace_id: str
+    tool_calls: list[ToolCallMade]
+    meta: ChatMeta
+
+
+@router.post(
+    "/agent/chat",
+    response_model=ChatResponse,
+    responses={200: {"content": {event_stream.MEDIA_TYPE: {}}}},
+)
+async def chat(
+    request: Request,
+    body: ChatRequest,
+    caller: Annotated[Caller, Depends(caller_of)],
+    accept: Annotated[str, Header()] = "",
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
+) -> Response:
+    """Ask the agent. With `Accept: text/event-stream` the answer is the run's events, one by one."""
+    host: AgentHost = request.app.state.host
+    streams = event_stream.MEDIA_TYPE in accept
+    began = monotonic()
+
+    def writer() -> Callable[[AnyEvent], str]:
+        return full_text() if body.events == "full" else _short_text
+
+    def text_of(run: HostedRun) -> str:
+        return "".join(map(writer(), run.events or ())) if streams else _answer(run, began).model_dump_json()
+
+    async def write_events(run: HostedRun) -> AsyncIterator[str]:
+        if run.first_answer is not None:
+            yield run.first_answer
+            return
+        write = writer()
+        async for event in run:
+            yield write(event)
+
+    repeatable = None
+    if idempotency_key is not None:
+        fingerprint = hashlib.sha256(f"{streams}:".encode() + await request.body()).hexdigest()
+        repeatable = Repeatable(idempotency_key, fingerprint, text_of)
+    run = host.run(caller, _run_request(body, repeatable))
+    if streams:
+        return EventStream(run, write_events)
+
+    async def answer() -> Response:
+        async with run as running:
+            if running.first_answer is None:
+                await running.outcome()
+            text = running.first_answer or running.kept_answer or _answer(running, began).model_dump_json()
+            return Response(text, media_type="application/json")
+
+    return await while_connected(request.receive, answer())
+
+
+def _run_request(body: ChatRequest, repeatable: Repeatable | None) -> RunRequest:
+    limits = Limits(max_tool_calls=body.max_tool_calls, max_total_tokens=body.max_total_tokens, max_cost=body.max_cost)
+    return RunRequest(
+        message=body.message,
+        conversation_id=body.conversation_id,
+        provider=body.provider,
+        model=body.model,
+        limits=limits,
+        max_tokens=body.max_tokens,
+        temperature=body.temperature,
+        waits_for_approval=body.waits_for_approval,
+        repeatable=repeatable,
+    )
+
+
+def _answer(run: HostedRun, began: float) -> ChatResponse:
+    result = run.result
+    assert isinstance(result, AgentResult)
+    calls = [_tool_call(event) for event in run.tool_results]
+    return ChatResponse(
+        success=result.status == "ok",
+        response=result.content,
+        conversation_id=run.conversation_id,
+        trace_id=result.run_id,
+        tool_calls=calls,
+        meta=ChatMeta(
+            provider=run.provider,
+            model=run.model,
+            total_tokens=result.usage.total_tokens,
+            tool_calls_count=len(calls),
+            validation_retries=result.metadata.get("validation_retries", 0),
+            latency_ms=round((monotonic() - began) * 1_000, 3),
+            status=result.status,
+            status_reason=result.status_reason,
+            limit_reason=result.limit_reason,
+            cost_usd=result.cost,
+        ),
+    )
+
+
+def _tool_call(event: ToolResult) -> ToolCallMade:
+    outcome = event.outcome
+    assert outcome is not None
+    return ToolCallMade(
+        tool=event.tool_name or "",
+        arguments=event.tool_arguments or {},
+        validated=outcome.args_valid,
+        result=_result(event),
+    )
+
+
+def _result(event: ToolResult) -> dict[str, Any]:
+    """`{"success": …, "data": …}` as skills return it; of other tools, what the model read, as data if it is JSON."""
+    outcome = event.outcome
+    assert outcome is not None
+    text = content_as_text(outcome.content)
+    if outcome.is_error:
+        return {"success": False, "error": text}
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        data = text
+    if isinstance(data, dict) and isinstance(data.get("success"), bool):
+        return data
+    return {"success": True, "data": data}
+
+
+def _short_text(event: AnyEvent) -> str:
+    data = event.to_dict()
+    if isinstance(event, Error):
+        problem = problem_of(event.exception)
+        data = {**data, "content": problem.detail, "metadata": {**data["metadata"], "problem": problem.to_dict()}}
+    return sse(data, event.type)
+
+
+def full_text() -> Callable[[AnyEvent], str]:
+    """Writes events with all that a trace needs; each of its streams writes a message once."""
+    shared = SharedMessages()
+
+    def write(event: AnyEvent) -> str:
+        if isinstance(event, Error) and not isinstance(event.exception, NbagentError):  # its text may say too much
+            detail = problem_of(event.exception).detail
+            event = replace(event, content=detail, exception=NbagentError(detail))
+        return sse(event_to_json(event, shared), event.type)
+
+    return write

@@ -1,0 +1,33 @@
+"""`GET /healthz`: whether the server answers, the only address that needs no token; and `GET /metrics`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from nbagent.server import metrics
+from nbagent.server.agent_host import AgentHost
+
+router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """The server answers."""
+
+    status: str = "ok"
+
+
+@router.get("/healthz", openapi_extra={"security": []})
+async def health() -> Health:
+    """Whether the server answers. Needs no token."""
+    return Health()
+
+
+@router.get(
+    "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+)
+async def all_metrics(request: Request) -> Response:
+    """Numbers for Prometheus: requests, runs, tokens, cost."""
+    host: AgentHost = request.app.state.host
+    return Response(host.metrics.text(), media_type=metrics.MEDIA_TYPE)

@@ -1,0 +1,150 @@
+"""The events of a run as chat completions: chunks of a stream, or one whole answer.
+
+Tools ran on the server: the answer has no word of them, since clients run whatever `tool_calls` announce. The texts of
+several turns become one, a blank line between them. Thinking is `reasoning_content`, as DeepSeek and most servers of
+open models have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from time import time
+from typing import Any
+
+from nbagent.core.events import AnyEvent, Done, Retry, RunStarted, Text, Thinking, TurnDone
+from nbagent.core.messages import Usage
+from nbagent.core.results import AgentResult
+from nbagent.server.problems import Problem
+from nbagent.server.routes.openai.errors import envelope
+from nbagent.server.routes.openai.repeating import TurnText
+
+#: How a run ended -> why the answer ends. All other runs end with "stop".
+_FINISH_REASONS = {"truncated": "length", "limit": "length", "blocked": "content_filter"}
+_PARAGRAPH = "\n\n"
+
+
+class ChatAnswer:
+    """Collects the events of one run. `feed` returns the chunks that each event adds to a stream; see `Answer`.
+
+    >>> answer = ChatAnswer("nbagent")
+    >>> [chunk["choices"][0]["delta"] for chunk in answer.feed(Text("Hello"))]
+    [{'role': 'assistant', 'content': ''}, {'content': 'Hello'}]
+    """
+
+    def __init__(self, model: str, *, is_streamed: bool = True, reports_usage: bool = False) -> None:
+        self._head = {"id": "chatcmpl", "created": int(time()), "model": model}
+        self._is_streamed = is_streamed
+        self._reports_usage = reports_usage
+        self._has_begun = False
+        self._turn = TurnText()
+        self._result = AgentResult()
+        #: The texts and the thinking of all turns. Those of the current one are the last.
+        self._texts = _Paragraphs()
+        self._thinking = _Paragraphs()
+
+    def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
+        """The chunks of one event. Raises `RefusedError` if the text of a stream would have to be taken back."""
+        match event:
+            case RunStarted():
+                self._head["id"] = f"chatcmpl_{event.metadata['run_id']}"
+            case Thinking() if not self._turn.is_repeating:
+                yield from self._delta("reasoning_content", self._thinking.add(event.content))
+            case Text():
+                yield from self._delta("content", self._texts.add(self._turn.add(event.content)))
+            case Retry() if self._is_streamed:
+                self._turn.restart()
+            case Retry():
+                self._turn = TurnText()
+                self._texts.drop_last()
+                self._thinking.drop_last()
+            case TurnDone():
+                yield from self._delta("content", self._texts.add(self._turn.end(event.content)))
+                self._texts.end()
+                self._thinking.end()
+            case Done():
+                yield from self._finish(event.result)
+
+    def fail(self, problem: Problem) -> Iterator[dict[str, Any]]:
+        """What ends a stream whose run failed."""
+        yield envelope(problem)[1]
+
+    def _finish(self, result: AgentResult) -> Iterator[dict[str, Any]]:
+        """The last chunks: what ended the answer and, if asked for, the token counts."""
+        self._turn.end()
+        self._result = result
+        if not self._is_streamed:
+            return
+        yield from self._begin()
+        yield self._chunk({}, _finish_reason(result))
+        if self._reports_usage:
+            yield {**self._chunk({}), "choices": [], "usage": usage(result.usage)}
+
+    def whole(self) -> dict[str, Any]:
+        """The answer as one object, once the run is done."""
+        result = self._result
+        message: dict[str, Any] = {"role": "assistant", "content": str(self._texts), "refusal": None}
+        if thinking := str(self._thinking):
+            message["reasoning_content"] = thinking
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish_reason(result)}
+        head = {**self._head, "object": "chat.completion"}
+        return {**head, "choices": [choice], "usage": usage(result.usage)}
+
+    def _delta(self, name: str, text: str) -> Iterator[dict[str, Any]]:
+        if text and self._is_streamed:
+            yield from self._begin()
+            yield self._chunk({name: text})
+
+    def _begin(self) -> Iterator[dict[str, Any]]:
+        if not self._has_begun:
+            self._has_begun = True
+            yield self._chunk({"role": "assistant", "content": ""})
+
+    def _chunk(self, delta: Mapping[str, str], finish_reason: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish_reason}
+        chunk = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+        return {**chunk, "usage": None} if self._reports_usage else chunk
+
+
+class _Paragraphs:
+    """Texts that grow one after the other, a blank line between them."""
+
+    def __init__(self) -> None:
+        self._ended: list[str] = []
+        self._last: list[str] = []
+
+    def add(self, piece: str) -> str:
+        """Returns the piece, after a blank line if it begins a text after others."""
+        if not piece:
+            return ""
+        self._last.append(piece)
+        return _PARAGRAPH + piece if len(self._last) == 1 and self._ended else piece
+
+    def end(self) -> None:
+        """The next piece begins another text."""
+        self._ended += ["".join(self._last)] if self._last else []
+        self.drop_last()
+
+    def drop_last(self) -> None:
+        """Forget the text that still grows."""
+        self._last = []
+
+    def __str__(self) -> str:
+        return _PARAGRAPH.join([*self._ended, *(["".join(self._last)] if self._last else [])])
+
+
+def usage(counts: Usage) -> dict[str, Any]:
+    """The token counts of all turns of a run."""
+    return {
+        "prompt_tokens": counts.input_tokens,
+        "completion_tokens": counts.output_tokens,
+        "total_tokens": counts.total_tokens,
+        "prompt_tokens_details": {
+            "cached_tokens": counts.cache_read_tokens,
+            "cache_write_tokens": counts.cache_write_tokens,
+        },
+        "completion_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
+    }
+
+
+def _finish_reason(result: AgentResult) -> str:
+    return _FINISH_REASONS.get(result.status, "stop")

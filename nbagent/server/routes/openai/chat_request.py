@@ -1,0 +1,95 @@
+"""The body of a request for chat completions. Its messages are the whole conversation: the server keeps none."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from nbagent.core.messages import FunctionCall, LLMMessage, parse_arguments
+from nbagent.server.routes.openai.body import Asked, Effort, RequestBody, asked
+from nbagent.server.routes.openai.content import Part, content_from
+from nbagent.server.routes.openai.errors import unsupported
+from nbagent.server.routes.openai.form import Form
+from nbagent.server.routes.openai.output_format import ChatFormat
+
+
+class CalledFunction(Form):
+    """What a model called."""
+
+    name: str
+    arguments: str = ""
+
+
+class CalledTool(Form):
+    """A call in a conversation that began elsewhere."""
+
+    id: str
+    function: CalledFunction
+
+
+class ChatMessage(Form):
+    """One message of the conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Part] | None = Field(None, examples=["How warm is it in Berlin?"])
+    name: str | None = None
+    tool_calls: list[CalledTool] | None = None
+    tool_call_id: str | None = None
+
+    def to_message(self, param: str) -> LLMMessage:
+        """The same as a message of an agent."""
+        content = content_from(self.content, f"{param}.content")
+        calls = [
+            FunctionCall(call.function.name, arguments, call.id, raw)
+            for call in self.tool_calls or ()
+            for arguments, raw in [parse_arguments(call.function.arguments)]
+        ]
+        role = "system" if self.role == "developer" else self.role
+        return LLMMessage(role, content, self.name, calls or None, self.tool_call_id)
+
+
+class StreamOptions(Form):
+    """Options of a stream."""
+
+    include_usage: bool | None = None
+
+
+class ChatCompletionRequest(RequestBody):
+    """The body of `POST /v1/chat/completions`."""
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=1)
+    n: int | None = Field(None, ge=1)
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    logit_bias: dict[str, float] | None = None
+    response_format: ChatFormat | None = None
+    reasoning_effort: Effort | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    stream_options: StreamOptions | None = None
+    functions: list[Any] | None = Field(None, description="Not supported: the agent has tools of its own.")
+    modalities: list[str] | None = None
+    logprobs: bool | None = None
+
+    def conversation(self) -> Asked:
+        """The question and what came before it."""
+        messages = [message.to_message(f"messages[{index}]") for index, message in enumerate(self.messages)]
+        return asked(messages, f"messages[{len(messages) - 1}].role")
+
+    def options(self) -> dict[str, Any]:
+        """See `RequestBody.options`."""
+        if self.functions:
+            raise unsupported("functions", "they are tools of the client, which an agent can't call.")
+        if (self.n or 1) > 1:
+            raise unsupported("n", "an agent gives one answer. Send the request again for another one.")
+        if "audio" in (self.modalities or ()):
+            raise unsupported("modalities", "an agent answers with text.")
+        if self.logprobs:
+            raise unsupported("logprobs", "an agent's answer has no log probabilities.")
+        names = ("stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "verbosity")
+        given = {**{name: getattr(self, name) for name in names}, "thinking": self.reasoning_effort}
+        return {**super().options(), **{name: value for name, value in given.items() if value is not None}}

@@ -1,0 +1,61 @@
+"""Errors in OpenAI's envelope, `{"error": {message, type, param, code}}`: SDKs raise the classes that people know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from nbagent.server.problems import Problem, RefusedError
+
+#: The server's word -> the API's status and word, where that has another.
+_CODES = {
+    "unauthorized": (401, "invalid_api_key"),
+    "model_not_allowed": (404, "model_not_found"),
+    "conversation_too_long": (400, "context_length_exceeded"),
+    "vendor_rate_limited": (429, "rate_limit_exceeded"),
+    "too_many_requests": (429, "rate_limit_exceeded"),
+    "too_many_at_once": (429, "rate_limit_exceeded"),
+    "budget_spent": (429, "insufficient_quota"),
+}
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+class ParameterError(RefusedError):
+    """A field of the request is wrong, or asks for what an agent can't do. `param` is its name."""
+
+    def __init__(self, param: str, message: str, code: str = "invalid_value") -> None:
+        super().__init__(400, code, f"{param}: {message}")
+        self.problem = Problem(400, code, f"{param}: {message}", {"param": param})
+
+
+def unsupported(param: str, message: str) -> ParameterError:
+    """The error for a parameter that the API knows and an agent can't serve."""
+    return ParameterError(param, message, "unsupported_parameter")
+
+
+def answer_restarted() -> RefusedError:
+    """The error that ends a stream whose text would have to be taken back."""
+    detail = (
+        "The connection to the model broke in the middle of the answer, and its second attempt says something else. "
+        "Ask again."
+    )
+    return RefusedError(502, "answer_restarted", detail)
+
+
+def envelope(problem: Problem) -> tuple[int, dict[str, Any]]:
+    """The status and the body. What the server calls unprocessable is a bad request here, as at OpenAI."""
+    status, code = _CODES.get(problem.code, (400 if problem.status == 422 else problem.status, problem.code))
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    message, param = problem.detail, problem.more.get("param")
+    if wrong := [(each["field"].removeprefix("body."), each["message"]) for each in problem.more.get("errors", ())]:
+        message, param = "; ".join(f"{name}: {text}" for name, text in wrong), wrong[0][0]
+    return status, {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def openai_form(problem: Problem) -> Response:
+    """The answer to a failed request. SDKs don't try again if the agent did, and may have run tools."""
+    status, body = envelope(problem)
+    final = problem.code == "budget_spent" or problem.code.startswith(("vendor_", "internal_"))
+    headers = {"x-should-retry": "false"} if final else None
+    return JSONResponse(body, status, headers)

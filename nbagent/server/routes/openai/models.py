@@ -1,0 +1,65 @@
+"""`GET /v1/models`: the agent, and the agent with each of the other models that the server allows."""
+
+from __future__ import annotations
+
+from time import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel
+
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.problems import RefusedError
+from nbagent.text import shortened
+
+#: The id of the agent with its own model.
+AGENT = "nbagent"
+_STARTED = int(time())
+
+router = APIRouter(prefix="/v1")
+
+
+class Model(BaseModel):
+    """What a request may name as its `model`."""
+
+    id: str
+    object: str = "model"
+    created: int = _STARTED
+    owned_by: str = AGENT
+
+
+class ModelList(BaseModel):
+    """All of them."""
+
+    object: str = "list"
+    data: list[Model]
+
+
+def host_of(request: Request) -> AgentHost:
+    """The server's agent: a dependency of the routes."""
+    host: AgentHost = request.app.state.host
+    return host
+
+
+Host = Annotated[AgentHost, Depends(host_of)]
+
+
+@router.get("/models")
+async def list_models(host: Host) -> ModelList:
+    """The agent, and what else a request may name as its model."""
+    return ModelList(data=[Model(id=name) for name in (AGENT, *host.models)])
+
+
+@router.get("/models/{model:path}")
+async def retrieve_model(host: Host, model: str) -> Model:
+    """One of the models."""
+    model_choice(host, model)
+    return Model(id=model)
+
+
+def model_choice(host: AgentHost, model: str) -> str | None:
+    """The model that a request chooses; None for the agent's own. Raises `RefusedError` if there is no such model."""
+    if model not in (AGENT, *host.models):
+        detail = f"There is no model {shortened(model, 100)!r} here. Choose of: {', '.join((AGENT, *host.models))}."
+        raise RefusedError(404, "model_not_found", detail)
+    return None if model == AGENT else model

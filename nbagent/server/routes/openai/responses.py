@@ -1,0 +1,115 @@
+"""`/v1/responses`: questions to the agent in conversations that the server keeps, if the client does not object."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from nbagent.core.limits import Limits
+from nbagent.core.messages import LLMMessage
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.conversations.store import Conversation, Spent
+from nbagent.server.event_stream import MEDIA_TYPE, sse
+from nbagent.server.hosted_run import HostedRun, RunRequest
+from nbagent.server.problems import RefusedError
+from nbagent.server.routes.openai.models import AGENT, Host
+from nbagent.server.routes.openai.response_ids import place_of, turn_of
+from nbagent.server.routes.openai.responses_answer import ResponseAnswer
+from nbagent.server.routes.openai.responses_request import ResponseRequest
+from nbagent.server.routes.openai.run_request import run_request
+from nbagent.server.routes.openai.stored_response import stored_response
+from nbagent.server.routes.openai.writing import IdempotencyKey, Reply
+from nbagent.server.security import Caller, caller_of
+from nbagent.text import shortened
+
+router = APIRouter(prefix="/v1")
+Asking = Annotated[Caller, Depends(caller_of)]
+
+
+@router.post(
+    "/responses",
+    response_model=None,
+    responses={200: {"content": {MEDIA_TYPE: {}}}},
+)
+async def create_response(
+    request: Request, host: Host, body: ResponseRequest, caller: Asking, key: IdempotencyKey = None
+) -> Response:
+    """Ask the agent, which goes on from an earlier response, in a conversation, or begins one.
+
+    Tools run on the server, and are items of the type `mcp_call`.
+    """
+
+    def answer(run: HostedRun) -> ResponseAnswer:
+        conversation_id = None if body.store is False else run.conversation_id
+        return ResponseAnswer(body.model, body.echo(), conversation_id, is_streamed=bool(body.stream))
+
+    reply = Reply(answer, (lambda event: sse(event, event["type"])) if body.stream else None)
+    return await reply.send(request, host, caller, await _run_request(host, body, caller), key)
+
+
+async def _run_request(host: AgentHost, body: ResponseRequest, caller: Caller) -> RunRequest:
+    asked, is_stored = body.asked(), body.store is not False
+    conversation_id, after = body.conversation_id(), None
+    history: list[LLMMessage] | None = asked.history or None
+    if body.previous_response_id is not None:
+        conversation, turn = await _found(host, caller, body.previous_response_id)
+        history = [*conversation.messages[: turn.stop], *asked.history]
+        if is_stored and not asked.history:
+            conversation_id, after = conversation.id, conversation.messages[turn.start].message_id
+    return run_request(
+        host,
+        body,
+        asked,
+        body.text.format if body.text else None,
+        "text.format",
+        conversation_id=conversation_id,
+        after=after,
+        history=history,
+        stored=is_stored,
+        max_tokens=body.max_output_tokens,
+        limits=Limits(max_tool_calls=body.max_tool_calls),
+    )
+
+
+@router.get("/responses/{response_id}")
+async def retrieve_response(host: Host, response_id: str, caller: Asking) -> dict[str, Any]:
+    """What was answered. Token counts, thinking and the fields of the request are not kept."""
+    conversation, turn = await _found(host, caller, response_id)
+    return stored_response(response_id, AGENT, conversation.updated, conversation.messages[turn])
+
+
+@router.delete("/responses/{response_id}")
+async def delete_response(host: Host, response_id: str, caller: Asking) -> dict[str, Any]:
+    """Delete a response with its question from their conversation, which is deleted with its last one."""
+    conversation_id, question_id = place_of(response_id)
+    async with host.store.turn(caller.owner, conversation_id) as taken:
+        messages = list(taken.conversation.messages) if taken.conversation else []
+        del messages[_turn(messages, question_id, response_id)]
+        if messages:
+            await host.store.save(caller.owner, Spent(), turn=taken, messages=messages)
+        else:
+            await host.store.delete(caller.owner, conversation_id)
+    return {"id": response_id, "object": "response", "deleted": True}
+
+
+async def _found(host: AgentHost, caller: Caller, response_id: str) -> tuple[Conversation, slice]:
+    """The conversation of a response, and its turn there."""
+    conversation_id, question_id = place_of(response_id)
+    conversation = await host.store.get(caller.owner, conversation_id)
+    if conversation is None:
+        raise _not_found(response_id)
+    return conversation, _turn(conversation.messages, question_id, response_id)
+
+
+def _turn(messages: Any, question_id: str, response_id: str) -> slice:
+    turn = turn_of(messages, question_id)
+    if turn is None:
+        raise _not_found(response_id)
+    return turn
+
+
+def _not_found(response_id: str) -> RefusedError:
+    detail = f"There is no response {shortened(response_id, 100)!r}. It was deleted, or never stored."
+    return RefusedError(404, "response_not_found", detail)

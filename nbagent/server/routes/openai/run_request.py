@@ -1,0 +1,35 @@
+"""From the body of either API to what the server asks of the agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.hosted_run import RunRequest
+from nbagent.server.routes.openai.body import Asked, RequestBody
+from nbagent.server.routes.openai.models import model_choice
+from nbagent.server.routes.openai.output_format import ChatFormat, ResponseFormat, output_options
+
+
+def run_request(
+    host: AgentHost,
+    body: RequestBody,
+    asked: Asked,
+    wanted: ChatFormat | ResponseFormat | None,
+    param: str,
+    **more: Any,
+) -> RunRequest:
+    """The request for a run. `param` is the field that says in which form the answer is wanted.
+
+    Raises `RefusedError` for what the agent can't do, and for a model that is not there.
+    """
+    model = model_choice(host, body.model)
+    form, told = output_options(wanted, host.provider_for(None, model), param)
+    return RunRequest(
+        message=asked.question,
+        instructions="\n\n".join(filter(None, (asked.instructions, told))),
+        model=model,
+        options={**body.options(), **form},
+        labels=body.labels(),
+        **more,
+    )

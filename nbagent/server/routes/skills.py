@@ -1,0 +1,112 @@
+"""`/skills`: the agent's executable skills, for other programs. `ToolManager(url, token=…)` reads them."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from nbagent.core.content.images import content_as_text
+from nbagent.core.messages import FunctionCall, new_id
+from nbagent.functions.registry import FunctionDefinition
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.approvals import deny
+from nbagent.server.event_stream import while_connected
+from nbagent.server.problems import not_found
+from nbagent.server.security import Caller, caller_of
+
+router = APIRouter(prefix="/skills", tags=["skills"])
+
+From = Annotated[Caller, Depends(caller_of)]
+SkillId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+_SOURCE = "skill:"
+
+
+class Skill(BaseModel):
+    """A skill. `parameters` is the JSON Schema of its arguments."""
+
+    id: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Skills(BaseModel):
+    """The executable skills of the agent."""
+
+    skills: list[Skill]
+
+
+class Invocation(BaseModel):
+    """The arguments of a call."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"arguments": {"numbers": [1, 2, 3]}}]})
+
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class InvocationResult(BaseModel):
+    """What the skill returned, or why it did not."""
+
+    success: bool
+    data: Any
+    error: str | None
+    trace_id: str
+    duration_ms: float
+
+
+@router.get("")
+async def skills(request: Request, caller: From) -> Skills:
+    """The executable skills of the agent."""
+    return Skills(skills=[_shown(name, each) for name, each in (await _skills(request)).items()])
+
+
+@router.get("/{skill_id}")
+async def skill(request: Request, caller: From, skill_id: SkillId) -> Skill:
+    """One skill."""
+    return _shown(skill_id, await _skill(request, skill_id))
+
+
+@router.post("/{skill_id}/invoke")
+async def invoke(request: Request, caller: From, skill_id: SkillId, body: Invocation) -> InvocationResult:
+    """Call a skill. Whether it fails is in the answer; a skill that needs approval is denied here."""
+    host: AgentHost = request.app.state.host
+    definition = await _skill(request, skill_id)
+    executor = host.agent.tool_executor.with_options()
+    executor.approver = executor.approver or deny
+    trace_id, began = new_id("run"), perf_counter()
+    call = FunctionCall(definition.name, body.arguments, new_id("call"))
+    outcome = await while_connected(request.receive, executor.run(call))
+    milliseconds = (perf_counter() - began) * 1_000
+    text = content_as_text(outcome.content) if outcome.is_error else None
+    data = outcome.value["data"] if isinstance(outcome.value, dict) and "data" in outcome.value else outcome.value
+    return InvocationResult(
+        success=not outcome.is_error, data=data, error=text, trace_id=trace_id, duration_ms=milliseconds
+    )
+
+
+async def _skills(request: Request) -> dict[str, FunctionDefinition]:
+    """The tools that are executable skills, by the skill's id."""
+    host: AgentHost = request.app.state.host
+    await host.agent.toolsets.prepare()
+    registry = host.agent.function_registry
+    offered = filter(None, map(registry.get_function, host.agent.offered_tools()))
+    sources = ((each.source, each) for each in offered)
+    return {
+        source.removeprefix(_SOURCE): each
+        for source, each in sources
+        if isinstance(source, str) and source.startswith(_SOURCE)
+    }
+
+
+async def _skill(request: Request, skill_id: str) -> FunctionDefinition:
+    found = (await _skills(request)).get(skill_id)
+    if found is None:
+        raise not_found("executable skill of that id")
+    return found
+
+
+def _shown(skill_id: str, definition: FunctionDefinition) -> Skill:
+    about = definition.to_dict()
+    return Skill(id=skill_id, description=about["description"], parameters=about["parameters"])

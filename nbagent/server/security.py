@@ -1,0 +1,132 @@
+"""Who may ask: bearer tokens, and the Host and Origin of each request.
+
+Besides the token, which no web page knows, the Host of each request must be a name of this server, and its Origin, if a
+browser sent one, the server itself or an allowed page. So no page can come in under another name (DNS rebinding).
+
+Without a token only `GET /healthz` answers. A browser that opens a page asks its user for the token: it is the
+password of HTTP Basic authentication, which the browser then sends with each request to this server, and to no other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import secrets
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from nbagent.server.problems import RefusedError, problem_response
+from nbagent.server.settings import ServerSettings
+
+OPEN_PATHS = ("/healthz",)
+#: The page that asks for the token: without one it is shown all the same, as a 401.
+PAGE = ("GET", "/")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. `owner` is a digest of the token, safe to store and to log; conversations belong to it."""
+
+    owner: str
+
+
+def owner_of(token: str) -> str:
+    """The digest of a token.
+
+    >>> owner_of("a token of 16 characters or more")
+    'b4db4e531616be334ea8f1f09c787155'
+    """
+    return hashlib.sha256(token.encode()).hexdigest()[:32]
+
+
+def caller_of(request: Request) -> Caller:
+    """Who sent the request: a dependency of the routes."""
+    caller: Caller = request.scope["nbagent.caller"]
+    return caller
+
+
+class Security:
+    """ASGI middleware that lets nobody in without a token, and tells the routes who asks."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        self._app = app
+        self._tokens = [token.get_secret_value().encode() for token in settings.tokens]  # type: ignore[union-attr]
+        self._hosts = {host.lower() for host in settings.hosts}
+        self._origins = set(settings.origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            self._check_names(headers)
+            if scope["path"] not in OPEN_PATHS and not self._is_preflight(scope, headers):
+                self._let_in(scope, headers)
+        except RefusedError as error:
+            await problem_response(scope, error.problem)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _let_in(self, scope: Scope, headers: Headers) -> None:
+        try:
+            scope["nbagent.caller"] = self._caller(headers)
+        except RefusedError:
+            if (scope["method"], scope["path"]) != PAGE:
+                raise
+
+    def _check_names(self, headers: Headers) -> None:
+        host = headers.get("host", "").lower()
+        if "*" not in self._hosts and _without_port(host) not in self._hosts:
+            raise RefusedError(421, "wrong_host", "This server does not answer under that name.")
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._origins and _host_of(origin) != host:
+            raise RefusedError(403, "wrong_origin", "Pages of that origin may not ask this server.")
+
+    def _is_preflight(self, scope: Scope, headers: Headers) -> bool:
+        """Whether a browser asks what an allowed page may do. Such a request has no token, and reaches no route."""
+        asks = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+        return asks and headers.get("origin") in self._origins
+
+    def _caller(self, headers: Headers) -> Caller:
+        given = _given_token(headers.get("authorization", ""))
+        known = [secrets.compare_digest(given, token) for token in self._tokens]  # all, so that time tells nothing
+        if not any(known):
+            challenge = 'Bearer realm="nbagent"'
+            if "text/html" in headers.get("accept", ""):  # a browser that opens a page, not a program that fetches
+                challenge += ', Basic realm="nbagent: any name, and the token as the password", charset="UTF-8"'
+            detail = "This needs a token: send the header Authorization: Bearer <token>."
+            raise RefusedError(401, "unauthorized", detail, WWW_Authenticate=challenge)
+        return Caller(owner_of(given.decode()))
+
+
+def _given_token(authorization: str) -> bytes:
+    scheme, _, value = authorization.partition(" ")
+    value = value.strip()
+    if scheme.lower() == "bearer":
+        return value.encode()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).partition(b":")[2]
+        except (binascii.Error, ValueError):
+            pass
+    return b""
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
+
+
+def _host_of(origin: str) -> str | None:
+    """The host and port of an origin; None if it has none, as `null`."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None

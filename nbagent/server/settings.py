@@ -1,0 +1,88 @@
+"""`ServerSettings`: whom a server lets in, what a request may choose, and how much it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import SecretStr
+
+from nbagent.checks import check_number, check_type, invalid
+from nbagent.core.limits import Limits
+
+#: Characters of a token, so that nobody guesses it.
+MIN_TOKEN_CHARS = 16
+#: The names under which a server on loopback is reached.
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """What a server allows. None sets no limit.
+
+    - `tokens`: who knows one of them may ask; what belongs to one token is invisible to the others
+    - `hosts`: the names under which clients reach the server, without a port; `"*"` allows any
+    - `origins`: web pages of other servers that may ask from a browser (CORS), such as `"https://chat.example.org"`
+    - `models`: what a request may choose besides the agent's own model, such as `"openai:gpt-5.6-luna"`
+    - `limits`: of each request; a request can lower them, not raise them
+    - `max_cost_per_conversation`, `max_cost_per_token`: US dollars
+    - `max_body_bytes`: of a request; `body_seconds`: in which it must arrive
+    - `requests_per_minute`, `max_concurrent`: of one token, in each process of the server
+    - `approval_seconds`: for which a call waits for a person's decision; then the answer is no
+    - `grace_seconds`: that runs have to end when the server stops
+
+    >>> ServerSettings(tokens=["a token of 16 characters or more"], models=["openai:gpt-5.6-luna"]).models
+    ('openai:gpt-5.6-luna',)
+    """
+
+    tokens: Iterable[str | SecretStr] = field(default=(), repr=False)
+    hosts: Iterable[str] = LOOPBACK_HOSTS
+    origins: Iterable[str] = ()
+    models: Iterable[str] = ()
+    limits: Limits = field(default_factory=Limits)
+    max_cost_per_conversation: float | None = None
+    max_cost_per_token: float | None = None
+    max_body_bytes: int = 10 * 2**20
+    body_seconds: float = 30.0
+    requests_per_minute: int | None = 600
+    max_concurrent: int | None = 64
+    approval_seconds: float = 300.0
+    grace_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "hosts", "origins", "models"):
+            object.__setattr__(self, name, _tuple(name, getattr(self, name)))
+        object.__setattr__(self, "tokens", tuple(map(_checked_token, self.tokens)))
+        for model in self.models:
+            if ":" not in model:
+                raise invalid(
+                    "models", model, "names such as 'openai:gpt-5.6-luna'", "Put the vendor before the model."
+                )
+        check_type("limits", self.limits, Limits, fix="Pass Limits(...).")
+        for name in ("max_cost_per_conversation", "max_cost_per_token"):
+            check_number(name, getattr(self, name), minimum=0, optional=True, fix="Pass US dollars.")
+        for name in ("requests_per_minute", "max_concurrent"):
+            check_number(name, getattr(self, name), whole=True, minimum=1, optional=True)
+        check_number("max_body_bytes", self.max_body_bytes, whole=True, minimum=1)
+        for name in ("body_seconds", "approval_seconds", "grace_seconds"):
+            check_number(name, getattr(self, name), above=0, fix="Pass seconds.")
+
+
+def _tuple(name: str, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, str | bytes | SecretStr) or not isinstance(values, Iterable):
+        raise invalid(name, values, "a list of texts", "Put it into a list.", secret=name == "tokens")
+    found = tuple(values)
+    for each in found:
+        if not isinstance(each, (str, SecretStr) if name == "tokens" else str):
+            raise invalid(name, each, "texts", secret=name == "tokens")
+    return found
+
+
+def _checked_token(token: str | SecretStr) -> SecretStr:
+    text = token if isinstance(token, str) else token.get_secret_value()
+    if len(text) < MIN_TOKEN_CHARS or not text.isascii() or not text.isprintable():
+        expected = f"{MIN_TOKEN_CHARS} or more printable ASCII characters"
+        fix = "`python -c 'import secrets; print(secrets.token_urlsafe(32))'` makes one."
+        raise invalid("tokens", text, expected, fix, secret=True)
+    return SecretStr(text)

@@ -1,0 +1,425 @@
+"""The chat page of a started server, in Chromium: streaming, tools, approval, stop, keyboard, themes, hostile text."""
+
+import asyncio
+import re
+import threading
+
+import pytest
+from playwright.sync_api import expect
+from support.axe import serious
+from support.hostile import FOUND, HOST, LONG, PAYLOADS
+from support.lab import FLAGS, PATIENCE_S, chromium, playwright
+from support.serving import TOKEN, served
+
+from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, ScriptedProvider, Usage, tool
+from nbagent.core.events import Retry, Text, Thinking
+from nbagent.server.conversations.store import Spent
+from nbagent.server.security import owner_of
+
+pytestmark = pytest.mark.browser
+
+TABLE = """**Gentoo** penguins are heaviest, on average **1,343 g** more than Chinstrap.
+
+| species | mean body mass (g) | n |
+|---|---:|---:|
+| Gentoo | 5,076.0 | 123 |
+| Chinstrap | 3,733.1 | 68 |
+| Adelie | 3,700.7 | 151 |
+
+```python
+penguins.groupby("species")["body_mass_g"].mean()  # in grams
+```
+"""
+CODE = 'clean = penguins.dropna(subset=["sex"])\nprint(len(penguins), len(clean))'
+HEAVIEST = "Which species is heaviest, and by how much?"
+DROP = "Drop the rows without a sex, then plot mass by species."
+CLICK_ALL = "all => all.forEach(each => each.dispatchEvent(new MouseEvent('click')))"
+COUNT = "window.hits = []; window.hit = number => window.hits.push(number)"
+
+
+def mean_by(column: str, group: str) -> dict:
+    """Mean of a column for each value of a group."""
+    return {"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}
+
+
+def count_by(group: str) -> dict:
+    """Number of rows for each value of a group."""
+    raise ValueError(f"there is no column {group!r}")
+
+
+def answer(messages, functions):
+    """What the model says."""
+    last = messages[-1]
+    if last.role == "user" and last.text == DROP:
+        calls = [FunctionCall("run_code", {"code": CODE})]
+        return LLMResponse("I drop the rows first.", calls, "tool_calls", {"usage": Usage(1310, 40)})
+    if last.role == "user":
+        calls = [FunctionCall("mean_by", {"column": "body_mass_g", "group": "species"})]
+        calls += [FunctionCall("count_by", {"group": "specie"})]
+        thinking = "The column body_mass_g holds the mass. I group it by species."
+        return LLMResponse("", calls, "tool_calls", {"thinking": thinking, "usage": Usage(602, 40, 490)})
+    if last.name == "run_code":
+        done = "I leave the rows as they are." if last.is_error else "Dropped 11 of 344 rows."
+        return LLMResponse(done, None, "stop", {"usage": Usage(1400, 20)})
+    return LLMResponse(TABLE, None, "stop", {"usage": Usage(602, 46, 490)})
+
+
+def penguin_agent():
+    @tool(approve=True)
+    def run_code(code: str) -> str:
+        """Run code."""
+        return "344 rows, 333 of them with a sex"
+
+    price = {"input": 3, "output": 15}
+    return Agent(ScriptedProvider(answer, model="claude-sonnet-5", price=price), tools=[mean_by, count_by, run_code])
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One Chromium for all tests of this file."""
+    started = playwright().chromium.launch(executable_path=chromium(), args=FLAGS)
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """`visit(server)` opens the page in a context of its own; what the page logs as an error fails the test."""
+    contexts, errors = [], []
+
+    def visit(server, *, token=TOKEN, size=(1100, 800), **options):
+        viewport = {"width": size[0], "height": size[1]}
+        context = browser.new_context(viewport=viewport, reduced_motion="reduce", **options)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.add_init_script(COUNT)
+        page.goto(f"{server.url}/#token={token}" if token else f"{server.url}/")
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    # a request that fails, such as the first one without a token, is no error of the page
+    assert [error for error in errors if "Failed to load resource" not in error] == []
+
+
+def ask(page, text):
+    box = page.get_by_role("textbox", name="Question")
+    box.fill(text)
+    box.press("Enter")
+
+
+def finished(page, answers=1):
+    """Wait until this many answers are complete."""
+    expect(page.locator(".foot")).to_have_count(answers)
+
+
+def test_an_answer_streams_in_with_its_thinking_and_tools(visit):
+    with served(penguin_agent()) as server:
+        page = visit(server)
+        ask(page, HEAVIEST)
+        finished(page)
+        expect(page.locator(".you")).to_have_text(HEAVIEST)
+        expect(page.locator("summary").nth(0)).to_contain_text("Thought for")
+        call = page.locator("details").nth(1)
+        expect(call.locator("summary")).to_contain_text('mean_by(column="body_mass_g", group="species")')
+        expect(call.locator("pre").nth(1)).to_be_hidden()
+        call.locator("summary").click()
+        expect(call.locator("pre").nth(0)).to_have_text('column = "body_mass_g"\ngroup = "species"')
+        expect(call.locator("pre").nth(1)).to_have_text('{"Adelie": 3700.7, "Chinstrap": 3733.1, "Gentoo": 5076.0}')
+        expect(page.locator("details").nth(2).locator("summary")).to_contain_text("failed")
+        expect(page.locator(".answer strong").first).to_have_text("Gentoo")
+        expect(page.locator(".answer td")).to_have_count(9)
+        assert page.locator(".answer td").nth(1).evaluate("cell => getComputedStyle(cell).textAlign") == "right"
+        expect(page.locator(".answer .nbagent-comment")).to_have_text("# in grams")
+        foot = page.locator(".foot")
+        expect(foot).to_contain_text(re.compile(r"claude-sonnet-5\s*1,204 in \(980 cached\)\s*86 out\s*\$0.0049"))
+        expect(page.get_by_role("status")).to_have_text("The answer is complete.")
+
+
+class Slow(ScriptedProvider):
+    """Says a word for each `go`."""
+
+    def __init__(self):
+        super().__init__(["unused"])
+        self.going, self.left = threading.Semaphore(0), threading.Event()
+
+    async def stream(self, request):
+        try:
+            for number in range(1_000):
+                while not self.going.acquire(blocking=False):
+                    await asyncio.sleep(0.005)
+                yield Text(f"word{number} ")
+        finally:
+            self.left.set()
+
+
+def test_words_appear_as_they_come_and_escape_stops(visit):
+    provider = Slow()
+    with served(Agent(provider)) as server:
+        page = visit(server)
+        ask(page, "Count.")
+        for number in range(3):
+            provider.going.release()
+            expect(page.locator(".answer")).to_contain_text(f"word{number}")
+        expect(page.get_by_role("button", name="Send")).to_be_disabled()
+        page.keyboard.press("Escape")
+        finished(page)
+        expect(page.locator(".note")).to_have_text("You stopped the answer.")
+        assert provider.left.wait(PATIENCE_S)
+        expect(page.get_by_role("button", name="Stop")).to_be_disabled()
+        ask(page, "Again.")
+        provider.going.release()
+        expect(page.locator(".answer").nth(1)).to_contain_text("word0")
+        page.get_by_role("button", name="Stop").click()
+        finished(page, 2)
+
+
+def test_what_is_sent_again_does_not_stay(visit):
+    class Retrying(ScriptedProvider):
+        async def stream(self, request):
+            yield Thinking("Wrong thought.")
+            yield Text("Wrong ")
+            yield Retry("The connection broke.", metadata={"attempt": 1, "wait_s": 0, "discard_chars": 6})
+            async for event in super().stream(request):
+                yield event
+
+    with served(Agent(Retrying(["Right."]))) as server:
+        page = visit(server)
+        ask(page, "?")
+        finished(page)
+        expect(page.locator(".answer")).to_have_text("Right.")
+        expect(page.get_by_role("log")).not_to_contain_text("Wrong")
+        expect(page.locator(".note")).to_have_text("The connection broke.")
+
+
+@pytest.mark.parametrize(("button", "said"), [("Approve", "Dropped 11 of 344"), ("Deny", "as they are")])
+def test_a_person_approves_or_denies(visit, button, said):
+    with served(penguin_agent()) as server:
+        page = visit(server, color_scheme="dark")
+        ask(page, DROP)
+        asks = page.get_by_role("group", name="run_code")
+        expect(asks.locator("pre")).to_have_text(f"code =\n{CODE}")
+        expect(page.get_by_role("status")).to_have_text("A tool asks for your approval.")
+        assert serious(page, "body") == []
+        asks.get_by_role("button", name=button).click()
+        finished(page)
+        expect(asks).to_have_count(0)
+        expect(page.locator(".answer").last).to_contain_text(said)
+
+
+def test_what_is_not_seen_is_not_approved(visit):
+    with served(penguin_agent()) as server:
+        page = visit(server)
+        page.get_by_role("textbox", name="Question").wait_for()
+        page.route("**/page/render", lambda route: route.abort())
+        ask(page, DROP)
+        expect(page.locator(".asks pre")).to_contain_text("This can't be shown")
+        expect(page.get_by_role("button", name="Approve")).to_be_disabled()
+        page.get_by_role("button", name="Deny").click()
+        finished(page)
+        page.unroute_all()
+
+
+def test_a_call_is_not_approved_by_leaving(visit):
+    with served(penguin_agent()) as server:
+        page = visit(server)
+        ask(page, DROP)
+        page.get_by_role("button", name="Approve").wait_for()
+        page.get_by_role("button", name="Stop").click()
+        finished(page)
+        expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+        ask(page, HEAVIEST)  # the conversation is valid
+        finished(page, 2)
+        expect(page.locator(".answer").last).to_contain_text("Gentoo")
+
+
+def test_everything_works_by_keyboard(visit):
+    with served(penguin_agent()) as server:
+        page = visit(server, token="")
+        expect(page.get_by_role("textbox")).to_be_focused()
+        page.keyboard.type("wrong-token-wrong")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_have_text("The server does not know that token.")
+        page.keyboard.type(TOKEN)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+        page.keyboard.type("one")
+        page.keyboard.press("Shift+Enter")
+        page.keyboard.type("two")
+        page.keyboard.press("Enter")
+        finished(page)
+        expect(page.locator(".you")).to_have_text("one\ntwo")
+        page.keyboard.type(DROP)
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Approve").wait_for()
+        while page.evaluate("document.activeElement.textContent") != "Approve":
+            page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Enter")
+        finished(page, 2)
+        expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+        while page.evaluate("document.activeElement.id") != "new":
+            page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Enter")
+        expect(page.locator(".foot")).to_have_count(0)
+        expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+
+
+def test_conversations_are_listed_and_go_on(visit):
+    with served(penguin_agent()) as server:
+        page = visit(server)
+        ask(page, HEAVIEST)
+        finished(page)
+        page.get_by_role("button", name="New conversation").click()
+        ask(page, DROP)
+        page.get_by_role("button", name="Approve").click()
+        finished(page)
+        earlier = page.get_by_role("list").get_by_role("button")
+        expect(earlier).to_have_text([re.compile("^Drop"), re.compile("^Which")])
+        earlier.nth(1).click()
+        expect(page.locator(".you")).to_have_text(HEAVIEST)
+        expect(page.locator(".answer td")).to_have_count(9)
+        expect(page.locator("details")).to_have_count(2)
+        ask(page, DROP)
+        page.get_by_role("button", name="Deny").click()
+        expect(page.locator(".answer").last).to_contain_text("as they are")
+        expect(earlier.first).to_have_text(re.compile("^Which"))
+        page.reload()
+        expect(page.locator(".you")).to_have_text([HEAVIEST, DROP])
+
+
+def test_the_token_stays_in_the_tab_and_leaves_the_address(visit):
+    with served(penguin_agent()) as server:
+        page = visit(server)
+        page.get_by_role("textbox", name="Question").wait_for()
+        assert page.url == f"{server.url}/"
+        page.reload()
+        page.get_by_role("textbox", name="Question").wait_for()
+        assert page.evaluate("[document.cookie, localStorage.length]") == ["", 0]
+        page.evaluate("sessionStorage.setItem('nbagent-token', 'old-and-not-known')")
+        page.reload()
+        expect(page.get_by_role("alert")).to_have_text("The server does not know that token.")
+
+
+def test_a_server_that_fails_or_is_gone_is_told(visit):
+    with served(Agent(ScriptedProvider([RuntimeError("The disk is full.")]))) as server:
+        page = visit(server)
+        ask(page, "?")
+        finished(page)
+        expect(page.get_by_role("alert")).to_contain_text("The server failed.")
+        page.route("**/agent/chat", lambda route: route.abort())
+        ask(page, "?")
+        expect(page.get_by_role("alert").nth(1)).to_contain_text("The server does not answer.")
+        page.unroute_all()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1100, 800), (800, 800), (390, 780)])
+def test_both_themes_are_accessible_at_each_width(visit, picture, scheme, size):
+    with served(penguin_agent()) as server:
+        page = visit(server, token="", color_scheme=scheme, size=size)
+        page.get_by_role("textbox").wait_for()
+        assert serious(page, "body") == []
+        page.get_by_role("textbox").fill(TOKEN)
+        page.get_by_role("button", name="Open").click()
+        ask(page, HEAVIEST)
+        finished(page)
+        page.locator("summary").nth(1).click()
+        ask(page, DROP)
+        page.get_by_role("button", name="Approve").wait_for()
+        assert serious(page, "body") == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 20, 24)"}[scheme]
+        if size[0] == 1100:
+            picture(page, f"page-{scheme}")
+        page.get_by_role("button", name="Deny").click()
+        finished(page, 2)
+        if size[0] < 760:
+            page.get_by_role("button", name="Conversations").click()
+            page.get_by_role("button", name="New conversation").wait_for()
+            assert serious(page, "body") == []
+
+
+# -- hostile text -----------------------------------------------------------------------------------------------------
+
+TEXTS = [payload.text for payload in PAYLOADS]
+EVERYTHING = "\n\n".join(TEXTS)
+
+
+def hostile_agent():
+    @tool
+    def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    @tool(approve=True)
+    def ask_first(text: str, **more: str) -> str:
+        """Ask."""
+        return text
+
+    calls = [FunctionCall(text, {text: text}, f"n{i}") for i, text in enumerate(TEXTS)]
+    calls += [FunctionCall("echo", {"text": text}, f"e{i}") for i, text in enumerate(TEXTS)]
+    talk = LLMResponse(EVERYTHING, calls, "tool_calls", {"thinking": EVERYTHING})
+    question = FunctionCall("ask_first", {"text": EVERYTHING, TEXTS[0]: EVERYTHING}, "q")
+    turns = [talk, EVERYTHING, question, EVERYTHING, [FunctionCall("echo", {"text": LONG[0]})], LONG[0]]
+    return Agent(ScriptedProvider(turns, model=TEXTS[0]), tools=[echo, ask_first])
+
+
+async def remember(store, texts):
+    """Keep a conversation with each of these texts as its title."""
+    for number, text in enumerate(texts):
+        async with store.turn(owner_of(TOKEN), f"c{number}") as turn:
+            await store.save(owner_of(TOKEN), Spent(0, 0), turn=turn, messages=[LLMMessage("user", text)])
+
+
+def test_nothing_that_a_model_or_a_tool_says_runs_or_loads(visit):
+    with served(hostile_agent(), max_body_bytes=50 * 2**20) as server:
+        page = visit(server)
+        foreign, dialogs = [], []
+        page.route(re.compile(re.escape(HOST)), lambda route: route.abort())
+        page.on("request", lambda request: request.url.startswith(server.url) or foreign.append(request.url))
+        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+
+        def check():
+            page.locator("summary").evaluate_all("all => all.forEach(each => each.parentElement.open = true)")
+            assert page.evaluate(f"() => ({FOUND})(document.querySelectorAll('{OURS}'))") == []
+            assert page.evaluate("window.hits") == []
+            assert (foreign, dialogs) == ([], [])
+
+        ask(page, EVERYTHING)
+        finished(page)
+        expect(page.locator("details")).to_have_count(1 + 2 * len(TEXTS))
+        expect(page.locator(".answer")).to_have_count(2)
+        expect(page.locator("summary code", has_text="echo(").last).to_contain_text("echo(text=")
+        check()
+        ask(page, TEXTS[0])
+        page.get_by_role("button", name="Deny").wait_for()
+        expect(page.locator(".asks pre")).to_contain_text("tagged")
+        check()
+        page.get_by_role("button", name="Deny").click()
+        finished(page, 2)
+        check()
+        ask(page, "Say much.")
+        finished(page, 3)
+        expect(page.locator(".answer").last).to_have_text(LONG[0])
+        server.run(remember(server.host.store, TEXTS))
+        page.reload()
+        titles = page.get_by_role("list", name="Earlier").get_by_role("button")
+        for shown in range(20, len(TEXTS), 20):
+            expect(titles).to_have_count(shown)
+            page.get_by_role("button", name="Show more").click()
+        expect(titles).to_have_count(len(TEXTS) + 1)
+        check()
+        titles.last.click()  # the conversation as it is stored
+        expect(page.locator(".answer")).to_have_count(4)
+        expect(page.locator(".answer").nth(1)).to_contain_text("tagged")
+        page.locator(".answer a").evaluate_all(CLICK_ALL)
+        check()
+
+
+#: What holds text of others: titles, questions, answers, calls, questions to the person.
+OURS = ".you, .answer, summary code, .whole, .asks p, .note, #list span, .foot"

@@ -1,0 +1,230 @@
+"""Events as JSON and back: a trace that is fed with them has the same tables, whatever happened in the runs."""
+
+import asyncio
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pandas as pd
+import pytest
+from hypothesis import Phase, given, settings
+from support.fuzzing import FACTOR, fuzz, mutations
+from support.loopback import Answer, Loopback
+from support.property_tools import PNG, registry
+
+from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
+from nbagent.core.event_json import SharedMessages, event_from_json, event_to_json, json_data
+from nbagent.core.events import Error, Text, ToolResult, TurnDone, TurnStarted
+from nbagent.core.limits import Limits
+from nbagent.errors import ContextLengthError, InvalidResponseError, NbagentError, RateLimitError
+from nbagent.trace.columns import COLUMNS
+
+STREAMS = Path(__file__).parents[1] / "providers" / "formats" / "streams"
+
+#: Columns that may differ, and why.
+OWN = {
+    "session_id": "each trace has its own",
+    "message_id": "a message without an id, such as a system prompt, gets one from each trace",
+    "parent_id": "see message_id",
+    "block_id": "see message_id",
+    "messages_in": "see message_id",
+    **dict.fromkeys(("ts", "started", "ended", "duration_s", "ttft_s", "thinking_s"), "each trace has its own clock"),
+    "setup_s": "the provider measures it after the event was written",
+    "traceback": "it names the files of the other process",
+    "result_type": "a value that JSON can't hold is a text",
+}
+
+
+class Twins:
+    """A trace of the agent's runs, and one that is fed with the same events as JSON."""
+
+    def __init__(self, trace: Trace | None = None):
+        self.trace, self.twin = trace or Trace(), Trace()
+        self.texts: list[str] = []
+        self._writer, self._reader = SharedMessages(), SharedMessages()
+
+    def observe(self, event):
+        self.texts.append(json.dumps(event_to_json(event, self._writer), allow_nan=False))
+        self.texts[-1].encode()
+        read = event_from_json(json.loads(self.texts[-1]), self._reader)
+        assert type(read) is type(event)
+        assert read.to_dict() == {**event.to_dict(), **json_data(event.to_dict())}
+        self.twin.record(read)
+
+    def check(self):
+        for name in COLUMNS:
+            ours, theirs = getattr(self.trace, name), getattr(self.twin, name)
+            same = [column for column in ours.columns if column not in OWN]
+            pd.testing.assert_frame_equal(ours[same], theirs[same], obj=name)
+        ids = [(trace.messages["message_id"], trace.messages["parent_id"]) for trace in (self.trace, self.twin)]
+        places = [parents.map({each: place for place, each in enumerate(own)}) for own, parents in ids]
+        pd.testing.assert_series_equal(*places)
+        assert [self.trace.request(call).messages for call in self.trace.calls["call_id"]] == [
+            self.twin.request(call).messages for call in self.twin.calls["call_id"]
+        ]
+
+
+calls = st.builds(
+    FunctionCall,
+    st.sampled_from(["add", "wait", "fail", "draw", "ask_first", "hang", "clear", "made_up"]),
+    st.sampled_from([{"a": 1}, {"a": 1, "b": 2}, {"a": "many"}, {}, {"a": ["x", "東"]}]),
+    st.sampled_from([None, "call_0"]),
+    st.sampled_from([None, None, "{cut"]),
+)
+counts = st.sampled_from(
+    [None, {"usage": Usage(10, 5, 2, 1, 3), "usage_raw": {"in": 10}, "model": "m-1"}, {"thinking": "Well, \ud83d"}]
+)
+extras = st.sampled_from([None, {"vendor": "x", "blocks": [{"type": "text", "text": "Ünïcode 東"}]}])
+responses = st.builds(
+    LLMResponse,
+    st.sampled_from(["", "Hello there.", "Ünïcode 東", "\ud83d"]),
+    st.none() | st.lists(calls, min_size=1, max_size=3),
+    st.sampled_from([None, "stop", "length", "content_filter"]),
+    counts,
+    extras,
+)
+failures = st.sampled_from(
+    [RateLimitError("slow", vendor="v", status=429, retry_after=1.5), OSError("disk"), KeyError(1)]
+)
+questions = st.sampled_from(["Hello", ["See:", PNG], "Ünïcode 東"])
+
+
+@given(
+    st.lists(st.tuples(questions, st.lists(responses | failures, max_size=4)), min_size=1, max_size=3), st.booleans()
+)
+@settings(max_examples=8 * FACTOR, phases=[Phase.generate])  # each compares 13 tables; shrinking takes minutes
+def test_a_trace_of_the_read_events_has_the_same_tables(plan, trims):
+    twins = Twins()
+    script = ScriptedProvider([turn for _, turns in plan for turn in turns])
+    agent = Agent(
+        script,
+        system_prompt="You help.",
+        context=ContextManager(max_messages=4 if trims else None),
+        limits=Limits(max_tool_calls=5),
+        trace=twins.trace,
+        approve=lambda call, tool: {"a": 7},
+    )
+    agent.function_registry = agent.tool_executor.registry = registry(agent.clear_history)
+    agent.observers.append(twins.observe)
+
+    async def talk():
+        for question, _ in plan:
+            with suppress(NbagentError, OSError, KeyError):
+                await agent.chat(question, tags=["t"], metadata={"n": 1}, instructions="Be brief." if trims else "")
+
+    asyncio.run(talk())
+    twins.check()
+
+
+async def test_an_interrupted_run_and_http_exchanges_are_told_too():
+    twins = Twins(Trace(record_http=True))
+    async with Loopback() as server:
+        thinking = (STREAMS / "messages_claude_thinking_tools.sse").read_bytes()
+        server.answers = [Answer(b"{}", 529, {"retry-after": "0"}), Answer(thinking), Answer(b'{"error": {}}', 400)]
+        provider = create_provider("claude", api_key="sk-secret-1", base_url=server.url, model="claude-sonnet-5")
+        agent = Agent(provider, registry(list), trace=twins.trace)
+        agent.observers.append(twins.observe)
+        with pytest.raises(NbagentError):
+            await agent.chat("Look")
+        await provider.aclose()
+
+    async def wait(messages, functions):
+        agent.provider = ScriptedProvider("never")
+        task.cancel()
+        await asyncio.sleep(60)
+
+    agent.provider = ScriptedProvider(wait)
+    task = asyncio.create_task(agent.chat("Wait"))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    twins.check()
+    assert twins.twin.runs["status"].tolist() == ["error", "interrupted"]
+    assert len(twins.twin.http) == 3
+    assert "sk-secret-1" not in "".join(twins.texts)
+
+
+def test_a_message_is_written_once_and_an_event_can_stand_alone():
+    texts, whole = [], []
+    agent = Agent(ScriptedProvider([FunctionCall("add", {"a": 1}), "Two."]), registry(list), "A long system prompt.")
+    shared = SharedMessages()
+    agent.observers.append(lambda event: texts.append(json.dumps(event_to_json(event, shared))))
+    agent.observers.append(lambda event: whole.append(event_to_json(event)))
+    agent.chat_sync("How much is one and one?")
+    assert "".join(texts).count('"A long system prompt."') == 1
+    started = [event_from_json(data) for data in whole if data["type"] == "turn_started"]
+    assert [message.text for message in started[1].messages][:2] == [
+        "A long system prompt.",
+        "How much is one and one?",
+    ]
+
+
+def test_a_reader_gets_the_messages_that_it_has():
+    seen = []
+    agent = Agent(ScriptedProvider(["One.", "Two."]))
+    agent.observers.append(lambda event: seen.append(event_to_json(event)))
+    agent.chat_sync("First")
+    agent.chat_sync("Second")
+    known = {message.message_id: message for message in agent.conversation_history}
+    last = [data for data in seen if data["type"] == "turn_started"][-1]
+    read = event_from_json(last, SharedMessages(known))
+    assert isinstance(read, TurnStarted)
+    assert all(ours is theirs for ours, theirs in zip(read.messages, agent.conversation_history, strict=False))
+
+
+def test_errors_keep_their_class_text_and_attributes():
+    error = ContextLengthError("too long", vendor="v", model="m", status=400, code="c", request_id="r")
+    error.partial = object()
+    read = event_from_json(event_to_json(Error("x", metadata={"run_id": "r"}, exception=error)))
+    assert (type(read.exception), str(read.exception)) == (ContextLengthError, str(error))
+    assert (read.exception.status, read.exception.retryable, read.exception.partial) == (400, False, None)
+    read = event_from_json(event_to_json(Error("x", metadata={"run_id": "r"}, exception=ZeroDivisionError("by zero"))))
+    assert (type(read.exception).__name__, str(read.exception)) == ("ZeroDivisionError", "by zero")
+    assert isinstance(read.exception, NbagentError)
+
+
+def test_values_that_json_lacks_become_text():
+    seen = []
+
+    def table() -> pd.DataFrame:
+        """A table."""
+        return pd.DataFrame({"a": [1]})
+
+    agent = Agent(ScriptedProvider([FunctionCall("table"), "Done."]), tools=[table])
+    agent.observers.append(lambda event: seen.append(event_from_json(json.loads(json.dumps(event_to_json(event))))))
+    agent.chat_sync("Show it")
+    (result,) = [event for event in seen if isinstance(event, ToolResult)]
+    assert isinstance(result.outcome.value, str)
+    assert result.outcome.value == result.outcome.value_repr
+    assert json_data({"a": {1, 2}, "b": float("nan"), 3: object}) == {"a": "{1, 2}", "b": "NaN", "3": str(object)}
+    deep: list = []
+    deep.append(deep)
+    assert isinstance(json.dumps(json_data(deep)), str)
+
+
+def test_types_of_a_newer_server_are_left_out():
+    assert event_from_json({"type": "from_the_future", "content": ""}) is None
+
+
+def test_what_is_no_event_is_refused():
+    events = []
+    agent = Agent(ScriptedProvider([FunctionCall("add", {"a": 1}), ValueError("no")]), registry(list), "You help.")
+    agent.observers.append(lambda event: events.append(event_to_json(event)))
+    with pytest.raises(ValueError, match="no"):
+        agent.chat_sync("How much?")
+    texts = {"error", "tool_result", "turn_started", "turn_done", "run_started"}
+    kept = [event for event in events if event["type"] in texts]
+
+    def check(data):
+        with suppress(InvalidResponseError):
+            str(event_from_json(data))
+
+    fuzz(check, st.sampled_from(kept).flatmap(mutations), [None, [], {}, {"type": []}, {**kept[0], "messages": [{}]}])
+    with pytest.raises(InvalidResponseError, match="run_id"):
+        event_from_json({"type": "text", "content": "", "metadata": {}})
+
+
+def test_small_events_are_small():
+    assert event_to_json(Text("Hi", metadata={"run_id": "r"})).keys() == {*Text().to_dict()}
+    assert "timing" not in event_to_json(TurnStarted(metadata={"run_id": "r"}))
+    assert "response" not in event_to_json(TurnDone(metadata={"run_id": "r"}))

@@ -1,0 +1,100 @@
+"""An agent on a server in a real kernel: cells, the panel, and who is asked for approval."""
+
+import pytest
+from support.kernels import TIMEOUT, Kernel
+from support.panels import Panel, result
+from support.serving import TOKEN, served
+
+from nbagent import Agent, FunctionCall, FunctionRegistry, ScriptedProvider
+
+pytestmark = pytest.mark.kernel
+
+removed = []
+
+
+def remove(path: str) -> str:
+    """Remove a file."""
+    removed.append(path)
+    return f"removed {path}"
+
+
+def answer(messages, functions):
+    question = messages[-1].text
+    if messages[-1].role == "tool":
+        return "Done." if "removed" in question else "Not done."
+    if question.startswith("remove "):
+        return FunctionCall("remove", {"path": question.split()[1]})
+    return " / ".join(message.text for message in messages if message.role == "user")
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    registry = FunctionRegistry()
+    registry.register("remove", "", remove, approve=True)
+    with served(Agent(ScriptedProvider(answer), registry)) as server, Kernel(tmp_path_factory.mktemp("k")) as kernel:
+        kernel.ok(f"agent = nbagent.connect({server.url!r}, {TOKEN!r})")
+        kernel.ok(f"import nbagent.notebook.display.approval as asking\nasking.SHOWN_WITHIN_S = {TIMEOUT}")
+        yield kernel
+
+
+@pytest.fixture
+def anew(kernel):
+    removed.clear()
+    kernel.ok("agent.clear_history()")
+    return kernel
+
+
+def click(kernel, cell, button):
+    box = kernel.widget(cell, _model_name="VBoxModel")
+    kernel.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])
+    comm = kernel.widget(cell, _model_name="ButtonModel", description=button)
+    kernel.tell(comm, method="custom", content={"event": "click"})
+
+
+def test_the_person_at_the_notebook_is_asked(anew):
+    kernel = anew
+    if kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result != "True":
+        pytest.skip("kernels before ipykernel 7 take clicks between cells only")
+    cell = kernel.send("%%agent\nremove a.txt")
+    click(kernel, cell, "Approve")
+    assert "Done." in kernel.ok(cell).text
+    cell = kernel.send("%%agent\nremove b.txt")
+    click(kernel, cell, "Deny")
+    assert "Not done." in kernel.ok(cell).text
+    assert kernel.value("agent.trace.tool_calls['approval'].tolist()") == ["approved", "denied"]
+    assert removed == ["a.txt"]
+
+
+def test_an_interrupt_stops_the_cell_and_the_run_there(anew):
+    kernel = anew
+    cell = kernel.send("%%agent\nremove d.txt")
+    kernel.widget(cell, _model_name="ButtonModel", description="Approve")
+    kernel.interrupt()
+    assert kernel.wait(cell).error == "KeyboardInterrupt"
+    assert "and now?" in kernel.ok("%%agent\nand now?").text
+    assert removed == []
+
+
+def test_cells_and_the_panel_are_one_conversation(anew):
+    kernel = anew
+    assert "a" in kernel.ok("%%agent\na", cell_id="one").text
+    assert "a / b" in kernel.ok("%%agent\nb", cell_id="two").text
+    assert "a / B" in kernel.ok("%%agent\nB", cell_id="two").text  # it takes the place of the cell's turn
+    panel = Panel(kernel)
+    panel.until_text("a / B")
+    panel.ask("c")
+    panel.until_text("a / B / c")
+    assert result(kernel, "agent.trace.runs['output'].tolist()[-4:]") == "['a', 'a / b', 'a / B', 'a / B / c']"
+    assert kernel.value("agent.trace.runs['source'].tolist()")[-1] == "panel"
+    assert kernel.run("%agent model local").status == "error"
+
+
+def test_the_panel_asks_for_approval(anew):
+    kernel = anew
+    if kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result != "True":
+        pytest.skip("kernels before ipykernel 7 take clicks between cells only")
+    panel = Panel(kernel)
+    panel.ask("remove c.txt")
+    panel.click("Approve")
+    panel.until_text("Done.")
+    assert removed == ["c.txt"]

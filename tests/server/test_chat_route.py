@@ -1,0 +1,86 @@
+"""`POST /agent/chat` on a real server."""
+
+from support.serving import events_of, served
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.core.event_json import SharedMessages, event_from_json
+
+
+def mean(numbers: list[float]) -> float:
+    """The mean of numbers."""
+    return sum(numbers) / len(numbers)
+
+
+def test_a_question_and_its_answer():
+    turns = [FunctionCall("mean", {"numbers": [1, 3]}), "It is 2."]
+    with served(Agent(ScriptedProvider(turns), tools=[mean])) as server:
+        answer = server.client().post("/agent/chat", json={"message": "The mean of 1 and 3?"})
+    assert answer.status_code == 200
+    data = answer.json()
+    assert data["success"]
+    assert data["response"] == "It is 2."
+    assert data["tool_calls"] == [
+        {
+            "tool": "mean",
+            "arguments": {"numbers": [1, 3]},
+            "validated": True,
+            "result": {"success": True, "data": 2.0},
+        }
+    ]
+    assert data["meta"]["model"] == "scripted"
+    assert data["meta"]["tool_calls_count"] == 1
+
+
+def test_a_conversation_goes_on():
+    provider = ScriptedProvider(lambda messages, functions: " / ".join(m.text for m in messages))
+    with served(Agent(provider, system_prompt="Be brief.")) as server:
+        client = server.client()
+        first = client.post("/agent/chat", json={"message": "one"}).json()
+        asked = {"message": "two", "conversation_id": first["conversation_id"]}
+        assert client.post("/agent/chat", json=asked).json()["response"] == "Be brief. / one / Be brief. / one / two"
+
+
+def test_the_events_of_a_run():
+    with served(Agent(ScriptedProvider(["It is 2."]))) as server:
+        answer = server.client().post("/agent/chat", json={"message": "?"}, headers={"Accept": "text/event-stream"})
+    events = events_of(answer)
+    assert events[0]["type"] == "run_started"
+    assert events[-1]["type"] == "done"
+    assert "".join(event["content"] for event in events if event["type"] == "text") == "It is 2."
+
+
+def test_without_the_token_only_health_answers():
+    with served(Agent(ScriptedProvider(["x"]))) as server:
+        client = server.client(token=None)
+        assert client.get("/healthz").json() == {"status": "ok"}
+        for path in ("/", "/docs", "/openapi.json", "/metrics", "/agent/conversations", "/no/such"):
+            assert client.get(path).status_code == 401, path
+        refused = client.post("/agent/chat", json={"message": "?"})
+    assert refused.status_code == 401
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert refused.json()["code"] == "unauthorized"
+
+
+def test_full_events_hold_what_a_trace_needs():
+    turns = [FunctionCall("mean", {"numbers": [1, 3]}), "It is 2."]
+    with served(Agent(ScriptedProvider(turns), tools=[mean], system_prompt="Be brief.")) as server:
+        body = {"message": "The mean of 1 and 3?", "events": "full"}
+        headers = {"Accept": "text/event-stream", "Idempotency-Key": "k"}
+        answer, again = (server.client().post("/agent/chat", json=body, headers=headers) for _ in range(2))
+    assert again.text == answer.text
+    shared = SharedMessages()
+    events = [event_from_json(each, shared) for each in events_of(answer)]
+    assert [message.text for message in events[0].messages] == ["Be brief.", "The mean of 1 and 3?"]
+    assert events[-1].result.content == "It is 2."
+    assert next(each for each in events if each.type == "tool_result").outcome.args_valid
+
+
+def test_an_unforeseen_error_tells_no_details_in_full_events():
+    def fail(messages, functions):
+        raise RuntimeError("the password is hunter2")
+
+    with served(Agent(ScriptedProvider(fail))) as server:
+        body = {"message": "?", "events": "full"}
+        answer = server.client().post("/agent/chat", json=body, headers={"Accept": "text/event-stream"})
+    assert events_of(answer)[-1]["type"] == "error"
+    assert "hunter2" not in answer.text

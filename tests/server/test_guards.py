@@ -1,0 +1,242 @@
+"""Limits of size, rate and concurrency, budgets, allowed models, CORS, Host and Origin, and how refusals look."""
+
+import json
+import threading
+
+import pytest
+from support.serving import TOKEN, served
+
+from nbagent import Agent, Limits, ScriptedProvider
+from nbagent.errors import ConfigurationError, ProviderTimeoutError, RateLimitError
+from nbagent.server.app import create_app
+from nbagent.server.guards import Rate
+from nbagent.server.settings import ServerSettings
+
+ASK = {"message": "?"}
+
+
+@pytest.fixture(scope="module")
+def server():
+    agent = Agent(ScriptedProvider(lambda messages, functions: "Yes."))
+    with served(agent, max_body_bytes=1000, origins=["https://chat.example.org"]) as running:
+        yield running
+
+
+def problem(answer, status):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert told["status"] == status
+    assert told["title"]
+    assert TOKEN not in answer.text
+    return told["code"]
+
+
+def test_a_large_body_is_refused(server):
+    client = server.client()
+    large = json.dumps({"message": "x" * 2000}).encode()
+    assert problem(client.post("/agent/chat", content=large), 413) == "body_too_large"
+    pieces = (large[at : at + 100] for at in range(0, len(large), 100))  # without a length
+    assert problem(client.post("/agent/chat", content=pieces), 413) == "body_too_large"
+
+
+def test_each_failure_is_a_problem(server):
+    client = server.client()
+    assert problem(client.get("/no/such"), 404) == "not_found"
+    answer = client.get("/agent/chat")
+    assert problem(answer, 405) == "method_not_allowed"
+    assert answer.headers["allow"] == "POST"
+    headers = {"Content-Type": "application/json"}
+    assert problem(client.post("/agent/chat", content=b"{", headers=headers), 400) == "invalid_json"
+    wrong = client.post("/agent/chat", json={"message": 5, "password": "hunter2"})
+    assert problem(wrong, 422) == "invalid_request"
+    assert {each["field"] for each in wrong.json()["errors"]} == {"body.message", "body.password"}
+    assert "hunter2" not in wrong.text
+    assert problem(client.post("/agent/chat", json={"message": " "}), 422) == "invalid_request"
+    assert problem(client.post("/agent/chat", json={**ASK, "model": "gpt-9"}), 403) == "model_not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (RateLimitError("slow down", vendor="acme", model="m1", status=429, retry_after=7), 429, "vendor_rate_limited"),
+        (ProviderTimeoutError("silence", vendor="acme"), 504, "vendor_timed_out"),
+        (RuntimeError("the password is hunter2"), 500, "internal_error"),
+    ],
+)
+def test_a_vendor_that_fails_is_a_problem(error, status, code):
+    def fail(messages, functions):
+        raise error
+
+    with served(Agent(ScriptedProvider(fail))) as server:
+        client = server.client()
+        answer = client.post("/agent/chat", json={**ASK, "conversation_id": "c"})
+        assert problem(answer, status) == code
+        assert "hunter2" not in answer.text
+        assert answer.headers.get("retry-after") == ("7" if status == 429 else None)
+        streamed = client.post("/agent/chat", json=ASK, headers={"Accept": "text/event-stream"})
+        last = json.loads(streamed.text.rstrip().rpartition("data: ")[2])
+        assert (last["type"], last["metadata"]["problem"]["code"]) == ("error", code)
+        assert "hunter2" not in streamed.text
+        assert client.get("/agent/conversations/c").status_code == 404  # nothing of it stays
+
+
+def test_other_names_and_pages_are_refused(server):
+    client = server.client()
+    assert problem(client.get("/healthz", headers={"Host": "evil.example"}), 421) == "wrong_host"
+    assert problem(client.get("/skills", headers={"Origin": "https://evil.example"}), 403) == "wrong_origin"
+    assert problem(client.get("/skills", headers={"Origin": "null"}), 403) == "wrong_origin"
+    assert client.get("/skills", headers={"Origin": server.url}).status_code == 200
+
+
+def test_only_allowed_pages_of_other_servers(server):
+    client = server.client(token=None)
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    allowed = client.options("/agent/chat", headers={"Origin": "https://chat.example.org", **asks})
+    assert allowed.headers["access-control-allow-origin"] == "https://chat.example.org"
+    refused = client.options("/agent/chat", headers={"Origin": "https://evil.example", **asks})
+    assert "access-control-allow-origin" not in refused.headers
+    assert refused.status_code >= 400
+
+
+def test_a_browser_is_asked_for_the_token(server):
+    client = server.client(token=None)
+    asks_itself = client.get("/", headers={"Accept": "text/html"})  # the page has a form for the token
+    assert "Basic" not in asks_itself.headers["www-authenticate"]
+    assert "Basic" not in client.get("/docs").headers["www-authenticate"]
+    assert "Basic" in client.get("/docs", headers={"Accept": "text/html"}).headers["www-authenticate"]
+    assert client.get("/skills", auth=("me", TOKEN)).status_code == 200
+    assert client.get("/skills", auth=(TOKEN, "wrong")).status_code == 401
+
+
+def test_a_rate_for_each_token():
+    with served(Agent(ScriptedProvider([])), requests_per_minute=2) as server:
+        client = server.client()
+        assert [client.get("/skills").status_code for _ in range(3)] == [200, 200, 429]
+        refused = client.get("/skills")
+        assert problem(refused, 429) == "too_many_requests"
+        assert 0 < int(refused.headers["retry-after"]) <= 60
+        assert server.client("another-token-of-the-tests").get("/skills").status_code == 200
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_bucket_fills_again(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("nbagent.server.guards.monotonic", lambda: now[0])
+    rate = Rate(2)
+    assert [rate.take() for _ in range(3)] == [0, 0, 30]
+    now[0] = 30.0
+    assert [rate.take() for _ in range(2)] == [0, 30]
+
+
+def test_requests_at_once():
+    asked, go_on = threading.Event(), threading.Event()
+
+    async def wait(messages, functions):
+        import asyncio
+
+        asked.set()
+        await asyncio.to_thread(go_on.wait)
+        return "Done."
+
+    with served(Agent(ScriptedProvider(wait)), max_concurrent=1) as server:
+        first = []
+        asking = threading.Thread(target=lambda: first.append(server.client().post("/agent/chat", json=ASK)))
+        asking.start()
+        assert asked.wait(60)
+        assert problem(server.client().get("/skills"), 429) == "too_many_at_once"
+        go_on.set()
+        asking.join(60)
+        assert first[0].json()["response"] == "Done."
+        assert server.client().get("/skills").status_code == 200
+
+
+PRICE = {"input": 1e6, "output": 0.0}  # a dollar for each word of the question
+
+
+def test_budgets_of_conversation_and_token():
+    def agent():
+        return Agent(ScriptedProvider(lambda messages, functions: "Yes.", price=PRICE))
+
+    with served(agent(), max_cost_per_conversation=1.5, max_cost_per_token=4.5) as server:
+        client = server.client()
+        first = client.post("/agent/chat", json={"message": "one"}).json()
+        assert first["meta"]["cost_usd"] == 1.0
+        again = {"message": "two", "conversation_id": first["conversation_id"]}
+        assert client.post("/agent/chat", json=again).json()["success"]  # 3 words: the answer was paid, and is given
+        assert problem(client.post("/agent/chat", json=again), 402) == "budget_spent"
+        assert client.post("/agent/chat", json={"message": "three"}).status_code == 200
+        assert problem(client.post("/agent/chat", json={"message": "four"}), 402) == "budget_spent"
+        assert server.client("another-token-of-the-tests").post("/agent/chat", json=ASK).status_code == 200
+
+
+def test_a_request_lowers_limits_and_never_raises_them():
+    def tool() -> str:
+        """Do it."""
+        return "done"
+
+    def call(messages, functions):
+        from nbagent import FunctionCall
+
+        return FunctionCall("tool", {})
+
+    limits = Limits(max_tool_calls=2)
+    with served(Agent(ScriptedProvider(call), tools=[tool]), limits=limits) as server:
+        client = server.client()
+        for asked, made in ((1, 1), (100, 2)):
+            answer = client.post("/agent/chat", json={**ASK, "max_tool_calls": asked}).json()
+            assert not answer["success"]
+            assert answer["meta"]["limit_reason"] == "tool_calls"
+            ran = [each for each in answer["tool_calls"] if each["result"]["success"]]
+            assert len(ran) == made
+
+
+def test_only_allowed_models():
+    with served(Agent(ScriptedProvider(["Yes."])), models=["local:other"]) as server:
+        assert server.host.models == ["scripted:scripted", "local:other"]
+        client = server.client()
+        asked = {**ASK, "provider": "scripted", "model": "scripted"}
+        assert client.post("/agent/chat", json=asked).json()["meta"]["provider"] == "scripted"
+        refused = client.post("/agent/chat", json={**ASK, "provider": "openai"})
+        assert problem(refused, 403) == "model_not_allowed"
+
+
+def test_metrics_name_no_conversation_and_no_token(server):
+    client = server.client()
+    client.post("/agent/chat", json={**ASK, "conversation_id": "my-conversation"})
+    client.get("/agent/conversations/my-conversation")
+    client.get("/v1/models")
+    client.request("PROPFIND", "/no/such/path")
+    text = client.get("/metrics").text
+    assert 'nbagent_runs_total{model="scripted:scripted",status="ok"}' in text
+    assert 'route="/agent/conversations/{conversation_id}"' in text
+    assert 'route="/v1/models"' in text
+    assert 'nbagent_http_requests_total{method="other",route="other",status="404"}' in text
+    for secret in ("my-conversation", TOKEN, "no/such"):
+        assert secret not in text
+
+
+def test_logs_name_no_token_and_no_question(caplog):
+    agent = Agent(ScriptedProvider(lambda messages, functions: "Yes."))
+    with served(agent) as server, caplog.at_level("DEBUG"):
+        client = server.client()
+        client.post("/agent/chat", json={"message": "my secret question", "conversation_id": "my-conversation"})
+        client.post("/agent/chat", json={"message": 5})
+        server.client("a-wrong-token-of-somebody").get("/agent/conversations/my-conversation")
+    ours = "\n".join(each.getMessage() for each in caplog.records if not each.name.startswith(("httpx", "httpcore")))
+    for secret in (TOKEN, "a-wrong-token", "secret question", "my-conversation"):
+        assert secret not in ours
+
+
+@pytest.mark.parametrize("wrong", [{"tokens": ["short"]}, {"tokens": "a-token-that-is-a-text"}, {"models": ["gpt"]}])
+def test_wrong_settings_are_one_error(wrong):
+    with pytest.raises(ConfigurationError, match="tokens|models") as error:
+        ServerSettings(**{"tokens": [TOKEN], **wrong})
+    assert "short" not in str(error.value)
+    assert "a-token" not in str(error.value)
+
+
+def test_a_server_needs_a_token():
+    with pytest.raises(ConfigurationError, match="token"):
+        create_app(Agent(ScriptedProvider([])), ServerSettings())
+    assert TOKEN not in repr(ServerSettings(tokens=[TOKEN]))

@@ -1,0 +1,183 @@
+"""Approval over HTTP: the default is no, the first decision counts, and nobody else may decide."""
+
+import asyncio
+import threading
+from collections import Counter
+
+import httpx
+import pytest
+from support.serving import OTHER_TOKEN, TOKEN, events_of, served
+
+from nbagent import Agent, FunctionCall, FunctionRegistry, ScriptedProvider
+
+WAITS = {"message": "Delete three.", "waits_for_approval": True}
+
+
+class Asking:
+    """A server whose agent calls a tool that needs approval, and a client that waits for it in a thread."""
+
+    def __init__(self, server, deleted):
+        self.server, self.deleted = server, deleted
+        self.client = server.client()
+
+    def ask(self, body=WAITS, accept="application/json"):
+        """Ask in a thread; returns it, and the list that its answer will be in."""
+        found = []
+
+        def post():
+            found.append(self.server.client().post("/agent/chat", json=body, headers={"Accept": accept}))
+
+        thread = threading.Thread(target=post)
+        thread.start()
+        return thread, found
+
+    def pending(self):
+        """The call that waits, once it does."""
+        while not (found := self.client.get("/agent/approvals").json()["approvals"]):
+            pass
+        return found[0]
+
+    def decide(self, approval, body, client=None):
+        return (client or self.client).post(f"/agent/approvals/{approval['id']}", json=body)
+
+
+@pytest.fixture
+def asking(request):
+    deleted = []
+
+    def delete(rows: int) -> str:
+        """Delete rows."""
+        deleted.append(rows)
+        return f"{rows} gone"
+
+    def answer(messages, functions):
+        last = messages[-1]
+        return FunctionCall("delete", {"rows": 3}) if last.role == "user" else f"The tool said: {last.text}"
+
+    tools = FunctionRegistry()
+    tools.register("delete", "Delete rows.", delete, approve=True)
+    settings = {"max_concurrent": 500, "requests_per_minute": None, **getattr(request, "param", {})}
+    with served(Agent(ScriptedProvider(answer), tools), **settings) as server:
+        yield Asking(server, deleted)
+
+
+def test_the_default_is_no(asking):
+    answer = asking.client.post("/agent/chat", json={"message": "Delete three."}).json()
+    assert asking.deleted == []
+    assert answer["meta"]["status"] == "denied"
+    assert not answer["success"]
+    assert not answer["tool_calls"][0]["result"]["success"]
+    assert asking.client.get("/agent/approvals").json() == {"approvals": []}
+
+
+def test_a_call_waits_for_a_yes(asking):
+    thread, found = asking.ask()
+    approval = asking.pending()
+    assert (approval["tool"], approval["arguments"]) == ("delete", {"rows": 3})
+    assert asking.deleted == []
+    assert asking.decide(approval, {"decision": "approve"}).json() == {"id": approval["id"], "decision": "approve"}
+    thread.join(60)
+    assert found[0].json()["response"] == "The tool said: 3 gone"
+    assert asking.deleted == [3]
+    for replay in ("approve", "deny"):
+        again = asking.decide(approval, {"decision": replay})
+        assert (again.status_code, again.json()["code"]) == (409, "already_decided")
+    assert asking.deleted == [3]
+
+
+def test_a_no_with_its_reason_and_edited_arguments(asking):
+    thread, found = asking.ask(accept="text/event-stream")
+    approval = asking.pending()
+    asking.decide(approval, {"decision": "deny", "reason": "too many"})
+    thread.join(60)
+    events = events_of(found[0])
+    asked = next(each for each in events if each["type"] == "approval")
+    assert (asked["content"], asked["metadata"]["approval_id"]) == ("asked", approval["id"])
+    assert "too many" in next(each for each in events if each["type"] == "tool_result")["content"]
+    assert asking.deleted == []
+
+    thread, found = asking.ask()
+    approval = asking.pending()
+    for wrong in ({"rows": "many"}, {"lines": 1}):
+        refused = asking.decide(approval, {"decision": "approve", "arguments": wrong})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_arguments")
+    assert asking.decide(approval, {"decision": "deny", "arguments": {"rows": 1}}).status_code == 422
+    assert asking.decide(approval, {"decision": "approve", "arguments": {"rows": 1}}).status_code == 200
+    thread.join(60)
+    assert asking.deleted == [1]
+
+
+def test_nobody_else_may_decide(asking):
+    thread, _ = asking.ask()
+    approval = asking.pending()
+    other = asking.server.client(OTHER_TOKEN)
+    assert other.get("/agent/approvals").json() == {"approvals": []}
+    assert asking.decide(approval, {"decision": "approve"}, other).status_code == 404
+    assert asking.decide({"id": "approval_unknown"}, {"decision": "approve"}).status_code == 404
+    for wrong in ({"decision": "yes"}, {"decision": True}, {}, {"decision": "approve", "more": 1}):
+        assert asking.decide(approval, wrong).status_code == 422
+    assert asking.deleted == []
+    asking.decide(approval, {"decision": "deny"})
+    thread.join(60)
+
+
+def test_of_a_hundred_decisions_at_once_one_counts(asking):
+    thread, found = asking.ask()
+    approval = asking.pending()
+
+    async def race():
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        limits = httpx.Limits(max_connections=100)
+        async with httpx.AsyncClient(base_url=asking.server.url, headers=headers, limits=limits, timeout=60) as client:
+            bodies = [{"decision": ("approve", "deny")[number % 2]} for number in range(100)]
+            path = f"/agent/approvals/{approval['id']}"
+            return await asyncio.gather(*(client.post(path, json=body) for body in bodies))
+
+    answers = asyncio.run(race())
+    thread.join(60)
+    assert Counter(each.status_code for each in answers) == {200: 1, 409: 99}
+    won = next(each.json()["decision"] for each in answers if each.status_code == 200)
+    assert asking.deleted == ([3] if won == "approve" else [])
+    assert found[0].json()["success"] == (won == "approve")
+
+
+@pytest.mark.parametrize("asking", [{"approval_seconds": 0.05}], indirect=True)
+def test_no_answer_in_time_is_a_no(asking):
+    answer = asking.client.post("/agent/chat", json=WAITS).json()
+    assert asking.deleted == []
+    assert "in time" in answer["tool_calls"][0]["result"]["error"]
+
+
+def test_a_call_is_withdrawn_with_its_run(asking):
+    asked = threading.Event()
+
+    def leave():
+        with asking.server.client().stream(
+            "POST", "/agent/chat", json={**WAITS, "conversation_id": "c"}, headers={"Accept": "text/event-stream"}
+        ) as answer:
+            for line in answer.iter_lines():
+                if '"asked"' in line:
+                    asked.set()
+                    return
+
+    leave()
+    assert asked.is_set()
+    while asking.client.get("/agent/approvals").json()["approvals"]:
+        pass
+    # every call has a result: the conversation is valid, and goes on
+    body = {"message": "Once more.", "conversation_id": "c"}
+    assert asking.client.post("/agent/chat", json=body).status_code == 200
+    assert asking.deleted == []
+
+
+def test_an_agents_own_approver_decides_by_itself():
+    deleted = []
+    tools = FunctionRegistry()
+    tools.register("delete", "Delete rows.", lambda rows: deleted.append(rows), approve=True)
+    turns = [FunctionCall("delete", {"rows": 1}), "Done.", FunctionCall("delete", {"rows": 9}), "Not done."]
+    agent = Agent(ScriptedProvider(turns), tools, approve=lambda call, definition: call.arguments["rows"] == 1)
+    with served(agent) as server:
+        client = server.client()
+        for _ in range(2):
+            client.post("/agent/chat", json={"message": "?"})
+    assert deleted == [1]

@@ -1,0 +1,97 @@
+"""Idempotency keys: a repeated request gets the first answer."""
+
+import asyncio
+import threading
+
+from support.serving import OTHER_TOKEN, events_of, served
+
+from nbagent import Agent, ScriptedProvider
+from nbagent.errors import RateLimitError
+
+KEY = {"Idempotency-Key": "key-1"}
+STREAM = {**KEY, "Accept": "text/event-stream"}
+ASK = {"message": "?"}
+
+
+def counting():
+    """Its answers are numbered."""
+    numbers = iter(range(1, 100))
+    return Agent(ScriptedProvider(lambda messages, functions: f"answer {next(numbers)}"))
+
+
+def test_a_repeated_request_gets_the_first_answer():
+    with served(counting()) as server:
+        client = server.client()
+        first, second = (client.post("/agent/chat", json=ASK, headers=KEY) for _ in range(2))
+        assert first.json()["response"] == "answer 1"
+        assert second.json() == first.json()
+        kept = client.get(f"/agent/conversations/{first.json()['conversation_id']}").json()["messages"]
+        assert len(kept) == 2
+        other = client.post("/agent/chat", json=ASK, headers={"Idempotency-Key": "key-2"}).json()
+        assert other["response"] == "answer 2"
+        theirs = server.client(OTHER_TOKEN).post("/agent/chat", json=ASK, headers=KEY).json()
+        assert theirs["response"] == "answer 3"
+
+
+def test_a_repeated_stream_gets_the_first_events():
+    with served(counting()) as server:
+        client = server.client()
+        first, second = (client.post("/agent/chat", json=ASK, headers=STREAM) for _ in range(2))
+        assert "".join(each["content"] for each in events_of(first) if each["type"] == "text") == "answer 1"
+        assert second.text == first.text
+        assert second.headers["content-type"].startswith("text/event-stream")
+
+
+def test_a_key_belongs_to_one_request():
+    with served(counting()) as server:
+        client = server.client()
+        client.post("/agent/chat", json=ASK, headers=KEY)
+        for body, headers in (({"message": "another"}, KEY), (ASK, STREAM)):
+            refused = client.post("/agent/chat", json=body, headers=headers)
+            assert refused.status_code == 422
+            assert refused.json()["code"] == "idempotency_key_reused"
+
+
+def test_a_repeat_waits_for_the_first():
+    asked, go_on = threading.Event(), threading.Event()
+    requests = []
+
+    async def answer(messages, functions):
+        requests.append(messages)
+        asked.set()
+        await asyncio.to_thread(go_on.wait)
+        return "Done."
+
+    with served(Agent(ScriptedProvider(answer))) as server:
+        answers = []
+
+        def ask():
+            answers.append(server.client().post("/agent/chat", json=ASK, headers=KEY).json())
+
+        threads = [threading.Thread(target=ask) for _ in range(5)]
+        threads[0].start()
+        assert asked.wait(60)
+        for thread in threads[1:]:
+            thread.start()
+        go_on.set()
+        for thread in threads:
+            thread.join(60)
+    assert len(requests) == 1
+    assert [each == answers[0] for each in answers] == [True] * 5
+
+
+def test_what_failed_may_be_tried_again():
+    turns = iter([RateLimitError("slow down", vendor="acme"), "Well."])
+
+    def answer(messages, functions):
+        turn = next(turns)
+        if isinstance(turn, Exception):
+            raise turn
+        return turn
+
+    with served(Agent(ScriptedProvider(answer))) as server:
+        client = server.client()
+        assert client.post("/agent/chat", json=ASK, headers=KEY).status_code == 429
+        again = client.post("/agent/chat", json=ASK, headers=KEY)
+        assert again.json()["response"] == "Well."
+        assert client.post("/agent/chat", json=ASK, headers=KEY).json() == again.json()

@@ -1,0 +1,84 @@
+"""Clients that go away: their run ends, and the conversation stays valid."""
+
+import asyncio
+import json
+import socket
+import threading
+
+import pytest
+from support.serving import TOKEN, served
+
+from nbagent import Agent, LLMProvider, LLMResponse, ScriptedProvider
+from nbagent.core.events import Text
+
+
+class Silent(LLMProvider):
+    """Says the beginning of an answer to "wait", and then nothing more; answers anything else."""
+
+    vendor, model_name = "scripted", "silent"
+
+    def __init__(self):
+        self.asked, self.cancelled = threading.Event(), threading.Event()
+
+    def supports_function_calling(self):
+        return True
+
+    async def chat(self, messages, functions=None, temperature=None, **options):
+        raise AssertionError
+
+    async def stream(self, request):
+        if request.messages[-1].text.endswith("wait"):
+            yield Text("The beginning")
+            self.asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled.set()
+        yield LLMResponse("All of it.", None, "stop")
+
+
+def leave(url, accept, provider):
+    """Ask by a socket of our own, and close it while the model is silent."""
+    host, port = url.removeprefix("http://").split(":")
+    body = json.dumps({"message": "wait", "conversation_id": "c"}).encode()
+    head = (
+        f"POST /agent/chat HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {TOKEN}\r\nAccept: {accept}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(head.encode() + body)
+        assert provider.asked.wait(60)
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_a_client_that_goes_ends_its_run(accept, caplog):
+    provider = Silent()
+    with served(Agent(provider)) as server:
+        leave(server.url, accept, provider)
+        assert provider.cancelled.wait(60)
+        client = server.client()
+        # the next turn waits until what there is of the first is saved
+        answer = client.post("/agent/chat", json={"message": "go on", "conversation_id": "c"}).json()
+        assert answer["response"] == "All of it."
+        messages = client.get("/agent/conversations/c").json()["messages"]
+        assert [each["content"] for each in messages] == ["wait", "The beginning", "go on", "All of it."]
+        assert messages[1]["interrupted"]
+        assert "nbagent_runs_running 0.0" in client.get("/metrics").text
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+def test_turns_of_one_conversation_follow_each_other():
+    provider = ScriptedProvider(lambda messages, functions: f"{len(messages)}")
+    with served(Agent(provider)) as server:
+        answers = []
+
+        def ask():
+            body = {"message": "?", "conversation_id": "c"}
+            answers.append(server.client().post("/agent/chat", json=body).json()["response"])
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(map(int, answers)) == [1, 3, 5, 7, 9, 11, 13, 15]

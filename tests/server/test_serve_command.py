@@ -1,0 +1,183 @@
+"""`nbagent serve`: a process of its own, told by its command line, ended by a signal."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from support.serving import events_of
+
+from nbagent import Agent
+from nbagent.cli import main
+from nbagent.errors import ConfigurationError
+from nbagent.loading import load_agent
+
+APP = """
+import asyncio
+from nbagent import Agent, ScriptedProvider
+
+async def answer(messages, functions):
+    if messages[-1].text == "wait":
+        await asyncio.Event().wait()
+    return f"{len(messages)}: {messages[-1].text}"
+
+agent = Agent(ScriptedProvider(answer))
+
+def make():
+    return agent
+"""
+TOKEN = "the-token-of-this-process"
+
+
+@contextmanager
+def serving(tmp_path, *options, token=TOKEN):
+    (tmp_path / "app.py").write_text(APP)
+    command = [sys.executable, "-m", "nbagent.cli", "serve", str(tmp_path / "app.py"), "--port", "0", *options]
+    store = ["--store", f"sqlite:///{tmp_path / 'kept.sqlite'}"]
+    environment = {**os.environ, "NBAGENT_SERVE_TOKEN": token}
+    process = subprocess.Popen([*command, *store], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        line = process.stdout.readline()
+        url = re.search(r"http://\S+", line)[0]
+        yield process, url
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def client_of(url, token=TOKEN):
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+
+
+def test_a_made_up_token_is_printed_once(tmp_path):
+    with serving(tmp_path, token="") as (process, url):
+        token = re.match(r"token: (\S{20,})\n", process.stdout.readline())[1]
+        with client_of(url, token) as client:
+            assert client.post("/agent/chat", json={"message": "Hi"}).json()["response"] == "1: Hi"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == ""
+        assert process.wait(60) == -signal.SIGTERM
+
+
+def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path):
+    with (
+        serving(tmp_path, "--grace", "0.2", "--requests-per-minute", "1000000") as (process, url),
+        client_of(url) as client,
+    ):
+        client.post("/agent/chat", json={"message": "first", "conversation_id": "c"})
+        found = []
+
+        def ask(accept):
+            with client_of(url) as asking:
+                body = {"message": "wait", "conversation_id": "c" if "json" in accept else "d"}
+                found.append(asking.post("/agent/chat", json=body, headers={"Accept": accept}))
+
+        accepted = ["application/json", "text/event-stream"]
+        threads = [threading.Thread(target=ask, args=(each,)) for each in accepted]
+        for thread in threads:
+            thread.start()
+        while "nbagent_runs_running 2.0" not in client.get("/metrics").text:
+            pass
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(60)
+        assert process.wait(60) == -signal.SIGTERM
+    by_type = {answer.headers["content-type"].partition(";")[0]: answer for answer in found}
+    assert by_type["application/problem+json"].status_code == 503
+    assert by_type["application/problem+json"].json()["code"] == "shutting_down"
+    last = events_of(by_type["text/event-stream"])[-1]
+    assert last["metadata"]["problem"]["code"] == "shutting_down"
+
+    with serving(tmp_path) as (_, url), client_of(url) as client:  # what was answered is there, and it goes on
+        kept = client.get("/agent/conversations/c").json()["messages"]
+        assert [each["content"] for each in kept[:2]] == ["first", "1: first"]
+        answer = client.post("/agent/chat", json={"message": "again", "conversation_id": "c"}).json()
+        assert answer["success"]
+        assert answer["response"].endswith(": again")
+
+
+@pytest.mark.full
+def test_a_server_of_two_processes(tmp_path):
+    with serving(tmp_path, "--workers", "2") as (process, url):
+        for number in range(1, 6):  # a new connection each time: either process may answer
+            with client_of(url) as client:
+                answer = client.post("/agent/chat", json={"message": "x", "conversation_id": "c"}).json()
+            assert answer["response"] == f"{2 * number - 1}: x"
+        with client_of(url) as client:
+            assert 'nbagent_runs_total{model="scripted:scripted",status="ok"} 5.0' in client.get("/metrics").text
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["no_such_module_at_all"], "no_such_module_at_all"),
+        (["--token", "short"], "tokens"),
+        (["--workers", "2", "--store", "memory:"], "--store"),
+        (["--store", "mongodb://x"], "store"),
+        (["--host", "203.0.113.1"], "203.0.113.1"),
+        (["--keep-days", "0"], "--keep-days"),
+        (["agent.json"], "OPENAI_API_KEY"),
+    ],
+)
+def test_what_is_wrong_is_one_line(options, told, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("NBAGENT_MODEL", "scripted")
+    monkeypatch.delenv("NBAGENT_SERVE_TOKEN", raising=False)
+    (tmp_path / "agent.json").write_text('{"model": "openai:gpt-5.6-luna"}')
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    store = [] if "--store" in options else ["--store", "memory:"]
+    assert main(["serve", *options, *store]) == 1
+    line = capsys.readouterr().err
+    assert told in line
+    assert line.count("\n") == 1
+    assert "short" not in line
+
+
+def test_missing_packages_are_one_line():
+    code = "import sys; sys.modules['fastapi'] = None; from nbagent.cli import main; sys.exit(main(['serve']))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.strip().endswith("pip install 'nbagent[server]'.")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_agents_that_a_command_names(tmp_path, monkeypatch):
+    (tmp_path / "served_module.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    for target in ("served_module.py", "served_module.py:make", "served_module:agent", "served_module:make"):
+        assert load_agent(target).provider.vendor == "scripted", target
+    for target in ("served_module.py:mak", "served_module:asyncio", "served_modul:agent", "nothing.py"):
+        with pytest.raises(ConfigurationError, match="mak|asyncio|served_modul|nothing.py"):
+            load_agent(target)
+
+
+def test_agents_of_configuration_files(tmp_path, monkeypatch):
+    monkeypatch.delenv("NBAGENT_MODEL", raising=False)
+    toml = tmp_path / "agent.toml"
+    toml.write_text('model = "local"\nsystem_prompt = "Be brief."\nmax_cost = 0.5\nbuiltin_skills = true\n')
+    agent = load_agent(str(toml))
+    assert agent.system_prompt == "Be brief."
+    assert agent.limits.max_cost == 0.5
+    assert agent.provider.vendor == "local"
+    assert "calculator" in agent.offered_tools()
+    (tmp_path / "agent.yaml").write_text("model: openai:gpt-5.6-luna\n")
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+    assert load_agent(str(tmp_path / "agent.yaml")).provider.model_name == "gpt-5.6-luna"
+    for text, told in (
+        ('{"modell": "local"}', "modell"),
+        ('{"api_key": "x"}', "key"),
+        ("[1]", "settings"),
+        ("{", "json"),
+    ):
+        (tmp_path / "agent.json").write_text(text)
+        with pytest.raises(ConfigurationError, match=told):
+            load_agent(str(tmp_path / "agent.json"))
+    assert isinstance(load_agent(), Agent)

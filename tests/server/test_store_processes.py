@@ -1,0 +1,83 @@
+"""Several processes share a store: turns never interleave, and a process that dies takes nothing with it."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+from support.store_turns import OWNER, add_turn, turn_taker
+
+from nbagent.core.history.repair import repair
+from nbagent.server.conversations.opening import open_store
+
+#: How often a process is killed while it writes.
+KILLS = int(os.environ.get("NBAGENT_KILLS", "10"))
+
+
+async def questions(store, conversation_id):
+    conversation = await store.get(OWNER, conversation_id)
+    assert repair(conversation.messages) == list(conversation.messages)
+    return [m.text for m in conversation.messages if m.role == "user"]
+
+
+@pytest.fixture
+async def store(shared_place):
+    store = open_store(shared_place, lease_s=0.5)
+    await store.open()
+    yield store
+    await store.aclose()
+
+
+async def test_processes_take_turns_of_one_conversation(shared_place, store):
+    with (
+        turn_taker("take_turns", shared_place, "c1", "a", "20") as a,
+        turn_taker("take_turns", shared_place, "c1", "b", "20") as b,
+    ):
+        lines = await asyncio.gather(*(asyncio.to_thread(process.stdout.readline) for process in (a, b)))
+    assert lines == ["done\n", "done\n"]
+    found = await questions(store, "c1")
+    for name in ("a", "b"):
+        assert [text for text in found if text.startswith(name)] == [f"{name}-{number}" for number in range(20)]
+    assert len(found) == 40
+    assert (await store.get(OWNER, "c1")).spent == await store.spent(OWNER)
+    assert (await store.spent(OWNER)).tokens == 40
+
+
+async def test_the_turn_of_a_process_that_was_killed_goes_to_the_next(shared_place, store):
+    with turn_taker("hold", shared_place, "c1", lease_s=0.5) as process:
+        assert process.stdout.readline() == "holding\n"
+        waiting = asyncio.create_task(add_turn(store, "c1", "next"))
+        process.kill()
+        process.wait()
+        await waiting
+    assert await questions(store, "c1") == ["next"]
+
+
+async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(shared_place, store):
+    with turn_taker("hold", shared_place, "c1", lease_s=0.5) as process:
+        assert process.stdout.readline() == "holding\n"
+        process.send_signal(signal.SIGSTOP)
+        await add_turn(store, "c1", "meanwhile")
+        process.send_signal(signal.SIGCONT)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "lost\n"
+    assert await questions(store, "c1") == ["meanwhile"]
+
+
+async def test_a_kill_in_the_middle_of_a_write_loses_nothing_that_was_saved(shared_place, store):
+    acknowledged = []
+    for attempt in range(KILLS):
+        with turn_taker("write", shared_place, str(attempt), lease_s=0.5) as process:
+            numbers = [int(process.stdout.readline()) for _ in range(1 + attempt % 7)]
+            process.kill()
+        acknowledged += [f"{attempt}-{number}" for number in numbers]
+    found = [text for number in range(3) for text in await questions(store, f"c{number}")]
+    assert set(acknowledged) <= set(found)
+    assert len(acknowledged) >= KILLS
+    assert len(found) == len(set(found)) <= len(acknowledged) + KILLS  # at most the one that was being saved
+    # what belongs to a turn is there with it, or not at all
+    assert [text for text in found if not await store.answer(OWNER, text)] == []
+    assert (await store.spent(OWNER)).tokens == len(found)
+    unsaved = f"{KILLS - 1}-{int(acknowledged[-1].partition('-')[2]) + 1}"
+    assert (await store.answer(OWNER, unsaved) is not None) == (unsaved in found)

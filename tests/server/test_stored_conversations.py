@@ -1,0 +1,83 @@
+"""`/agent/conversations` on a real server."""
+
+from support.serving import OTHER_TOKEN, served
+
+from nbagent import Agent, ScriptedProvider
+
+
+def echo(messages, functions):
+    return f"You said {messages[-1].text}."
+
+
+def test_conversations_are_listed_read_and_deleted():
+    with served(Agent(ScriptedProvider(echo))) as server:
+        client = server.client()
+        ids = [client.post("/agent/chat", json={"message": word}).json()["conversation_id"] for word in ("one", "two")]
+        page = client.get("/agent/conversations", params={"limit": 1}).json()
+        assert [each["title"] for each in page["conversations"]] == ["two"]
+        rest = client.get("/agent/conversations", params={"limit": 1, "after": page["next"]}).json()
+        assert [each["conversation_id"] for each in rest["conversations"]] == ids[:1]
+        assert rest["next"] is None
+        found = client.get(f"/agent/conversations/{ids[0]}").json()
+        assert [(m["role"], m["content"]) for m in found["messages"]] == [
+            ("user", "one"),
+            ("assistant", "You said one."),
+        ]
+        assert found["total_tokens"] > 0
+        assert client.delete(f"/agent/conversations/{ids[0]}").status_code == 204
+        assert client.delete(f"/agent/conversations/{ids[0]}").status_code == 404
+        assert client.get(f"/agent/conversations/{ids[0]}").status_code == 404
+
+
+def test_another_token_sees_nothing():
+    with served(Agent(ScriptedProvider(echo))) as server:
+        mine, other = server.client(), server.client(OTHER_TOKEN)
+        asked = {"message": "secret", "conversation_id": "shared-name"}
+        mine.post("/agent/chat", json=asked)
+        assert other.get("/agent/conversations").json()["conversations"] == []
+        assert other.get("/agent/conversations/shared-name").status_code == 404
+        assert other.delete("/agent/conversations/shared-name").status_code == 404
+        theirs = other.post("/agent/chat", json={"message": "hello", "conversation_id": "shared-name"}).json()
+        assert theirs["response"] == "You said hello."
+        assert len(other.get("/agent/conversations/shared-name").json()["messages"]) == 2
+        assert mine.get("/agent/conversations/shared-name").json()["messages"][0]["content"] == "secret"
+
+
+def test_a_run_of_a_deleted_conversation_ends():
+    import threading
+
+    asked, gone = threading.Event(), threading.Event()
+
+    async def wait(messages, functions):
+        import asyncio
+
+        asked.set()
+        await asyncio.to_thread(gone.wait)
+        return "too late"
+
+    with served(Agent(ScriptedProvider(wait))) as server:
+        client = server.client()
+        answers = []
+        body = {"message": "?", "conversation_id": "c"}
+        # its second turn: a conversation that has no turn yet can't be deleted
+        server.run(_kept(server, "c"))
+        asking = threading.Thread(target=lambda: answers.append(server.client().post("/agent/chat", json=body)))
+        asking.start()
+        assert asked.wait(60)
+        assert client.delete("/agent/conversations/c").status_code == 204
+        asking.join(60)
+        gone.set()
+    assert answers[0].status_code == 409
+    assert answers[0].json()["code"] == "turn_lost"
+
+
+async def _kept(server, conversation_id):
+    from support.serving import TOKEN
+
+    from nbagent import LLMMessage
+    from nbagent.server.conversations.store import Spent
+    from nbagent.server.security import owner_of
+
+    owner = owner_of(TOKEN)
+    async with server.host.store.turn(owner, conversation_id) as turn:
+        await server.host.store.save(owner, Spent(), turn=turn, messages=[LLMMessage("user", "before")])

@@ -1,0 +1,73 @@
+"""Runs of a scripted agent as OpenAI's API has them, checked against the official SDK's own types."""
+
+from openai import BaseModel
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from nbagent import Agent, ScriptedProvider
+from nbagent.server.routes.openai.chat_answer import ChatAnswer
+from nbagent.server.routes.openai.responses_answer import ResponseAnswer
+
+_STREAM_EVENT = TypeAdapter(ResponseStreamEvent)
+#: Fields that clients know and the SDK has no type for.
+KNOWN_EXTRAS = {"reasoning_content"}
+
+
+def checked_completion(data) -> ChatCompletion:
+    return _known(ChatCompletion.model_validate(data, strict=True))
+
+
+def checked_chunk(data) -> ChatCompletionChunk:
+    return _known(ChatCompletionChunk.model_validate(data, strict=True))
+
+
+def checked_response(data) -> Response:
+    return _known(Response.model_validate(data, strict=True))
+
+
+def checked_event(data):
+    event = _known(_STREAM_EVENT.validate_python(data, strict=True))
+    assert event.type == data["type"]
+    return event
+
+
+def _known(value, path=""):
+    """The value. Fails if the SDK does not know one of its fields."""
+    if isinstance(value, BaseModel):
+        assert set(value.model_extra or ()) <= KNOWN_EXTRAS, (path, type(value), value.model_extra)
+        for name in value.model_fields_set:
+            _known(getattr(value, name), f"{path}.{name}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _known(item, f"{path}[{index}]")
+    return value
+
+
+async def events_of(turns, tools=(), question="Hello", **options):
+    """The events of one run, to its end."""
+    provider = turns if not isinstance(turns, list) else ScriptedProvider(turns)
+    stream = Agent(provider, tools=list(tools)).chat_stream(question, raise_errors=False, **options)
+    return [event async for event in stream]
+
+
+def chunks_of(events, **options):
+    """The chunks of a streamed chat completion."""
+    answer = ChatAnswer("nbagent", **options)
+    chunks = [chunk for event in events for chunk in answer.feed(event)]
+    return [checked_chunk(chunk) for chunk in chunks]
+
+
+def completion_of(events):
+    """The whole chat completion."""
+    answer = ChatAnswer("nbagent", is_streamed=False)
+    assert [chunk for event in events for chunk in answer.feed(event)] == []
+    return checked_completion(answer.whole())
+
+
+def response_events_of(events, echo=None, **options):
+    """The events of a streamed response."""
+    answer = ResponseAnswer("nbagent", echo or {}, "conv_1", **options)
+    made = [each for event in events for each in answer.feed(event)]
+    checked_response(answer.whole())
+    return [checked_event(event) for event in made]

@@ -1,0 +1,18 @@
+"""Small PDFs."""
+
+import io
+
+import matplotlib.pyplot as plt
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
+
+
+def pdf(*pages: str) -> bytes:
+    """A PDF with a line of text on each page."""
+    file = io.BytesIO()
+    with plt.rc_context({"pdf.fonttype": 42}), PdfPages(file) as made:
+        for text in pages:
+            figure = Figure()
+            figure.text(0.1, 0.5, text)
+            made.savefig(figure)
+    return file.getvalue()

@@ -1,0 +1,81 @@
+"""A real server on loopback, for tests: `with served(agent) as server: server.client().post(…)`."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import uvicorn
+
+from nbagent import Agent
+from nbagent.server.agent_host import AgentHost
+from nbagent.server.app import create_app
+from nbagent.server.settings import ServerSettings
+
+TOKEN, OTHER_TOKEN = "a-token-of-the-tests", "another-token-of-the-tests"
+
+
+@dataclass
+class Served:
+    """A running server."""
+
+    url: str
+    app: Any
+    loop: asyncio.AbstractEventLoop
+    clients: list[httpx.Client] = field(default_factory=list)
+
+    @property
+    def host(self) -> AgentHost:
+        return self.app.state.host
+
+    def client(self, token: str | None = TOKEN, **options: Any) -> httpx.Client:
+        """A client that sends the token; it is closed with the server."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=60, **options)
+        self.clients.append(client)
+        return client
+
+    def run(self, coroutine: Any) -> Any:
+        """Run a coroutine on the server's event loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
+
+
+@contextmanager
+def served(agent: Agent, store: Any = None, **settings: Any) -> Iterator[Served]:
+    """A server for this agent, which ends with the block."""
+    options = {"tokens": [TOKEN, OTHER_TOKEN], **settings}
+    app = create_app(agent, ServerSettings(**options), store)
+    config = uvicorn.Config(app, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=10)
+    server = uvicorn.Server(config)
+    started: Future[asyncio.AbstractEventLoop] = Future()
+
+    async def serve() -> None:
+        serving = asyncio.create_task(server.serve())
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        started.set_result(asyncio.get_running_loop())
+        await serving
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), name="served")
+    thread.start()
+    loop = started.result(60)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    running = Served(f"http://127.0.0.1:{port}", app, loop)
+    try:
+        yield running
+    finally:
+        for client in running.clients:
+            client.close()
+        server.should_exit = True
+        thread.join(60)
+
+
+def events_of(response: httpx.Response) -> list[dict[str, Any]]:
+    """The events of an answer as server-sent events."""
+    found = [block.splitlines() for block in response.text.split("\n\n") if block.strip()]
+    return [json.loads(line[len("data: ") :]) for lines in found for line in lines if line.startswith("data: ")]

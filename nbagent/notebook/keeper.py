@@ -1,8 +1,8 @@
 """Keeps the conversation of the notebook's agent, and its trace, in two files beside the notebook: `%agent keep`.
 
-`analysis.ipynb` has `analysis.agent.json`, as `agent.save` writes it, and `analysis.agent.jsonl`, as `trace.stream_to`
-writes it, both without secrets. A thread writes them after each turn, so that no answer waits for the disk; the end of
-a cell waits for the thread. A third file is locked as long as this kernel keeps the conversation.
+`analysis.ipynb` has `analysis.agent.json`, as `agent.save` writes it, with all branches; and `analysis.agent.jsonl`, as
+`trace.stream_to` writes it. Both are without secrets. A thread writes them after each turn, so that no answer waits for
+the disk; the end of a cell waits for the thread. A third file is locked as long as this kernel keeps the conversation.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -69,6 +70,20 @@ def turns_only_in(messages: Sequence[LLMMessage], others: Sequence[LLMMessage]) 
         for turn in split_turns(messages)
         if not (turn[0].message_id in ids if turn[0].message_id else turn[0] in others)
     ]
+
+
+def kept_now(agent: Agent) -> saved.Saved:
+    """The agent's conversations with their branches, as they are now; no model."""
+    context = agent.context
+    here = context.here
+    branches = [replace(each, messages=list(each.messages)) for each in context.branches]
+    place = next(place for place, each in enumerate(context.branches) if each is here)
+    return saved.Saved(list(agent.conversation_history), "", branches, branches[place])
+
+
+def all_messages(kept: saved.Saved) -> list[LLMMessage]:
+    """The messages of all branches."""
+    return list({id(message): message for branch in kept.branches for message in branch.messages}.values())
 
 
 class Keeper:
@@ -185,8 +200,7 @@ class Keeper:
         if (agent := self._agent) is not None:
             self._number += 1
             self._noted = self._state()
-            messages = list(agent.conversation_history)
-            self._newest = self._writer.submit(self._write, self._number, agent, messages)
+            self._newest = self._writer.submit(self._write, self._number, agent, kept_now(agent))
 
     def _state(self) -> Any:
         if self._agent is None:
@@ -214,11 +228,11 @@ class Keeper:
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
-    def _write(self, number: int, agent: Agent, messages: list[LLMMessage]) -> None:
+    def _write(self, number: int, agent: Agent, kept: saved.Saved) -> None:
         if number < self._number:  # what came later has been submitted, too
             return
         try:
-            self._write_files(agent, messages)
+            self._write_files(agent, kept)
             self._problem = ""
             self.offer = self.offer if self._owner is None else ""
         except NbagentError as error:
@@ -229,16 +243,18 @@ class Keeper:
             self._journal = None  # the trace is written as a whole again
             log.warning("%s", self._problem)
 
-    def _write_files(self, agent: Agent, messages: list[LLMMessage]) -> None:
+    def _write_files(self, agent: Agent, kept: saved.Saved) -> None:
         if agent is not self._owner:
-            if not split_turns(messages):
+            if not split_turns(all_messages(kept)):
                 return  # it is not to replace an earlier conversation
-            self._set_aside(messages)
+            self._set_aside(kept)
             self._owner, self._journal = agent, None
         provider = agent.provider
         self._secrets.update(getattr(provider, "secrets", ()))
         self._names_of_secrets = names_of_secrets(self._secrets)
-        saved.save(self.path, messages, f"{provider.vendor}:{provider.model_name}", self._redact)
+        model, here = f"{provider.vendor}:{provider.model_name}", kept.branches.index(kept.here)
+        branches = kept.branches if len(kept.branches) > 1 else ()
+        saved.save(self.path, kept.messages, model, self._redact, branches, here)
         if not agent.trace.is_recording:
             return
         if self._journal is None or agent.trace is not self._trace:
@@ -259,15 +275,15 @@ class Keeper:
         journal.path = path
         return journal
 
-    def _set_aside(self, messages: Sequence[LLMMessage]) -> None:
+    def _set_aside(self, kept: saved.Saved) -> None:
         """Give another name to the files of a conversation that this one does not continue."""
         if not self.path.exists():
             return
         try:
-            earlier, _ = saved.load(self.path, with_ids=True)
-            if not turns_only_in(earlier, messages):
+            earlier = saved.load_all(self.path)
+            if not turns_only_in(all_messages(earlier), all_messages(kept)):
                 return
-            said = f"{count_questions(earlier)} of an earlier kernel, for `%agent restore {{}}`"
+            said = f"{count_questions(earlier.messages)} of an earlier kernel, for `%agent restore {{}}`"
         except ConfigurationError:
             said = f"what was in {self.path.name}, which is no conversation"
         asides = (self.path.with_name(f"{self.path.stem}.{number}.json") for number in count(1))

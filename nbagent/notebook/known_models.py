@@ -61,7 +61,7 @@ def model_facts(vendor: str, model: str) -> ModelFacts:
     return ModelFacts(
         *listed,
         tools=True if is_default else None,
-        images=False if not row.takes_images(model) else True if is_default else None,
+        images=False if not row.takes_images(model or vendor) else True if is_default else None,
         thinking=profile.thinks if is_described else None,
     )
 

@@ -35,6 +35,8 @@ class NotebookServing:
     The token stands in that display only, which loses it when the serving ends.
     """
 
+    ended = "The MCP server has ended."
+
     def __init__(self, shell: Any, agent: Agent, *, port: int = 0, only: Iterable[str] | None = None) -> None:
         self._shell = shell
         if getattr(shell, "kernel", None) is not None:
@@ -64,8 +66,8 @@ class NotebookServing:
         """End calls and connections, free the port, and take the token out of the notebook."""
         self._shell.events.unregister("post_run_cell", self._on_cell_end)
         self._serving.stop()
-        text = "The MCP server has ended."
-        self._told.update({"text/plain": text, "text/html": render.output_html(render.note_html(text))}, raw=True)
+        page = render.output_html(render.note_html(self.ended))
+        self._told.update({"text/plain": self.ended, "text/html": page}, raw=True)
         if self._forms is not None:
             self._forms.close()
 
@@ -77,11 +79,11 @@ class NotebookServing:
             self._tools.agent = agent
         self._serving.tell_changes()
 
-    async def _ask(self, call: FunctionCall) -> Answer:
+    async def _ask(self, call: FunctionCall, where: str) -> Answer:
         """Ask in a form below the cell. Raises ToolDeniedError if nobody can see it."""
         if self._forms is None:
             raise ToolDeniedError(NOBODY, tool=call.name)
-        return await self._forms.ask(call)
+        return await self._forms.ask(call, where)
 
 
 class _Forms:
@@ -97,7 +99,7 @@ class _Forms:
         self._box.observe(self._on_views, "_view_count")
         display({**self._box._repr_mimebundle_(), "text/plain": ""}, raw=True)
 
-    async def ask(self, call: FunctionCall) -> Answer:
+    async def ask(self, call: FunctionCall, where: str) -> Answer:
         """The person's answer. Raises ToolDeniedError if no front end shows the box."""
         await call_on_main(lambda: None)  # a kernel that is busy with a cell takes no clicks: the client is told
         try:
@@ -107,7 +109,7 @@ class _Forms:
             raise ToolDeniedError(NOBODY, tool=call.name) from None
         if not self._box._view_count:
             raise ToolDeniedError(NOBODY, tool=call.name)
-        form = ApprovalForm(call)
+        form = ApprovalForm(call, where)
         asks = render.printable(f"{current_call.get().source} calls a tool:")
         shown = self._widgets.VBox([self._widgets.HTML(render.output_html(render.note_html(asks))), form.box])
         self._box.children = (*self._box.children, shown)

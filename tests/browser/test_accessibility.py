@@ -67,9 +67,9 @@ def test_axe_finds_what_is_wrong(lab):
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
 def test_no_serious_finding(lab, picture, theme):
     name = theme.split()[-1].lower()
-    page = lab.open(f"axe-{name}.ipynb", CELLS, theme)
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run(f"axe-{name}.ipynb", CELLS, theme)
     cells = ".jp-OutputArea-output .nbagent"
+    page.locator(".nbagent-foot").first.wait_for()  # the kernel has imported all, which takes as long as all the rest
     page.get_by_role("button", name="Approve", exact=True).wait_for()
     assert serious(page, ".nbagent-ask") == []
     page.get_by_role("button", name="Edit", exact=True).click()
@@ -127,8 +127,7 @@ FOCUSED = r"""() => {
 
 
 def test_all_of_the_panel_is_reached_by_keyboard_alone(lab):
-    page = lab.open("axe-keys.ipynb", [SETUP, "ChatPanel(agent)"])
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run("axe-keys.ipynb", [SETUP, "ChatPanel(agent)"])
     panel = page.get_by_role("region", name="Chat with an agent")
     box = panel.get_by_label("Your question")
     box.fill("Which species is heaviest?")

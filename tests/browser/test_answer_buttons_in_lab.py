@@ -13,9 +13,7 @@ CELLS = [SETUP, "%%agent\nWhich species is heaviest?", "ChatPanel(agent, height=
 
 
 def opened(lab, name, theme="JupyterLab Light"):
-    page = lab.open(name, CELLS, theme)
-    lab.command(page, "notebook:run-all-cells")
-    return page
+    return lab.run(name, CELLS, theme)
 
 
 def scores(page, lab):

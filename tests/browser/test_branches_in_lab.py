@@ -19,8 +19,7 @@ TRAP = "<img src=x onerror=document.title='hit'> Which\u202e species?"
 
 
 def opened(lab, name, theme="JupyterLab Light"):
-    page = lab.open(name, [SETUP], theme)
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run(name, [SETUP], theme)
     page.get_by_placeholder("Shift-Enter").wait_for()
     return page, page.get_by_role("region", name="Chat with an agent")
 
@@ -93,6 +92,7 @@ def test_a_new_chat_begins_and_the_other_one_goes_on(lab, picture):
     expect(conversations.locator("option")).to_have_text(["another · 1 question", visible(TRAP) + " · 1 question"])
     picture(panel, "conversations")
     page.set_viewport_size({"width": 800, "height": 1000})
+    assert panel.locator(".nbagent-top").bounding_box()["height"] < 80, "two rows"
     picture(page, "conversations-800")
     page.set_viewport_size({"width": 1280, "height": 1200})
     conversations.select_option(index=1)

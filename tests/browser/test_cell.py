@@ -1,6 +1,7 @@
 """`%%agent` in real JupyterLab: answers stream, tool calls are collapsed, Run All works, no script runs."""
 
 import pytest
+from playwright.sync_api import expect
 from support.lab import BEGIN
 
 pytestmark = pytest.mark.browser
@@ -85,8 +86,7 @@ SELECT = """() => {
 
 
 def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab, picture):
-    page = lab.open("unfolded.ipynb", [SETUP + LONG, "%%agent\nHow?"])
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run("unfolded.ipynb", [SETUP + LONG, "%%agent\nHow?"])
     page.wait_for_function("document.body.innerText.includes('More of it')")
     shown = outputs(page).nth(0)
     for place in (0, 2):
@@ -105,11 +105,10 @@ def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab, 
 
 
 def test_stop_button(lab):
-    page = lab.open(
+    page = lab.run(
         "stop.ipynb",
         [SETUP + "\nagent.provider = ScriptedProvider(['word ' * 5000], delay=0.05)", "%%agent\ngo", "print('next')"],
     )
-    lab.command(page, "notebook:run-all-cells")
     page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('word word')")
     lab.command(page, "notebook:interrupt-kernel")
     outputs(page).nth(0).get_by_text("Interrupted.").wait_for()
@@ -128,8 +127,7 @@ LAST = "print(wiped, agent.trace.tool_calls['approval'].tolist())"
 
 
 def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab, picture):
-    page = lab.open("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "%%agent\nAgain", LAST])
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "%%agent\nAgain", LAST])
     page.get_by_role("button", name="Edit", exact=True).click()
     assert outputs(page).nth(0).locator(".nbagent-side").inner_text() == "waiting for you…"
     picture(page, "approval")
@@ -150,23 +148,26 @@ def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab, pictur
 FORMS = """
 table = "| species | n |\\n|---|--:|\\n| Gentoo | 1,230 |"
 code = ["```python\\nfound = counts['n'].sum()\\n```", "```python\\nfound = 0\\n```"]
-agent.provider = ScriptedProvider([table, *code])"""
+agent.provider = ScriptedProvider([code[0], table, code[1]])"""
+CELLS = "window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells"
 
 
-def test_an_answer_as_data_and_as_code_in_a_cell_below(lab, picture):
-    cells = [SETUP + FORMS, "%%agent --as df -o counts\nHow many?", "%%agent --as code\nSum them up", "'last'"]
-    page = lab.open("forms.ipynb", cells)
-    lab.command(page, "notebook:run-all-cells")
-    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 2")
-    page.wait_for_function("document.querySelectorAll('.jp-CodeCell').length == 5")
-    assert "1230" in page.locator(".jp-OutputArea-executeResult .dataframe").inner_text()
-    assert outputs(page).nth(0).locator("details:not([open]) table").count() == 1, "its text is folded away"
-    assert outputs(page).nth(1).locator(".nbagent-string").inner_text() == "'n'"
-    assert page.locator(".jp-CodeCell .jp-Editor").nth(3).inner_text().strip() == "found = counts['n'].sum()"
-    picture(page, "forms")
-    page.wait_for_function("document.querySelectorAll('.nbagent-foot .nbagent-buttons').length == 2")
-    page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2")
+@pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
+def test_an_answer_as_data_and_as_code_in_a_cell_below_that_gets_the_cursor(lab, picture, host):
+    cells = [SETUP + FORMS, "%%agent --as code\nSum them up", "%%agent --as df -o counts\nHow many?", "'last'"]
+    name = host.split()[0].lower()
+    page = lab.run(f"forms-{name}.ipynb", cells, host=host)
+    made = page.locator(".jp-CodeCell").nth(2).locator(".cm-content")
+    expect(made).to_have_text("found = counts['n'].sum()")
+    expect(made).to_be_focused()
+    expect(page.locator(".jp-OutputArea-executeResult .dataframe")).to_contain_text("1230")
+    assert outputs(page).nth(1).locator("details:not([open]) table").count() == 1, "its text is folded away"
+    assert outputs(page).nth(0).locator(".nbagent-string").inner_text() == "'n'"
+    expect(page.locator(".jp-Cell").last).to_contain_text("[4]")
+    picture(page, f"forms-{name}")
+    page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
     lab.command(page, "notebook:run-cell")
-    cells = "window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells"
-    page.wait_for_function(f"{cells}[3].getSource() == 'found = 0'")
-    assert page.evaluate(f"{cells}.length") == 5, "the cell that it made was replaced"
+    expect(made).to_have_text("found = 0")
+    expect(made).to_be_focused()
+    assert page.evaluate(f"{CELLS}.length") == 5, "the cell that it made was replaced"
+    lab.close_others()

@@ -30,15 +30,9 @@ SOURCES = """() => window.jupyterapp.shell.currentWidget.context.model.sharedMod
     .map(cell => [cell.getSource(), cell.execution_count])"""
 
 
-def opened(lab, path, name, theme="JupyterLab Light"):
-    if path == "lab/tree":
-        page = lab.open(name, CELLS, theme)
-    else:
-        lab.write(name, CELLS)
-        page = lab.visit(f"{path}/{name}")
-        lab.wait_for_kernel(page)
+def opened(lab, host, name, theme="JupyterLab Light"):
+    page = lab.run(name, CELLS, theme, host)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    lab.command(page, "notebook:run-all-cells")
     page.get_by_placeholder("Shift-Enter").wait_for()
     return page
 
@@ -47,13 +41,14 @@ def clipboard(page):
     return page.evaluate("navigator.clipboard.readText()")
 
 
-@pytest.mark.parametrize("path", ["lab/tree", "notebooks"], ids=["JupyterLab 4", "Notebook 7"])
-def test_code_is_copied_and_inserted_exactly_as_shown(lab, picture, path):
-    page = opened(lab, path, path.replace("/", "-") + "-code.ipynb")
+@pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
+def test_code_is_copied_and_inserted_exactly_as_shown(lab, picture, host):
+    name = host.split()[0].lower()
+    page = opened(lab, host, f"{name}-code.ipynb")
     cell, panel = page.locator(".jp-Cell").nth(1), page.locator(".nbagent-panel")
     code = cell.get_by_role("group", name="This code")
     expect(code).to_have_count(2)
-    picture(cell, "code-" + path.replace("/", "-"))
+    picture(cell, f"code-{name}")
     code.first.get_by_role("button", name="Copy").click()
     expect(code.first.get_by_role("button", name="Copied")).to_be_visible()
     assert clipboard(page) == CODE
@@ -79,7 +74,7 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, picture, path):
 
 
 def test_buttons_in_the_dark_on_a_narrow_page(lab, picture):
-    page = opened(lab, "lab/tree", "code-dark.ipynb", "JupyterLab Dark")
+    page = opened(lab, "JupyterLab 4", "code-dark.ipynb", "JupyterLab Dark")
     page.get_by_role("group", name="This code").nth(3).wait_for()
     picture(page.locator(".jp-Cell").nth(1), "code-dark")
     page.set_viewport_size({"width": 800, "height": 1200})
@@ -88,7 +83,7 @@ def test_buttons_in_the_dark_on_a_narrow_page(lab, picture):
 
 
 def test_without_a_clipboard_the_old_way_of_copying_is_taken(lab):
-    page = opened(lab, "lab/tree", "code-insecure.ipynb")
+    page = opened(lab, "JupyterLab 4", "code-insecure.ipynb")
     page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
     copy = page.locator(".jp-Cell").nth(1).get_by_role("button", name="Copy").first
     copy.click()

@@ -11,14 +11,8 @@ agent = Agent(ScriptedProvider(lambda messages, tools: "intro line\\n\\n" * 80, 
 CELLS = [SETUP, "%agent panel --dock", "'last'"]
 
 
-def opened(lab, path, name, theme="JupyterLab Light"):
-    if path == "lab/tree":
-        page = lab.open(name, CELLS, theme)
-    else:
-        lab.write(name, CELLS)
-        page = lab.visit(f"{path}/{name}")
-        lab.wait_for_kernel(page)
-    lab.command(page, "notebook:run-all-cells")
+def opened(lab, host, name, theme="JupyterLab Light"):
+    page = lab.run(name, CELLS, theme, host)
     return page, page.locator(".nbagent-panel:not(.nbagent-away)")
 
 
@@ -36,10 +30,10 @@ def assert_fills(panel, *, height):
     return outer
 
 
-@pytest.mark.parametrize("path", ["lab/tree", "notebooks"], ids=["JupyterLab 4", "Notebook 7"])
-def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, picture, path):
-    name = path.replace("/", "-")
-    page, panel = opened(lab, path, f"{name}-dock.ipynb")
+@pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
+def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, picture, host):
+    name = host.split()[0].lower()
+    page, panel = opened(lab, host, f"{name}-dock.ipynb")
     expect(page.get_by_role("button", name="Show it here")).to_be_visible()
     outer = assert_fills(panel, height=1000)
     notebook = page.locator(".jp-Notebook").bounding_box()
@@ -60,7 +54,7 @@ def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, picture, 
 
 
 def test_the_tab_is_closed_and_the_cell_runs_again(lab, picture):
-    page, panel = opened(lab, "lab/tree", "dock-again.ipynb", "JupyterLab Dark")
+    page, panel = opened(lab, "JupyterLab 4", "dock-again.ipynb", "JupyterLab Dark")
     tab = page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="Agent")
     tab.locator(".lm-TabBar-tabCloseIcon").click()
     expect(page.locator(".jp-Cell").get_by_label("Your question")).to_be_visible()
@@ -76,8 +70,7 @@ def test_the_tab_is_closed_and_the_cell_runs_again(lab, picture):
 
 
 def test_another_view_of_the_output_is_filled(lab, picture):
-    page = lab.open("view.ipynb", [SETUP, "%agent panel", "'last'"])
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run("view.ipynb", [SETUP, "%agent panel", "'last'"])
     page.get_by_placeholder("Shift-Enter").wait_for()
     page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
     lab.command(page, "notebook:create-output-view")

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from support.axe import serious
 from support.hostile import FOUND, PAYLOADS
 from support.lab import LOAD
+from support.papers import pdf
 from support.skill_folders import write_skill
 
 pytestmark = pytest.mark.browser
@@ -29,6 +30,13 @@ panel = ChatPanel(agent)
 panel"""
 )
 PANEL = ".nbagent-panel"
+LIGHT = "JupyterLab Light"
+MASSES = "species,mass\nGentoo,5076\nAdelie,3700\n"
+#: Copies a picture, as from a drawing program.
+COPY = """async base64 => {
+  const bytes = Uint8Array.from(atob(base64), each => each.charCodeAt(0));
+  await navigator.clipboard.write([new ClipboardItem({"image/png": new Blob([bytes], {type: "image/png"})})]);
+}"""
 #: Pastes or drops files.
 GIVE = """(box, [kind, files]) => {
   const data = new DataTransfer();
@@ -54,24 +62,17 @@ def give(box, kind, *files):
     )
 
 
-def opened(lab, path, name, theme="JupyterLab Light"):
-    if path == "lab/tree":
-        page = lab.open(name, [SETUP], theme)
-    else:
-        lab.write(name, [SETUP])
-        page = lab.visit(f"{path}/{name}")
-        lab.wait_for_kernel(page)
-    lab.command(page, "notebook:run-all-cells")
+def opened(lab, host, name, theme=LIGHT):
+    page = lab.run(name, [SETUP], theme, host)
     page.get_by_placeholder("Shift-Enter").wait_for()
     return page, page.locator(PANEL)
 
 
-@pytest.mark.parametrize("path", ["lab/tree", "notebooks"], ids=["JupyterLab 4", "Notebook 7"])
-def test_a_mention_is_completed_and_a_picture_pasted_by_keyboard_alone(lab, picture, path):
-    (lab.folder / "masses.csv").write_text("species,mass\nGentoo,5076\nAdelie,3700\n")
-    name = path.replace("/", "-")
-    theme = "JupyterLab Dark" if path == "lab/tree" else "JupyterLab Light"
-    page, panel = opened(lab, path, f"{name}-draft.ipynb", theme)
+@pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
+def test_mentions_are_completed_and_files_pasted_and_dropped(lab, picture, host):
+    (lab.folder / "masses.csv").write_text(MASSES)
+    name = host.split()[0].lower()
+    page, panel = opened(lab, host, f"{name}-draft.ipynb", "JupyterLab Dark" if host == "JupyterLab 4" else LIGHT)
     box = panel.get_by_label("Your question")
     box.press_sequentially("Is @pen")
     options = panel.get_by_role("listbox", name="What to mention").get_by_role("option")
@@ -96,10 +97,17 @@ def test_a_mention_is_completed_and_a_picture_pasted_by_keyboard_alone(lab, pict
     expect(panel.locator(".nbagent-draft")).to_contain_text("there is no cell In [99]")
     for _ in "@cell:99?":
         page.keyboard.press("Backspace")
-    give(box, "paste", ("image.png", "image/png", png(40, 30)))
-    give(panel.locator(".nbagent-chat"), "drop", ("keys.txt", "text/plain", b"TOKEN=a8Xk29sLq0pZ81"))
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate(COPY, base64.b64encode(png(40, 30)).decode())
+    page.keyboard.press("Control+v")
     draft = panel.locator(".nbagent-draft")
-    expect(draft.get_by_role("button")).to_have_count(2)
+    expect(draft.get_by_role("button")).to_have_count(1)
+    give(box, "paste", ("heights.csv", "text/csv", MASSES.replace("mass", "height").encode()))
+    dropped = [("keys.txt", "text/plain", b"TOKEN=a8Xk29sLq0pZ81"), ("paper.pdf", "application/pdf", pdf("Heaviest."))]
+    give(panel.locator(".nbagent-chat"), "drop", *dropped)
+    expect(draft.get_by_role("button")).to_have_count(4)
+    for shown in ("image.png · image 40×30", "heights.csv · table 2×2", "paper.pdf · PDF, 1 page"):
+        expect(draft).to_contain_text(shown)
     expect(draft).to_contain_text("@penguins · DataFrame 344×2 · about")
     expect(draft).to_contain_text("@masses.csv · table 2×2 · about")
     expect(draft).to_contain_text("keys.txt · 20 characters, secrets hidden · about")
@@ -114,16 +122,19 @@ def test_a_mention_is_completed_and_a_picture_pasted_by_keyboard_alone(lab, pict
     panel.locator(".nbagent-foot").wait_for()
     expect(draft).to_be_hidden()
     folded = panel.locator(".nbagent-said summary")
-    expect(folded).to_have_count(4)
+    expect(folded).to_have_count(6)
     expect(panel.locator(".nbagent-you")).to_have_text("Is @penguins like @masses.csv")
     folded.evaluate_all("all => all.forEach(each => each.click())")
     assert serious(page, PANEL) == []
+    for read in ("image 40×30", "Gentoo", "Page 1\nHeaviest."):
+        expect(panel.locator(".nbagent-said")).to_contain_text(read)
+    expect(panel.locator(".nbagent-said img")).to_have_count(1)
     picture(panel, f"draft-sent-{name}")
     panel.get_by_role("button", name="Edit", exact=True).click()
     expect(box).to_have_value("Is @penguins like @masses.csv")
-    expect(draft.get_by_role("button")).to_have_count(2)
+    expect(draft.get_by_role("button")).to_have_count(4)
     draft.get_by_role("button", name="image.png").press("Enter")
-    expect(draft.get_by_role("button")).to_have_count(1)
+    expect(draft.get_by_role("button")).to_have_count(3)
     lab.close_others()
 
 
@@ -131,7 +142,7 @@ def test_nothing_hostile_runs_in_suggestions_chips_and_folded_attachments(lab, p
     texts = [payload.text for payload in PAYLOADS]
     for text in texts[:12]:
         (lab.folder / text.replace("/", "|")).touch()
-    page, panel = opened(lab, "lab/tree", "draft-hostile.ipynb")
+    page, panel = opened(lab, "JupyterLab 4", "draft-hostile.ipynb")
     page.evaluate("() => { window.hits = []; window.hit = number => hits.push(number) }")
     box = panel.get_by_label("Your question")
     box.press_sequentially('@"')

@@ -100,8 +100,7 @@ def test_the_details_and_the_panel_lead_to_the_cell_that_asked(lab):
         "agent.trace.explore()",
         "ChatPanel(agent)",
     ]
-    page = lab.open("leads.ipynb", [*cells])
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run("leads.ipynb", [*cells])
     until_rows(page, 4)
     asking = page.locator(".jp-Cell").nth(1)
     explorer, panel = page.locator(".nbagent-explore"), page.locator(".nbagent-log")

@@ -22,8 +22,7 @@ CELLS = [SETUP, "%%agent\nWhich is heaviest?", "%%agent\nAs a table", "%%agent\n
 
 
 def test_the_exported_page_shows_every_answer_offline(lab):
-    page = lab.open("answers.ipynb", CELLS)
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run("answers.ipynb", CELLS)
     page.wait_for_function("document.body.innerText.includes('model calls')")
     lab.command(page, "docmanager:save")
     page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty")

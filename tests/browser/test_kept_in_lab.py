@@ -73,12 +73,14 @@ def shows_the_saved_conversation(page):
 
 
 def test_the_conversation_is_there_when_the_notebook_is_opened_again(lab, picture):
-    page = lab.open("kept.ipynb", [SETUP, PANEL, "%%agent\nand in a cell?"])
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run("kept.ipynb", [SETUP, PANEL, "%%agent\nand in a cell?"])
     page.get_by_placeholder("Shift-Enter").first.wait_for()
     page.wait_for_function("document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 1")
     asks(page, "the mean by species?")
     page.wait_for_function("document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 2")
+    page.get_by_role("button", name="Retry", exact=True).click()
+    expect(page.locator(".nbagent-panel").get_by_text("2/2")).to_be_visible()
+    expect(page.locator(".nbagent-panel .nbagent-busy")).to_have_count(0)
     until_saved_output(page, "are heaviest")
     assert page.locator(SAVED).is_hidden()  # the living panel stands for it
     spent = page.locator(".nbagent-meter").inner_text()
@@ -111,6 +113,9 @@ def test_the_conversation_is_there_when_the_notebook_is_opened_again(lab, pictur
     expect(panel.locator("summary")).to_contain_text("mean_by")
     expect(panel.locator(".nbagent-meter")).to_have_text(spent)
     assert page.locator(SAVED).is_hidden()
+    panel.get_by_role("button", name="Previous version").click()
+    expect(panel.get_by_text("1/2")).to_be_visible()
+    expect(panel).to_contain_text("Gentoo are heaviest.")
     asks(page, "and now?")
     expect(panel).to_contain_text("You asked: and now?")
     picture(page, "kept-5-restored")

@@ -1,13 +1,10 @@
 """The model picker in JupyterLab: by keyboard, and a key that stays out of the saved notebook."""
 
-import asyncio
-
 import pytest
 from playwright.sync_api import expect
 from support.lab import BEGIN
-from support.loopback import Answer, Loopback, claude_said
+from support.loopback import Answer, Loopback, claude_said, served
 
-from nbagent.core.background import background_loop
 from nbagent.providers.catalog import with_keys
 
 pytestmark = pytest.mark.browser
@@ -26,14 +23,9 @@ SAVE = """async () => {
 def vendor():
     """A server on loopback that speaks as Claude does."""
 
-    def run(work):
-        return asyncio.run_coroutine_threadsafe(work, background_loop()).result()
-
-    server = Loopback()
-    run(server.__aenter__())
-    server.answers = [Answer(claude_said("Here."), headers={"content-type": "text/event-stream"})]
-    yield server
-    run(server.__aexit__(None, None, None))
+    with served(Loopback()) as server:
+        server.answers = [Answer(claude_said("Here."), headers={"content-type": "text/event-stream"})]
+        yield server
 
 
 def opened(lab, name, vendor):
@@ -45,8 +37,7 @@ from nbagent import ChatPanel
 for variable in {variables}: os.environ.pop(variable, None)
 os.environ["ANTHROPIC_BASE_URL"] = {vendor.url!r}
 agent.provider = ScriptedProvider(["Once."])"""
-    page = lab.open(name, [setup, "ChatPanel(agent)"])
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run(name, [setup, "ChatPanel(agent)"])
     panel = page.get_by_role("region", name="Chat with an agent")
     panel.get_by_role("button", name="Model: scripted").click()
     picker = panel.get_by_role("dialog", name="Choose a model")

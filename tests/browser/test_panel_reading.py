@@ -2,6 +2,7 @@
 
 import pytest
 from playwright.sync_api import expect
+from support.axe import serious
 
 pytestmark = pytest.mark.browser
 
@@ -12,12 +13,16 @@ class Claude(ScriptedProvider):
 def says(text):
     return LLMResponse(text, None, "stop", {"usage": Usage(240_000, 10_000)})
 """
+#: Whether the notebook would be saved with this text in the panel's output.
+SAVED = """text => {
+    const cells = window.jupyterapp.shell.currentWidget.context.model.toJSON().cells;
+    return JSON.stringify(cells.at(-1).outputs).includes(text);
+}"""
 AT_END = "() => !document.querySelector('.nbagent-jump') && -2 < document.querySelector('.nbagent-chat').scrollTop"
 
 
 def opened(lab, name, code, theme="JupyterLab Light"):
-    page = lab.open(name, [SETUP, code], theme)
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run(name, [SETUP, code], theme)
     page.get_by_placeholder("Shift-Enter").first.wait_for()
     return page, page.get_by_role("region", name="Chat with an agent")
 
@@ -97,3 +102,34 @@ def test_an_error_stands_beside_its_question(lab):
     expect(first.get_by_role("alert")).to_contain_text("no such table")
     assert "one" in first.inner_text()
     expect(panel.get_by_role("alert")).to_have_count(1)
+
+
+FOLLOW_UPS = """
+lines = "By island?\\n<img src=x onerror=hit(1)> And by sex, for all of the years that were looked at?\\nPlot it"
+def say(messages, functions):
+    return lines if messages[0].text.startswith("You are given the end") else says("Gentoo.")
+agent = Agent(Claude(say, model="claude-sonnet-5"))
+ChatPanel(agent, followups=True)"""
+
+
+def test_suggested_questions_are_put_into_the_box_by_keyboard_and_not_saved(lab, picture):
+    page, panel = opened(lab, "followups.ipynb", FOLLOW_UPS, "JupyterLab Dark")
+    page.evaluate("() => { window.hits = []; window.hit = number => hits.push(number) }")
+    asks(panel, "Which species is heaviest?", "Gentoo.")
+    offered = panel.get_by_role("group", name="Suggested questions").get_by_role("button")
+    expect(offered).to_have_count(3)
+    expect(offered.nth(1)).to_contain_text("<img src=x onerror=hit(1)> And by sex")
+    assert serious(page, ".nbagent-panel") == []
+    picture(panel, "followups-dark")
+    page.keyboard.press("Shift+Tab")
+    expect(offered.last).to_be_focused()
+    page.keyboard.press("Enter")
+    box = panel.get_by_label("Your question")
+    expect(box).to_have_value("Plot it")
+    expect(box).to_be_focused()
+    expect(panel.locator(".nbagent-you")).to_have_count(1)
+    page.wait_for_function(SAVED, arg="Gentoo.")
+    assert not page.evaluate(SAVED, "By island?")
+    page.keyboard.type(" now")
+    expect(offered).to_have_count(0)
+    assert page.evaluate("hits") == []

@@ -106,8 +106,7 @@ def test_a_conversation(lab, picture, theme):
     name = theme.split()[-1].lower()
     question = "%%agent\nWhich species is heaviest, and by how much?"
     cells = [SETUP + SCRIPT, question, "agent.trace", "%agent", "ChatPanel(agent, height='430px')"]
-    page = lab.open(f"talk-{name}.ipynb", cells, theme)
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run(f"talk-{name}.ipynb", cells, theme)
     panel = page.locator(".nbagent-panel")
     panel.get_by_placeholder("Shift-Enter").wait_for()
     cell = page.locator(".jp-Cell").nth(1)

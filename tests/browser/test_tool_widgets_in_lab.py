@@ -23,8 +23,7 @@ agent = Agent(ScriptedProvider([FunctionCall("choose", {}, "1"), "Move the slide
 
 
 def test_a_slider_of_a_tool_can_be_moved_in_the_panel(lab, picture):
-    page = lab.open("slider.ipynb", [SETUP, "ChatPanel(agent)"])
-    lab.command(page, "notebook:run-all-cells")
+    page = lab.run("slider.ipynb", [SETUP, "ChatPanel(agent)"])
     panel = page.locator(".nbagent-panel")
     box = panel.get_by_label("Your question")
     box.fill("How many bins?")

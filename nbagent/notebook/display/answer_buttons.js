@@ -19,6 +19,8 @@ const HAND = `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M5 7H2.2v6.8H
   2L9 6.2h3.6c1 0 1.6.9 1.4 1.8l-1 4.5c-.2.8-.8 1.3-1.6 1.3H5"/></svg>`;
 // Milliseconds for which a button says what it did.
 const SAID_MS = 1500;
+// Frames within which a host has added a cell.
+const MADE_WITHIN_FRAMES = 120;
 
 const answerOf = (element) => element.closest(ANSWER) ?? element.closest(".nbagent");
 
@@ -99,25 +101,56 @@ function initialize({ model }) {
     return shared?.insertCell && shared.cells ? shared : null;
   }
 
-  // A new cell below the one that asked. From a panel it stands below the cell that ran last, where the user works.
-  function insert(code, below) {
-    const [cells, before] = [notebook(), new Set(document.querySelectorAll(".jp-Cell"))];
-    const place = cells.cells.findIndex((cell) => cell.getId() === below);
-    cells.insertCell(place < 0 ? cells.cells.length : place + 1, { cell_type: "code", source: code, metadata: {} });
+  const placeOf = (id) => notebook()?.cells.findIndex((cell) => cell.getId() === id) ?? -1;
+
+  // The cell at this place, in the notebook that `near` or any of the answers is in, or else in the one that is shown.
+  function cellAt(place, near) {
+    const answers = [...document.querySelectorAll(FOOTERS)].filter((foot) => known.has(foot.dataset.nbagentRun));
+    const shown = [...document.querySelectorAll(".jp-Notebook")].filter((each) => each.offsetParent);
+    const page = [near, ...answers, ...shown].map((each) => each?.closest(".jp-Notebook")).find(Boolean);
+    return page?.querySelector(`.jp-Cell[data-windowed-list-index="${place}"]`);
+  }
+
+  // Puts the cursor into a cell, once it is there.
+  function enter(place) {
     requestAnimationFrame(() => {
-      const made = [...document.querySelectorAll(".jp-Cell")].find((cell) => !before.has(cell));
-      made?.scrollIntoView({ block: "nearest" });
-      made?.querySelector(".cm-content")?.focus({ preventScroll: true });
+      const cell = cellAt(place);
+      cell?.scrollIntoView({ block: "nearest" });
+      cell?.querySelector(".cm-content")?.focus({ preventScroll: true });
     });
   }
 
+  // A new cell below the one that asked. From a panel it stands below the cell that ran last, where the user works.
+  function insert(code, below) {
+    const [{ cells }, place] = [notebook(), placeOf(below) + 1];
+    notebook().insertCell(place || cells.length, { cell_type: "code", source: code, metadata: {} });
+    return place || cells.length - 1;
+  }
+
+  // Whether the person is typing something, elsewhere than in this cell.
+  function isTyping(id) {
+    const focused = document.activeElement;
+    const isText = focused?.matches(".cm-content, input, textarea") && (focused.value ?? focused.textContent);
+    return Boolean(isText) && !cellAt(placeOf(id))?.contains(focused);
+  }
+
+  const madeBelow = (id, code) => notebook().cells.findIndex((cell, at) => at > placeOf(id) && cell.getSource() === code);
+
   // The cell that `below` has made gets other code, if nobody has edited it; otherwise a new cell gets it.
   function put({ code, below, before }) {
-    const cells = notebook()?.cells ?? [];
-    const place = cells.findIndex((cell) => cell.getId() === below);
-    if (place < 0) return; // another notebook of this kernel
-    const made = cells.slice(place + 1).find((cell) => cell.getSource() === before);
-    made ? made.setSource(code) : insert(code, below);
+    if (placeOf(below) < 0) return; // another notebook of this kernel
+    const made = before === null ? -1 : madeBelow(below, before);
+    if (made >= 0) notebook().cells[made].setSource(code);
+    const place = made < 0 ? insert(code, below) : made;
+    if (!isTyping(below)) enter(place);
+  }
+
+  // The cell that `below` has just made gets the cursor; the host may still be adding it.
+  function enterMade({ code, below }, frames = MADE_WITHIN_FRAMES) {
+    if (placeOf(below) < 0 || isTyping(below)) return;
+    const place = madeBelow(below, code);
+    if (place >= 0) enter(place);
+    else if (frames) requestAnimationFrame(() => enterMade({ code, below }, frames - 1));
   }
 
   const cellOf = (id) => notebook()?.cells.find((cell) => cell.getId() === id);
@@ -129,7 +162,7 @@ function initialize({ model }) {
     if (cellOf(replaced)) {
       buttons.push(button("Replace cell", "Put the new code into its cell", () => cellOf(replaced)?.setSource(text())));
     }
-    if (notebook()) buttons.push(button("Insert below", "Insert a cell", () => insert(text(), below())));
+    if (notebook()) buttons.push(button("Insert below", "Insert a cell", () => enter(insert(text(), below()))));
     const place = document.createElement("div");
     place.className = "nbagent-on-code";
     place.append(group("This code", ...buttons));
@@ -150,9 +183,7 @@ function initialize({ model }) {
   // -- the cell that asked --
 
   function goTo(id, from) {
-    const place = notebook().cells.findIndex((cell) => cell.getId() === id);
-    const shown = [...document.querySelectorAll(".jp-Notebook")].find((each) => each.offsetParent);
-    const cell = (from.closest(".jp-Notebook") ?? shown)?.querySelector(`.jp-Cell[data-windowed-list-index="${place}"]`);
+    const cell = cellAt(placeOf(id), from);
     cell?.scrollIntoView({ block: "center" });
     cell?.focus({ preventScroll: true }); // selects it
   }
@@ -207,6 +238,7 @@ function initialize({ model }) {
     for (const [run, about] of Object.entries(message.runs ?? {})) known.set(run, about);
     if (message.gone) remove(message.gone);
     if (message.put) put(message.put);
+    if (message.enter) enterMade(message.enter);
     dress();
   }
 

@@ -24,7 +24,7 @@ class AnswerButtons(anywidget.AnyWidget):
     """Runs `answer_buttons.js`; one serves all answers, and it is never displayed. Call it on the background loop.
 
     The script sends `{"notebook": True}` where it can change cells, `{"shown": run_ids}` for footers, and
-    `{"run": run_id, "good": 1}` (0, or None) for a thumb. It gets what `put_code` sends, and
+    `{"run": run_id, "good": 1}` (0, or None) for a thumb. It gets what `put_code` and `enter_code` send, and
     `{"runs": {run_id: {"good": 1, "text": "…", "cell": "…"}}}`: the score (1, 0 or None), the answer's Markdown, and
     the cell that asked; or `{"gone": run_id}` if a click came too late. `newest_cell` is the id of the cell that ran
     last, for code in a panel.
@@ -40,6 +40,8 @@ class AnswerButtons(anywidget.AnyWidget):
         self._agents: WeakSet[Agent] = WeakSet()
         #: Whether a front end can change the notebook's cells.
         self.can_change_cells = False
+        #: What `enter_code` is to send to a front end that has not reported yet.
+        self._to_enter: dict[str, str] = {}
         on_loop = background_loop().call_soon_threadsafe
         self.on_msg(lambda _, message, buffers: on_loop(self._on_message, message))
 
@@ -48,12 +50,20 @@ class AnswerButtons(anywidget.AnyWidget):
         self._agents.add(agent)
         self._tell(run_ids)
 
-    def put_code(self, code: str, below: str, before: str) -> None:
+    def put_code(self, code: str, below: str, before: str | None) -> None:
         """Replace the code `before` in a cell below the cell `below`; if there is none, put it into a new cell."""
         self.send({"put": {"code": code, "below": below, "before": before}})
 
+    def enter_code(self, code: str, below: str) -> None:
+        """Put the cursor into the cell with this code below the cell `below`, once a front end can do that."""
+        self._to_enter = {"code": code, "below": below}
+
     def _on_message(self, message: dict[str, Any]) -> None:
-        self.can_change_cells |= bool(message.get("notebook"))
+        if message.get("notebook"):
+            self.can_change_cells = True
+            if self._to_enter:
+                self.send({"enter": self._to_enter})
+                self._to_enter = {}
         if shown := message.get("shown"):
             self._tell(shown)
         elif run_id := message.get("run"):

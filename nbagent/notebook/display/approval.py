@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -22,11 +21,13 @@ from IPython.display import display
 from nbagent.core.background import call_on_main
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
+from nbagent.core.render.arguments import arguments_text, folded
 from nbagent.core.render.control_chars import show_all_chars
 from nbagent.core.render.highlight import highlight_code
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.asking import Question
+from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.tool_call import LANGUAGES
 
 #: The style of the form; the panel uses the same colours.
@@ -39,8 +40,6 @@ SHOWN_AGAIN_WITHIN_S = 30.0
 #: Lines of the arguments that are shown at once, and characters of one line. The rest has to be seen before the call is
 #: approved.
 SHOWN_LINES, LINE_CHARS = 40, 100
-_BLANK_LINES = re.compile(r"(?<=\n)(?:(?:[^\S\n]|\u2800)*\n){3,}")
-_SPACES = re.compile(r"(?:[^\S\n]|\u2800){40,}")
 
 #: What can be typed: any other text is the reason for a no.
 _CHOICES = "[y/N, always, or why not] "
@@ -54,8 +53,11 @@ Answer = bool | Allow | dict[str, Any]
 #: How long a yes holds, as the form offers it.
 _SCOPES = {"this time": True, **{f"{allow.value}, all session": allow for allow in Allow}}
 
-#: Asks instead of the cell in the runs of this context: the panel that they were started from.
-ask_instead: ContextVar[Callable[[FunctionCall], Awaitable[Answer]] | None] = ContextVar(
+#: Where a tool runs that comes from nowhere else, as the form says it.
+HERE = "in your kernel"
+
+#: Asks `(call, where it would run)` instead of the cell in the runs of this context: the panel that started them.
+ask_instead: ContextVar[Callable[[FunctionCall, str], Awaitable[Answer]] | None] = ContextVar(
     "nbagent_ask_instead", default=None
 )
 
@@ -74,10 +76,11 @@ class NotebookApprover:
         self._has_buttons = True  # until a front end fails to show them
         self._were_shown = False
 
-    async def __call__(self, call: FunctionCall, definition: Any) -> Answer:
+    async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         """Ask about one call. If the cell is interrupted during the question, the tool does not run."""
+        where = HERE if isinstance(call, Question) else where_it_runs(definition, call.arguments)
         if (ask := ask_instead.get()) is not None:
-            return await ask(call)
+            return await ask(call, where)
         if not self._is_watched():
             text = (
                 "The call needs approval, and nobody is at this notebook to give it. Do not repeat it; tell the user."
@@ -85,7 +88,8 @@ class NotebookApprover:
             raise ToolDeniedError(text, tool=call.name)
         with while_asking.get()(call) as show_edited:
             if self._has_buttons and threading.current_thread() is threading.main_thread():  # clicks can be served
-                answer = await ApprovalForm(call).ask(SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S)
+                patience = SHOWN_AGAIN_WITHIN_S if self._were_shown else SHOWN_WITHIN_S
+                answer = await ApprovalForm(call, where).ask(patience)
                 self._were_shown = self._has_buttons = answer is not None
                 if isinstance(answer, dict) and not isinstance(call, Question):
                     show_edited(answer)
@@ -93,7 +97,7 @@ class NotebookApprover:
                     return answer
             if isinstance(call, Question):
                 return await _typed_answers(call)
-            question = _typed_question(call)
+            question = _typed_question(call, where)
             # on the main thread, where the stop button reaches the question
             typed = (await call_on_main(lambda: input(question))).strip()
             if typed.lower() in ("a", "always"):
@@ -110,10 +114,10 @@ class ApprovalForm:
     Create it on the event loop that waits for the answer; clicks may come on any thread.
     """
 
-    def __init__(self, call: FunctionCall) -> None:
+    def __init__(self, call: FunctionCall, where: str = HERE) -> None:
         import ipywidgets as widgets
 
-        self._call = call
+        self._call, self._where = call, where
         self._loop = asyncio.get_running_loop()
         self._shown: asyncio.Future[None] = self._loop.create_future()
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
@@ -168,9 +172,9 @@ class ApprovalForm:
         """The question; `role="alert"` makes screen readers read it out."""
         name = f"<strong>{render.escape(render.readable_name(self._call.name))}</strong>"
         if isinstance(self._call, Question):
-            said = f"{name} asks you<pre>{render.escape(_folded(self._call.text))}</pre>"
+            said = f"{name} asks you<pre>{render.escape(folded(self._call.text))}</pre>"
             return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
-        title = f"{name} asks to run in your kernel"
+        title = f"{name} asks to run {render.escape(self._where)}"
         code = highlight_code(render.printable(arguments), LANGUAGES.get(_only_name(self._call.arguments), ""))
         shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
         return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{title}{shown}</div>'
@@ -289,31 +293,6 @@ def denied(call: FunctionCall, reason: str) -> ToolDeniedError:
     return ToolDeniedError(text, tool=call.name)
 
 
-def arguments_text(arguments: dict[str, Any]) -> str:
-    """All of the arguments, for a person who has to approve them. No character is hidden.
-
-    Text that JSON would write with backslashes, such as code, is shown as it is, but for white space that would push
-    the rest out of sight.
-    """
-    shown = [
-        f"{render.readable_name(name)} = {render.readable_json(value)}"
-        if _is_plain(value)
-        else f"{render.readable_name(name)} =\n{_folded(value)}"
-        for name, value in arguments.items()
-    ]
-    return "\n".join(shown)
-
-
-def _folded(text: str) -> str:
-    """The text with a note in place of each long run of blank lines or spaces.
-
-    >>> _folded("a = 1" + "\\n" * 60 + "b = 2")
-    'a = 1\\n[59 blank lines]\\nb = 2'
-    """
-    text = _BLANK_LINES.sub(lambda found: f"[{found[0].count(chr(10))} blank lines]\n", show_all_chars(text))
-    return _SPACES.sub(lambda found: f" [{len(found[0])} spaces] ", text)
-
-
 def _beginning(text: str) -> tuple[str, int]:
     """`(what is shown at once, how many lines are left)`. A long line counts as several."""
     lines, room = text.split("\n"), SHOWN_LINES
@@ -326,15 +305,24 @@ def _beginning(text: str) -> tuple[str, int]:
     return text, 0
 
 
-def _typed_question(call: FunctionCall) -> str:
+def where_it_runs(definition: FunctionDefinition, arguments: dict[str, Any]) -> str:
+    """Where a call would run, as the form says it: here, or on the MCP server or as the skill that the tool is of."""
+    source = definition.source
+    kind, _, name = (source if isinstance(source, str) else source(**arguments)).partition(":")
+    place = {"mcp": "on the MCP server", "skill": "as the skill"}.get(kind)
+    return f"{place} {render.readable_name(name)}" if place else HERE
+
+
+def _typed_question(call: FunctionCall, where: str = HERE) -> str:
     """The question as plain text: on one line if the arguments are short, else below all of them."""
     name = render.readable_name(call.name)
+    place = "" if where == HERE else f" {where}"
     arguments = ", ".join(
         f"{render.readable_name(key)}={show_all_chars(repr(value))}" for key, value in call.arguments.items()
     )
     if len(arguments) <= LINE_CHARS:
-        return f"Run {name}({arguments})? {_CHOICES}"
-    return f"{arguments_text(call.arguments)}\nRun {name} with these arguments? {_CHOICES}"
+        return f"Run {name}({arguments}){place}? {_CHOICES}"
+    return f"{arguments_text(call.arguments)}\nRun {name} with these arguments{place}? {_CHOICES}"
 
 
 def _only_text_argument(arguments: dict[str, Any]) -> str | None:
@@ -347,7 +335,3 @@ def _only_text_argument(arguments: dict[str, Any]) -> str | None:
 def _only_name(arguments: dict[str, Any]) -> str:
     """The name of the only argument; empty if there are several."""
     return next(iter(arguments), "") if len(arguments) == 1 else ""
-
-
-def _is_plain(value: Any) -> bool:
-    return not isinstance(value, str) or "\\" not in render.readable_json(value)

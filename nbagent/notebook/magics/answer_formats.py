@@ -73,7 +73,7 @@ def parse_code(text: str) -> str:
     >>> parse_code("Here you are:\\n```python\\nx = 1\\n```")
     'x = 1'
     """
-    blocks = _code_blocks(text)
+    blocks = _code_blocks(render.markdown_tokens(text))
     python = [content for language, content in blocks if language.startswith(("python", "py", "ipython"))]
     if chosen := python or [content for _, content in blocks]:
         return "\n\n".join(content.rstrip() for content in chosen)
@@ -86,9 +86,9 @@ def parse_code(text: str) -> str:
     return text.strip()
 
 
-def _code_blocks(text: str) -> list[tuple[str, str]]:
-    """`(language, content)` of the code blocks that have content."""
-    fences = [token for token in render.markdown_tokens(text) if token.type == "fence" and token.content.strip()]
+def _code_blocks(tokens: Sequence[Any]) -> list[tuple[str, str]]:
+    """`(language, content)` of the code blocks that have content, from the tokens of Markdown."""
+    fences = [token for token in tokens if token.type == "fence" and token.content.strip()]
     return [(token.info.strip().lower(), token.content) for token in fences]
 
 
@@ -104,8 +104,11 @@ def parse_frame(text: str) -> pd.DataFrame:
     """
     import pandas as pd
 
-    in_blocks = [content for language, content in _code_blocks(text) if language in ("", "markdown", "md")]
-    tables = _tables(text) or [table for content in in_blocks for table in _tables(content)]
+    tokens = render.markdown_tokens(text)
+    in_blocks = [content for language, content in _code_blocks(tokens) if language in ("", "markdown", "md")]
+    tables = _tables(text, tokens) or [
+        table for content in in_blocks for table in _tables(content, render.markdown_tokens(content))
+    ]
     if len(tables) > 1:
         raise ValueError(f"there are {len(tables)} tables in the answer: ask for one")
     if tables:
@@ -134,10 +137,10 @@ def _records(value: Any) -> list[Any]:
     return rows
 
 
-def _tables(text: str) -> list[tuple[list[str], list[list[str]]]]:
+def _tables(text: str, tokens: Sequence[Any]) -> list[tuple[list[str], list[list[str]]]]:
     """The header and the rows of each Markdown table; cells as plain text."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    tables = [token.map for token in render.markdown_tokens(text) if token.type == "table_open" and token.map]
+    tables = [token.map for token in tokens if token.type == "table_open" and token.map]
     return [_table(lines[begin:end]) for begin, end in tables]
 
 

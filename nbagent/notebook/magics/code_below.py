@@ -6,6 +6,7 @@ from typing import Any
 
 from nbagent.core.background import background_loop
 from nbagent.core.cells import cell_id_of
+from nbagent.notebook.host import is_watched
 
 
 class CodeBelow:
@@ -16,23 +17,26 @@ class CodeBelow:
         self._put: dict[str, str] = {}  # by cell
 
     def put(self, code: str, again: bool) -> None:
-        """Put code below the running cell. If it runs again, its code from before is replaced, but not with `again`.
+        """Put code below the running cell, and the cursor into it.
 
-        Only some front ends can change a cell. In others a cell with other code is added.
+        If the cell runs again, its code from before is replaced, but not with `again`. Only some front ends can change
+        a cell. In others a cell with other code is added.
         """
         cell_id = cell_id_of(self._shell)
-        before = self._put.get(cell_id) if cell_id else None
-        if cell_id:
-            self._put[cell_id] = code
-        if cell_id is None or before is None or again:
+        before = self._put.get(cell_id) if cell_id and not again else None
+        if cell_id is None or not is_watched(self._shell):
             self._shell.set_next_input(code, replace=False)
             return
+        self._put[cell_id] = code
         from nbagent.notebook.display.answer_buttons import answer_buttons  # loads widgets
 
+        on_loop = background_loop().call_soon_threadsafe
         if answer_buttons().can_change_cells:
-            background_loop().call_soon_threadsafe(answer_buttons().put_code, code, cell_id, before)
+            on_loop(answer_buttons().put_code, code, cell_id, before)
         elif before == code:
             print("The code is the same as before: no cell was added. --keep adds one.")
         else:
             self._shell.set_next_input(code, replace=False)
-            print("The new code is in the cell below. The cell with the code from before is still there.")
+            on_loop(answer_buttons().enter_code, code, cell_id)
+            if before is not None:
+                print("The new code is in the cell below. The cell with the code from before is still there.")

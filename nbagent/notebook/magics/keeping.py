@@ -13,11 +13,13 @@ from nbagent.agent import Agent
 from nbagent.checks import checked_path
 from nbagent.core.history import saved
 from nbagent.notebook.keeper import (
+    all_messages,
     begin_keeping,
     conversation_path,
     count_questions,
     current_keeper,
     end_keeping,
+    kept_now,
     notebook_path,
     trace_path,
     turns_only_in,
@@ -37,11 +39,10 @@ def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     keeper = begin_keeping(shell, path)
     print(f"Kept after each turn: the conversation in {path.name}, the trace in {trace_path(path).name}.")
     if path.exists():
-        messages, _ = saved.load(path, with_ids=True)
-        if turns_only_in(messages, agent.conversation_history):
-            keeper.offer = (
-                f"{path.name} has {count_questions(messages)}, {_saved_at(path)}: %agent restore brings them back."
-            )
+        kept = saved.load_all(path)
+        if turns_only_in(all_messages(kept), all_messages(kept_now(agent))):
+            questions = count_questions(kept.messages)
+            keeper.offer = f"{path.name} has {questions}, {_saved_at(path)}: %agent restore brings them back."
             print(keeper.offer)
 
 
@@ -56,23 +57,24 @@ def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         )
     if agent.trace.recorder.open_runs:
         raise UsageError("%agent restore: the agent is answering. Wait, or stop it with `%agent stop`")
-    messages, _ = saved.load(path, with_ids=True)
+    kept, here = saved.load_all(path), kept_now(agent)
     trace = Trace.load(trace_path(path)) if trace_path(path).exists() else None
-    here = agent.conversation_history
-    back = turns_only_in(messages, here)
-    if not back:
-        print(f"Nothing to restore: the conversation has all of {path.name} ({count_questions(messages)}).")
+    count = count_questions(kept.messages)
+    if not turns_only_in(all_messages(kept), all_messages(here)):
+        print(f"Nothing to restore: the conversation has all of {path.name} ({count}).")
         return
     if trace is not None and agent.trace.is_recording:
         add_sessions(agent.trace.recorder, trace.recorder)
-    agent.trace.recorder.recognise(messages)
-    mine = [message for turn in turns_only_in(here, messages) for message in turn]
-    agent.context.replace_history(
-        [message for message in messages if message.role != "system" or not agent.system_prompt] + mine
-    )
+    agent.trace.recorder.recognise(all_messages(kept))
+    mine = [message for turn in turns_only_in(here.here.messages, all_messages(kept)) for message in turn]
+    system = next((message.text for message in kept.messages if message.role == "system"), None)
+    agent.system_prompt = agent.system_prompt or system
+    agent.context.resume(kept.branches, kept.here, mine)
     also = f" {count_questions(mine).capitalize()} of this kernel come after." if mine else ""
+    others = len(kept.branches) - 1
+    also += f" {others} other branch{'es' * (others > 1)} too." if others else ""
     traced = "" if trace is not None else f" There is no {trace_path(path).name}, so nothing is known of their runs."
-    print(f"{count_questions(messages)} from {path.name}, {_saved_at(path)}.{also}{traced}")
+    print(f"{count} from {path.name}, {_saved_at(path)}.{also}{traced}")
 
 
 def _path(shell: Any, words: Sequence[str], command: str) -> Path:

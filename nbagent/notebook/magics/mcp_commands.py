@@ -99,4 +99,5 @@ def _row_html(row: tuple[str, ...]) -> str:
     quiet = '<div class="nbagent-quiet">{}</div>'.format
     listed = " ".join(f"<code>{tool}</code>" for tool in tools.split())
     facts = quiet(revision) + quiet(f'<span style="white-space: pre-wrap">{about}</span>')
-    return f"<tr><td>{name}{quiet(address)}</td><td>{state}{facts}</td><td>{listed}</td></tr>"
+    server = f'<td style="overflow-wrap: anywhere">{name}{quiet(address)}</td>'
+    return f"<tr>{server}<td>{state}{facts}</td><td>{listed}</td></tr>"

@@ -59,11 +59,9 @@ class SkillTable:
     def _repr_html_(self) -> str:
         if self.frame.empty and self.diagnostics.empty:
             return str(render.output_html(render.note_html(_NO_SKILLS)))
-        head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
-        rows = "".join(
-            f"<tr>{''.join(f'<td>{render.escape(str(value))}</td>' for value in row)}</tr>"
-            for row in self.frame[list(_COLUMNS)].itertuples(index=False, name=None)
-        )
+        *names, _ = _COLUMNS  # the description stands below the name
+        head = "".join(f"<th>{name}</th>" for name in names)
+        rows = "".join(map(_row_html, self.frame[list(_COLUMNS)].itertuples(index=False)))
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
         notes = "".join(render.note_html(problem) for problem in self._problems())
         return str(render.output_html(table + notes, formulas=False))
@@ -72,6 +70,12 @@ class SkillTable:
         found = self.diagnostics.to_dict("records")
         places = [each["file"] if each["line"] != each["line"] else f"{each['file']}:{each['line']}" for each in found]
         return [f"{each['level']}: {place}: {each['message']}" for each, place in zip(found, places, strict=True)]
+
+
+def _row_html(row: tuple[Any, ...]) -> str:
+    skill, *others, description = (render.escape(str(value)) for value in row)
+    cells = "".join(f"<td>{value}</td>" for value in others)
+    return f'<tr><td>{skill}<div class="nbagent-quiet">{description}</div></td>{cells}</tr>'
 
 
 def skill_table(agent: Agent) -> SkillTable:

@@ -189,8 +189,13 @@ class Conversation:
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
-    def ask(self, content: Content, give_back: Callable[[Content], None], replaced: Entry | None = None) -> None:
-        """Ask the agent, after what it is doing. As another version of a question, it begins a branch."""
+    def ask(
+        self, content: Content, give_back: Callable[[Content], None], replaced: Entry | None = None
+    ) -> asyncio.Task[None]:
+        """Ask the agent, after what it is doing. As another version of a question, it begins a branch.
+
+        The task ends with the answer.
+        """
         entry = Entry(as_question(content))
         if replaced is not None and self.can_edit(replaced):
             if replaced.outlasts_history:  # it failed
@@ -205,11 +210,12 @@ class Conversation:
         question.task = asyncio.get_running_loop().create_task(self._run(question))
         question.task.add_done_callback(partial(self._finish, question))
         self._notify()
+        return question.task
 
-    def retry(self, give_back: Callable[[Content], None]) -> None:
+    def retry(self, give_back: Callable[[Content], None]) -> asyncio.Task[None] | None:
         """Ask the last question again, as another version of it."""
-        if (last := self.last_turn) is not None:
-            self.ask(last.message.content, give_back, replaced=last)
+        last = self.last_turn
+        return None if last is None else self.ask(last.message.content, give_back, replaced=last)
 
     def switch(self, branch: Branch) -> None:
         """Show another branch or conversation, and go on with it."""
@@ -286,8 +292,8 @@ class Conversation:
             yield
         entry.refresh()
 
-    async def _approve(self, pending: PendingQuestion, call: FunctionCall) -> Answer:
-        entry, form = pending.entry, ApprovalForm(call)
+    async def _approve(self, pending: PendingQuestion, call: FunctionCall, where: str) -> Answer:
+        entry, form = pending.entry, ApprovalForm(call, where)
         entry.below.append(form.box)
         try:
             with entry.transcript.call_waits(call.id, FOR_YOU):

@@ -141,6 +141,7 @@ function render({ model, el }) {
     const found = el.closest(".nbagent-panel");
     box = found?.querySelector(BOX);
     if (!box || found === panel) return;
+    if (!panel) model.on("msg:custom", onAnswer); // as in panel.js, not before the view is in the page
     panel = found;
     const options = { signal: ended.signal, capture: true };
     list.id = `nbagent-suggestions-${model.model_id ?? ""}-${document.querySelectorAll(".nbagent-suggestions").length}`;
@@ -166,7 +167,6 @@ function render({ model, el }) {
   const arrival = new ResizeObserver(enter); // called once `el` is in the page
   el.classList.add("nbagent-unseen");
   arrival.observe(el);
-  model.on("msg:custom", onAnswer);
   return () => {
     ended.abort();
     list.remove();

@@ -37,9 +37,14 @@ class Meter:
             self._run_id, self._run_tokens, self._run_cost = run_id, 0, 0.0
         cost = 0.0 if event.metadata.get("replayed") else event.metadata.get("cost_usd")
         tokens = Usage(**{key: event.metadata.get(key) or 0 for key in Usage().to_dict()}).total_tokens
-        self._tokens, self._run_tokens = self._tokens + tokens, self._run_tokens + tokens
-        self._cost = None if self._cost is None or cost is None else self._cost + cost
+        self.add(tokens, cost)
+        self._run_tokens += tokens
         self._run_cost = None if self._run_cost is None or cost is None else self._run_cost + cost
+
+    def add(self, tokens: int, cost: float | None) -> None:
+        """Add what was spent beside the conversation's runs."""
+        self._tokens += tokens
+        self._cost = None if self._cost is None or cost is None else self._cost + cost
 
     def html(self) -> str:
         """Tokens, dollars, and a bar for what is nearest to its limit. The title says all of it in words."""

@@ -94,6 +94,7 @@ function render({ model, el }) {
   function enter() {
     const found = el.closest(".nbagent-panel")?.querySelector(".nbagent-picker");
     if (!found || found === picker) return;
+    if (!picker) model.on("msg:custom", told); // as in panel.js, not before the view is in the page
     picker = found;
     opener = picker.parentElement.querySelector(".nbagent-model");
     const options = { signal: ended.signal, capture: true };
@@ -116,7 +117,6 @@ function render({ model, el }) {
 
   el.classList.add("nbagent-unseen");
   arrival.observe(el);
-  model.on("msg:custom", told);
   return () => {
     ended.abort();
     arrival.disconnect();

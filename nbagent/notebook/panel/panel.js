@@ -7,6 +7,7 @@ const ROLES = {
   ".nbagent-trace": { role: "tabpanel", "aria-label": "Trace", tabindex: "0" },
   ".nbagent-setup": { role: "tabpanel", "aria-label": "Setup" },
   ".nbagent-actions": { role: "group", "aria-label": "The last question" },
+  ".nbagent-followups": { role: "group", "aria-label": "Suggested questions" },
   ".nbagent-input textarea": { enterkeyhint: "send" },
 };
 const FOCUSABLE = "a, button, input, select, summary, textarea, [tabindex]";
@@ -28,7 +29,7 @@ function render({ model, el }) {
   const opened = new WeakSet(); // the pieces in which the reader opened a block
   const jump = document.createElement("button"); // to the end of the conversation
   let pressed = null; // a button that leads to another version of a question, with its place
-  const held = []; // the questions that the kernel has not taken yet, as they are shown
+  const held = new Map(); // by number, the questions that the kernel has not taken yet, as they are shown
 
   function dress() {
     for (const [selector, attributes] of Object.entries(ROLES)) mark(panel.querySelector(selector), attributes);
@@ -161,8 +162,9 @@ function render({ model, el }) {
 
   function send(box) {
     if (!box.value.trim() && !panel.querySelector(".nbagent-draft button")) return;
-    hold(box.value.trim());
-    model.send({ ask: box.value });
+    const number = Math.random(); // other views of the panel number theirs, too
+    hold(number, box.value.trim());
+    model.send({ ask: box.value, number });
     fill(box, "");
   }
 
@@ -176,7 +178,7 @@ function render({ model, el }) {
     send(panel.querySelector(BOX));
   }
 
-  function hold(text) {
+  function hold(number, text) {
     const [entry, said, note] = ["div", "div", "div"].map((name) => document.createElement(name));
     entry.className = "nbagent nbagent-said";
     said.className = "nbagent-you";
@@ -184,9 +186,8 @@ function render({ model, el }) {
     said.textContent = text;
     note.textContent = "Waiting for the kernel…";
     entry.append(said, note);
-    panel.querySelector(".nbagent-log").after(entry);
-    held.push(entry);
-    if (held.length > 1) held.at(-2).after(entry);
+    ([...held.values()].at(-1) ?? panel.querySelector(".nbagent-log")).after(entry);
+    held.set(number, entry);
   }
 
   function fill(box, text) {
@@ -211,6 +212,7 @@ function render({ model, el }) {
   function enter() {
     const found = el.closest(".nbagent-panel");
     if (!found || found === panel) return;
+    if (!panel) listen();
     panel = found;
     const options = { signal: ended.signal, capture: true };
     mark(panel, { role: "region", "aria-label": "Chat with an agent" });
@@ -232,19 +234,24 @@ function render({ model, el }) {
   const show = () => panel && dress();
   function told(message) {
     if (message.focus) panel?.querySelector(BOX)?.focus({ preventScroll: true });
-    if (message.taken) held.shift()?.remove();
+    held.get(message.taken)?.remove();
+    held.delete(message.taken);
+  }
+
+  // Not before the view is in the page: anywidget forgets the listeners of a view that it renders again just then.
+  function listen() {
+    model.on("change:announcement", say);
+    model.on("change:tab", show);
+    model.on("msg:custom", told);
   }
 
   mark(el, { role: "status" });
   el.classList.add("nbagent-unseen");
   arrival.observe(el);
-  model.on("change:announcement", say);
-  model.on("change:tab", show);
-  model.on("msg:custom", told);
   return () => {
     ended.abort();
     jump.remove();
-    for (const entry of held) entry.remove();
+    for (const entry of held.values()) entry.remove();
     arrival.disconnect();
     changes.disconnect();
     model.off("change:announcement", say);

@@ -10,7 +10,8 @@ import pytest
 from nbagent import FunctionCall
 from nbagent.errors import ToolDeniedError
 from nbagent.functions import Allow
-from nbagent.notebook.display.approval import ApprovalForm, _typed_question
+from nbagent.functions.registry import FunctionDefinition
+from nbagent.notebook.display.approval import ApprovalForm, NotebookApprover, _typed_question, ask_instead
 
 CODE = 'if x:\n    y = "a"'
 
@@ -86,6 +87,35 @@ def test_names_and_values_can_not_forge_the_question():
         assert "rm -rf ~" in text
         assert "\n" not in text.partition("theme=")[2].partition("rm -rf")[0]
         assert '"theme=' in text
+
+
+@pytest.mark.parametrize(
+    ("source", "where"),
+    [
+        ("", "in your kernel"),
+        ("mcp:play", "on the MCP server play"),
+        ("skill:rss", "as the skill rss"),
+        (lambda n: f"skill:s{n}", "as the skill s2"),
+        ("mcp:<b>\u202e play\n", 'on the MCP server "<b>\\u202e play\\n"'),
+    ],
+)
+def test_the_question_says_where_the_call_runs(source, where):
+    call, told = FunctionCall("wipe", {"n": 2}, "c"), []
+
+    async def ask(asked, said):
+        told.append(said)
+        return ApprovalForm(asked, said).box.children[0].value
+
+    async def title():
+        ask_instead.set(ask)
+        return await NotebookApprover(lambda: True)(call, FunctionDefinition("wipe", "Wipe.", {}, print, source=source))
+
+    page = asyncio.run(title())
+    assert told == [where]
+    assert f"wipe asks to run {where}" in html.unescape(re.sub("<[^>]*>", "", page))
+    assert "<b>" not in page
+    said = f" {where}" if source else ""
+    assert _typed_question(call, where) == f"Run wipe(n=2){said}? [y/N, always, or why not] "
 
 
 def test_a_long_call_is_asked_about_below_all_of_its_arguments():

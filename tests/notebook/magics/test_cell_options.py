@@ -106,7 +106,7 @@ def test_running_again_adds_a_cell_only_for_other_code(kernel):
 
 
 def test_running_again_replaces_the_code_where_the_front_end_can(kernel):
-    script(kernel, *(f"'```python\\nx = {number}\\n```'" for number in (1, 2)))
+    script(kernel, *(f"'```python\\nx = {number}\\n```'" for number in (1, 2, 3)))
     kernel.ok("%%agent --as code\nx", cell_id="replaces code")
     kernel.ok("from nbagent.notebook.display.answer_buttons import answer_buttons")
     comm = kernel.value("answer_buttons().model_id")
@@ -114,8 +114,14 @@ def test_running_again_replaces_the_code_where_the_front_end_can(kernel):
     kernel.ok("while not answer_buttons().can_change_cells: await asyncio.sleep(0.01)")
     cell = kernel.ok("%%agent --as code\nx", cell_id="replaces code")
     assert cell.reply["content"]["payload"] == []
-    wanted = {"put": {"code": "x = 2", "below": "replaces code", "before": "x = 1"}}
-    kernel.until(cell, lambda: wanted in kernel.told(comm))
+    cell = kernel.ok("%%agent --as code\nx", cell_id="another")
+    assert cell.reply["content"]["payload"] == []
+    wanted = [
+        {"enter": {"code": "x = 1", "below": "replaces code"}},
+        {"put": {"code": "x = 2", "below": "replaces code", "before": "x = 1"}},
+        {"put": {"code": "x = 3", "below": "another", "before": None}},
+    ]
+    kernel.until(cell, lambda: [each for each in kernel.told(comm) if not each.keys() & {"runs"}] == wanted)
 
 
 def test_the_form_is_asked_for_in_the_request_and_not_kept_in_the_conversation(kernel):

@@ -95,6 +95,54 @@ def test_a_conversation_comes_back_in_another_kernel(notebook):
     ]  # fmt: skip
 
 
+ASKED = "[[m.text for m in b.messages if m.role == 'user'] for b in agent.context.branches]"
+
+
+def test_all_versions_and_conversations_come_back(notebook):
+    talk = notebook.with_name("analysis.agent.json")
+    with kernel_of(notebook, "one") as kernel:
+        kernel.ok("%agent keep")
+        asks(kernel, "one", "two")
+        kernel.ok("agent.context.edit(0, 'ONE')")  # has no id from then on
+        kernel.ok("agent.system_prompt = 'Be brief.'")
+        for question in ("zwei", "deux"):
+            kernel.ok(f"await agent.chat({question!r}, branch_at=agent.context.here.questions[1])")
+        kernel.ok("%agent new")
+        asks(kernel, "else")
+        kernel.ok("agent.context.switch(agent.context.branches[1])")
+        said_so_far = texts(kernel)
+        asked, branch = kernel.value(ASKED), kernel.value("agent.context.branch")
+        assert asked == [["ONE", "two"], ["ONE", "zwei"], ["ONE", "deux"], ["else"]]
+    data = json.loads(talk.read_text())
+    assert [message["content"] for message in data["messages"]] == said_so_far
+    assert [each["messages"][0] for each in data["branches"]][:3] == [1, 1, 1], "no message is written twice"
+    assert data["here"] == 1
+    assert said(talk) == said_so_far
+
+    with kernel_of(notebook, "two") as kernel:
+        kernel.ok("%agent keep")
+        panel = Panel(kernel)
+        assert "2 questions from analysis.agent.json" in (restored := kernel.ok("%agent restore").stdout)
+        assert restored.endswith(" 3 other branches too.\n")
+        assert kernel.value(ASKED) == asked
+        assert texts(kernel) == said_so_far
+        assert kernel.value("agent.context.branch") == branch
+        panel.until(lambda: "2/3" in panel.text)
+        panel.click("Previous version")
+        panel.until(lambda: "1/3" in panel.text and "two" in panel.text)
+        assert "Nothing to restore" in kernel.ok("%agent restore").stdout
+        kernel.ok("agent.provider = ScriptedProvider(['Three.'])")
+        panel.ask("three")
+        panel.until_text("Three.")
+        kernel.ok("%agent conversations 1")
+        assert texts(kernel)[1:] == ["else", "ELSE"]
+
+    with kernel_of(notebook, "three") as kernel:
+        asks(kernel, "new")
+        assert "1 question of this kernel come after. 3 other" in kernel.ok("%agent restore").stdout
+        assert kernel.value(ASKED) == [["ONE", "two", "three"], *asked[1:3], ["else", "new"]]
+
+
 def test_undo_edits_failures_and_another_agent_are_kept_too(notebook):
     talk = notebook.with_name("analysis.agent.json")
     with kernel_of(notebook) as kernel:

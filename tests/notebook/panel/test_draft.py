@@ -163,6 +163,17 @@ def test_text_from_code_reads_no_files(kernel, tmp_path):
     assert kernel.value("seen") == [f"Is @{secret}?"]
 
 
+def test_a_question_that_is_refused_does_not_wait_for_the_kernel_any_more(kernel, tmp_path):
+    (tmp_path / "film.mp4").write_bytes(b"\x00")
+    question = f"What is in @{tmp_path / 'film.mp4'}?"
+    panel = Panel(kernel)
+    page = next(comm for comm, state in panel.tree() if "announcement" in state)
+    kernel.tell(page, method="custom", content={"ask": question, "number": 0.25})
+    panel.until_text("film.mp4 can't be attached: ")
+    panel.until(lambda: {"taken": 0.25} in kernel.told(page))
+    assert panel.find(description="Your question", value=question)
+
+
 def test_suggestions_and_files_that_are_refused(kernel):
     panel = Panel(kernel)
     page = tells(panel, {"complete": "peng"})

@@ -1,19 +1,16 @@
 """Which words of a question name something, what they become in the message, and what completes them."""
 
-import io
 import json
 import types
 from dataclasses import dataclass, field
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.backends.backend_pdf import PdfPages
-from matplotlib.figure import Figure
+from support.papers import pdf
 
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
@@ -193,17 +190,6 @@ def test_the_bubble_and_the_plain_text_fold_attachments():
     assert turn_text([question, LLMMessage("assistant", "Gentoo")]).startswith(
         "> Which?\nNow\n> [@<b>: DataFrame 344×2]"
     )
-
-
-def pdf(*pages: str) -> bytes:
-    """A PDF with a line of text on each page."""
-    file = io.BytesIO()
-    with plt.rc_context({"pdf.fonttype": 42}), PdfPages(file) as made:
-        for text in pages:
-            figure = Figure()
-            figure.text(0.1, 0.5, text)
-            made.savefig(figure)
-    return file.getvalue()
 
 
 def test_the_text_of_a_pdf():

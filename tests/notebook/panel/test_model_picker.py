@@ -1,15 +1,13 @@
 """The panel's model picker: its rows and its search, and in a real kernel the clicks, keys and lists of vendors."""
 
-import asyncio
 import json
 
 import pytest
 from support.hostile import PAYLOADS
 from support.kernels import Kernel
-from support.loopback import Answer, Loopback, claude_said
+from support.loopback import Answer, Loopback, claude_said, served
 from support.panels import Panel, script
 
-from nbagent.core.background import background_loop
 from nbagent.notebook.known_models import ModelFacts, known_models, model_facts
 from nbagent.notebook.magics.completion import models as completed
 from nbagent.notebook.panel.model_picker import HEADS, MAX_ROWS, all_models, find_models, row_text
@@ -60,6 +58,7 @@ def test_what_is_not_known_is_a_dash():
         ("zhipu:glm-5.2", True, False, True),
         ("openrouter:openrouter/auto", None, None, None),  # any model
         ("ollama:qwen3", None, None, None),
+        ("local:", None, False, None),
         ("nobody:m", None, None, None),
     ],
 )
@@ -144,13 +143,8 @@ def kernel(one_kernel):
 def vendor():
     """A server on loopback, beside this thread: the kernel asks it while the test waits."""
 
-    def run(work):
-        return asyncio.run_coroutine_threadsafe(work, background_loop()).result()
-
-    server = Loopback()
-    run(server.__aenter__())
-    yield server
-    run(server.__aexit__(None, None, None))
+    with served(Loopback()) as server:
+        yield server
 
 
 def opened(kernel):

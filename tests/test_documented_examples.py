@@ -1,14 +1,18 @@
-"""The examples of the documents that this project grew from run as they are written there.
+"""The examples of the documents that this project grew from run as they are written there; so do the README's policies.
 
 Only three things differ: the import line, the address (a local server stands in for the vendor), and the blocking
 `agent.chat(messages)`, which is `agent.chat_sync(messages)` here. The database is a stand-in.
 """
 
+import re
+from pathlib import Path
+
 import pytest
 from support.feeds import FeedServer, feed
+from support.loopback import served
 
-from nbagent import LLMProvider, LLMResponse
-from nbagent.core.background import run_sync
+import nbagent
+from nbagent import Agent, FunctionCall, LLMProvider, LLMResponse, ScriptedProvider
 
 
 @pytest.fixture
@@ -32,13 +36,11 @@ async def create_provider(llmock):
 @pytest.fixture
 def rss_feeds(monkeypatch, tmp_path):
     """The news tools read a feed on this machine."""
-    server = FeedServer(feed=feed())
-    run_sync(server.__aenter__())
-    sources = tmp_path / "sources.txt"
-    sources.write_text(f"private {server.url}/feed Times", "utf-8")
-    monkeypatch.setenv("NBAGENT_RSS_SOURCES", str(sources))
-    yield
-    run_sync(server.__aexit__())
+    with served(FeedServer(feed=feed())) as server:
+        sources = tmp_path / "sources.txt"
+        sources.write_text(f"private {server.url}/feed Times", "utf-8")
+        monkeypatch.setenv("NBAGENT_RSS_SOURCES", str(sources))
+        yield
 
 
 async def test_basic_conversation(create_provider, llmock):
@@ -217,3 +219,34 @@ def test_blocking_conversation(news_agent, llmock, capsys):
     print(response)
 
     assert capsys.readouterr().out == "没有新闻。\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "asks"),
+    [
+        ("delete_rows", {"condition": "x"}, True),
+        ("write", {"path": "/tmp/a.txt", "text": ""}, False),
+        ("write", {"path": "/tmp/../etc/passwd", "text": ""}, True),
+        ("write", {"path": "{folder}/link/passwd", "text": ""}, True),
+        ("read", {"path": "{folder}/a.csv"}, False),
+        ("read", {"path": "{folder}/a.csv/.."}, True),
+        ("read", {"path": "{folder}/link.csv"}, True),
+    ],
+)
+async def test_the_policies_of_the_readme(name, arguments, asks, tmp_path):
+    (tmp_path / "link").symlink_to("/etc")
+    (tmp_path / "link.csv").symlink_to("/etc/passwd")
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    (block,) = [each for each in re.findall("```python\n(.*?)```", readme, re.DOTALL) if "nbagent.outside(" in each]
+    namespace = {"nbagent": nbagent, "tool": nbagent.tool, "Path": Path}
+    exec(block, namespace)
+    asked = []
+    arguments = {key: value.format(folder=tmp_path) for key, value in arguments.items()}
+    provider = ScriptedProvider([FunctionCall(name, arguments), "done"])
+    tools = [namespace[each] for each in ("delete_rows", "write", "read")]
+    agent = Agent(provider, tools=tools, approve=lambda call, definition: asked.append(call.name) or True)
+    result = await agent.chat("go")
+    for each in tools:
+        nbagent.live.unregister(each.__name__)
+    assert not result.function_calls[0]["is_error"]
+    assert asked == ([name] if asks else [])

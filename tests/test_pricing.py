@@ -36,6 +36,28 @@ async def test_a_budget_without_a_price_is_an_error_that_names_the_ways_out():
         Agent("open_source:mine", limits=Limits(max_cost=0.01)).chat_stream("Hello").preview()
 
 
+BUDGET = Limits(max_cost=0.01)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda provider: Agent(provider, limits=BUDGET).chat("Hello"),
+        lambda provider: Agent(provider).chat("Hello", limits=BUDGET),
+        lambda provider: Agent(provider, limits=BUDGET).extract("one", int),
+        lambda provider: anext(aiter(Agent(provider, limits=BUDGET).chat_stream("Hello"))),
+    ],
+    ids=["agent", "call", "extract", "stream"],
+)
+async def test_a_budget_without_a_price_sends_nothing(ask):
+    async with Loopback() as server:
+        provider = create_provider("open_source", base_url=server.url, model="mine")
+        with pytest.raises(ConfigurationError, match="max_cost=0.01: the price of open_source:mine"):
+            await ask(provider)
+        assert (server.connections, server.requests) == (0, [])
+        await provider.aclose()
+
+
 @pytest.mark.parametrize(
     ("limits", "options"),
     [

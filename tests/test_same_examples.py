@@ -1,8 +1,13 @@
-"""Property tests try the same examples each time, whatever other tests their process has run before."""
+"""Property tests try the same examples each time, whatever other tests their process has run before; and `make fuzz`
+tries first what failed the last time."""
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+from support import fuzzing
 
 SCRIPT = """
 import sys
@@ -27,3 +32,19 @@ def examples_after(loaded: str) -> str:
 
 def test_examples_do_not_depend_on_what_is_loaded():
     assert examples_after("json") == examples_after("nbagent.providers.formats.openai_chat")
+
+
+def test_what_failed_is_tried_first_the_next_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(fuzzing, "SECONDS", 0.001)
+    monkeypatch.setattr(fuzzing, "KEPT", tmp_path)
+    tried = []
+
+    def check(number):
+        tried.append(number)
+        assert number < 1000
+
+    for _ in range(2):
+        tried.clear()
+        with pytest.raises(AssertionError):
+            fuzzing.fuzz(check, st.integers(0), count=500)
+    assert tried[0] >= 1000

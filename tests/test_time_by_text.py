@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.core.render.markdown import markdown_to_html, stable_ends
+from nbagent.core.render.markdown import markdown_line_to_text, markdown_to_html, stable_ends
 from nbagent.providers.formats.anthropic import MessagesDecoder
 from nbagent.providers.formats.codec import Decoder
 from nbagent.providers.formats.openai_chat import ChatDecoder
@@ -150,9 +150,11 @@ def test_markdown_is_rendered_in_time(function: Callable[[str], object]) -> None
 
 
 def test_markdown_that_is_too_much_work_is_shown_as_plain_text() -> None:
-    for hostile in ("1.\n)\n> " * 4_000, "$x$" * 64_000, r"\(x\)" * 30_000):
+    for hostile in ("1.\n)\n> " * 4_000, "$x$" * 64_000, r"\(x\)" * 30_000, "a\n\n" * 30_000):
         assert markdown_to_html(hostile).startswith(PLAIN)
         assert stable_ends(hostile) == []
+    line = "[" * 20_000
+    assert markdown_line_to_text(line) == line
     usual = "A line with $x$ and `code`.\n\n- one\n- two\n  - three\n\n> a quote\n> of two lines\n\n" * 2_000
     assert not markdown_to_html(usual).startswith(PLAIN)
 

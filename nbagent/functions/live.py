@@ -41,17 +41,10 @@ class LiveRegistry(FunctionRegistry):
         super().__init__()
         self._bindings: dict[str, ToolBinding] = {}
 
-    def register(
-        self,
-        name: str,
-        description: str,
-        func: Callable[..., Any],
-        parameters: dict[str, Any] | None = None,
-        **options: Unpack[ToolOptions],
-    ) -> None:
-        """As in any registry; later redefinitions of `func` are followed."""
-        super().register(name, description, func, parameters, **options)
-        self._bindings[name] = ToolBinding(func, name)
+    def _add(self, definition: FunctionDefinition) -> None:
+        """As in any registry; later redefinitions of the function are followed."""
+        super()._add(definition)
+        self._bindings[definition.name] = ToolBinding(definition.func, definition.name)
 
     def unregister(self, name: str) -> None:
         """Remove a tool; later redefinitions don't bring it back."""
@@ -104,7 +97,8 @@ def tool(
 
     Raises ConfigurationError for an invalid name, such as a lambda's, and for a method without its object.
 
-    >>> @tool(approve=lambda path: path.startswith("/"), timeout=60)
+    >>> from nbagent import outside
+    >>> @tool(approve=outside("data"), timeout=60)
     ... def read(path: str) -> str:
     ...     "Read a file."
     ...     return open(path).read()

@@ -164,8 +164,11 @@ class FunctionRegistry:
         definition = FunctionDefinition(name, description or "", parameters, func, **options)
         if parameters is None:
             _check_parameters(definition)
-        self._entries[name] = definition
-        self._completed.pop(name, None)
+        self._add(definition)
+
+    def _add(self, definition: FunctionDefinition) -> None:
+        self._entries[definition.name] = definition
+        self._completed.pop(definition.name, None)
 
     def adopt(self, definition: FunctionDefinition) -> None:
         """Register a definition that was made elsewhere, with its options."""

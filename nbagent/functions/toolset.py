@@ -12,13 +12,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Unpack
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from nbagent.checks import check_type
 from nbagent.core.results import ToolOutcome
 from nbagent.errors import ConfigurationError
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 
 
 class Toolset:
@@ -103,16 +103,9 @@ class JoinedRegistry(FunctionRegistry):
         self.own = own
         self._all = (own, *others)
 
-    def register(
-        self,
-        name: str,
-        description: str,
-        func: Callable[..., Any],
-        parameters: dict[str, Any] | None = None,
-        **options: Unpack[ToolOptions],
-    ) -> None:
+    def register(self, *definition: Any, **options: Any) -> None:
         """Add a function to the first registry."""
-        self.own.register(name, description, func, parameters, **options)
+        self.own.register(*definition, **options)
 
     def adopt(self, definition: FunctionDefinition) -> None:
         """Register a definition in the registry that has a tool of its name, else in the first one."""

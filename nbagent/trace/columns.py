@@ -40,7 +40,9 @@ _APPROVAL = pd.CategoricalDtype(["auto", "approved", "edited", "allowed", "denie
 _KIND = pd.CategoricalDtype(["visible", "omitted", "redacted"])
 
 _USAGE: dict[str, Dtype] = dict.fromkeys(USAGE, COUNT)
-#: In every table, at its end, after its other ids.
+#: In every table, at its end, after its other ids. `cell_id` is the front end's id of the cell that asked, or `In[3]`
+#: where it sends none (nbclient, papermill, a terminal): the number of the run, which the saved cell has, too. It is NA
+#: where no cell asked, and where runs have no number either (Voila).
 _SHARED: dict[str, Dtype] = {"run_id": TEXT, "session_id": TEXT, "cell_id": TEXT, "ts": TIME}
 
 #: What is worth reading comes first, then what is technical, then ids.

@@ -179,6 +179,7 @@ def test_a_registry_names_what_is_no_name():
         (lambda agent: agent.nothing_like_it, AttributeError, ["nothing_like_it"]),
         (lambda agent: Agent(model="gpt-4o"), ConfigurationError, ["'model'", "Agent('vendor:model')"]),
         (lambda agent: Agent(sistem_prompt="x"), ConfigurationError, ["did you mean system_prompt?"]),
+        (lambda agent: Agent(max_iteration=3), ConfigurationError, ["did you mean max_iterations?"]),
         (lambda agent: Agent("gpt-4o").provider, ConfigurationError, ["write 'openai:gpt-4o'"]),
         (lambda agent: Agent("anthropic:claude-opus-5").provider, ConfigurationError, ["write 'claude:claude-opus-5'"]),
         (lambda agent: Agent("google").provider, ConfigurationError, ["write 'gemini:gemini-"]),

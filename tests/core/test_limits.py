@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,13 @@ async def test_seconds_for_tools_that_name_none():
     agent = Agent(ScriptedProvider([FunctionCall("slow", {}), "ok"]), tools=[slow], limits=Limits(tool_seconds=0.01))
     result = await agent.chat("go")
     assert "did not return within 0.01 s. @tool(timeout=60) or Limits" in result.function_calls[0]["result"]
+
+
+def test_the_time_that_a_tool_has_is_the_documented_one():
+    seconds = Agent(ScriptedProvider([])).tool_executor.timeout
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert f"A tool may take {seconds:g} seconds, unless `@tool(timeout=60)` or `Limits(tool_seconds=60)`" in readme
+    assert f"timeout of its own, {seconds:g} by default" in Limits.__doc__
 
 
 class Delegating:

@@ -1,5 +1,8 @@
 """Results of any size are shown, sent and traced in bounded memory, and arguments in time that grows with them."""
 
+import json
+import os
+import time
 import tracemalloc
 
 import numpy as np
@@ -13,6 +16,9 @@ from nbagent.functions.formatting import format_result, safe_repr
 from nbagent.functions.validation import validate_arguments
 from nbagent.notebook.display.transcript import Transcript
 from tests.support.doubling import grows_with_square
+
+#: Megabytes of a result that must not stall the event loop; the test needs three times as much memory.
+LARGEST_MB = int(os.environ.get("NBAGENT_RESULT_MB") or 100)
 
 #: Values that hold `n` bytes, or references, or more.
 LARGE = {
@@ -72,6 +78,29 @@ async def test_the_memory_for_a_large_result(name):
         assert tracemalloc.get_traced_memory()[1] < 12_000_000 + 1.2 * kept
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["text", "bytes", "text in a dict", "texts in a list"])
+async def test_a_large_result_stalls_no_event_loop(name):
+    """What no thread computes stalls nobody: a run costs less than a tenth of writing its result as JSON once."""
+    value = LARGE[name](LARGEST_MB * 1_000_000)
+
+    async def run(result):
+        def tool() -> object:
+            """Return it."""
+            return result
+
+        agent = Agent(ScriptedProvider([FunctionCall("tool", {}, "c"), "ok"]), tools=[tool])
+        start, transcript = time.process_time(), Transcript()
+        async for event in agent.chat_stream("go"):
+            transcript.feed(event)
+        return time.process_time() - start
+
+    await run("what is loaded, is loaded now")
+    start = time.process_time()
+    json.dumps("x" * LARGEST_MB * 1_000_000)
+    written_s = time.process_time() - start
+    assert min([await run(value) for _ in range(3)]) < written_s / 10
 
 
 @pytest.mark.parametrize("function", [format_result, safe_repr])

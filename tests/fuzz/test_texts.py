@@ -12,10 +12,11 @@ from support.shown import check_page, check_visible, texts, values
 from nbagent.core import events
 from nbagent.core.messages import FunctionCall, parse_arguments
 from nbagent.core.render import highlight
+from nbagent.core.render.arguments import arguments_text
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.key_values import key_values_html, key_values_text
 from nbagent.core.render.markdown import format_call, markdown_line_to_text, markdown_to_html, stable_ends
-from nbagent.notebook.display.approval import _typed_question, arguments_text
+from nbagent.notebook.display.approval import _typed_question
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
 from nbagent.providers.http.redaction import Redactor

@@ -1,8 +1,9 @@
 """Fuzz targets: a property is tried with ever new examples until its time is over.
 
 `make test` tries few examples, and `make test-all` three times as many: always the same ones, so that a red run is
-about the change that it tests. `make fuzz` looks for new ones, NBAGENT_FUZZ_SECONDS for each target. An example that
-failed once stays: as one of the `known` of its target, or as a file where that target has its samples.
+about the change that it tests. With NBAGENT_FUZZ_SECONDS, as in `make fuzz`, each target looks for new ones that long;
+hypothesis prints what fails and keeps it in `.hypothesis/`. An example that failed once stays: as one of the `known` of
+its target, or as a file where that target has its samples.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 #: Seconds of random examples for each target.
 SECONDS = float(os.environ.get("NBAGENT_FUZZ_SECONDS") or 0)
 FACTOR = 3 if os.environ.get("NBAGENT_FULL") else 1
+#: Where an example stays that failed, to be tried first the next time.
+KEPT = Path(__file__).parents[2] / ".hypothesis" / "examples"
 #: Values of other kinds than a format has, in the place of its own.
 ODD_VALUES = [
     *(None, "", "x", 0, -1, 2.5, float("inf"), float("nan"), 10**30, True, [], {}, ["x"], [None], {"a": 1}, [[]]),
@@ -32,7 +37,14 @@ def fuzz(check: Callable[[Any], None], examples: st.SearchStrategy[Any], known: 
     for each in known:
         test = example(each)(test)
     test = settings(
-        max_examples=FACTOR * count, deadline=None, derandomize=not SECONDS, suppress_health_check=list(HealthCheck)
+        max_examples=FACTOR * count,
+        deadline=None,
+        derandomize=not SECONDS,
+        database=DirectoryBasedExampleDatabase(KEPT) if SECONDS else None,
+        print_blob=bool(SECONDS),
+        suppress_health_check=list(HealthCheck),
+        # no explanation of failures: it traces each line, and CPython 3.11 then hung in a process with many threads
+        phases=[phase for phase in Phase if phase is not Phase.explain],
     )(test)
     end = time.monotonic() + SECONDS
     test()

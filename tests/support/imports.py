@@ -116,7 +116,7 @@ def room_map() -> str:
     for layer in sorted({room.split("/")[0] for room in graph}):
         rooms = sorted(room for room in graph if room.startswith(f"{layer}/"))
         if not rooms:
-            lines.append(f'    {layer}["{layer}.py"]')
+            lines.append(f'    {layer}["{layer}{"/" if (ROOT / layer).is_dir() else ".py"}"]')
             continue
         lines += [
             f'    subgraph {layer}["{layer}/"]',

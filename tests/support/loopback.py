@@ -5,6 +5,8 @@ import contextlib
 import json
 from dataclasses import dataclass, field
 
+from nbagent.core.background import run_sync
+
 
 @dataclass
 class Answer:
@@ -169,3 +171,13 @@ async def read_request(reader) -> tuple[str, bytes]:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     length = head.partition("content-length: ")[2].split()
     return head, await reader.readexactly(int(length[0]) if length else 0)
+
+
+@contextlib.contextmanager
+def served(server):
+    """A server in the background: for tests that block, and for what kernels and browsers ask meanwhile."""
+    run_sync(server.__aenter__())
+    try:
+        yield server
+    finally:
+        run_sync(server.__aexit__(None, None, None))

@@ -1,4 +1,4 @@
-"""Where `make test-all` installs MCP servers that others wrote, and MCP's conformance suite: `.venv-mcp`."""
+"""Where `make test-all` installs MCP servers of others, MCP's conformance suite and AG-UI's client: `.venv-mcp`."""
 
 import os
 from pathlib import Path

@@ -196,8 +196,8 @@ def _model_base(others: inspect.Parameter | None, target: Any) -> type[BaseModel
 
     class Open(BaseModel):
         model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
-        # pydantic reads the type from this annotation alone, and it is known only at run time
-        __pydantic_extra__: dict[str, Any if kind is _Unknown else kind]  # type: ignore[valid-type]  # pydantic reads it at run time
+        # pydantic reads the type of `**others` from this annotation alone, and it is known only at run time
+        __pydantic_extra__: dict[str, Any if kind is _Unknown else kind]  # type: ignore[valid-type]
 
     return Open
 

@@ -114,7 +114,7 @@ def error_code(body: Any, status: int | None = None) -> str | None:
     error = (body.get("error") or body.get("base_resp") or body) if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return None
-    codes = (str(error[key])[:100] for key in _CODES if isinstance(error.get(key), str | int))
+    codes = (str(error[key]) for key in _CODES if isinstance(error.get(key), str | int))
     return next((code for code in codes if code and code != str(status)), None)
 
 

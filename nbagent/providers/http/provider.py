@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Characters of a vendor's explanation that an error keeps.
-SHOWN_CHARS = 500
+#: Characters of a vendor's explanation, and of its code, that an error keeps: cut off once no secret is in them.
+SHOWN_CHARS, CODE_CHARS = 500, 100
 
 #: What decoding raises if an answer is not in the expected form.
 _UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
@@ -353,10 +353,11 @@ class HTTPProvider(StreamingProvider):
         cleaners = [partial(mask_secret, secret=secret) for secret in self.secrets if len(secret) >= SHORTEST_SECRET]
         for clean in (*cleaners, partial(without_secrets, request=getattr(response, "request", None))):
             error.args = tuple(clean(str(arg)) for arg in error.args)
-            if isinstance(error, ProviderError) and error.request_id:
-                error.request_id = clean(error.request_id)
+            if isinstance(error, ProviderError):
+                error.code, error.request_id = (clean(told or "") or None for told in (error.code, error.request_id))
         if isinstance(error, ProviderError):
             text = shortened(str(error.args[0]), SHOWN_CHARS)
+            error.code = error.code and shortened(error.code, CODE_CHARS)
             error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
             error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
         return error

@@ -132,7 +132,7 @@ def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()
         )
     if unknown:
         name = unknown[0]
-        raise _unknown_option(name, options[name], [*RequestOptions.__optional_keys__, *others, *_LIMITS, *_SETTINGS])
+        raise _unknown_option(name, options[name], [*RequestOptions.__optional_keys__, *others, *_SETTINGS])
 
 
 def check_body_options(cls: type, options: Mapping[str, Any]) -> None:
@@ -150,7 +150,7 @@ def _unknown_option(name: str, value: object, known: Iterable[str]) -> Configura
     if name in ("messages", "functions"):
         fix = "The message is the first argument of chat(), and tools=[...] names the functions to offer."
         return ConfigurationError(f"{name} is not an option of a request. {fix}")
-    hint = f"; did you mean {_OURS[name]}?" if name in _OURS else did_you_mean(name, known) or "."
+    hint = f"; did you mean {_OURS[name]}?" if name in _OURS else did_you_mean(name, [*known, *_LIMITS]) or "."
     vendors = f"A field that only the vendor knows goes into extra_body={{{name!r}: …}}."
     return ConfigurationError(f"{name} is not an option of a request{hint} {vendors}")
 

@@ -1,8 +1,9 @@
 """A run that takes the place of an earlier turn."""
 
 import pytest
+from support.small_agent import after_three_questions
 
-from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent import FunctionCall
 from nbagent.errors import ConfigurationError
 
 
@@ -18,10 +19,7 @@ def answer(messages, functions):
 
 @pytest.fixture
 def agent():
-    agent = Agent(ScriptedProvider(answer), system_prompt="Be brief.")
-    for question in ("one", "two", "three"):
-        agent.chat_sync(question)
-    return agent
+    return after_three_questions(answer)
 
 
 def texts(agent):

@@ -65,9 +65,46 @@ async def test_ids_come_back_if_they_are_asked_for(tmp_path):
     agent.save(tmp_path / "talk.json")
     ids = [message.message_id for message in agent.conversation_history]
     assert [bool(each) for each in ids] == [True, False]
-    assert [message.message_id for message in saved.load(tmp_path / "talk.json", with_ids=True)[0]] == ids
+    assert [message.message_id for message in saved.load_all(tmp_path / "talk.json").messages] == ids
     loaded = Agent.load(tmp_path / "talk.json", "scripted").conversation_history
     assert [message.message_id for message in loaded] == [None, None]  # a trace may have these ids already
+
+
+async def test_branches_share_the_messages_that_they_shared(tmp_path):
+    agent = Agent(ScriptedProvider(lambda messages, tools: messages[-1].text.upper()))
+    await agent.chat("one")
+    await agent.chat("two")
+    await agent.chat("zwei", branch_at=agent.context.here.questions[1])
+    branches = agent.context.branches
+    saved.save(tmp_path / "talk.json", agent.conversation_history, "m", branches=branches, here=1)
+    loaded = saved.load_all(tmp_path / "talk.json")
+    assert loaded.here is loaded.branches[1]
+    assert [each.messages for each in loaded.branches] == [each.messages for each in branches]
+    assert [each.branch for each in loaded.branches] == [each.branch for each in branches]
+    assert loaded.branches[0].messages[0] is loaded.branches[1].messages[0]
+    assert saved.load(tmp_path / "talk.json")[0] == agent.conversation_history
+    other = Agent("scripted")
+    other.context.resume(loaded.branches, loaded.here)
+    assert [each.title for each in other.context.versions(loaded.here.questions[1])] == ["one · 2 questions"] * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"here": 2}, "here: expected the place of a branch, got 2"),
+        ({"here": True}, "here: expected"),
+        ({"branches": [{"conversation": "c", "branch": None, "used": 1, "messages": [9]}]}, "there is no message 9"),
+        ({"branches": [{"conversation": "c", "branch": None, "used": 1, "messages": [-1]}]}, "there is no message -1"),
+        ({"branches": [{}]}, "0.conversation: Field required"),
+        ({"branches": 5}, "should be a valid list"),
+    ],
+)
+def test_wrong_branches_are_named(agent, tmp_path, change, problem):
+    path = tmp_path / "talk.json"
+    saved.save(path, agent.conversation_history, "m", branches=agent.context.branches)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ConfigurationError, match=problem):
+        saved.load_all(path)
 
 
 def test_a_tilde_is_the_home_folder(agent, tmp_path, monkeypatch):

@@ -1,8 +1,9 @@
 """Branches of a conversation, and several conversations: what is left can be continued."""
 
 import pytest
+from support.small_agent import after_three_questions
 
-from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent import FunctionCall
 from nbagent.core.history.context import ContextManager
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import AgentBusyError, ConfigurationError
@@ -19,10 +20,7 @@ def answer(messages, functions):
 
 @pytest.fixture
 def agent():
-    agent = Agent(ScriptedProvider(answer), system_prompt="Be brief.")
-    for question in ("one", "two", "three"):
-        agent.chat_sync(question)
-    return agent
+    return after_three_questions(answer)
 
 
 def asked(agent):

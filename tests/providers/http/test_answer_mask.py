@@ -1,52 +1,15 @@
 """A key that a server repeats in a good answer is kept nowhere, and nothing else in an answer is changed."""
 
-import base64
-import json
-
 import pytest
 from support.loopback import Answer, claude_said, gemini_said, responses_said, said, sse
-from support.secret_forms import assert_clean, everything, forms
+from support.repeated_keys import KEY, PLACES, SPELLINGS
+from support.secret_forms import assert_clean, everything
 
 import nbagent
 from nbagent import Agent, Trace
 from nbagent.core.events import Text
 from nbagent.errors import IncompleteStreamError
 from nbagent.providers.http.answer_mask import AnswerMask
-
-KEY = 'sk-proj-MARKER/0123+456789"&<abcdef'
-SPELLINGS = {
-    **forms(KEY),
-    "Base64": base64.b64encode(KEY.encode()).decode(),
-    "Base64 of a login": base64.b64encode(f"me:{KEY}".encode()).decode(),
-    "Base64 for URLs": base64.urlsafe_b64encode(f"a{KEY}".encode()).decode(),
-}
-
-
-def called(arguments, name="f", call_id="c1"):
-    """A chunk with a tool call, or a piece of its arguments."""
-    function = {"name": name, "arguments": arguments}
-    call = {"index": 0, "id": call_id, "type": "function", "function": function}
-    return said("", "tool_calls") | {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
-
-
-def thought(text):
-    return said("", None) | {"choices": [{"index": 0, "delta": {"reasoning_content": text}, "finish_reason": None}]}
-
-
-#: Where an answer may hold a text.
-PLACES = {
-    "text": lambda text: sse(said(f"It is {text}.")),
-    "pieces of text": lambda text: sse(*[said(char, None) for char in f"It is {text}."], said("")),
-    "thinking": lambda text: sse(*[thought(char) for char in text], said("")),
-    "model": lambda text: sse(said("Good.", model=text)),
-    "id": lambda text: sse(said("Good.", id=text)),
-    "finish": lambda text: sse(said("Good.", finish=text)),
-    "argument": lambda text: sse(called(json.dumps({"a": [{text: text}]})), said("", "tool_calls")),
-    "pieces of an argument": lambda text: sse(*map(called, json.dumps({"a": text})), said("", "tool_calls")),
-    "name of a tool": lambda text: sse(called("{}", name=text), said("", "tool_calls")),
-    "id of a call": lambda text: sse(called("{}", call_id=text), said("", "tool_calls")),
-    "body": lambda text: json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode(),
-}
 
 
 async def kept(agent, folder):

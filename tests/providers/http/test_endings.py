@@ -1,11 +1,15 @@
 """Answers that were blocked, refused or cut off, in all four formats: the result says so, with the vendor's words."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from support.loopback import Answer
 
-from nbagent import Agent
+from nbagent import Agent, AgentResult
+from nbagent.providers.formats import anthropic, openai_chat, openai_responses
+from nbagent.providers.formats import gemini as gemini_format
 
 JSON = {"content-type": "application/json"}
 CHAT, RESPONSES = ("open_source", {}), ("openai", {"api": "responses"})
@@ -64,3 +68,12 @@ async def test_what_is_whole_has_no_reason(loopback, connect):
     loopback.answers = [Answer(json.dumps(chat("stop", "Hello.")).encode(), headers=JSON)]
     result = await Agent(connect()).chat("Hi")
     assert (result.status, result.status_reason, str(result)) == ("ok", None, "Hello.")
+
+
+def test_the_documented_words_are_those_of_the_formats():
+    codecs = (openai_chat, openai_responses, anthropic, gemini_format)
+    words = {word for codec in codecs for word in codec.FINISH_REASONS.values()}
+    readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+    for text in (AgentResult.__doc__, readme):
+        _, _, about = text.partition("why the model's last answer ended")
+        assert set(re.findall(r'"(\w+)"', re.split(r"None if the\s+vendor", about)[0])) == words

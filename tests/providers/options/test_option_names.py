@@ -51,8 +51,7 @@ async def test_an_unknown_name_is_an_error_before_anything_is_sent(loopback, con
     for call in calls.values():
         with pytest.raises(ConfigurationError) as caught:
             await call()
-        if name != "max_iteration":  # which only `chat` has
-            assert says in str(caught.value)
+        assert says in str(caught.value)
         assert SECRET not in str(caught.value)
     with pytest.raises(ConfigurationError):
         agent.chat_stream("Hi", **{name: value})
@@ -77,6 +76,7 @@ def test_chat_sync_knows_the_same_names():
         ("local", "n_ctxt", "did you mean n_ctx?"),
         ("gemini", "temprature", "did you mean temperature?"),
         ("claude", "max_cost", "max_cost is a limit"),
+        ("openai", "max_iteration", "did you mean max_iterations?"),
     ],
 )
 def test_a_provider_is_made_with_known_options_only(vendor, name, says):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support.together import run_together
 
 import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
@@ -39,23 +40,7 @@ def test_several_processes_record_to_one_file(path, mode):
             Agent(ScriptedProvider(["old"])).chat_sync("old")
         with path.open("ab") as file:
             file.write(b'{"request": {"id": "torn')
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), mode, who],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for who in "abc"
-    ]
-    for process in started:
-        assert process.stdout.readline() == "ready\n"
-    for process in started:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in started:
-        process.communicate()
-        assert process.returncode == 0
+    run_together(WRITER, *[(path, mode, who) for who in "abc"])
     recorded = RecordingFile(path)
     recorded.read()
     asked = sorted(each.request.messages[-1]["content"] for each in recorded.exchanges)

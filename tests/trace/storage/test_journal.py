@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
 from support.killed import killed
+from support.together import run_together
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
 from nbagent.errors import ConfigurationError
@@ -155,20 +154,7 @@ for number in range(20):
 
 def test_newcomers_of_several_processes_lose_no_run(tmp_path):
     path = tmp_path / "t.jsonl"
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", NEWCOMERS, path, who], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for who in "abc"
-    ]
-    for process in started:
-        assert process.stdout.readline() == "ready\n"
-    for process in started:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in started:
-        process.communicate()
-        assert process.returncode == 0
+    run_together(NEWCOMERS, *[(path, who) for who in "abc"])
     runs = Trace.load(path).runs
     assert sorted(runs["prompt"]) == sorted(f"{who} {number}" for who in "abc" for number in range(20))
     assert set(runs["status"]) == {"ok"}

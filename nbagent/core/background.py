@@ -170,11 +170,10 @@ class _MainCall:
         except BaseException as error:  # noqa: BLE001  the caller waits for any end; `call_on_main` raises it
             self.answer.set_exception(error)
 
-    async def interrupt(self) -> None:
+    def interrupt(self) -> None:
         """End it as Ctrl-C does, or see that it does not begin."""
         if not self.answer.cancel():
             self._interruptible.interrupt()
-            await asyncio.wait({asyncio.wrap_future(self.answer)}, timeout=GRACE_S)
 
     def run_on_loop(self) -> None:
         """Run it as a callback of a kernel's loop, which goes on after Ctrl-C."""
@@ -203,23 +202,32 @@ async def call_on_main(func: Callable[[], T]) -> T:
             loop.call_soon_threadsafe(call.run_on_loop)
         if not (_main_waits.get() or _main_loop):
             raise RuntimeError("the main thread does not wait for this run: ask from a cell, or call chat_sync() there")
-        answer = asyncio.shield(asyncio.wrap_future(call.answer))
+        answer = asyncio.wrap_future(call.answer)
+        answer.add_done_callback(_retrieve)
         try:
             await asyncio.wait({answer}, timeout=POLL_S)
             if not answer.done() and not call.answer.running():
                 with while_main_is_busy.get()():
                     while not answer.done() and not call.answer.running():
                         await asyncio.wait({answer}, timeout=POLL_S)
-            result: T = await answer
-            return result
+            await asyncio.wait({answer})  # unlike `await answer`, this does not cancel it
         except asyncio.CancelledError:
-            await call.interrupt()
+            call.interrupt()
+            await asyncio.wait({answer}, timeout=GRACE_S)
             raise
+        result: T = answer.result()
+        return result
     with _interruptible():
         try:
             return func()
         except KeyboardInterrupt:
             raise asyncio.CancelledError from None
+
+
+def _retrieve(answer: asyncio.Future[Any]) -> None:
+    """Look at how it ended: else asyncio logs an error when nobody waits for the end any more."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 @contextmanager

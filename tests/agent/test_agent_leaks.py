@@ -1,4 +1,4 @@
-"""Interrupted runs leave nothing behind: no task, no thread and no open socket, over real HTTP."""
+"""Interrupted runs leave nothing behind: no task, no thread, no open socket and no error in the log, over real HTTP."""
 
 import asyncio
 import gc
@@ -93,7 +93,7 @@ def until(holds):
 
 @pytest.mark.parametrize("runs", [70, pytest.param(150, marks=pytest.mark.full)])
 @pytest.mark.parametrize("way", WAYS)
-def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, way, runs):
+def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, caplog, way, runs):
     monkeypatch.setattr("nbagent.providers.http.retry.FIRST_WAIT_S", 0.001)
     sockets_before, threads_before = sockets(), set(threading.enumerate())
     provider = vendors.provider(CASES[f"{way}, streaming"], max_retries=1)
@@ -127,6 +127,7 @@ def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, way, runs):
     resolvers = [name for name in names if name.startswith("asyncio_")]  # of the background loop, which lives on
     assert set(names) - {*idle, *resolvers} <= {"nbagent-loop"}
     assert len(idle) <= 32, "as many as ran at once, and blocked ones run on"
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def _broken(agent):

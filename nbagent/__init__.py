@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nbagent.comparison import acompare as acompare
     from nbagent.comparison import compare as compare
     from nbagent.config import AgentConfig as AgentConfig
+    from nbagent.core.budget import Budget as Budget
     from nbagent.core.history.context import ContextManager as ContextManager
     from nbagent.core.limits import Limits as Limits
     from nbagent.core.messages import FunctionCall as FunctionCall
@@ -70,6 +71,7 @@ _WHERE = {
     "AgentConfig": "config",
     "AgentResult": "core.results",
     "Allow": "functions.allowances",
+    "Budget": "core.budget",
     "ChatPanel": "notebook.panel.panel",
     "Comparison": "comparison",
     "ContextManager": "core.history.context",

@@ -12,18 +12,19 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, Unpack
 
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
 from nbagent.core.background import run_sync
+from nbagent.core.budget import Budget
 from nbagent.core.cells import watch_cells
 from nbagent.core.events import Event
 from nbagent.core.history import saved, summary
 from nbagent.core.history.context import ContextManager
 from nbagent.core.inputs import MessageInput
 from nbagent.core.labels import Labels, labelled, labels_now, take_labels
-from nbagent.core.limits import Limits, shared_limits
+from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.render.control_chars import readable_record
@@ -36,41 +37,20 @@ from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import ToolsInput, as_registry
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset, Toolsets
+from nbagent.other_names import OTHER_ATTRIBUTES, unknown_argument
 from nbagent.pricing import check_priced, price
 from nbagent.providers import preload, resolve
 from nbagent.providers.options.settings import check_request_options
 from nbagent.providers.replay.active import current_recording
-from nbagent.text import did_you_mean
+from nbagent.side_tasks import SideTasks
 from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from nbagent.extract import Records
     from nbagent.providers.base import LLMProvider
 
-T = TypeVar("T")
 Approve = Callable[[FunctionCall, FunctionDefinition], Any]
-
-#: What people may look for under its name in other tools, and what nbagent has for it.
-_OTHER_ATTRIBUTES = {
-    **dict.fromkeys(("run", "ask", "invoke", "ainvoke", "arun"), "`await agent.chat(...)`, or `agent.chat_sync(...)`"),
-    **dict.fromkeys(("run_sync", "kickoff"), "`agent.chat_sync(...)`"),
-    **dict.fromkeys(("stream", "run_stream", "astream", "iter"), "`agent.chat_stream(...)`"),
-    **dict.fromkeys(("history", "messages"), "`agent.conversation_history`"),
-    "tools": "`agent.function_registry`, or `agent.offered_tools()` for the names",
-    "model": "`agent.provider.model_name`; to switch, `agent.provider = 'vendor:model'`",
-    **dict.fromkeys(("reset", "clear"), "`agent.clear_history()`"),
-    "instructions": "`agent.system_prompt`",
-}
-_OTHER_ARGUMENTS = {
-    **dict.fromkeys(("model", "llm", "vendor", "model_name"), "Agent('vendor:model')"),
-    **dict.fromkeys(("api_key", "base_url"), "Agent(create_provider('vendor:model', api_key=..., base_url=...))"),
-    **dict.fromkeys(("instructions", "system", "system_message", "prompt"), "Agent(system_prompt=...)"),
-    **dict.fromkeys(("functions", "function"), "Agent(tools=[...])"),
-    **dict.fromkeys(("max_iterations", "max_turns", "max_steps"), "Agent(limits=Limits(max_iterations=...))"),
-    "temperature": "agent.chat(..., temperature=...), or create_provider(..., temperature=...)",
-}
 
 
 class AgentOptions(TypedDict, total=False):
@@ -81,6 +61,7 @@ class AgentOptions(TypedDict, total=False):
     tools: ToolsInput | None
     context: ContextManager | None
     limits: Limits | None
+    budget: Budget | None
     trace: Trace | Literal[False] | None
     approve: Approve | None
     tool_tracebacks: bool
@@ -91,7 +72,7 @@ log.addHandler(logging.NullHandler())
 log.addFilter(readable_record)
 
 
-class Agent:
+class Agent(SideTasks):
     """A conversation with a model that can call your functions.
 
     Args:
@@ -102,6 +83,7 @@ class Agent:
         system_prompt: instructions for the whole conversation.
         context: a `ContextManager` that trims long conversations.
         limits: a `Limits`; a run ends, and keeps what it has, when it reaches one.
+        budget: a `Budget` that all runs of this agent and its forks, and whoever else holds it, spend together.
         trace: the `Trace` to record into; a new one by default. False records nothing.
         approve: called with `(call, definition)` for tools marked `approve=True`; returns True, False, a dict of edited
             arguments, or an `Allow`, which also holds for later calls. Without an approver such calls are denied.
@@ -125,19 +107,21 @@ class Agent:
         tools: ToolsInput | None = None,
         context: ContextManager | None = None,
         limits: Limits | None = None,
+        budget: Budget | None = None,
         trace: Trace | Literal[False] | None = None,
         approve: Approve | None = None,
         tool_tracebacks: bool = False,
         **unknown: Never,
     ) -> None:
         if unknown:
-            raise _unknown_argument(*unknown)
+            raise unknown_argument(next(iter(unknown)), signature(Agent).parameters)
         if function_registry is not None and tools is not None:
             raise ConfigurationError("Pass function_registry or tools, not both: register the tools in the registry.")
         fix = "Pass functions as tools=[...]."
         check_type("function_registry", function_registry, FunctionRegistry, optional=True, fix=fix)
         check_type("context", context, ContextManager, optional=True, fix="Pass ContextManager(...).")
         check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
+        check_type("budget", budget, Budget, optional=True, fix="Pass Budget(max_cost=...).")
         trace = Trace(is_recording=False) if trace is False else trace
         check_type("trace", trace, Trace, optional=True, fix="Pass Trace(...), or False to record nothing.")
         check_type("tool_tracebacks", tool_tracebacks, bool)
@@ -148,6 +132,7 @@ class Agent:
         self.tool_executor = ToolExecutor(self.function_registry, approver=approve, tracebacks=tool_tracebacks)
         self.context = context or ContextManager()
         self.limits = _limits(limits, config)
+        self.budget = budget
         self.temperature = config.temperature if config else None
         self.trace = trace or Trace()
         #: Called with each event of each run, on the run's thread, before the event is yielded. They must not raise.
@@ -169,8 +154,8 @@ class Agent:
     if not TYPE_CHECKING:  # for a type checker they are errors, too
 
         def __getattr__(self, name):
-            if name in _OTHER_ATTRIBUTES:
-                raise AttributeError(f"An Agent has no {name!r}: use {_OTHER_ATTRIBUTES[name]}.", name=name, obj=self)
+            if name in OTHER_ATTRIBUTES:
+                raise AttributeError(f"An Agent has no {name!r}: use {OTHER_ATTRIBUTES[name]}.", name=name, obj=self)
             return object.__getattribute__(self, name)  # raises what a missing attribute raises
 
     @property
@@ -261,15 +246,14 @@ class Agent:
     ) -> AgentStream:
         """The same run as a stream of events, for `async for` and plain `for`; `.preview()` shows the request unsent.
 
-        `tools` names the tools to offer; with `approve_all`, each of their calls waits for approval. `instructions`
-        follow the system prompt in this run only. `limits` are those of this run; the agent's hold where these are
-        None. `trace.runs` keeps `origin`: source, agent, cell_id, execution_count. `options` are labels (see `tagged`)
-        and those of the requests (`RequestOptions`); what only the vendor knows goes into `extra_body={...}`.
+        `tools` names the tools to offer; with `approve_all`, their calls wait for approval. `instructions` follow the
+        system prompt in this run only. `limits` win over the agent's. `trace.runs` keeps `origin`: source, agent,
+        cell_id, execution_count. `options` are labels (see `tagged`) and those of the requests (`RequestOptions`).
 
-        If `replaces`, a question of `conversation_history`, is still there, the run takes the place of its turn: the
-        model reads what stood before it, and the turns after it stay. If `branch_at` is, a branch begins before it;
-        `context.switch` goes back. If the run fails, the old turn or branch stays; the last event is an `error`, and
-        the iteration raises its `exception`, with the unfinished result as `partial`, unless `raise_errors=False`.
+        If `replaces`, a question of `conversation_history`, is still there, the run takes the place of its turn, and
+        the turns after it stay. If `branch_at` is, a branch begins before it; `context.switch` goes back. If the run
+        fails, the old turn or branch stays; the last event is an `error`, and the iteration raises its `exception`,
+        with the unfinished result as `partial`, unless `raise_errors=False`.
 
         >>> for event in agent.chat_stream("How warm is it in Berlin?"):            # doctest: +SKIP
         ...     print(event.type, event.content)
@@ -299,6 +283,7 @@ class Agent:
                 replaces=replaces,
                 branch_at=branch_at,
                 answer=self._answer,
+                budget=self.budget,
                 record_http=self.trace.record_http,
             )
 
@@ -317,6 +302,8 @@ class Agent:
         tape = current_recording()
         if tape is None or not tape.replay_only:  # a replayed answer is not paid again
             check_priced(limits, self.provider)
+            if self.budget is not None:
+                check_priced(self.budget.account.limits, self.provider)
 
     def _limits_of_run(self, limits: Limits | None, max_iterations: int | None) -> Limits:
         check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
@@ -353,46 +340,6 @@ class Agent:
     def _tell(self, event: Event) -> None:
         for observe in tuple(self.observers):
             observe(event)
-
-    @overload
-    async def extract(
-        self, text: str, shape: type[list[T]], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
-    ) -> Records[T]: ...
-    @overload
-    async def extract(
-        self, text: str, shape: type[T], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
-    ) -> T: ...
-    @overload  # a union, a Literal, an Annotated: type checkers have no word for their values yet
-    async def extract(
-        self, text: str, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
-    ) -> Any: ...
-    async def extract(
-        self, text: str, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
-    ) -> Any:
-        """What a text says, as an object of type `shape`: a pydantic model, `list[Model]`, or a type pydantic supports.
-
-        The conversation does not change. The answer is validated; the model may correct it twice, then
-        `ExtractionError` is raised. Its requests together have the limits of one run, `limits` and `max_iterations`
-        too. A list has `.to_frame()`. `options` are those of `chat`.
-
-        >>> people = await agent.extract(page, list[Person])                # doctest: +SKIP
-        >>> people.to_frame()                                               # doctest: +SKIP
-        """
-        from nbagent.extract import extract
-
-        limits = options["limits"] = self._limits_of_run(options.get("limits"), max_iterations)
-        with shared_limits(limits):
-            return await extract(self.side_agent, self.provider, text, shape, **options)
-
-    async def parse_message(self, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
-        """The records in an unstructured message, as a list of dicts. Describe a record in the `system_prompt`.
-
-        The conversation does not change. Raises `ExtractionError` if the model returns no JSON array of objects.
-        """
-        from nbagent.extract import parse_message
-
-        with shared_limits(self.limits):
-            return await parse_message(self.side_agent, self.system_prompt, sender, timestamp, content)
 
     def _executor(
         self, use_tools: bool, names: Iterable[str] | None, approve_all: bool, timeout: float | None
@@ -482,7 +429,7 @@ class Agent:
         other = self._like_this(trace)
         # set last, since an AgentConfig brings its own system prompt
         other.context = self.context.copy()
-        other.limits, other.temperature = self.limits, self.temperature
+        other.limits, other.budget, other.temperature = self.limits, self.budget, self.temperature
         other.toolsets = Toolsets(self.toolsets)
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         return other
@@ -498,6 +445,14 @@ class Agent:
         other.system_prompt, other.trace = system_prompt, self.trace
         other.tool_executor = self.tool_executor.with_options(only=[])
         other.function_registry, other.toolsets = other.tool_executor.registry, Toolsets()
+        return other
+
+    def row_agent(self, tools: bool) -> Agent:
+        """An agent for rows of a batch: this one's system prompt and trace; its tools only if wanted."""
+        other = self.side_agent(self.system_prompt or "")
+        if tools:
+            other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
+            other.function_registry, other.toolsets = self.function_registry, Toolsets(self.toolsets)
         return other
 
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
@@ -562,15 +517,6 @@ class Agent:
         counts = [(len(self.offered_tools()), "tool"), (len(self.context.messages), "message")]
         listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
         return f"<Agent {model}, {listed}>"
-
-
-def _unknown_argument(name: str, *_: str) -> ConfigurationError:
-    """The error for an argument of `Agent` that it does not have."""
-    if name in _OTHER_ARGUMENTS:
-        return ConfigurationError(f"Agent() has no argument {name!r}: write {_OTHER_ARGUMENTS[name]}.")
-    known = [each for each in signature(Agent).parameters if each != "unknown"]
-    hint = did_you_mean(name, [*known, *_OTHER_ARGUMENTS]) or "."
-    return ConfigurationError(f"Agent() has no argument {name!r}{hint} It takes {', '.join(known)}.")
 
 
 def _check_stream(raise_errors: bool, **given: LLMMessage | None) -> None:

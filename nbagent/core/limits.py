@@ -110,12 +110,14 @@ class Spending:
     """The account of one run. What the run spends is added to the accounts above it too: one budget for a whole tree.
 
     `parent` is the account of the run whose tool started this one, or of the extraction that this one is a step of.
+    `budgets` are accounts that other runs, above or beside it, spend from too (see `Budget`).
     """
 
     limits: Limits = field(default_factory=Limits)
     parent: Spending | None = None
     #: How many runs wait for this one.
     depth: int = 0
+    budgets: tuple[Spending, ...] = ()
     iterations: int = 0
     requests: int = 0  # like all below, with the runs that this run's tools started
     tool_calls: int = 0
@@ -211,11 +213,14 @@ class Spending:
         return None
 
     def _accounts(self) -> Iterator[Spending]:
-        """This account and those above it."""
+        """This account and those above it, and each budget of theirs once."""
         account: Spending | None = self
+        budgets: dict[int, Spending] = {}
         while account is not None:
             yield account
+            budgets.update((id(budget), budget) for budget in account.budgets)
             account = account.parent
+        yield from budgets.values()
 
 
 #: The account that the current code spends from: that of the run whose tool it belongs to, or of an extraction.

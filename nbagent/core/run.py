@@ -9,6 +9,7 @@ from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from nbagent.core.budget import Budget
 from nbagent.core.cells import Cell, current_cell
 from nbagent.core.events import Event
 from nbagent.core.history.context import ContextManager
@@ -87,6 +88,8 @@ class Run:
     #: Answers the question in place of the model and the tools here: an agent on a server. Gets the run and what the
     #: question added to the history, which it continues; it sets the result, and counts what was spent.
     answer: Callable[[Run, Sequence[LLMMessage]], AsyncGenerator[Event]] | None = None
+    #: What it spends, others spend too.
+    budget: Budget | None = None
     #: Whether each HTTP exchange becomes an event.
     record_http: bool = False
     run_id: str = field(default_factory=lambda: new_id("run"))
@@ -105,7 +108,8 @@ class Run:
         self.origin = {"source": "python", **cell, **self.origin}
         if self.parent is not None:
             self.labels = self.labels.within(self.parent.labels)
-        self.spent = Spending(self.limits, current_account.get(), len(enclosing_runs.get()))
+        budgets = (self.budget.account,) if self.budget else ()
+        self.spent = Spending(self.limits, current_account.get(), len(enclosing_runs.get()), budgets)
         self.result = AgentResult(run_id=self.run_id)
 
     def next_request(self) -> ModelRequest:

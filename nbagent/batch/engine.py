@@ -1,0 +1,54 @@
+"""What engines share: a `Batch` says how to ask, an `Engine` asks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Unpack
+
+from nbagent.batch.answer import Answer
+from nbagent.batch.rows import Row
+from nbagent.core.budget import Budget
+from nbagent.core.request_options import RunOptions
+from nbagent.core.results import AgentResult
+from nbagent.providers.base import LLMProvider
+
+
+class RowAgent(Protocol):
+    """What asks the rows. `Agent.row_agent` makes one: no history, the conversation's trace, tools only if wanted."""
+
+    async def chat(self, message: Any, **options: Unpack[RunOptions]) -> AgentResult:
+        """Ask one question."""
+        ...
+
+    def clear_history(self) -> None:
+        """Forget the question before the next one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How to ask the rows of one map."""
+
+    #: A new agent for rows that are asked one after the other.
+    new_agent: Callable[[], RowAgent]
+    provider: LLMProvider
+    concurrency: int
+    #: Further arguments of `chat`: the options of each row's run.
+    options: Mapping[str, Any]
+    budget: Budget
+    #: The type of the answers' data, or None.
+    output: Any = None
+    #: Raise the first row's error, in place of keeping it.
+    raises: bool = False
+
+
+class Engine(Protocol):
+    """Asks rows. Which one does is `Agent.map`'s `engine`."""
+
+    def answers(self, batch: Batch, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
+        """An answer for each row, in the order in which they come. Rows that the budget does not pay for are left out.
+
+        Closing the generator ends what is under way.
+        """
+        ...

@@ -1,0 +1,37 @@
+"""Names that people know from other tools, and what an `Agent` has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nbagent.errors import ConfigurationError
+from nbagent.text import did_you_mean
+
+#: What people may look for under its name in other tools, and what nbagent has for it.
+OTHER_ATTRIBUTES = {
+    **dict.fromkeys(("run", "ask", "invoke", "ainvoke", "arun"), "`await agent.chat(...)`, or `agent.chat_sync(...)`"),
+    **dict.fromkeys(("run_sync", "kickoff"), "`agent.chat_sync(...)`"),
+    **dict.fromkeys(("stream", "run_stream", "astream", "iter"), "`agent.chat_stream(...)`"),
+    **dict.fromkeys(("history", "messages"), "`agent.conversation_history`"),
+    "tools": "`agent.function_registry`, or `agent.offered_tools()` for the names",
+    "model": "`agent.provider.model_name`; to switch, `agent.provider = 'vendor:model'`",
+    **dict.fromkeys(("reset", "clear"), "`agent.clear_history()`"),
+    "instructions": "`agent.system_prompt`",
+}
+OTHER_ARGUMENTS = {
+    **dict.fromkeys(("model", "llm", "vendor", "model_name"), "Agent('vendor:model')"),
+    **dict.fromkeys(("api_key", "base_url"), "Agent(create_provider('vendor:model', api_key=..., base_url=...))"),
+    **dict.fromkeys(("instructions", "system", "system_message", "prompt"), "Agent(system_prompt=...)"),
+    **dict.fromkeys(("functions", "function"), "Agent(tools=[...])"),
+    **dict.fromkeys(("max_iterations", "max_turns", "max_steps"), "Agent(limits=Limits(max_iterations=...))"),
+    "temperature": "agent.chat(..., temperature=...), or create_provider(..., temperature=...)",
+}
+
+
+def unknown_argument(name: str, known: Iterable[str]) -> ConfigurationError:
+    """The error for an argument of `Agent` that it does not have."""
+    if name in OTHER_ARGUMENTS:
+        return ConfigurationError(f"Agent() has no argument {name!r}: write {OTHER_ARGUMENTS[name]}.")
+    known = [each for each in known if each != "unknown"]
+    hint = did_you_mean(name, [*known, *OTHER_ARGUMENTS]) or "."
+    return ConfigurationError(f"Agent() has no argument {name!r}{hint} It takes {', '.join(known)}.")

@@ -1,0 +1,28 @@
+"""`agent.map` asks about each row and answers beside the index."""
+
+import pandas as pd
+
+from nbagent import Agent, Budget, ScriptedProvider
+
+
+def echo(messages, *_):
+    return f"echo {messages[-1].text}"
+
+
+async def test_a_frame_gets_an_answer_for_each_row():
+    agent = Agent(ScriptedProvider(echo), system_prompt="Be brief.")
+    data = pd.DataFrame({"text": ["a", "b", "a"], "n": [1, 2, 1]}, index=[5, 6, 7])
+    answers = await agent.map(data, "{text} is {n}")
+    assert answers.index.equals(data.index)
+    assert list(answers["answer"]) == ["echo a is 1", "echo b is 2", "echo a is 1"]
+    assert len(agent.trace.runs) == 2, "identical rows are asked once"
+    assert agent.conversation_history[1:] == []
+
+
+async def test_a_spent_budget_leaves_rows():
+    agent = Agent(ScriptedProvider(echo, price={"input": 1e6, "output": 1e6}))
+    budget = Budget(max_cost=20.0)
+    answers = await agent.map(pd.Series(map(str, range(100))), concurrency=2, budget=budget)
+    assert 0 < (answers["status"] == "ok").sum() < 20
+    assert (answers["status"] == "left").any()
+    assert budget.is_spent

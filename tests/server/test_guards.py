@@ -170,6 +170,23 @@ def test_budgets_of_conversation_and_token():
         assert server.client("another-token-of-the-tests").post("/agent/chat", json=ASK).status_code == 200
 
 
+def test_a_request_may_cap_its_own_cost():
+    def call(messages, functions):
+        from nbagent import FunctionCall
+
+        return FunctionCall("tool", {})
+
+    def tool() -> str:
+        """Do it."""
+        return "done"
+
+    with served(Agent(ScriptedProvider(call, price=PRICE), tools=[tool])) as server:
+        answer = server.client().post("/agent/chat", json={"message": "one two", "max_cost": 2.0}).json()
+    assert not answer["success"]
+    assert answer["meta"]["limit_reason"] == "cost"
+    assert len(answer["tool_calls"]) == 1
+
+
 def test_a_request_lowers_limits_and_never_raises_them():
     def tool() -> str:
         """Do it."""

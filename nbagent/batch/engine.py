@@ -8,6 +8,7 @@ from typing import Any, Protocol, Unpack
 
 from nbagent.batch.answer import Answer
 from nbagent.batch.rows import Row
+from nbagent.core.admission import Admissions
 from nbagent.core.budget import Budget
 from nbagent.core.request_options import RunOptions
 from nbagent.core.results import AgentResult
@@ -41,6 +42,11 @@ class Batch:
     output: Any = None
     #: Raise the first row's error, in place of keeping it.
     raises: bool = False
+    #: Requests and tokens per minute, if the user knows the vendor's limits.
+    rpm: float | None = None
+    tpm: float | None = None
+    #: Who admits requests, by `LLMProvider.rate_key`. None: this process, which all its maps share.
+    admissions: Admissions | None = None
 
 
 class Engine(Protocol):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbagent.agent import Agent as Agent
+    from nbagent.batch.checkpoint import read_checkpoint as read_checkpoint
     from nbagent.comparison import Comparison as Comparison
     from nbagent.comparison import acompare as acompare
     from nbagent.comparison import compare as compare
@@ -110,6 +111,7 @@ _WHERE = {
     "from_pydantic_ai": "functions.foreign",
     "live": "functions.live",
     "outside": "functions.approval",
+    "read_checkpoint": "batch.checkpoint",
     "record": "providers.replay.session",
     "register_class_methods": "functions.discovery",
     "register_instance_methods": "functions.discovery",

@@ -455,6 +455,11 @@ class Agent(SideTasks):
             other.function_registry, other.toolsets = self.function_registry, Toolsets(self.toolsets)
         return other
 
+    def row_settings(self, tools: bool) -> dict[str, Any]:
+        """What of this agent decides the answers of its `row_agent`, as JSON data."""
+        offered = [each for each in self.function_registry.list_functions() if each["name"] in self.offered_tools()]
+        return {"system": self.system_prompt, "temperature": self.temperature, "tools": offered if tools else []}
+
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
         result = await self.side_agent(summary.PROMPT).chat(summary.transcript(messages), origin={"source": "summary"})
         if result.status not in ("ok", "truncated") or not result.content:  # a part of a summary is better than none

@@ -27,7 +27,7 @@
     │   ├── ToolDeniedError
     │   └── ToolExecutionError            the function raised; the original is `__cause__`
     ├── MCPServerError                    an MCP server could not be started or reached, or it ended
-    ├── StoreError                        conversations of the server can't be read or written
+    ├── StoreError                        the server's conversations, or a map's checkpoint, can't be read or written
     │   └── TurnLostError                 the turn went to another process, or its conversation was deleted
     ├── ReplayError                       the recording has no answer to a request; `.difference` shows why
     ├── ExtractionError                   no answer fitted the requested type; `.answer` is the last one
@@ -45,7 +45,10 @@ from nbagent.text import without_keys
 
 
 class NbagentError(Exception):
-    """Base of all nbagent errors. `partial` is the unfinished `AgentResult` of the run that failed, if there is one."""
+    """Base of all nbagent errors.
+
+    `partial` is the unfinished `AgentResult` of the run that failed, if there is one; of a map, its DataFrame so far.
+    """
 
     partial: Any = None
 
@@ -257,7 +260,10 @@ class ReplayError(NbagentError):
 
 
 class StoreError(NbagentError):
-    """The server's conversations can't be read or written: the disk is full, or Redis can't be reached."""
+    """What is stored can't be read or written: the disk is full, or Redis can't be reached.
+
+    The server's conversations are, and the checkpoint of a map.
+    """
 
 
 class TurnLostError(StoreError):

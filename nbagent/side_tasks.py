@@ -47,6 +47,10 @@ class SideTasks(ABC):
         """See `Agent.row_agent`."""
 
     @abstractmethod
+    def row_settings(self, tools: bool) -> dict[str, Any]:
+        """See `Agent.row_settings`."""
+
+    @abstractmethod
     def _limits_of_run(self, limits: Limits | None, max_iterations: int | None) -> Limits:
         """The limits of a run: these, and the agent's where these are None."""
 

@@ -1,53 +1,127 @@
-"""The checkpoint of a map: a SQLite file with an answer for each key."""
+"""The checkpoint of a map: a SQLite file with an answer for each key.
+
+The key of a row is a hash of all that decides its answer (see `rows`), so a file may hold the answers of many maps.
+Each answer is in the file before the next row is asked: a process that is killed loses those under way, and no other.
+Several processes may use one file at the same time; what one has answered before the other begins is asked once.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import fields
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from nbagent.batch.answer import Answer
+from nbagent.checks import checked_path
+from nbagent.core.messages import well_formed
+from nbagent.core.sqlite_file import SQLiteFormat
+from nbagent.errors import ConfigurationError
+from nbagent.text import shortened
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+#: Characters of a question that are kept, to tell what an answer belongs to.
+QUESTION_CHARS = 200
 
 _NAMES = [field.name for field in fields(Answer)]
+_COLUMNS = ["key", "question", "model", "answered", *_NAMES[1:]]
+#: The columns that may hold what the model or the user wrote.
+_TEXTS = frozenset({"question", "text", "data", "error"})
+FORMAT = SQLiteFormat(
+    "answers of a map",
+    "nbck",
+    version=1,
+    tables=f"CREATE TABLE answers ({', '.join(_COLUMNS).replace('key', 'key PRIMARY KEY', 1)}) WITHOUT ROWID;",
+)
+_ADD = f"INSERT OR REPLACE INTO answers ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608  our own names
+_FIND = f"SELECT {', '.join(_NAMES)} FROM answers WHERE key = ?"  # noqa: S608  our own names
+_READ = f"SELECT {', '.join(_COLUMNS)} FROM answers ORDER BY answered"  # noqa: S608
 
 
 class Checkpoint:
-    """Keeps answers. Without a path it is in memory.
+    """Keeps answers in a file, which it makes if it is missing; only its owner can read it. Without a path, nothing.
 
-    >>> with Checkpoint(None) as checkpoint:
-    ...     checkpoint.add(Answer("a", text="Hi"))
-    ...     checkpoint.answers(["a", "b"])["a"].text
+    `model` is noted with each answer. `redact` removes secrets from texts. Put the file on a local disk: SQLite's
+    locks don't work on most network drives. Raises `ConfigurationError` if the file is none of a map's or of a newer
+    version; it and its methods raise `StoreError` if it can't be read or written.
+
+    >>> with Checkpoint("greetings.sqlite", "openai:gpt-5.6-luna") as kept:         # doctest: +SKIP
+    ...     kept.add(Answer("a", text="Hi"), "Say hi.")
+    ...     kept.answers(["a", "b"])["a"].text
     'Hi'
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        self._database = sqlite3.connect(path or ":memory:", isolation_level=None)
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=NORMAL")
-        columns = ", ".join(f"{name} PRIMARY KEY" if name == "key" else name for name in _NAMES)
-        self._database.execute(f"CREATE TABLE IF NOT EXISTS answers ({columns}) WITHOUT ROWID")
+    def __init__(
+        self, path: str | os.PathLike[str] | None, model: str = "", redact: Callable[[str], str] = str
+    ) -> None:
+        self._model, self._redact = model, redact
+        self._database: sqlite3.Connection | None = None
+        if path is not None:
+            self._path = checked_path(path)
+            self._database = FORMAT.open(self._path)
+            # a killed process loses nothing; a loss of power may take the last answers, but not the file
+            self._database.execute("PRAGMA synchronous = NORMAL")
 
-    def add(self, answer: Answer) -> None:
-        """Keep an answer; it is on the disk when this returns, as far as a killed process is concerned."""
-        places = ", ".join("?" * len(_NAMES))
-        row = [getattr(answer, name) for name in _NAMES]
-        self._database.execute(f"INSERT OR REPLACE INTO answers VALUES ({places})", row)  # noqa: S608 - only marks
+    def add(self, answer: Answer, question: str = "") -> None:
+        """Keep an answer. When this returns, no end of the process can take it back."""
+        if self._database is None:
+            return
+        values = {name: getattr(answer, name) for name in _NAMES}
+        values |= {"question": shortened(question, QUESTION_CHARS), "model": self._model, "answered": time.time()}
+        for name in _TEXTS:
+            if values[name]:
+                values[name] = self._redact(well_formed(values[name]))
+        with FORMAT.clear_errors(self._path):
+            self._database.execute(_ADD, values)
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
         """The answers that there are, by key."""
-        wanted = set(keys)
-        every = (Answer(*row) for row in self._database.execute("SELECT * FROM answers"))
-        return {answer.key: answer for answer in every if answer.key in wanted}
+        if self._database is None:
+            return {}
+        with FORMAT.clear_errors(self._path):
+            find = self._database.execute
+            found = (find(_FIND, (key,)).fetchone() for key in dict.fromkeys(keys))
+            return {row[0]: Answer(*row) for row in found if row}
 
     def close(self) -> None:
         """Close the file."""
-        self._database.close()
+        if self._database is not None:
+            self._database.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
+    """What the checkpoint of a map holds, as a DataFrame: an answer a row, in the order in which they came.
+
+    Its columns are `key` (a hash of what decides the answer), `question` (its beginning), `model`, `answered` (the
+    time), `answer`, `data` (the values of `output` as JSON), and those of `Agent.map`. A map may be writing meanwhile.
+
+    Raises `ConfigurationError` if the file is missing or is no checkpoint, `StoreError` if it can't be read.
+
+    >>> nbagent.read_checkpoint("reviews.sqlite")["cost"].sum()              # doctest: +SKIP
+    """
+    import pandas as pd
+
+    from nbagent.batch.frame import COLUMNS
+    from nbagent.trace.columns import TEXT
+
+    target = checked_path(path)
+    if not target.exists():
+        raise ConfigurationError(f"There is no checkpoint {str(target)!r}. agent.map(..., checkpoint=path) writes one.")
+    with closing(FORMAT.open(target)) as database, FORMAT.clear_errors(target):
+        frame = pd.DataFrame(database.execute(_READ).fetchall(), columns=_COLUMNS)
+    texts = dict.fromkeys(["key", "question", "model", "text", "data"], TEXT)
+    frame = frame.astype({**texts, **{name: kind for name, kind in COLUMNS.items() if name in frame}})
+    frame["answered"] = pd.to_datetime(frame["answered"], unit="s", utc=True).dt.as_unit("us")
+    return frame.rename(columns={"text": "answer"})

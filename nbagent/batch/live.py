@@ -37,6 +37,7 @@ class LiveEngine:
                     if batch.budget.is_spent:
                         break
                     answered.put_nowait(await ask(agent, batch, row))
+                    await answered.join()  # kept, before this one asks more: a kill costs one row for each of these
             finally:
                 answered.put_nowait(None)
 
@@ -45,6 +46,8 @@ class LiveEngine:
             for _ in tasks:
                 while (answer := await answered.get()) is not None:
                     yield answer
+                    answered.task_done()
+                answered.task_done()
             for task in tasks:
                 task.result()  # raises what it raised
         finally:

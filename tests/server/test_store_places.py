@@ -10,6 +10,7 @@ import pytest
 from support.redis_server import redis_server
 from support.store_turns import OWNER, add_turn
 
+from nbagent.core import sqlite_file
 from nbagent.errors import ConfigurationError, StoreError
 from nbagent.server.conversations import sqlite
 from nbagent.server.conversations.memory import MemoryStore
@@ -112,7 +113,7 @@ def database_in_wal_mode(path):
 def database_of_a_newer_version(path):
     asyncio.run(opened_and_closed(path))
     with sqlite3.connect(path) as database:
-        database.execute(f"PRAGMA user_version = {sqlite.VERSION + 1}")
+        database.execute(f"PRAGMA user_version = {sqlite.FORMAT.version + 1}")
         database.execute("PRAGMA journal_mode = DELETE")
     database.close()
 
@@ -175,7 +176,7 @@ async def test_a_full_disk_is_told_and_takes_nothing(tmp_path):
 
 
 async def test_a_file_that_another_program_locks_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
+    monkeypatch.setattr(sqlite_file, "BUSY_S", 0.05)
     store = SQLiteStore(tmp_path / "c.sqlite")
     await store.open()
     other = sqlite3.connect(store.path, isolation_level=None)

@@ -7,21 +7,18 @@ returns, so that even a loss of power takes nothing; leases are written without 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import sqlite3
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 from typing_extensions import override
 
 from nbagent.checks import checked_path
-from nbagent.errors import ConfigurationError, StoreError
+from nbagent.core.sqlite_file import SQLiteFormat
+from nbagent.errors import StoreError
 from nbagent.server.conversations.store import (
     Answer,
     Approval,
@@ -42,13 +39,6 @@ from nbagent.server.conversations.store import (
 )
 
 T = TypeVar("T")
-
-#: "nbcv", in the head of the file: https://www.sqlite.org/pragma.html#pragma_application_id
-APPLICATION_ID = int.from_bytes(b"nbcv", "big")
-VERSION = 1
-
-#: Seconds to wait while another process writes.
-BUSY_S = 30.0
 
 #: Conversations that one `save` deletes because they are too old.
 _EXPIRED_AT_ONCE = 20
@@ -79,6 +69,7 @@ CREATE INDEX approvals_by_age ON approvals (expires);
 CREATE TABLE tickets (number INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT, line TEXT, ticket TEXT, until REAL);
 CREATE INDEX tickets_by_line ON tickets (owner, line, number);
 """
+FORMAT = SQLiteFormat("conversations of the server", "nbcv", version=1, tables=_TABLES)
 
 _INFO = "id, owner, title, created, updated, dollars, tokens, message_count"
 
@@ -103,7 +94,7 @@ class SQLiteStore(ConversationStore):
     async def open(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbagent-conversations")
         try:
-            self._database = await asyncio.get_running_loop().run_in_executor(self._thread, _opened, self.path)
+            self._database = await asyncio.get_running_loop().run_in_executor(self._thread, self._opened)
         except BaseException:
             self._thread.shutdown(wait=False)
             self._thread = None
@@ -273,6 +264,17 @@ class SQLiteStore(ConversationStore):
 
         await self._in_thread(write, writes=True)
 
+    def _opened(self) -> sqlite3.Connection:
+        database = FORMAT.open(self.path)
+        with FORMAT.clear_errors(self.path):
+            try:
+                database.execute("PRAGMA foreign_keys = ON")
+                database.execute("DELETE FROM tickets WHERE until <= ?", (time.time(),))
+            except BaseException:
+                database.close()
+                raise
+        return database
+
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     async def _in_thread(
@@ -281,7 +283,7 @@ class SQLiteStore(ConversationStore):
         """Do the work in the thread, in one transaction; `durable` waits until what it writes is on the disk."""
 
         def run() -> T:
-            with _clear_errors(self.path):
+            with FORMAT.clear_errors(self.path):
                 self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 self._database.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
                 with self._database:  # commits, or rolls back
@@ -290,81 +292,6 @@ class SQLiteStore(ConversationStore):
         if self._thread is None:
             raise StoreError(f"{self.path.name!r} is not open. Call `await store.open()` first.")
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    """The database, which is made if it is missing. Changes nothing if the file belongs to another program."""
-    try:
-        if not path.exists():
-            _make(path)
-        if not path.is_file():
-            raise OSError(errno.EISDIR, "it is not a file")
-    except OSError as error:
-        reason = error.strerror or error
-        raise ConfigurationError(f"{str(path)!r} can't hold conversations: {reason}. Name another file.") from None
-    with _clear_errors(path):
-        database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
-        try:
-            _check(path, database)
-            database.execute("PRAGMA foreign_keys = ON")
-            database.execute("DELETE FROM tickets WHERE until <= ?", (time.time(),))
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-
-def _make(path: Path) -> None:
-    """Make the file somewhere else, and give it its name when it is complete: another process may make it, too.
-
-    (A process that opens and closes a file by itself would lose the locks that SQLite has on it.)
-    """
-    with tempfile.TemporaryDirectory(prefix=".nbagent-", dir=path.parent) as folder:
-        made = Path(folder, path.name)
-        made.touch(0o600)
-        with closing(sqlite3.connect(made)) as database:
-            database.executescript(
-                f"{_TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; "
-                "PRAGMA journal_mode = WAL;"
-            )
-        with suppress(FileExistsError):
-            os.link(made, path)
-
-
-def _check(path: Path, database: sqlite3.Connection) -> None:
-    try:
-        (application,) = database.execute("PRAGMA application_id").fetchone()
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorname != "SQLITE_NOTADB":
-            raise
-        application = None
-    if application != APPLICATION_ID:
-        raise ConfigurationError(
-            f"{str(path)!r} is no file for conversations of the server. Name another one; if it is missing, it is made."
-        )
-    if version != VERSION:
-        raise ConfigurationError(
-            f"{str(path)!r} has version {version} of the format, expected {VERSION}. Update nbagent, or name another "
-            "file."
-        )
-
-
-@contextmanager
-def _clear_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorname", "") or ""
-        if code == "SQLITE_FULL":
-            what = "the disk is full. Free some space; what was saved before is still there."
-        elif code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            what = f"another program has locked the file for more than {BUSY_S:g} seconds."
-        elif code.startswith(("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")):
-            what = f"{error}. Check the disk, and whether the file and its folder can be written."
-        else:
-            what = f"{error}."
-        raise StoreError(f"Conversations in {str(path)!r} can't be read or written: {what}") from error
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:

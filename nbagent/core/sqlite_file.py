@@ -1,0 +1,109 @@
+"""SQLite files of nbagent's own: made whole or not at all, told from those of other programs, with clear errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbagent.errors import ConfigurationError, StoreError
+
+#: Seconds to wait while another process writes.
+BUSY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SQLiteFormat:
+    """What a kind of file holds, such as "answers of a map", and how to know it.
+
+    `application` are the four letters in the head of the file:
+    https://www.sqlite.org/pragma.html#pragma_application_id
+    """
+
+    holds: str
+    application: str
+    version: int
+    tables: str
+
+    @property
+    def application_id(self) -> int:
+        """The letters as SQLite's number."""
+        return int.from_bytes(self.application.encode())
+
+    def open(self, path: Path) -> sqlite3.Connection:
+        """The database, which is made if it is missing, in WAL mode. A file of another program stays as it is.
+
+        Raises `ConfigurationError` if the file is another's, or can't be made; `StoreError` if it can't be read.
+        """
+        try:
+            if not path.exists():
+                self._make(path)
+            if not path.is_file():
+                raise OSError(errno.EISDIR, "it is not a file")
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigurationError(f"{str(path)!r} can't hold {self.holds}: {reason}. Name another file.") from None
+        with self.clear_errors(path):
+            database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+            try:
+                self._check(path, database)
+            except BaseException:
+                database.close()
+                raise
+            return database
+
+    def _make(self, path: Path) -> None:
+        """Make the file somewhere else, and give it its name when it is complete: another process may make it, too.
+
+        (A process that opens and closes a file by itself would lose the locks that SQLite has on it.)
+        """
+        with tempfile.TemporaryDirectory(prefix=".nbagent-", dir=path.parent) as folder:
+            made = Path(folder, path.name)
+            made.touch(0o600)
+            with closing(sqlite3.connect(made)) as database:
+                database.executescript(
+                    f"{self.tables} PRAGMA application_id = {self.application_id}; "
+                    f"PRAGMA user_version = {self.version}; PRAGMA journal_mode = WAL;"
+                )
+            with suppress(FileExistsError):
+                os.link(made, path)
+
+    def _check(self, path: Path, database: sqlite3.Connection) -> None:
+        try:
+            (application,) = database.execute("PRAGMA application_id").fetchone()
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorname != "SQLITE_NOTADB":
+                raise
+            application = None
+        if application != self.application_id:
+            raise ConfigurationError(
+                f"{str(path)!r} is no file for {self.holds}. Name another one; if it is missing, it is made."
+            )
+        if version != self.version:
+            raise ConfigurationError(
+                f"{str(path)!r} has version {version} of the format, expected {self.version}. Update nbagent, or name "
+                "another file."
+            )
+
+    @contextmanager
+    def clear_errors(self, path: Path) -> Iterator[None]:
+        """Raises `StoreError`, which says what to do, for SQLite's errors in the block."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorname", "") or ""
+            if code == "SQLITE_FULL":
+                what = "the disk is full. Free some space; what was saved before is still there."
+            elif code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                what = f"another program has locked the file for more than {BUSY_S:g} seconds."
+            elif code.startswith(("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")):
+                what = f"{error}. Check the disk, and whether the file and its folder can be written."
+            else:
+                what = f"{error}."
+            raise StoreError(f"The {self.holds} in {str(path)!r} can't be read or written: {what}") from error

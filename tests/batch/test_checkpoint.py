@@ -1,0 +1,227 @@
+"""The checkpoint of a map: what it keeps, what it refuses, and what a full disk does to it."""
+
+import sqlite3
+import stat
+
+import pandas as pd
+import pytest
+from support.mapping import RowServer, agent_for, questions
+
+import nbagent
+from nbagent import Agent, AgentConfig, ScriptedProvider, create_provider, read_checkpoint
+from nbagent.batch import checkpoint as checkpoints
+from nbagent.batch.answer import Answer
+from nbagent.batch.checkpoint import Checkpoint
+from nbagent.core import sqlite_file
+from nbagent.errors import ConfigurationError, StoreError
+
+
+def counting(answers=None):
+    """A provider that keeps what it is asked, and repeats it unless `answers` has an answer."""
+    return ScriptedProvider(lambda messages, *_: (answers or {}).get(messages[-1].text, f"echo {messages[-1].text}"))
+
+
+async def test_what_is_kept_is_not_asked_again(tmp_path):
+    path, provider = tmp_path / "map.sqlite", counting()
+    first = await Agent(provider).map(questions(5), checkpoint=path)
+    more = await Agent(provider).map(questions(8), checkpoint=path)
+    assert len(provider.requests) == 8
+    pd.testing.assert_frame_equal(more.iloc[:5], first)
+
+
+async def test_a_row_that_failed_is_asked_again(tmp_path):
+    path, fails = tmp_path / "map.sqlite", True
+
+    def answer(messages, *_):
+        if fails and messages[-1].text == "row 1":
+            raise ValueError("no answer")
+        return "yes"
+
+    provider = ScriptedProvider(answer)
+    first = await Agent(provider).map(questions(3), checkpoint=path)
+    assert list(first["status"]) == ["ok", "error", "ok"]
+    fails = False
+    second = await Agent(provider).map(questions(3), checkpoint=path)
+    assert list(second["status"]) == ["ok"] * 3
+    assert len(provider.requests) == 4
+
+
+#: What decides an answer, each changed once: the agent, and the arguments of `map`.
+CHANGES = {
+    "prompt": ({}, {"prompt": "Is this true? {question}"}),
+    "system prompt": ({"system_prompt": "Be brief."}, {}),
+    "option": ({}, {"temperature": 0.5}),
+    "provider's option": ({"max_tokens": 5}, {}),
+    "model": ({"model": "m2"}, {}),
+    "address": ({"path": "/v2"}, {}),
+    "extra body": ({}, {"extra_body": {"min_p": 0.1}}),
+    "tools": ({"tools": [len]}, {"tools": True}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_decides_an_answer_never_takes_an_old_one(tmp_path, change):
+    def agent(url, model="m1", path="/v1", max_tokens=None, **options):
+        own = {} if max_tokens is None else {"max_tokens": max_tokens}
+        return Agent(create_provider("open_source", model=model, base_url=f"{url}{path}", **own), **options)
+
+    made, mapped = CHANGES[change]
+    data = questions(2).to_frame()
+    async with RowServer() as server:
+        path = tmp_path / "map.sqlite"
+        for _ in range(2):
+            await agent(server.url).map(data, checkpoint=path)
+            assert len(server.asked) == 2
+        for _ in range(2):
+            await agent(server.url, **made).map(data, checkpoint=path, **mapped)
+            assert len(server.asked) == 4
+        await agent(server.url).map(data, checkpoint=path, tags=["a label decides nothing"])
+        assert len(server.asked) == 4, "both are kept"
+
+
+async def test_the_temperature_of_a_configuration_decides(tmp_path):
+    async with RowServer() as server:
+        for temperature in (0.0, 1.0):
+            config = AgentConfig(model="m1", base_url=f"{server.url}/v1", temperature=temperature, api_key="x")
+            await Agent(config).map(questions(2), checkpoint=tmp_path / "map.sqlite")
+        assert len(server.asked) == 4
+
+
+async def test_a_checkpoint_is_a_frame(tmp_path):
+    path = tmp_path / "map.sqlite"
+    async with RowServer() as server:
+        await agent_for(server.url).map(questions(3), "Is it so? {question}", checkpoint=path)
+    frame = nbagent.read_checkpoint(path)
+    assert list(frame["question"]) == ["Is it so? row 0", "Is it so? row 1", "Is it so? row 2"]
+    assert list(frame["answer"]) == [f"The answer to {question}." for question in frame["question"]]
+    assert set(frame["model"]) == {"open_source:m1"}
+    assert frame["input_tokens"].sum() == 15
+    assert str(frame["answered"].dtype) == "datetime64[us, UTC]"
+    assert frame["key"].is_unique
+    assert frame["error"].isna().all()
+
+
+def test_an_empty_checkpoint_has_the_same_columns(tmp_path):
+    Checkpoint(tmp_path / "map.sqlite").close()
+    frame = read_checkpoint(tmp_path / "map.sqlite")
+    assert len(frame) == 0
+    assert {"key", "question", "answer", "cost", "run_id"} <= set(frame.columns)
+
+
+def test_the_columns_of_this_version():
+    """Another column in `Answer` needs another `FORMAT.version`, and a way to read older files."""
+    assert checkpoints.FORMAT.version == 1
+    assert [
+        *("key", "question", "model", "answered", "status", "text", "data", "input_tokens", "output_tokens", "cost"),
+        *("seconds", "error", "run_id"),
+    ] == checkpoints._COLUMNS
+
+
+def test_any_text_can_be_kept(tmp_path):
+    with Checkpoint(tmp_path / "map.sqlite") as kept:
+        kept.add(Answer("a", text="half a pair \ud83d, a \0 and \N{GRINNING FACE}"), "why \udfff?" * 100)
+        assert "half a pair" in kept.answers(["a"])["a"].text
+    (question,) = read_checkpoint(tmp_path / "map.sqlite")["question"]
+    assert len(question) == checkpoints.QUESTION_CHARS
+
+
+def test_only_its_owner_can_read_it(tmp_path):
+    with Checkpoint(tmp_path / "map.sqlite") as kept:
+        kept.add(Answer("a"))
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(["map.sqlite", "map.sqlite-wal", "map.sqlite-shm"], 0o600)
+    assert [path.name for path in tmp_path.iterdir()] == ["map.sqlite"], "closed, it is one file"
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+async def test_no_key_gets_into_the_file(tmp_path, monkeypatch):
+    given, found = "sk-given-0123456789abcdef", "hunter2-in-the-environment"
+    monkeypatch.setenv("SOME_VENDOR_API_KEY", found)
+    data = pd.Series([f"My key is {given}, and {found}"])
+    path = tmp_path / "map.sqlite"
+    async with RowServer() as server:
+        provider = create_provider("open_source", model="m1", base_url=f"{server.url}/v1", api_key=given)
+        frame = await Agent(provider).map(data, checkpoint=path)
+        assert found in frame["answer"][0], "the server repeated it"
+        await Agent(provider).map(data, checkpoint=path)
+        assert len(server.asked) == 1
+    assert read_checkpoint(path)["question"][0] == "My key is $API_KEY, and $SOME_VENDOR_API_KEY"
+    content = path.read_bytes()
+    assert given.encode() not in content
+    assert found.encode() not in content
+
+
+# -- files that can't be used -----------------------------------------------------------------------------------------
+
+
+def a_database_of_another_program(path):
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE answers (key)")
+    database.close()
+
+
+def a_newer_checkpoint(path):
+    Checkpoint(path).close()
+    database = sqlite3.connect(path)
+    database.execute(f"PRAGMA user_version = {checkpoints.FORMAT.version + 1}")
+    database.execute("PRAGMA journal_mode = DELETE")
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (a_database_of_another_program, "is no file for answers of a map. Name another one"),
+        (a_newer_checkpoint, "has version 2 of the format, expected 1. Update nbagent"),
+        (lambda path: path.write_text("name,age\nanna,5\n"), "is no file for answers of a map"),
+        (lambda path: path.mkdir(), "it is not a file. Name another file"),
+    ],
+)
+async def test_a_file_that_is_no_checkpoint_stays_as_it_is(tmp_path, made, told):
+    path, provider = tmp_path / "map.sqlite", counting()
+    made(path)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(ConfigurationError, match=told):
+        await Agent(provider).map(questions(2), checkpoint=path)
+    with pytest.raises(ConfigurationError, match=told):
+        read_checkpoint(path)
+    assert provider.requests == [], "nothing is paid for what can't be kept"
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+async def test_a_folder_that_is_missing_is_told(tmp_path):
+    with pytest.raises(ConfigurationError, match="No such file or directory. Name another file"):
+        await Agent(counting()).map(questions(2), checkpoint=tmp_path / "missing" / "map.sqlite")
+    with pytest.raises(ConfigurationError, match="There is no checkpoint .*map.sqlite"):
+        read_checkpoint(tmp_path / "map.sqlite")
+
+
+async def test_a_folder_that_can_not_be_written_is_told(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sqlite_file.tempfile, "TemporaryDirectory", refused)  # root may write anywhere
+    with pytest.raises(ConfigurationError, match="can't hold answers of a map: Permission denied. Name another file"):
+        await Agent(counting()).map(questions(2), checkpoint=tmp_path / "map.sqlite")
+
+
+async def test_a_full_disk_ends_the_map_and_takes_nothing(tmp_path, monkeypatch):
+    path, provider = tmp_path / "map.sqlite", counting({"row 7": "long " * 10_000})
+    with monkeypatch.context() as full:
+        opened = type(checkpoints.FORMAT).open
+
+        def small(self, path):
+            database = opened(self, path)
+            database.execute("PRAGMA max_page_count = 4")
+            return database
+
+        full.setattr(type(checkpoints.FORMAT), "open", small)
+        with pytest.raises(StoreError, match="the disk is full. Free some space") as raised:
+            await Agent(provider).map(questions(9), checkpoint=path, concurrency=1)
+    assert list(raised.value.partial["status"]) == ["ok"] * 8 + ["left"]
+    assert len(read_checkpoint(path)) == 7
+    frame = await Agent(provider).map(questions(9), checkpoint=path, concurrency=1)
+    assert (frame["status"] == "ok").all()
+    assert len(provider.requests) == 10, "only the answer that had no place was asked again"

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
+from nbagent.core.background import run_sync
 from nbagent.core.budget import Budget
 from nbagent.core.limits import Limits, shared_limits
 from nbagent.core.request_options import RunOptions, StreamOptions
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
     from nbagent.batch.engine import RowAgent
+    from nbagent.batch.map import Map, Unfinished
+    from nbagent.batch.options import MapOptions
+    from nbagent.batch.preview import MapPreview
     from nbagent.extract import Records, SideAgent
     from nbagent.providers.base import LLMProvider
 
@@ -27,6 +32,8 @@ class SideTasks(ABC):
     """The part of `Agent` that asks beside the conversation."""
 
     limits: Limits
+    budget: Budget | None
+    _last_map: Map | None = None
 
     @property
     @abstractmethod
@@ -84,35 +91,126 @@ class SideTasks(ABC):
         with shared_limits(limits):
             return await extract(self.side_agent, self.provider, text, shape, **options)
 
+    @overload
     async def map(
         self,
         data: Series[Any] | DataFrame,
         prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: Literal[False] = False,
+        **options: Unpack[MapOptions],
+    ) -> DataFrame: ...
+    @overload
+    async def map(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: Literal[True],
+        **options: Unpack[MapOptions],
+    ) -> MapPreview: ...
+    async def map(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
         *,
         concurrency: int = 16,
-        checkpoint: str | os.PathLike[str] | None = None,
+        limits: Limits | None = None,
         budget: Budget | float | None = None,
-        tools: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        engine: Any = None,
         on_error: Literal["keep", "raise"] = "keep",
+        tools: bool = False,
+        explode: str | None = None,
+        rpm: float | None = None,
+        tpm: float | None = None,
+        preview: bool = False,
+        progress: bool = True,
         **options: Unpack[StreamOptions],
-    ) -> DataFrame:
+    ) -> DataFrame | MapPreview:
         """Ask about each row of a Series or DataFrame, and get a DataFrame of answers with the same index.
+
+        - `prompt`: the question, with columns in braces; without one, the values are the questions: texts, images
+          (PIL images, figures, bytes, paths), paths to PDFs, lists of messages. A row without a value is skipped.
+        - `output`: a pydantic model, whose fields become typed columns (`address.city`), or another type. `explode`
+          names a list in it: each item becomes a row.
+        - `concurrency`: rows that are asked at the same time; `rpm` and `tpm`: requests and tokens a minute, at most
+        - `limits` hold for each row, `budget` (US dollars, or a `Budget`) for all. When it is spent, rows are left.
+        - `checkpoint`: a file that keeps the answers, so that the same call goes on after any end. Without one, the
+          agent keeps them in memory until all rows have their answer.
+        - `engine`: None asks now; "batch" takes the vendor's batch endpoint; a `distributed.Client` asks on a cluster
+        - `on_error`: "keep" puts a row's error into its row, "raise" ends the map
+        - `tools`: whether the model may use the agent's tools
+        - `preview`: show what would be sent and cost, and send nothing
+        - `options`: those of `chat_stream`, for each request
+
+        The answer comes first, then `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds`, `run_id`.
+        Equal rows are asked once. Errors that each row would have, such as a wrong key, are raised. The conversation
+        does not change. Whatever ends a map, `last_map` has what is done.
 
         >>> await agent.map(reviews, "Is this review positive? {text}")             # doctest: +SKIP
         """
-        from nbagent.batch.map import map_rows
+        from nbagent.batch.map import Map
 
-        return await map_rows(
-            self,
-            data,
-            prompt,
-            concurrency=concurrency,
-            checkpoint=checkpoint,
-            budget=budget,
-            tools=tools,
-            on_error=on_error,
-            options=options,
-        )
+        given: dict[str, Any] = {"concurrency": concurrency, "limits": limits, "budget": budget, "engine": engine}
+        given |= {"checkpoint": checkpoint, "on_error": on_error, "tools": tools, "explode": explode}
+        task = Map(self, data, prompt, output, rpm=rpm, tpm=tpm, progress=progress, options=options, **given)
+        if preview:
+            return task.preview()
+        self._last_map = task
+        return await task.run()
+
+    @overload
+    def map_sync(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: Literal[False] = False,
+        **options: Unpack[MapOptions],
+    ) -> DataFrame: ...
+    @overload
+    def map_sync(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: Literal[True],
+        **options: Unpack[MapOptions],
+    ) -> MapPreview: ...
+    def map_sync(
+        self,
+        data: Series[Any] | DataFrame,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        preview: bool = False,
+        **options: Unpack[MapOptions],
+    ) -> DataFrame | MapPreview:
+        """Blocking twin of `map`, for scripts and for cells without `await`."""
+        if preview:
+            return run_sync(self.map(data, prompt, output, preview=True, **options))
+        return run_sync(self.map(data, prompt, output, **options))
+
+    @property
+    def last_map(self) -> DataFrame | None:
+        """The frame of the latest `map` as far as it has come, also while it runs and after it was stopped.
+
+        Rows that were not asked have the status "left". None before the first map.
+        """
+        return None if self._last_map is None else self._last_map.frame()
+
+    @cached_property
+    def unfinished(self) -> Unfinished:
+        """The answers of maps that had no checkpoint and did not end, for the same call to go on with."""
+        from nbagent.batch.map import Unfinished
+
+        return Unfinished()
 
     async def parse_message(self, sender: str, timestamp: Any, content: str) -> list[dict[str, Any]]:
         """The records in an unstructured message, as a list of dicts. Describe a record in the `system_prompt`.

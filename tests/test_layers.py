@@ -22,7 +22,7 @@ BELOW = {
     "trace": {"ground", "core"},
     "extract": {"ground", "core", "providers"},
     "agent_summary": {"ground", "core", "providers", "trace"},
-    "batch": {"ground", "core", "providers", "trace", "extract"},
+    "batch": {"ground", "core", "providers", "trace", "extract", "pricing"},
     "side_tasks": {"ground", "core", "providers", "extract", "batch"},
     "agent": {*BELOW_AGENT, "agent_summary", "side_tasks"},
     "comparison": {*BELOW_AGENT, "agent"},

@@ -12,11 +12,19 @@ from nbagent.core.admission import Admissions
 from nbagent.core.budget import Budget
 from nbagent.core.request_options import RunOptions
 from nbagent.core.results import AgentResult
+from nbagent.core.stream import AgentStream
 from nbagent.providers.base import LLMProvider
 
 
 class RowAgent(Protocol):
     """What asks the rows. `Agent.row_agent` makes one: no history, the conversation's trace, tools only if wanted."""
+
+    budget: Budget | None
+
+    @property
+    def chat_stream(self) -> Callable[..., AgentStream]:
+        """See `Agent.chat_stream`."""
+        ...
 
     async def chat(self, message: Any, **options: Unpack[RunOptions]) -> AgentResult:
         """Ask one question."""

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from nbagent.batch.answer import Answer
+from nbagent.batch.fields import ANSWER, columns_of, exploded
 from nbagent.trace.columns import COUNT, REAL, TEXT
 
 #: The columns after the answer.
@@ -15,13 +16,30 @@ COLUMNS = {
     "status": TEXT, "error": TEXT, "input_tokens": COUNT, "output_tokens": COUNT, "cost": REAL, "seconds": REAL,
     "run_id": TEXT,
 }  # fmt: skip
+#: Before the name of one of these columns if the model has a field of this name.
+PREFIX = "row_"
 
 
-def to_frame(index: pd.Index[Any], keys: Sequence[str], answers: Mapping[str, Answer]) -> pd.DataFrame:
-    """A row for each key, aligned with the index. Rows without an answer have the status "left"."""
+def to_frame(
+    index: pd.Index[Any],
+    keys: Sequence[str],
+    answers: Mapping[str, Answer],
+    output: Any = None,
+    explode: str | None = None,
+) -> pd.DataFrame:
+    """A row for each key, aligned with the index. Rows without an answer have the status "left".
+
+    With `output`, its fields are the columns of the answer (see `fields`), else there is one, `answer`. Where a model
+    has a field of a later column's name, such as `status`, that column is called `row_status`.
+    """
     rows = [answers.get(key) or Answer(key, "left") for key in keys]
-    text = [row.text if row.is_final else None for row in rows]
-    columns = {"answer": pd.Series(text, index=index, dtype=TEXT)}
+    if output is None:
+        text = [row.text if row.is_final else None for row in rows]
+        columns = {ANSWER: pd.Series(text, index=index, dtype=TEXT)}
+    else:
+        columns = columns_of(output, [row.data for row in rows], index)
     for name, kind in COLUMNS.items():
-        columns[name] = pd.Series([getattr(row, name) for row in rows], index=index, dtype=kind)
-    return pd.DataFrame(columns, index=index)
+        values = [getattr(row, name) for row in rows]
+        columns[f"{PREFIX}{name}" if name in columns else name] = pd.Series(values, index=index, dtype=kind)
+    frame = pd.DataFrame(columns, index=index)
+    return frame if explode is None else exploded(frame, explode, output)

@@ -15,8 +15,12 @@ from nbagent.batch.rows import Row
 from nbagent.core.limits import Limits, Spending, current_account
 from nbagent.core.queue import enclosing_runs
 from nbagent.core.results import AgentResult
+from nbagent.errors import AuthenticationError, ConfigurationError, ModelNotFoundError, QuotaError, RegionError
 
 log = logging.getLogger("nbagent")
+
+#: Errors that each row would have: they end the map.
+OF_ALL_ROWS = (AuthenticationError, ConfigurationError, ModelNotFoundError, QuotaError, RegionError)
 
 
 class LiveEngine:
@@ -27,7 +31,7 @@ class LiveEngine:
         account = Spending(Limits(max_requests=math.inf), current_account.get(), len(enclosing_runs.get()))  # type: ignore[arg-type]
         account.budgets = (batch.budget.account,)
         waiting = iter(rows)
-        answered: asyncio.Queue[Answer | None] = asyncio.Queue()
+        answered: asyncio.Queue[Answer | Exception | None] = asyncio.Queue()
 
         async def work() -> None:
             current_account.set(account)
@@ -38,18 +42,19 @@ class LiveEngine:
                         break
                     answered.put_nowait(await ask(agent, batch, row))
                     await answered.join()  # kept, before this one asks more: a kill costs one row for each of these
-            finally:
                 answered.put_nowait(None)
+            except Exception as error:  # noqa: BLE001  who reads the answers raises it
+                answered.put_nowait(error)
 
         tasks = [asyncio.create_task(work()) for _ in range(min(batch.concurrency, len(rows)))]
         try:
             for _ in tasks:
                 while (answer := await answered.get()) is not None:
+                    if isinstance(answer, Exception):
+                        raise answer
                     yield answer
                     answered.task_done()
                 answered.task_done()
-            for task in tasks:
-                task.result()  # raises what it raised
         finally:
             for task in tasks:
                 task.cancel()
@@ -64,7 +69,7 @@ async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
     try:
         result = await agent.chat(list(row.messages), origin={"source": "map"}, **batch.options)
     except Exception as error:  # the row holds it; other rows are not lost
-        if batch.raises:
+        if batch.raises or isinstance(error, OF_ALL_ROWS):
             raise
         log.info("a row failed", exc_info=True)
         partial = getattr(error, "partial", AgentResult())

@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
-from contextlib import aclosing
+import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pandas as pd
 
+from nbagent.batch.answer import Answer
 from nbagent.batch.checkpoint import Checkpoint
 from nbagent.batch.engine import Batch, Engine, RowAgent
+from nbagent.batch.fields import adapter
 from nbagent.batch.frame import to_frame
 from nbagent.batch.live import LiveEngine
-from nbagent.batch.rows import rows_of
+from nbagent.batch.preview import SAMPLES, Estimate, MapPreview
+from nbagent.batch.progress import progress_bar
+from nbagent.batch.rows import Row, check_data, rows_of
+from nbagent.checks import check_choice, check_number, check_type, checked_path, invalid
+from nbagent.core.background import heartbeat
 from nbagent.core.budget import Budget
+from nbagent.core.history.context import estimate_tokens
+from nbagent.core.history.preview import Preview
 from nbagent.core.labels import LabelOptions
-from nbagent.errors import StoreError
+from nbagent.core.limits import Limits
+from nbagent.core.messages import Usage
+from nbagent.errors import ConfigurationError, StoreError
+from nbagent.pricing import price
 from nbagent.providers.replay.file_secrets import names_of_secrets, without_secrets
 
 if TYPE_CHECKING:
     from nbagent.providers.base import LLMProvider
 
+#: Tokens that an answer is taken to have while nothing is known.
+ANSWER_TOKENS = 200
+#: What a vendor's batch endpoint costs, beside its usual one.
+BATCH_PRICE = 0.5
+
 
 class MapAgent(Protocol):
     """What a map needs of an agent."""
 
+    budget: Budget | None
+
     @property
-    def provider(self) -> LLMProvider:
-        """The provider."""
+    def unfinished(self) -> Unfinished:
+        """Where answers are kept until a map without a checkpoint is complete."""
         ...
 
     @property
-    def system_prompt(self) -> str | None:
-        """The system prompt, which each row's question follows."""
+    def provider(self) -> LLMProvider:
+        """The provider."""
         ...
 
     def row_agent(self, tools: bool) -> RowAgent:
@@ -46,47 +66,182 @@ class MapAgent(Protocol):
         ...
 
 
-async def map_rows(
-    agent: MapAgent,
-    data: pd.Series[Any] | pd.DataFrame,
-    prompt: str | None,
-    *,
-    concurrency: int,
-    checkpoint: str | os.PathLike[str] | None,
-    budget: Budget | float | None,
-    tools: bool,
-    on_error: str,
-    options: Mapping[str, Any],
-) -> pd.DataFrame:
-    """See `Agent.map`."""
-    provider = agent.provider
-    rows = rows_of(data, prompt, settings_of(agent, tools, options))
-    batch = Batch(
-        new_agent=lambda: agent.row_agent(tools),
-        provider=provider,
-        concurrency=concurrency,
-        options=options,
-        budget=budget if isinstance(budget, Budget) else Budget(max_cost=budget),
-        raises=on_error == "raise",
-    )
-    engine: Engine = LiveEngine()
-    redact = partial(without_secrets, names=names_of_secrets(getattr(provider, "secrets", ())))
-    with Checkpoint(checkpoint, f"{provider.vendor}:{provider.model_name}", redact) as kept:
-        answers = kept.answers(row.key for row in rows)
-        missing = {row.key: row for row in rows if row.key not in answers}
-        try:
-            async with aclosing(engine.answers(batch, list(missing.values()))) as coming:
-                async for answer in coming:
-                    answers[answer.key] = answer
-                    if answer.is_final:
-                        kept.add(answer, missing[answer.key].messages[-1].text)
-        except StoreError as error:  # what is answered is not lost, even if it can't be kept
-            error.partial = to_frame(data.index, [row.key for row in rows], answers)
-            raise
-    return to_frame(data.index, [row.key for row in rows], answers)
+class Unfinished(dict[str, Answer]):
+    """Stands for a checkpoint where there is none: the answers of maps that did not come to their end, in memory."""
+
+    def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
+        """The answers that there are, by key."""
+        return {key: self[key] for key in keys if key in self}
+
+    def add(self, answer: Answer, question: str = "") -> None:
+        """Keep an answer; the question is there for files."""
+        self[answer.key] = answer
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Keep these no longer."""
+        for key in keys:
+            self.pop(key, None)
 
 
-def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any]) -> dict[str, Any]:
+class Map:
+    """One call of `Agent.map`, whose arguments these are: the rows, how to ask them, and the answers so far."""
+
+    def __init__(
+        self,
+        agent: MapAgent,
+        data: pd.Series[Any] | pd.DataFrame,
+        prompt: str | None,
+        output: Any,
+        *,
+        concurrency: int,
+        limits: Limits | None,
+        budget: Budget | float | None,
+        checkpoint: str | os.PathLike[str] | None,
+        engine: Any,
+        on_error: str,
+        tools: bool,
+        explode: str | None,
+        rpm: float | None,
+        tpm: float | None,
+        progress: bool,
+        options: Mapping[str, Any],
+    ) -> None:
+        check_data(data)
+        check_number("concurrency", concurrency, whole=True, minimum=1)
+        check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
+        check_choice("on_error", on_error, ("keep", "raise"))
+        for name, flag in (("tools", tools), ("progress", progress)):
+            check_type(name, flag, bool)
+        for name, rate in (("rpm", rpm), ("tpm", tpm)):
+            check_number(name, rate, above=0, optional=True)
+        if explode is not None and output is None:
+            raise invalid("explode", explode, "None without output=", "Name a field of output= that is a list.")
+        self._engine, self._is_batch = chosen_engine(engine), engine == "batch"
+        self._path = None if checkpoint is None else checked_path(checkpoint)
+        self._agent, self._progress = agent, progress
+        self._output, self._explode, self._index = output, explode, data.index
+        self._batch = Batch(
+            new_agent=lambda: agent.row_agent(tools),
+            provider=agent.provider,
+            concurrency=concurrency,
+            options=_run_options(options, limits, output),
+            budget=_budget(budget, agent.budget),
+            output=output,
+            raises=on_error == "raise",
+            rpm=rpm,
+            tpm=tpm,
+        )
+        self._probe = self._preview("…")
+        self._rows = rows_of(data, prompt, settings_of(agent, tools, options, output))
+        #: By key: why rows are never asked, and what became of the others so far.
+        self._answers = {row.key: Answer(row.key, row.status, error=row.problem) for row in self._rows if row.problem}
+        to_frame(data.index[:0], [], {}, output, explode)  # raises for a wrong type or a wrong name of a list
+        if self._batch.raises and (failed := [row.problem for row in self._rows if row.status == "error"]):
+            raise ConfigurationError(f"{len(failed)} rows can't be sent. The first one: {failed[0]}")
+
+    def _preview(self, content: Any) -> Preview:
+        """The request for a row. Raises `ConfigurationError` for options, tools and budgets that rows can't have."""
+        agent = self._batch.new_agent()
+        agent.budget = self._batch.budget
+        return agent.chat_stream(content, **self._batch.options).preview()
+
+    def frame(self) -> pd.DataFrame:
+        """The answers so far, beside the index."""
+        return to_frame(self._index, [row.key for row in self._rows], self._answers, self._output, self._explode)
+
+    def preview(self) -> MapPreview:
+        """What would be sent."""
+        with self._kept() as kept:
+            missing = self._missing(kept)
+        statuses = [self._answers[row.key].status if row.key in self._answers else "left" for row in self._rows]
+        return MapPreview(
+            samples=[self._preview(row.content) for row in missing[:SAMPLES]],
+            rows=len(self._rows),
+            requests=len(missing),
+            answered=len(statuses) - sum(map(statuses.count, ("left", "skipped", "error"))),
+            skipped=statuses.count("skipped"),
+            failed=statuses.count("error"),
+            estimate=self._estimate(missing),
+            budget=self._batch.budget,
+        )
+
+    async def run(self) -> pd.DataFrame:
+        """Ask the rows that have no answer yet. What came is kept, whatever ends this."""
+        with self._kept() as kept:
+            missing = self._missing(kept)
+            self._warn_of_the_cost(missing)
+            questions = {row.key: row for row in missing}
+            keys = {row.key for row in self._rows}
+            answers = self._engine.answers(self._batch, missing)
+            try:
+                with progress_bar(len(keys), len(keys) - len(missing), self._progress) as show:
+                    async with heartbeat(), aclosing(answers):
+                        async for answer in answers:
+                            self._answers[answer.key] = answer
+                            if answer.is_final:
+                                kept.add(answer, questions[answer.key].messages[-1].text)
+                            show(answer)
+            except BaseException as error:
+                error.add_note(self._how_to_go_on())
+                if isinstance(error, StoreError):  # what is answered is not lost, even if it can't be kept
+                    error.partial = self.frame()
+                raise
+        if self._left():
+            _warn(f"The map ended: the budget is spent ({self._batch.budget!r}). {self._how_to_go_on()}")
+        elif self._path is None and all(answer.status != "error" for answer in self._answers.values()):
+            self._agent.unfinished.forget(keys)
+        return self.frame()
+
+    def _kept(self) -> AbstractContextManager[Checkpoint | Unfinished]:
+        if self._path is None:
+            return nullcontext(self._agent.unfinished)
+        provider = self._batch.provider
+        redact = partial(without_secrets, names=names_of_secrets(getattr(provider, "secrets", ())))
+        return Checkpoint(self._path, f"{provider.vendor}:{provider.model_name}", redact)
+
+    def _missing(self, kept: Checkpoint | Unfinished) -> list[Row]:
+        """The rows to ask, each once; the answers of the others are noted."""
+        self._answers |= kept.answers(row.key for row in self._rows)
+        return list({row.key: row for row in self._rows if row.key not in self._answers}.values())
+
+    def _left(self) -> int:
+        """How many rows were not asked, or not to the end."""
+        return sum(row.key not in self._answers or self._answers[row.key].status == "left" for row in self._rows)
+
+    def _how_to_go_on(self) -> str:
+        left, rows = self._left(), len(self._rows)
+        spent = " with a larger budget" if self._batch.budget.is_spent else ""
+        return (
+            f"{rows - left:,} of {rows:,} rows are done, {left:,} are left: agent.last_map has what is done, and the "
+            f"same call{spent} goes on."
+        )
+
+    def _estimate(self, rows: list[Row]) -> Estimate:
+        """What these rows would take. Answers are taken to be as long as those that there are."""
+        provider, probe = self._batch.provider, self._probe
+        shared = max(0, probe.tokens - estimate_tokens(probe.messages[-1]))
+        tokens_in = sum(shared + sum(map(estimate_tokens, row.messages)) for row in rows)
+        known = [answer.output_tokens for answer in self._answers.values() if answer.output_tokens]
+        longest = self._batch.options.get("max_tokens")
+        if known:
+            each, assumption = math.ceil(sum(known) / len(known)), f"as in {len(known):,} answers so far"
+        elif longest:
+            each, assumption = longest, f"at most {longest:,} a row"
+        else:
+            each, assumption = ANSWER_TOKENS, f"if an answer has {ANSWER_TOKENS}"
+        one = Usage(math.ceil(tokens_in / (len(rows) or 1)), each)
+        dollars = price(one, provider.model_name, provider.vendor, rates=provider.price)
+        factor = len(rows) * (BATCH_PRICE if self._is_batch else 1)
+        return Estimate(tokens_in, each * len(rows), None if dollars is None else dollars * factor, assumption)
+
+    def _warn_of_the_cost(self, rows: list[Row]) -> None:
+        left = self._batch.budget.left
+        if left < math.inf and rows and (cost := self._estimate(rows).cost or 0) > left:
+            text = f"{len(rows):,} rows may cost about ${cost:,.2f}, and ${left:,.2f} of the budget is left"
+            _warn(f"{text}: the map ends when it is spent, and keeps what it has.")
+
+
+def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output: Any) -> dict[str, Any]:
     """What decides the answers besides the rows: the agent's settings, the model, all options but for labels."""
     provider = agent.provider
     own = getattr(provider, "options", {})  # a default of each request
@@ -94,5 +249,32 @@ def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any]) -> dic
     return {
         **agent.row_settings(tools),
         "model": [provider.vendor, address, provider.model_name],
+        "schema": None if output is None else adapter(output).json_schema(),
         "options": {**own, **{name: options[name] for name in options if name not in LabelOptions.__annotations__}},
     }
+
+
+def chosen_engine(engine: Any) -> Engine:
+    """The engine that `Agent.map`'s argument names. What it needs is imported here. Raises `ConfigurationError`."""
+    if engine is None:
+        return LiveEngine()
+    if hasattr(engine, "answers"):
+        return cast(Engine, engine)
+    raise invalid("engine", engine, "None, 'batch' or a distributed.Client")
+
+
+def _budget(given: Budget | float | None, of_agent: Budget | None) -> Budget:
+    if isinstance(given, Budget):
+        return given
+    check_number("budget", given, minimum=0, optional=True, fix="Pass US dollars, or a Budget(...).")
+    return of_agent or Budget() if given is None else Budget(max_cost=given)
+
+
+def _run_options(options: Mapping[str, Any], limits: Limits | None, output: Any) -> dict[str, Any]:
+    """The arguments of each row's `chat`."""
+    own = {"limits": limits, "output": output}
+    return {**options, **{name: value for name, value in own.items() if value is not None}}
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=4)

@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from nbagent.checks import invalid
+from nbagent.checks import check_type, invalid
+from nbagent.core.content.images import is_image
+from nbagent.core.content.pdf import PDF_MARK, pages_text, pdf_pages
 from nbagent.core.inputs import as_messages
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
 from nbagent.providers.replay.fingerprint import Fingerprints
+from nbagent.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One question: the messages, and the hash of all that decides its answer."""
+    """One question.
+
+    - `key`: the hash of all that decides its answer
+    - `content`: what `Agent.chat` takes. Images are read when the row is asked, not before.
+    - `status`: "left", or why it is never asked: "skipped" if a value is missing, "error" if one can't be sent
+    - `problem`: the same as a sentence
+    """
 
     key: str
-    messages: Sequence[LLMMessage]
+    content: Any = ""
+    status: str = "left"
+    problem: str | None = None
+
+    @property
+    def messages(self) -> Sequence[LLMMessage]:
+        """The question as messages."""
+        return as_messages(self.content)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process may not have the files that the content names, so it gets what they hold."""
+        return Row, (self.key, self.content if self.problem else self.messages, self.status, self.problem)
 
 
 def rows_of(data: pd.Series[Any] | pd.DataFrame, prompt: str | None, settings: Mapping[str, Any]) -> list[Row]:
@@ -31,41 +54,119 @@ def rows_of(data: pd.Series[Any] | pd.DataFrame, prompt: str | None, settings: M
 
     Raises `ConfigurationError` for a prompt that names no column of the data.
     """
+    check_data(data)
     shared = json_text(settings)
-    fingerprints = Fingerprints()
-    rows = []
-    for values in _records(data, prompt):
-        messages = as_messages(_filled(prompt, values))
-        said = fingerprints.of(messages, None, {}).hash
-        key = hashlib.sha256(f"{said}\n{shared}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        rows.append(Row(key, messages))
-    return rows
+    template = _template(prompt)
+    return [_row(template, values, shared) for values in _records(data, template)]
 
 
-def _records(data: pd.Series[Any] | pd.DataFrame, prompt: str | None) -> list[dict[str, Any]]:
-    """The values of each row by the names that the prompt uses."""
+def check_data(data: Any) -> None:
+    """Raise `ConfigurationError` unless it is a Series or a DataFrame."""
     if not isinstance(data, pd.Series | pd.DataFrame):
-        raise invalid("data", data, "a Series or a DataFrame", "Pass df['question'], or df with prompt='… {column} …'.")
-    names = _names(prompt)
+        fix = "Pass df['question'], or df with prompt='… {column} …'; pd.Series(list) makes one of a list."
+        raise invalid("data", data, "a Series or a DataFrame", fix)
+
+
+#: A prompt in pieces: a text, or the name, conversion and format of a value.
+Template = list[str | tuple[str, str | None, str]]
+
+
+def _template(prompt: str | None) -> Template:
+    """The pieces of a prompt, as in a format string. Whatever stands in braces is the name of a column."""
+    check_type("prompt", prompt, str, optional=True)
+    pieces: Template = []
+    try:
+        for text, name, form, conversion in string.Formatter().parse(prompt or ""):
+            pieces += [text] if text else []
+            pieces += [] if name is None else [(name, conversion, form or "")]
+    except ValueError as error:
+        fix = "Write {{ and }} for braces that name no column."
+        raise ConfigurationError(f"prompt: {error}. {fix}") from None
+    if prompt is not None and not _names(pieces):
+        fix = "Name a column in braces, such as 'Classify: {text}'. Without a prompt, the values are the questions."
+        raise invalid("prompt", prompt, "the name of a column in braces", fix)
+    return pieces
+
+
+def _names(template: Template) -> list[str]:
+    return list(dict.fromkeys(piece[0] for piece in template if not isinstance(piece, str)))
+
+
+def _records(data: pd.Series[Any] | pd.DataFrame, template: Template) -> Iterator[dict[str, Any]]:
+    """The values of each row by the names that the prompt uses, or the only value by its own name."""
+    names = _names(template)
     if isinstance(data, pd.Series):
-        name = names[0] if names else "value"
-        return [{name: value} for value in data]
-    if prompt is None and len(data.columns) != 1:
+        if len(names) > 1:
+            raise ConfigurationError(
+                f"prompt: a Series has one value a row, not {', '.join(names)}: pass the DataFrame."
+            )
+        return ({(names or ["value"])[0]: value} for value in data)
+    if not names and len(data.columns) != 1:
         raise ConfigurationError("prompt: a DataFrame needs one that names its columns, such as 'Classify: {text}'.")
-    for name in names:
-        if name not in data.columns:
-            raise invalid("prompt", prompt, f"columns of the data ({', '.join(map(str, data.columns))}), not {name!r}")
-    used = data[names] if names else data
-    return [{str(name): value for name, value in record.items()} for record in used.to_dict("records")]
+    named = [str(column) for column in data.columns]
+    places = []
+    for name in names or named:
+        if named.count(name) != 1:
+            problem = f"{named.count(name) or 'no'} columns named {name!r}{did_you_mean(name, named)}"
+            raise ConfigurationError(f"prompt: there are {problem} The data has {', '.join(named) or 'no columns'}.")
+        places.append(named.index(name))
+    columns = [data.iloc[:, place] for place in places]
+    return (dict(zip(names or named, values, strict=True)) for values in zip(*columns, strict=True))
 
 
-def _names(prompt: str | None) -> list[str]:
-    """The names in the braces of a prompt, in order."""
-    return list(dict.fromkeys(name for _, name, _, _ in string.Formatter().parse(prompt or "") if name is not None))
+def _row(template: Template, values: Mapping[str, Any], shared: str) -> Row:
+    if missing := [name for name, value in values.items() if _is_missing(value)]:
+        return Row(f"skipped {missing}", None, "skipped", f"The value of {' and '.join(missing)} is missing.")
+    try:
+        content = _filled(template, values)
+        messages = as_messages(content)
+        said = Fingerprints().of(messages, None, {}).hash
+    except (ConfigurationError, OSError, ValueError, TypeError) as error:  # the latter two are a format's
+        problem = f"{type(error).__name__}: {error}"
+        return Row(f"error {hashlib.sha256(problem.encode('utf-8', 'replace')).hexdigest()}", None, "error", problem)
+    key = hashlib.sha256(f"{said}\n{shared}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return Row(key, content)
 
 
-def _filled(prompt: str | None, values: Mapping[str, Any]) -> Any:
-    if prompt is None:
+def _is_missing(value: Any) -> bool:
+    """Whether there is nothing to ask about: None, NaN, NaT, NA, a blank text, an empty list."""
+    if isinstance(value, str | list | tuple):
+        return not (value.strip() if isinstance(value, str) else value)
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def _filled(template: Template, values: Mapping[str, Any]) -> Any:
+    """The question: a text; parts if a value is an image; messages if the data holds them and there is no prompt."""
+    if not template:
         (value,) = values.values()
+        read = _read(value)
+        return read if isinstance(read, str | list | tuple | Mapping | LLMMessage) or is_image(read) else str(read)
+    parts: list[Any] = []
+    for piece in template:
+        part = piece if isinstance(piece, str) else _inserted(values, *piece)
+        if parts and isinstance(part, str) and isinstance(parts[-1], str):
+            parts[-1] += part
+        else:
+            parts.append(part)
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _inserted(values: Mapping[str, Any], name: str, conversion: str | None, form: str) -> Any:
+    """A value in a prompt: an image as it is, anything else as text."""
+    value = _read(values[name])
+    if is_image(value):
         return value
-    return prompt.format(**values)
+    return format(string.Formatter().convert_field(value, conversion), form)
+
+
+def _read(value: Any) -> Any:
+    """The text of a PDF, given as its path or its bytes; any other value as it is."""
+    if isinstance(value, bytes) and value.startswith(PDF_MARK):
+        return pages_text(pdf_pages(value))
+    if isinstance(value, os.PathLike):
+        path = Path(value).expanduser()
+        with suppress(OSError), path.open("rb") as file:  # what can't be read raises where images are read
+            if file.read(len(PDF_MARK)) == PDF_MARK:
+                file.seek(0)
+                return _read(file.read())
+    return value

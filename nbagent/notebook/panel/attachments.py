@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbagent.core.content.images import Part, image_media_type, image_part, images_in, joined_content
+from nbagent.core.content.pdf import PDF_MARK, pages_text, pdf_pages
 from nbagent.core.history.context import estimate_tokens
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.errors import ConfigurationError
-from nbagent.functions.formatting import error_summary
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.kernel_tools.described import HIDDEN_COLUMNS, described
 from nbagent.notebook.kernel_tools.secret_values import HIDDEN, without_secrets
@@ -164,11 +164,10 @@ def from_bytes(name: str, data: bytes) -> Attachment:
         raise not_attached(name, f"{limit}. Load it into a variable, and mention a part of that")
     if image_media_type(data):
         return from_image(name, data)
-    if data.startswith(b"%PDF"):
+    if data.startswith(PDF_MARK):
         pages = _pages(name, data)
         about = f"PDF, {len(pages)} page{'s' * (len(pages) != 1)}"
-        text = "\n\n".join(f"Page {number}\n{page}" for number, page in enumerate(pages, 1))
-        return _checked(name, about, without_secrets(text, MAX_CHARS))
+        return _checked(name, about, without_secrets(pages_text(pages), MAX_CHARS))
     ending = os.path.splitext(name.rstrip('"'))[1].lower()
     if ending in _SEPARATORS and (frame := _table(data, _SEPARATORS[ending])) is not None:
         return _checked(name, f"table {len(frame)}×{len(frame.columns)}", described("", frame, max_chars=MAX_CHARS))
@@ -200,17 +199,9 @@ def _checked(name: str, about: str, content: Content) -> Attachment:
 def _pages(name: str, data: bytes) -> list[str]:
     """The text of each page of a PDF. Raises `ConfigurationError` if it has none."""
     try:
-        from pypdf import PdfReader
-    except ImportError:
-        raise not_attached(name, "reading a PDF needs pypdf: pip install 'nbagent[pdf]'") from None
-    try:
-        pages = [page.extract_text().strip() for page in PdfReader(io.BytesIO(data)).pages]
-    except Exception as error:  # pypdf raises many kinds for a file that is broken or has a password
-        raise not_attached(name, f"this PDF can't be read: {error_summary(error)}") from error
-    if not any(pages):
-        fix = "Save its pages as images, and attach these"
-        raise not_attached(name, f"this PDF has no text, perhaps it was scanned. {fix}")
-    return pages
+        return pdf_pages(data)
+    except ConfigurationError as error:
+        raise not_attached(name, str(error)) from error.__cause__
 
 
 def _table(data: bytes, separator: str) -> Any:

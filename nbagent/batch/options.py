@@ -1,0 +1,26 @@
+"""The options of `Agent.map`, for its twins, which hand them on."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+from nbagent.core.budget import Budget
+from nbagent.core.limits import Limits
+from nbagent.core.request_options import StreamOptions
+
+
+class MapOptions(StreamOptions, total=False):
+    """What `Agent.map` takes by keyword; it explains the names."""
+
+    concurrency: int
+    limits: Limits | None
+    budget: Budget | float | None
+    checkpoint: str | os.PathLike[str] | None
+    engine: Any
+    on_error: Literal["keep", "raise"]
+    tools: bool
+    explode: str | None
+    rpm: float | None
+    tpm: float | None
+    progress: bool

@@ -1,0 +1,36 @@
+"""One progress bar for all rows of a map: rate, time left, dollars and errors, in a notebook and on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from nbagent.batch.answer import Answer
+
+#: Seconds before the bar appears.
+AFTER_S = 1.0
+
+
+@contextmanager
+def progress_bar(total: int, done: int, shown: bool) -> Iterator[Callable[[Answer], None]]:
+    """The bar, as a function to call with each answer. `done` of the rows had theirs before.
+
+    Logs and pipes, which can't overwrite a line, get none.
+    """
+    if not shown:
+        yield lambda answer: None
+        return
+    from tqdm.auto import tqdm
+
+    dollars, errors = 0.0, 0
+    with tqdm(total=total, initial=done, desc="map", unit="row", disable=None, delay=AFTER_S) as bar:
+
+        def add(answer: Answer) -> None:
+            nonlocal dollars, errors
+            dollars += answer.cost or 0.0
+            errors += answer.status == "error"
+            bar.set_postfix_str(f"${dollars:.4f}, {errors} error{'' if errors == 1 else 's'}", refresh=False)
+            if answer.status != "left":
+                bar.update()
+
+        yield add

@@ -31,7 +31,7 @@ class LiveEngine:
         account = Spending(Limits(max_requests=math.inf), current_account.get(), len(enclosing_runs.get()))  # type: ignore[arg-type]
         account.budgets = (batch.budget.account,)
         waiting = iter(rows)
-        answered: asyncio.Queue[Answer | Exception | None] = asyncio.Queue()
+        answered: asyncio.Queue[Answer | BaseException | None] = asyncio.Queue()
 
         async def work() -> None:
             current_account.set(account)
@@ -43,14 +43,14 @@ class LiveEngine:
                     answered.put_nowait(await ask(agent, batch, row))
                     await answered.join()  # kept, before this one asks more: a kill costs one row for each of these
                 answered.put_nowait(None)
-            except Exception as error:  # noqa: BLE001  who reads the answers raises it
+            except BaseException as error:  # noqa: BLE001  who reads the answers raises it
                 answered.put_nowait(error)
 
         tasks = [asyncio.create_task(work()) for _ in range(min(batch.concurrency, len(rows)))]
         try:
             for _ in tasks:
                 while (answer := await answered.get()) is not None:
-                    if isinstance(answer, Exception):
+                    if isinstance(answer, BaseException):
                         raise answer
                     yield answer
                     answered.task_done()

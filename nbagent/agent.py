@@ -26,6 +26,7 @@ from nbagent.core.inputs import MessageInput
 from nbagent.core.labels import Labels, labelled, labels_now, take_labels
 from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall, LLMMessage
+from nbagent.core.output import Output, output_of
 from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.render.control_chars import readable_record
 from nbagent.core.request_options import RunOptions, StreamOptions
@@ -213,8 +214,11 @@ class Agent(SideTasks):
 
         `message` is a text; an image (a matplotlib figure, a PIL image, a `pathlib.Path`, bytes); a list of texts,
         images and content parts; or a list of messages, which replaces the history except for the system message.
-        `options` are those of `chat_stream`. Raises a `ProviderError` if the vendor fails; `error.partial` is the
-        unfinished result.
+        With `output`, such as a pydantic model, the result's `data` is the answer as such a value. `options` are those
+        of `chat_stream`. Raises a `ProviderError` if the vendor fails; `error.partial` is the unfinished result.
+
+        >>> result = await agent.chat("Which city is the oldest?", output=City)     # doctest: +SKIP
+        >>> result.data.name, result.cost                                           # doctest: +SKIP
         """
         return await self.chat_stream(message, max_iterations=max_iterations, **options).collect(handler)
 
@@ -238,6 +242,7 @@ class Agent(SideTasks):
         approve_all: bool = False,
         instructions: str = "",
         limits: Limits | None = None,
+        output: Any = None,
         replaces: LLMMessage | None = None,
         branch_at: LLMMessage | None = None,
         origin: Mapping[str, Any] | None = None,
@@ -250,6 +255,10 @@ class Agent(SideTasks):
         system prompt in this run only. `limits` win over the agent's. `trace.runs` keeps `origin`: source, agent,
         cell_id, execution_count. `options` are labels (see `tagged`) and those of the requests (`RequestOptions`).
 
+        `output` is the type of the result's `data`: a pydantic model, `list[Model]` or another that pydantic supports.
+        The model may use tools, then answers in JSON, which it may correct twice before an `ExtractionError` is raised.
+        The history keeps answers and corrections in the turn of the question, but not the JSON Schema.
+
         If `replaces`, a question of `conversation_history`, is still there, the run takes the place of its turn, and
         the turns after it stay. If `branch_at` is, a branch begins before it; `context.switch` goes back. If the run
         fails, the old turn or branch stays; the last event is an `error`, and the iteration raises its `exception`,
@@ -260,34 +269,41 @@ class Agent(SideTasks):
         """
         _check_stream(raise_errors, replaces=replaces, branch_at=branch_at)
         labels, request_options = self._labels_and_options(options)
-        run_limits = self._limits_of_run(limits, max_iterations)
+        run_limits, form = self._limits_of_run(limits, max_iterations), None if output is None else output_of(output)
         toolsets = self.toolsets if use_tools else Toolsets()
 
         def new_run(entry: QueueEntry, is_preview: bool) -> Run:
             executor = self._executor(use_tools, tools, approve_all, run_limits.tool_seconds)
-            provider, offered = self._recorded(self._provider_with_tools(), executor)
+            provider, offered = self._recorded(self._provider_for(form), executor)
             self._check_priced(run_limits)
-            return Run(
+            return self._run(
                 entry=entry,
                 provider=provider,
                 tools=offered,
                 context=self.context.copy() if is_preview else self.context,
                 limits=run_limits,
-                price=partial(price, rates=self.provider.price),
-                summarise=self._summarise,
-                observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
                 options=request_options,
                 origin=origin or {},
                 labels=labels,
                 instructions="\n\n".join(filter(None, (toolsets.instructions(executor.registry), instructions))),
+                output=form,
                 replaces=replaces,
                 branch_at=branch_at,
-                answer=self._answer,
-                budget=self.budget,
-                record_http=self.trace.record_http,
             )
 
         return AgentStream(new_run, message, self._queue, raise_errors, toolsets.prepare if toolsets else None)
+
+    def _run(self, **of_question: Any) -> Run:
+        """A run of this agent, with what it brings to each of its runs."""
+        return Run(
+            price=partial(price, rates=self.provider.price),
+            summarise=self._summarise,
+            observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
+            answer=self._answer,
+            budget=self.budget,
+            record_http=self.trace.record_http,
+            **of_question,
+        )
 
     def _labels_and_options(self, options: Mapping[str, Any]) -> tuple[Labels, dict[str, Any]]:
         if "handler" in options:
@@ -352,13 +368,17 @@ class Agent(SideTasks):
             names = self.offered_tools()
         return self.tool_executor.with_options(only=names, approve_all=approve_all, timeout=timeout)
 
-    def _provider_with_tools(self) -> Provider:
-        """The provider; if its model cannot call tools, they are described in the prompt."""
+    def _provider_for(self, output: Output | None) -> Provider:
+        """The provider, held to the output; if its model cannot call tools, they are described in the prompt."""
         provider = self.provider
         if not provider.supports_function_calling():
             from nbagent.providers.prompting.provider import PromptedProvider
 
             provider = PromptedProvider(provider)
+        if output is not None:
+            from nbagent.providers.structured import StructuredProvider
+
+            provider = StructuredProvider(provider, output)
         return provider
 
     def _recorded(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
@@ -438,22 +458,22 @@ class Agent(SideTasks):
         """A new agent of the same kind."""
         return Agent(self.provider_or_spec, self.function_registry, trace=trace)
 
-    def side_agent(self, system_prompt: str) -> Agent:
-        """An agent for a question beside the conversation: same provider, limits and trace; no history, no tools."""
+    def side_agent(self, system_prompt: str, tools: bool = False) -> Agent:
+        """An agent for a question beside the conversation: same provider, limits and trace; no history.
+
+        It has no tools either, unless wanted.
+        """
         other = self.fork()
         other.context = ContextManager()
         other.system_prompt, other.trace = system_prompt, self.trace
-        other.tool_executor = self.tool_executor.with_options(only=[])
-        other.function_registry, other.toolsets = other.tool_executor.registry, Toolsets()
+        if not tools:
+            other.tool_executor = self.tool_executor.with_options(only=[])
+            other.function_registry, other.toolsets = other.tool_executor.registry, Toolsets()
         return other
 
     def row_agent(self, tools: bool) -> Agent:
         """An agent for rows of a batch: this one's system prompt and trace; its tools only if wanted."""
-        other = self.side_agent(self.system_prompt or "")
-        if tools:
-            other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
-            other.function_registry, other.toolsets = self.function_registry, Toolsets(self.toolsets)
-        return other
+        return self.side_agent(self.system_prompt or "", tools)
 
     def row_settings(self, tools: bool) -> dict[str, Any]:
         """What of this agent decides the answers of its `row_agent`, as JSON data."""

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from nbagent.core.background import run_sync
 from nbagent.core.budget import Budget
-from nbagent.core.limits import Limits, shared_limits
+from nbagent.core.inputs import MessageInput
+from nbagent.core.limits import Limits
 from nbagent.core.request_options import RunOptions, StreamOptions
+from nbagent.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -31,7 +33,6 @@ T = TypeVar("T")
 class SideTasks(ABC):
     """The part of `Agent` that asks beside the conversation."""
 
-    limits: Limits
     budget: Budget | None
     _last_map: Map | None = None
 
@@ -46,7 +47,7 @@ class SideTasks(ABC):
         """See `Agent.system_prompt`."""
 
     @abstractmethod
-    def side_agent(self, system_prompt: str) -> SideAgent:
+    def side_agent(self, system_prompt: str, tools: bool = False) -> SideAgent:
         """See `Agent.side_agent`."""
 
     @abstractmethod
@@ -57,39 +58,47 @@ class SideTasks(ABC):
     def row_settings(self, tools: bool) -> dict[str, Any]:
         """See `Agent.row_settings`."""
 
-    @abstractmethod
-    def _limits_of_run(self, limits: Limits | None, max_iterations: int | None) -> Limits:
-        """The limits of a run: these, and the agent's where these are None."""
-
     @overload
     async def extract(
-        self, text: str, shape: type[list[T]], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+        self,
+        message: MessageInput,
+        shape: type[list[T]],
+        *,
+        max_iterations: int | None = None,
+        **options: Unpack[RunOptions],
     ) -> Records[T]: ...
     @overload
     async def extract(
-        self, text: str, shape: type[T], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+        self, message: MessageInput, shape: type[T], *, max_iterations: int | None = None, **options: Unpack[RunOptions]
     ) -> T: ...
     @overload  # a union, a Literal, an Annotated: type checkers have no word for their values yet
     async def extract(
-        self, text: str, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+        self, message: MessageInput, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
     ) -> Any: ...
     async def extract(
-        self, text: str, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
+        self, message: MessageInput, shape: object, *, max_iterations: int | None = None, **options: Unpack[RunOptions]
     ) -> Any:
-        """What a text says, as an object of type `shape`: a pydantic model, `list[Model]`, or a type pydantic supports.
+        """What a message says, as a `shape`: a pydantic model, `list[Model]`, or another type that pydantic supports.
 
-        The conversation does not change. The answer is validated; the model may correct it twice, then
-        `ExtractionError` is raised. Its requests together have the limits of one run, `limits` and `max_iterations`
-        too. A list has `.to_frame()`. `options` are those of `chat`.
+        `message` is a text, an image or a list of both, as for `chat`, of which `options` are, too. The conversation
+        does not change, and the system prompt is another. The agent's tools are offered if `tools` or `use_tools` says
+        so. It is one run, with the limits and the budget of one, corrections included: see `output` of `chat_stream`.
+        Raises `ExtractionError` if the answer stays wrong or is not whole.
+
+        A list has `.to_frame()`, `.run_id` and `.cost`. For these of a single value, and for the conversation and the
+        system prompt to count, use `chat(message, output=shape)`.
 
         >>> people = await agent.extract(page, list[Person])                # doctest: +SKIP
         >>> people.to_frame()                                               # doctest: +SKIP
         """
-        from nbagent.extract import extract
+        from nbagent.extract import EXTRACT, extract
 
-        limits = options["limits"] = self._limits_of_run(options.get("limits"), max_iterations)
-        with shared_limits(limits):
-            return await extract(self.side_agent, self.provider, text, shape, **options)
+        if "output" in options:
+            raise ConfigurationError("extract() takes no output: its second argument is the type.")
+        has_tools = options.get("use_tools", options.get("tools") is not None)
+        return await extract(
+            self.side_agent(EXTRACT, has_tools), message, shape, max_iterations=max_iterations, **options
+        )
 
     @overload
     async def map(
@@ -217,7 +226,7 @@ class SideTasks(ABC):
 
         The conversation does not change. Raises `ExtractionError` if the model returns no JSON array of objects.
         """
-        from nbagent.extract import parse_message
+        from nbagent.extract import RECORDS, parse_message
 
-        with shared_limits(self.limits):
-            return await parse_message(self.side_agent, self.system_prompt, sender, timestamp, content)
+        prompt = "\n\n".join(filter(None, (self.system_prompt, RECORDS)))
+        return await parse_message(self.side_agent(prompt), sender, timestamp, content)

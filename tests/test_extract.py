@@ -7,8 +7,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from nbagent import Agent, ContextManager, Limits, LLMMessage, LLMResponse, ScriptedProvider
+from nbagent.core.answer_json import json_in
 from nbagent.errors import BadRequestError, ConfigurationError, ExtractionError
-from nbagent.extract import json_in
 
 
 class Person(BaseModel):
@@ -100,7 +100,7 @@ async def test_the_conversation_is_left_alone_and_the_trace_knows():
 
 @pytest.mark.parametrize(("text", "shape"), [("", Person), (None, Person), ("a text", "Person"), ("a text", 3)])
 async def test_what_cannot_be_extracted_is_named(text, shape):
-    with pytest.raises(ConfigurationError, match="text: expected|shape: expected"):
+    with pytest.raises(ConfigurationError, match="message: expected|output: expected"):
         await scripted(ADA).extract(text, shape)
 
 

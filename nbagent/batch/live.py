@@ -11,6 +11,7 @@ from time import monotonic
 
 from nbagent.batch.answer import Answer
 from nbagent.batch.engine import Batch, RowAgent
+from nbagent.batch.fields import to_json
 from nbagent.batch.rows import Row
 from nbagent.core.limits import Limits, Spending, current_account
 from nbagent.core.queue import enclosing_runs
@@ -73,18 +74,19 @@ async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
             raise
         log.info("a row failed", exc_info=True)
         partial = getattr(error, "partial", AgentResult())
-        return _answer(row, partial, monotonic() - started, "error", f"{type(error).__name__}: {error}")
+        return _answer(batch, row, partial, monotonic() - started, "error", f"{type(error).__name__}: {error}")
     if result.limit_reason and batch.budget.is_spent:
-        return _answer(row, result, monotonic() - started, "left", None)
-    return _answer(row, result, monotonic() - started, result.status, result.status_reason)
+        return _answer(batch, row, result, monotonic() - started, "left", None)
+    return _answer(batch, row, result, monotonic() - started, result.status, result.status_reason)
 
 
-def _answer(row: Row, result: AgentResult, seconds: float, status: str, error: str | None) -> Answer:
+def _answer(batch: Batch, row: Row, result: AgentResult, seconds: float, status: str, error: str | None) -> Answer:
+    is_whole = batch.output is not None and status in ("ok", "denied")
     return Answer(
         row.key,
         status,
         result.content,
-        None,
+        to_json(batch.output, result.data) if is_whole else None,
         result.usage.input_tokens,
         result.usage.output_tokens,
         result.cost,

@@ -136,7 +136,11 @@ class ToolResult(Event):
 
 @dataclass(slots=True)
 class ValidationError(Event):
-    """A call's arguments don't fit the tool. `content` is the feedback for the model. A `tool_result` follows."""
+    """What the model sent is not valid. `content` is the feedback for the model.
+
+    A call's arguments don't fit the tool, and a `tool_result` follows; or, without a `tool_name`, the answer failed a
+    check, and the model answers again.
+    """
 
     type: ClassVar[Literal["validation_error"]] = "validation_error"
 

@@ -10,16 +10,14 @@ import math
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields
 from time import monotonic
 from typing import Any, NamedTuple
 
 from nbagent.checks import check_number
 from nbagent.config import DEFAULT_MAX_DEPTH, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REQUESTS
 from nbagent.core.messages import Usage
-from nbagent.core.queue import enclosing_runs
 from nbagent.errors import AgentDepthError
 
 #: Before the name of a limit in capitals: `NBAGENT_MAX_COST`.
@@ -109,7 +107,7 @@ _LOCK = threading.Lock()
 class Spending:
     """The account of one run. What the run spends is added to the accounts above it too: one budget for a whole tree.
 
-    `parent` is the account of the run whose tool started this one, or of the extraction that this one is a step of.
+    `parent` is the account of the run whose tool started this one, or of the map that this one is a row of.
     `budgets` are accounts that other runs, above or beside it, spend from too (see `Budget`).
     """
 
@@ -223,21 +221,8 @@ class Spending:
         yield from budgets.values()
 
 
-#: The account that the current code spends from: that of the run whose tool it belongs to, or of an extraction.
+#: The account that the current code spends from: that of the run whose tool it belongs to, or of a map.
 current_account: ContextVar[Spending | None] = ContextVar("nbagent_current_account", default=None)
-
-
-@contextmanager
-def shared_limits(limits: Limits) -> Iterator[None]:
-    """The runs in this block together have these limits, as if they were one run."""
-    requests = min(limits.max_iterations or math.inf, limits.max_requests or math.inf)
-    together = replace(limits, max_requests=None if requests == math.inf else int(requests))
-    outer = current_account.get()
-    token = current_account.set(Spending(together, outer, len(enclosing_runs.get())))
-    try:
-        yield
-    finally:
-        current_account.reset(token)
 
 
 def _reached(reason: str, limit: float, unit: str) -> LimitReached:

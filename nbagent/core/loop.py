@@ -13,10 +13,11 @@ from time import monotonic
 from typing import Any
 
 from nbagent.core import events
+from nbagent.core.checking import CORRECTIONS, AnswerRejectedError
 from nbagent.core.events import Event
 from nbagent.core.limits import LimitReached
-from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.core.results import AgentResult, answer_status
+from nbagent.core.messages import LLMMessage, LLMResponse, new_id
+from nbagent.core.results import Status, answer_status
 from nbagent.core.run import Run
 from nbagent.core.turn import Turn
 
@@ -38,6 +39,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
                 async with aclosing(run.answer(run, prompt)) as answering:
                     async for event in answering:
                         yield event
+                _passes_checks(run, run.result.status)
             while run.answer is None and (limit := run.spent.reached_limit()) is None:
                 with Turn(run) as turn:
                     for step in (turn.summarise, turn.ask_model, turn.run_tools):
@@ -46,8 +48,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
                                 while run.pending_events:
                                     yield run.pending_events.pop(0)
                                 yield event
-                if turn.response is not None and not turn.calls:
-                    _set_status(run.result, turn.response)
+                if turn.response is not None and not turn.calls and _accepts(run, turn.response):
                     break
         if limit:
             run.result.status, run.result.limit_reason, run.result.status_reason = "limit", limit.reason, limit.text
@@ -70,11 +71,32 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         yield event
 
 
-def _set_status(result: AgentResult, answer: LLMResponse) -> None:
-    """How the run ends with this answer. A call that was denied on the way counts only if the answer is whole."""
+def _accepts(run: Run, answer: LLMResponse) -> bool:
+    """Whether the run ends with this answer, and how. A call that was denied on the way counts only if it is whole."""
     status, reason = answer_status(answer)
     if status != "ok":
-        result.status, result.status_reason = status, reason
+        run.result.status, run.result.status_reason = status, reason
+    return _passes_checks(run, status)
+
+
+def _passes_checks(run: Run, status: Status) -> bool:
+    """Check an answer, unless it is not whole. One that fails goes back to the model if no limit is reached.
+
+    Raises the error of the check if the model has had its corrections.
+    """
+    try:
+        for check in run.checks if status == "ok" else ():
+            check(run.result)
+    except AnswerRejectedError as rejected:
+        if run.corrections == CORRECTIONS or run.answer is not None:  # a server's agent is not asked again
+            raise rejected.error from None
+        run.corrections += 1
+        if run.spent.reached_limit() is None:
+            correction = LLMMessage("user", str(rejected), is_correction=True, message_id=new_id("msg"))
+            run.context.messages.append(correction)
+        run.pending_events.append(run.emit(events.ValidationError(str(rejected))))
+        return False
+    return True
 
 
 def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:

@@ -57,7 +57,9 @@ class FunctionCall:
 
 
 #: Fields of a message that its plain data has only if they are set.
-_OPTIONAL = (*str.split("name tool_call_id provider_extras is_error interrupted pinned is_summary cell_id"),)
+_OPTIONAL = (
+    *str.split("name tool_call_id provider_extras is_error interrupted pinned is_summary is_correction cell_id"),
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -72,6 +74,7 @@ class LLMMessage:
     - `interrupted`: an assistant message that was cut off
     - `pinned`: kept when a long history is shortened
     - `is_summary`: a user message that replaces the messages that were dropped from a long history
+    - `is_correction`: a user message that sends the model's answer back to it; it belongs to the turn of its question
     - `cell_id`: the cell of a notebook that asks this question; it asks it again when it runs again
     """
 
@@ -85,6 +88,7 @@ class LLMMessage:
     interrupted: bool = False
     pinned: bool = False
     is_summary: bool = False
+    is_correction: bool = False
     cell_id: str | None = field(default=None, repr=False, compare=False)
     #: Encoded forms, each codec's under its own key, so that a long conversation is encoded only once; and for each
     #: trace that has it, the `message_id` of its row.
@@ -115,7 +119,7 @@ class LLMMessage:
     @property
     def opens_turn(self) -> bool:
         """Whether a turn of the conversation begins here. It goes on until the next message that begins one."""
-        return self.role == "user" and not self.is_summary
+        return self.role == "user" and not (self.is_summary or self.is_correction)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, without the fields that have their default value."""

@@ -82,6 +82,7 @@ class QuestionOptions(StreamOptions, total=False):
     approve_all: bool
     instructions: str
     limits: Limits | None
+    output: Any
 
 
 class RunOptions(QuestionOptions, total=False):

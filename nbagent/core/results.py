@@ -78,6 +78,15 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
 _NOT_WHOLE = ("content_filter", "refusal", "length")
 
 
+def _as_json(value: Any) -> Any:
+    """A value of any type that pydantic supports, as JSON data."""
+    if value is None:
+        return None
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, fallback=lambda other: type(other).__name__)
+
+
 @dataclass(slots=True, repr=False)
 class AgentResult(Mapping[str, Any]):
     """The result of a run, also as a mapping: `result["content"]`, `"cost" in result`, `dict(result)`, `for key in …`.
@@ -93,6 +102,7 @@ class AgentResult(Mapping[str, Any]):
       the vendor has a word for it), "length", "content_filter", "refusal", "pause" (it would go on); None if the vendor
       said something else
     - `cost`: in US dollars; None if the price of a request is not known
+    - `data`: the value that was asked for with `output`; None without it, and if the status is not "ok" or "denied"
     - `images`: made by the model. They display themselves in a notebook and have `save(path)` and `to_pil()`.
     """
 
@@ -106,6 +116,7 @@ class AgentResult(Mapping[str, Any]):
     status: Status = "ok"
     limit_reason: str | None = None
     status_reason: str | None = None
+    data: Any = None
     images: list[Image] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -128,7 +139,12 @@ class AgentResult(Mapping[str, Any]):
 
         Arguments and metadata that JSON can't hold become the names of their types.
         """
-        data = {**self, "usage": self.usage.to_dict(), "images": [image.to_part() for image in self.images]}
+        data = {
+            **self,
+            "usage": self.usage.to_dict(),
+            "data": _as_json(self.data),
+            "images": [image.to_part() for image in self.images],
+        }
         plain: dict[str, Any] = json.loads(json_text(data))
         return plain
 

@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 from nbagent.core.budget import Budget
 from nbagent.core.cells import Cell, current_cell
+from nbagent.core.checking import AnswerCheck
 from nbagent.core.events import Event
 from nbagent.core.history.context import ContextManager
 from nbagent.core.labels import Labels
 from nbagent.core.limits import Limits, Spending, current_account
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, new_id
 from nbagent.core.model_request import ModelRequest
+from nbagent.core.output import Output
 from nbagent.core.queue import QueueEntry, enclosing_runs
 from nbagent.core.results import AgentResult, ToolOutcome
 
@@ -88,6 +90,10 @@ class Run:
     #: Answers the question in place of the model and the tools here: an agent on a server. Gets the run and what the
     #: question added to the history, which it continues; it sets the result, and counts what was spent.
     answer: Callable[[Run, Sequence[LLMMessage]], AsyncGenerator[Event]] | None = None
+    #: The type that the answer is to have.
+    output: Output | None = None
+    #: Look at the answer that would end the run, and may send it back to the model.
+    checks: Sequence[AnswerCheck] = ()
     #: What it spends, others spend too.
     budget: Budget | None = None
     #: Whether each HTTP exchange becomes an event.
@@ -99,6 +105,8 @@ class Run:
     result: AgentResult = field(init=False)
     #: The messages that completed the history after an interrupted or failed turn: the partial answer, missing results.
     closing_messages: list[LLMMessage] = field(default_factory=list)
+    #: How often the model had to correct its answer.
+    corrections: int = 0
     #: Events that the observers have received, and that the reader receives before the next one.
     pending_events: list[Event] = field(default_factory=list)
 
@@ -106,6 +114,10 @@ class Run:
         self.parent = current_run.get()
         cell = {name: self.parent.origin[name] for name in Cell._fields} if self.parent else current_cell()._asdict()
         self.origin = {"source": "python", **cell, **self.origin}
+        if self.output is not None:
+            self.instructions = f"{self.instructions}\n\n{self.output.instructions}".strip()
+            self.checks = (*self.checks, self.output.check)
+            self.origin["output_type"] = self.output.type_name
         if self.parent is not None:
             self.labels = self.labels.within(self.parent.labels)
         budgets = (self.budget.account,) if self.budget else ()

@@ -86,6 +86,10 @@ class LLMProvider(ABC):
         """Request options that make the answer follow a JSON Schema; empty if the vendor has none."""
         return {}
 
+    def holds_schema_with_tools(self) -> bool:
+        """Whether a request may have `output_options` and tools: the model calls tools, then answers in the schema."""
+        return False
+
     async def model_list(self) -> list[str]:
         """The names of the models to choose from, sorted. A provider without a list returns its own model.
 
@@ -141,6 +145,10 @@ class WrapperProvider(StreamingProvider):
     def supports_function_calling(self) -> bool:
         """True: if the inner provider can't, this one does it."""
         return True
+
+    def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """Those of the inner provider."""
+        return self.inner.output_options(name, schema)
 
     async def aclose(self) -> None:
         """Close the inner provider."""

@@ -120,6 +120,8 @@ class Vendor:
     image_urls: str = "https?://"
     #: What the vendor can hold an answer to: a JSON "schema", any JSON "object", or "" for neither.
     json_output: str = "schema"
+    #: A regular expression for the beginning of the names of models that take a schema and tools in one request.
+    schema_with_tools: str = ""
     #: Thinking blocks without a signature may be sent back (Messages API).
     unsigned_thinking: bool = False
     #: A model that thinks answers in a stream only.
@@ -135,6 +137,10 @@ class Vendor:
     def takes_images(self, model: str) -> bool:
         """Whether the model takes images, as far as is known: an unknown model may try."""
         return not (self.no_images and re.match(self.no_images, model, re.IGNORECASE))
+
+    def holds_schema_with_tools(self, model: str) -> bool:
+        """Whether the model can call tools and then answer in a schema. Others would call none, or refuse."""
+        return bool(self.schema_with_tools and re.match(self.schema_with_tools, model, re.IGNORECASE))
 
     def api_key(self) -> str | None:
         """The key, if `providers.keys` finds one of the key variables."""

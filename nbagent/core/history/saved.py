@@ -194,6 +194,7 @@ class _Message(TypedDict, total=False):
     interrupted: bool
     pinned: bool
     is_summary: bool
+    is_correction: bool
     message_id: str
 
 

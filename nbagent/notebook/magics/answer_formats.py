@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.answer_json import json_in
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
 from nbagent.errors import ExtractionError
-from nbagent.extract import json_in
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -173,6 +173,10 @@ class HTTPProvider(StreamingProvider):
         """See `LLMProvider.output_options`."""
         return self.codec.output_options(name, schema)
 
+    def holds_schema_with_tools(self) -> bool:
+        """See `LLMProvider.holds_schema_with_tools`."""
+        return self._function_calling and self._vendor.holds_schema_with_tools(self._model)
+
     def check(self) -> None:
         """Raise `AuthenticationError` if the vendor needs a key and there is none."""
         self._key()

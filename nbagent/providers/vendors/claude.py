@@ -94,6 +94,7 @@ VENDOR = Vendor(
     body={"max_tokens": 32_000},
     call_id="[a-zA-Z0-9_-]+",
     cache_ttls=("5m", "1h"),
+    schema_with_tools=".",
 )
 
 

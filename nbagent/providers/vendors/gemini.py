@@ -63,6 +63,7 @@ VENDOR = Vendor(
     profiles=PROFILES,
     price_name="google",
     max_tokens_name="maxOutputTokens",
+    schema_with_tools=r"(models/)?gemini-([3-9]|\d\d|(pro|flash)-latest)",  # 2.5 answers with 400
     image_urls="https://generativelanguage.googleapis.com/|gs://",
 )
 

@@ -69,6 +69,7 @@ VENDOR = Vendor(
     max_tokens_name="max_completion_tokens",
     call_id="[a-zA-Z0-9_-]{1,40}",
     no_images=r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini",
+    schema_with_tools=".",
 )
 
 

@@ -1,0 +1,70 @@
+"""The JSON value in a model's answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import Any
+
+from nbagent.text import shortened
+
+_CODE_BLOCK = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_BETWEEN_LINES = re.compile(r"(?:```\w*|[\s,])*")
+
+
+def json_in(text: str) -> Any:
+    """The JSON value in a model's answer, taken out of a Markdown code block or the prose around it.
+
+    Objects in a row (JSON Lines) become a list. Raises ValueError if there is no value, if a value is incomplete, or if
+    several could be meant: a part is never taken for the whole.
+
+    >>> json_in('Here you are:\\n```json\\n[{"city": "Paris"}]\\n```')
+    [{'city': 'Paris'}]
+    """
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
+    blocks: list[Any] = []
+    for block in _CODE_BLOCK.findall(text):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(block)
+            blocks += [] if value in blocks else [value]
+    found = [] if blocks else _scan(text)
+    values = blocks or [value for _, _, value in found]
+    if not values:
+        shown = shortened(text.strip(), 200)
+        raise ValueError(f"found no complete JSON value in {shown!r}" if shown else "the answer is empty")
+    with_objects = [value for value in values if _holds_object(value)]
+    if len(with_objects) < 2:
+        return with_objects[0] if with_objects else max(values, key=lambda value: len(json.dumps(value)))
+    rest = text
+    for start, end, _ in reversed(found):
+        rest = rest[:start] + rest[end:]
+    if blocks or not _BETWEEN_LINES.fullmatch(rest):
+        raise ValueError(f"expected one JSON value, found {len(with_objects)}")
+    return values
+
+
+def _scan(text: str) -> list[tuple[int, int, Any]]:
+    """`(start, end, value)` of the JSON objects and arrays in a text. Raises ValueError for a broken one."""
+    found: list[tuple[int, int, Any]] = []
+    longest, position = 0, 0
+    while opening := re.compile(r"[\[{]").search(text, position):
+        start, position = opening.span()
+        try:
+            value, position = json.JSONDecoder().raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            begun = text[position : error.pos].strip()
+            if len(begun) > longest:  # its inner values are only a part of what was requested
+                raise ValueError(f"the JSON breaks off after {begun[-40:]!r}: {error.msg}") from None
+        except RecursionError:  # nested too deeply, and so is the rest
+            break
+        else:
+            found.append((start, position, value))
+            longest = max(longest, position - start)
+    return found
+
+
+def _holds_object(value: Any) -> bool:
+    """Whether there is an object in it, unlike in a footnote's [1]."""
+    return bool(value) and (isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_object, value))))

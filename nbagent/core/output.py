@@ -1,0 +1,159 @@
+"""`Output`: the type that an answer is to have, as JSON Schema and words for the model, and as a check of the answer.
+
+Types are read once: a batch asks for the same one ten thousand times.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from nbagent.core.answer_json import json_in
+from nbagent.core.checking import AnswerRejectedError
+from nbagent.core.results import AgentResult
+from nbagent.errors import ConfigurationError, ExtractionError
+from nbagent.text import shortened
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_ERRORS_SHOWN = 10
+#: How many types are kept.
+_KEPT = 128
+_INSTRUCTIONS = """\
+Your final answer must be JSON alone: no explanation, no code block. It must be valid against this JSON Schema:
+{schema}"""
+_CORRECT = """\
+This answer is not valid:
+{problem}
+Answer again, with the corrected JSON alone."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Output:
+    """The type that an answer is to have; `output_of` makes one.
+
+    - `type_name`: the type as a user writes it, such as `list[Person]`
+    - `schema`: its JSON Schema, that of an object. If the type is none, the object has the value as its `result`. If
+      it is empty, the vendor gets none.
+    - `name`: names the schema, in letters, digits and `_`
+    - `fields`: the names of the fields of the model, or of the model in `list[Model]`
+    - `instructions`: follow the system prompt
+    """
+
+    type_name: str
+    name: str
+    schema: dict[str, Any]
+    fields: tuple[str, ...]
+    instructions: str
+    _adapter: TypeAdapter[Any]
+    _is_wrapped: bool
+
+    def check(self, result: AgentResult) -> None:
+        """Set the value of an answer as its `data`. See `AnswerCheck`."""
+        try:
+            result.data = self.read(result.content)
+        except ValueError as problem:
+            text = f"Expected {self.type_name} in the model's answer: {problem}; the model did not correct it."
+            error = ExtractionError(text, answer=result.content)
+            raise AnswerRejectedError(_CORRECT.format(problem=problem), error) from None
+
+    def read(self, text: str) -> Any:
+        """The value in an answer. Raises ValueError with what is wrong, in words for the model."""
+        from pydantic import ValidationError
+
+        try:
+            data = json_in(text)
+        except ValueError:
+            if self._is_wrapped and (word := text.strip()) and not re.search(r"[\[{`]", word):
+                with suppress(ValidationError):  # a model that nothing constrains may answer with the bare word
+                    return self._adapter.validate_json(json.dumps(word))
+            raise
+        if self._is_wrapped and isinstance(data, dict) and set(data) == {"result"}:
+            data = data["result"]
+        try:
+            return self._adapter.validate_json(json.dumps(data))
+        except ValidationError as error:
+            raise ValueError(_problems(error)) from None
+
+    def to_json(self, value: Any) -> str:
+        """A value of the type as JSON text."""
+        return self._adapter.dump_json(value).decode()
+
+    def from_json(self, text: str) -> Any:
+        """The inverse of `to_json`."""
+        return self._adapter.validate_json(text)
+
+
+def output_of(shape: Any) -> Output:
+    """How to ask for a value of this type: a pydantic model, `list[Model]`, or another type that pydantic supports.
+
+    Raises `ConfigurationError` if pydantic does not.
+
+    >>> output_of(list[int]).read('{"result": [1, 2]}')
+    [1, 2]
+    """
+    if isinstance(shape, Output):
+        return shape
+    try:
+        hash(shape)
+    except TypeError:  # what is in an `Annotated` need not have a hash
+        return _new_output(shape)
+    return _kept_output(shape)
+
+
+def _new_output(shape: Any) -> Output:
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(shape)
+        schema = adapter.json_schema()
+    except (PydanticUserError, TypeError) as error:
+        raise ConfigurationError(
+            f"output: expected a pydantic model, list[Model], or another type that pydantic supports, got {shape!r} "
+            f"({str(error).splitlines()[0]})."
+        ) from None
+    is_wrapped = schema.get("type") != "object"  # vendors require an object at the top level
+    if is_wrapped:
+        definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
+        schema = {"type": "object", "properties": {"result": schema}, "required": ["result"], **definitions}
+    return Output(
+        type_name=_type_name(shape),
+        name=re.sub(r"\W+", "_", getattr(shape, "__name__", str(shape))).strip("_")[:60] or "result",
+        schema=schema,
+        fields=_field_names(shape),
+        instructions=_INSTRUCTIONS.format(schema=json.dumps(schema, ensure_ascii=False)),
+        _adapter=adapter,
+        _is_wrapped=is_wrapped,
+    )
+
+
+_kept_output = lru_cache(_KEPT)(_new_output)
+
+
+def _problems(error: Any) -> str:
+    """Pydantic's errors, one line each: `- people[0].age: Input should be a valid integer (got "old")`."""
+    lines = []
+    for detail in error.errors(include_url=False)[:_ERRORS_SHOWN]:
+        steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"]).lstrip(".")
+        got = "" if detail["type"] == "missing" else f" (got {shortened(json.dumps(detail['input'], default=str), 80)})"
+        lines.append(f"- {steps or 'the value'}: {detail['msg']}{got}")
+    return "\n".join(lines)
+
+
+def _type_name(shape: Any) -> str:
+    """The type as a user writes it: `Person`, `list[Person]`."""
+    arguments = getattr(shape, "__args__", None)
+    name = getattr(shape, "__name__", None) or str(shape)
+    return f"{name}[{', '.join(map(_type_name, arguments))}]" if arguments else name
+
+
+def _field_names(shape: Any) -> tuple[str, ...]:
+    """The field names of a model, or of the model in `list[Model]`."""
+    item = next(iter(getattr(shape, "__args__", None) or ()), shape)
+    return tuple(getattr(item, "model_fields", ()) or ())

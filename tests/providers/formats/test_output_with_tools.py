@@ -1,0 +1,81 @@
+"""How each vendor is asked for a typed answer while tools are on offer."""
+
+import json
+
+import pytest
+from pydantic import BaseModel
+from support.loopback import Answer, claude_said, said, sse
+
+from nbagent import Agent
+
+
+class City(BaseModel):
+    name: str
+    people: int
+
+
+PARIS = '{"name": "Paris", "people": 2100000}'
+
+
+def people_of(city: str) -> int:
+    """How many people live in a city."""
+    return 2_100_000
+
+
+@pytest.mark.parametrize(
+    ("vendor", "model", "is_held"),
+    [
+        ("openai", None, True),
+        ("claude", None, True),
+        ("gemini", "gemini-3.7-flash", True),
+        ("gemini", "gemini-2.5-flash", False),
+        ("open_source", None, False),
+        ("deepseek", None, False),
+    ],
+)
+@pytest.mark.parametrize("with_tools", [True, False])
+async def test_the_vendor_is_held_to_the_schema_with_tools_where_it_can(
+    vendor, model, is_held, with_tools, loopback, connect
+):
+    gemini = sse({"candidates": [{"content": {"parts": [{"text": PARIS}]}, "finishReason": "STOP"}]}, done=False)
+    bodies = {"claude": claude_said(PARIS), "gemini": gemini}
+    loopback.answers = [Answer(bodies.get(vendor) or sse(said(PARIS)))]
+    options = {"model": model} if model else {}
+    agent = Agent(connect(vendor, **options), tools=[people_of] if with_tools else [])
+    assert (await agent.chat("Which city?", output=City)).data.name == "Paris"
+    body = loopback.requests[0].json
+    held = (
+        body.get("response_format")
+        or body.get("output_config")
+        or body.get("generationConfig", {}).get("responseJsonSchema")
+    )
+    assert bool(held) == (is_held or not with_tools)
+    assert ("tools" in body) == with_tools
+    assert '\\"people\\"' in json.dumps(body), "the instructions tell it, too"
+
+
+async def test_a_wish_of_the_user_for_the_same_field_stays(loopback, connect):
+    loopback.answers = [Answer(claude_said(PARIS))]
+    agent = Agent(connect("claude"))
+    await agent.chat("Which city?", output=City, output_config={"effort": "low"})
+    config = loopback.requests[0].json["output_config"]
+    assert (config["effort"], config["format"]["type"]) == ("low", "json_schema")
+
+
+async def test_a_refused_schema_is_left_out_within_the_run(loopback, connect):
+    refusal = {"error": {"message": "response_format is not supported with tools", "type": "invalid_request_error"}}
+    function = {"name": "people_of", "arguments": '{"city": "Paris"}'}
+    delta = {"tool_calls": [{"id": "c1", "index": 0, "function": function}]}
+    call = {"id": "c1", "model": "m1", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}
+    answers = [Answer(json.dumps(refusal).encode(), 400), Answer(sse(call)), Answer(sse(said(PARIS)))]
+    loopback.answers = answers
+    agent = Agent(connect("openai"), tools=[people_of])
+    result = await agent.chat("Which city?", output=City)
+    assert (result.data.name, len(result.function_calls)) == ("Paris", 1)
+    assert ["response_format" in request.json for request in loopback.requests] == [True, False, False]
+
+
+def test_the_preview_shows_the_schema(connect):
+    shown = Agent(connect("openai")).chat_stream("Which city?", output=City).preview()
+    assert shown.options["response_format"]["json_schema"]["name"] == "City"
+    assert "JSON Schema" in shown.messages[0].text

@@ -1,0 +1,166 @@
+"""`output=` of `chat`, `chat_sync` and `chat_stream`: the answer as a value of a type, with tools on the way."""
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel
+
+from nbagent import Agent, Budget, ContextManager, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
+from nbagent.core import output as output_module
+from nbagent.core.output import output_of
+from nbagent.errors import ConfigurationError, ExtractionError
+
+
+class City(BaseModel):
+    name: str
+    people: int
+
+
+PARIS = '{"name": "Paris", "people": 2100000}'
+WRONG = '{"name": "Paris", "people": "many"}'
+
+
+def people_of(city: str) -> int:
+    """How many people live in a city."""
+    return 2_100_000
+
+
+async def test_the_result_has_the_value_and_what_it_cost():
+    agent = Agent(ScriptedProvider([PARIS], price={"input": 1, "output": 1}), system_prompt="Be brief.")
+    result = await agent.chat("Which city?", output=City)
+    assert result.data == City(name="Paris", people=2_100_000)
+    assert (result.status, result.content, result.cost > 0) == ("ok", PARIS, True)
+    assert result.to_dict()["data"] == {"name": "Paris", "people": 2_100_000}
+    assert json.dumps(result.to_dict())
+    ((system, question),) = [messages for messages, _ in agent.provider.requests]
+    assert system.text.startswith("Be brief.\n\nYour final answer must be JSON alone")
+    assert '"people"' in system.text
+    assert question.text == "Which city?"
+    assert [message.text for message in agent.conversation_history] == ["Be brief.", "Which city?", PARIS]
+    assert agent.trace.runs["output_type"].tolist() == ["City"]
+
+
+async def test_without_output_there_is_no_data():
+    result = await Agent(ScriptedProvider([PARIS])).chat("Which city?")
+    assert result.data is None
+    assert result.to_dict()["data"] is None
+
+
+@dataclass
+class Day:
+    when: date
+
+
+@pytest.mark.parametrize(
+    ("output", "answer", "value"),
+    [
+        (list[City], f'{{"result": [{PARIS}]}}', [City(name="Paris", people=2_100_000)]),
+        (Literal["good", "bad"], '{"result": "bad"}', "bad"),
+        (Literal["good", "bad"], "good\n", "good"),  # a model that nothing constrains
+        (int | None, '{"result": null}', None),
+        (date, "2026-11-23", date(2026, 11, 23)),
+        (Day, '{"when": "2026-11-23"}', Day(date(2026, 11, 23))),
+        (str, '{"result": "yes"}', "yes"),
+        (bool, "true", True),
+    ],
+)
+async def test_any_type_that_pydantic_supports(output, answer, value):
+    result = await Agent(ScriptedProvider([answer])).chat("?", output=output)
+    assert result.data == value
+    assert json.loads(json.dumps(result.to_dict()["data"])) == json.loads(output_of(output).to_json(value))
+    assert output_of(output).from_json(output_of(output).to_json(value)) == value
+
+
+def test_the_blocking_twin_and_the_stream():
+    agent = Agent(ScriptedProvider([PARIS, PARIS]))
+    assert agent.chat_sync("Which city?", output=City).data.name == "Paris"
+    stream = agent.chat_stream("Which city?", output=City)
+    assert "".join(event.content for event in stream if event.type == "text") == PARIS
+    assert stream.result().data.name == "Paris"
+
+
+async def test_a_wrong_answer_is_corrected_within_the_run():
+    agent = Agent(ScriptedProvider([WRONG, PARIS, "Yes."]))
+    stream = agent.chat_stream("Which city?", output=City)
+    kinds = [event.type async for event in stream]
+    result = stream.result()
+    assert (result.data.people, result.iterations) == (2_100_000, 2)
+    assert kinds.index("validation_error") < len(kinds) - 1
+    roles = [message.role for message in agent.conversation_history]
+    assert roles == ["user", "assistant", "user", "assistant"]
+    correction = agent.conversation_history[2]
+    assert "people: Input should be a valid integer" in correction.text
+    assert (await agent.chat("Sure?")).content == "Yes."
+    assert [message.role for message in agent.provider.requests[2][0]] == [*roles, "user"]
+    assert agent.trace.messages["text"].tolist().count(correction.text) == 1
+    agent.undo()
+    assert [message.text for message in agent.undo()] == ["Which city?", WRONG, correction.text, PARIS]
+    assert agent.conversation_history == []
+
+
+async def test_a_correction_belongs_to_the_turn_of_its_question_in_a_saved_and_in_a_trimmed_history(tmp_path):
+    agent = Agent(ScriptedProvider([WRONG, PARIS]), context=ContextManager(max_messages=3))
+    await agent.chat("Which city?", output=City)
+    agent.save(tmp_path / "talk.json")
+    again = Agent.load(tmp_path / "talk.json", ScriptedProvider(["Hi."]))
+    assert sum(message.opens_turn for message in again.conversation_history) == 1
+    agent.provider = ScriptedProvider(["Hi."])
+    await agent.chat("Hello")
+    assert [message.text for message in agent.conversation_history] == ["Hello", "Hi."]
+
+
+async def test_an_answer_that_stays_wrong_is_an_error_and_its_question_leaves_the_history():
+    agent = Agent(ScriptedProvider([WRONG, "no", WRONG]))
+    with pytest.raises(
+        ExtractionError, match=r"Expected City in the model's answer: - people: Input .* correct it\."
+    ) as e:
+        await agent.chat("Which city?", output=City)
+    assert (e.value.answer, e.value.partial.status, e.value.partial.iterations) == (WRONG, "error", 3)
+    assert e.value.partial.data is None
+    assert agent.conversation_history == []
+    assert agent.trace.runs["status"].tolist() == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "budget"), [(Limits(max_iterations=1), None), (Limits(max_cost=1e-6), None), (None, Budget(1e-6))]
+)
+async def test_corrections_count_against_the_limits_of_the_run(limits, budget):
+    agent = Agent(ScriptedProvider([WRONG, PARIS], price={"input": 1, "output": 1}), limits=limits, budget=budget)
+    result = await agent.chat("Which city?", output=City)
+    assert (result.status, result.data, result.iterations) == ("limit", None, 1)
+    assert [message.role for message in agent.conversation_history] == ["user", "assistant"]
+
+
+async def test_part_of_an_answer_is_not_checked():
+    cut_off = LLMResponse('{"name": "Pa', None, "length", {"usage": Usage(1, 1)})
+    agent = Agent(ScriptedProvider([cut_off]))
+    result = await agent.chat("Which city?", output=City)
+    assert (result.status, result.data) == ("truncated", None)
+
+
+async def test_tools_work_in_the_same_run():
+    turns = [FunctionCall("people_of", {"city": "Paris"}), WRONG, FunctionCall("people_of", {"city": "Paris"}), PARIS]
+    agent = Agent(ScriptedProvider(turns), tools=[people_of])
+    result = await agent.chat("Which city?", output=City)
+    assert result.data.people == 2_100_000
+    assert [call["name"] for call in result.function_calls] == ["people_of"] * 2
+    roles = [message.role for message in agent.conversation_history]
+    assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool", "assistant"]
+
+
+def test_a_type_is_read_once():
+    output_module._kept_output.cache_clear()
+    agent = Agent(ScriptedProvider([PARIS] * 3))
+    for _ in range(3):
+        agent.chat_sync("Which city?", output=City)
+    assert output_module._kept_output.cache_info().misses == 1
+
+
+def test_what_is_no_type_is_named():
+    agent = Agent(ScriptedProvider([PARIS]))
+    with pytest.raises(ConfigurationError, match=r"output: expected a pydantic model.*got 3"):
+        agent.chat_stream("Which city?", output=3)
+    assert agent.provider.requests == []

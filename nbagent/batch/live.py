@@ -6,13 +6,14 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 
 from nbagent.batch.answer import Answer
 from nbagent.batch.engine import Batch, RowAgent
 from nbagent.batch.fields import to_json
 from nbagent.batch.rows import Row
+from nbagent.core.admission import Waited, admission_of, current_admissions, current_waited
 from nbagent.core.limits import Limits, Spending, current_account
 from nbagent.core.queue import enclosing_runs
 from nbagent.core.results import AgentResult
@@ -32,52 +33,64 @@ class LiveEngine:
         account = Spending(Limits(max_requests=math.inf), current_account.get(), len(enclosing_runs.get()))  # type: ignore[arg-type]
         account.budgets = (batch.budget.account,)
         waiting = iter(rows)
-        answered: asyncio.Queue[Answer | BaseException | None] = asyncio.Queue()
+        #: Answers, and each worker when it is done.
+        come: asyncio.Queue[Answer | asyncio.Task[None]] = asyncio.Queue()
 
         async def work() -> None:
             current_account.set(account)
-            try:
-                agent = batch.new_agent()
-                for row in waiting:  # which all of these share
-                    if batch.budget.is_spent:
-                        break
-                    answered.put_nowait(await ask(agent, batch, row))
-                    await answered.join()  # kept, before this one asks more: a kill costs one row for each of these
-                answered.put_nowait(None)
-            except BaseException as error:  # noqa: BLE001  who reads the answers raises it
-                answered.put_nowait(error)
+            current_admissions.set(batch.admissions or admission_of)
+            agent = batch.new_agent()
+            for row in waiting:  # which all of these share
+                if batch.budget.is_spent:
+                    break
+                come.put_nowait(await ask(agent, batch, row))
+                await come.join()  # kept, before this one asks more: a kill costs one row for each of these
 
-        tasks = [asyncio.create_task(work()) for _ in range(min(batch.concurrency, len(rows)))]
-        try:
-            for _ in tasks:
-                while (answer := await answered.get()) is not None:
-                    if isinstance(answer, BaseException):
-                        raise answer
-                    yield answer
-                    answered.task_done()
-                answered.task_done()
-        finally:
+        with _rates(batch):
+            tasks = [asyncio.create_task(work()) for _ in range(min(batch.concurrency, len(rows)))]
             for task in tasks:
-                task.cancel()
-            with suppress(asyncio.CancelledError):
+                task.add_done_callback(come.put_nowait)
+            running = len(tasks)
+            try:
+                while running:
+                    item = await come.get()
+                    if isinstance(item, Answer):
+                        yield item
+                    else:
+                        running -= 1
+                        item.result()  # raises at once what it raised
+                    come.task_done()
+            finally:
+                for task in tasks:
+                    task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _rates(batch: Batch) -> AbstractContextManager[None]:
+    """The block in which the batch's `rpm` and `tpm` hold. Admissions of others know them already."""
+    if batch.admissions is not None:
+        return nullcontext()
+    return admission_of(batch.provider.rate_key).limited(batch.rpm, batch.tpm)
 
 
 async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
     """The answer to one row. A failure is one, too."""
-    started = monotonic()
+    started, waited = monotonic(), Waited()
+    current_waited.set(waited)
     agent.clear_history()
+    error: str | None
     try:
         result = await agent.chat(list(row.messages), origin={"source": "map"}, **batch.options)
-    except Exception as error:  # the row holds it; other rows are not lost
-        if batch.raises or isinstance(error, OF_ALL_ROWS):
+    except Exception as failure:  # the row holds it; other rows are not lost
+        if batch.raises or isinstance(failure, OF_ALL_ROWS):
             raise
         log.info("a row failed", exc_info=True)
-        partial = getattr(error, "partial", AgentResult())
-        return _answer(batch, row, partial, monotonic() - started, "error", f"{type(error).__name__}: {error}")
-    if result.limit_reason and batch.budget.is_spent:
-        return _answer(batch, row, result, monotonic() - started, "left", None)
-    return _answer(batch, row, result, monotonic() - started, result.status, result.status_reason)
+        result = getattr(failure, "partial", None) or AgentResult()
+        status, error = "error", f"{type(failure).__name__}: {failure}"
+    else:
+        left = result.limit_reason and batch.budget.is_spent
+        status, error = ("left", None) if left else (result.status, result.status_reason)
+    return _answer(batch, row, result, monotonic() - started - waited.seconds, status, error)
 
 
 def _answer(batch: Batch, row: Row, result: AgentResult, seconds: float, status: str, error: str | None) -> Answer:

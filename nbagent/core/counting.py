@@ -25,7 +25,7 @@ def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
     counts = {name: _count(value) for name, value in given.to_dict().items()}
     is_estimated = not response.is_counted
     if not counts["input_tokens"]:
-        counts["input_tokens"], is_estimated = _estimated_input(request), True
+        counts["input_tokens"], is_estimated = estimated_input(request), True
     if not counts["output_tokens"] and (said := _estimated_output(response)):
         counts["output_tokens"], is_estimated = said, True
     cached = min(counts["cache_read_tokens"], counts["input_tokens"])
@@ -39,14 +39,15 @@ def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
 
 def broken_attempt(request: ModelRequest, chars: int) -> Usage:
     """The estimated tokens of a request whose answer broke off after so many characters. Vendors bill these, too."""
-    return Usage(_estimated_input(request), max(1, chars // CHARS_PER_TOKEN))
+    return Usage(estimated_input(request), max(1, chars // CHARS_PER_TOKEN))
 
 
 def _count(value: Any) -> int:
     return int(value) if is_number(value) and 0 < value < math.inf else 0
 
 
-def _estimated_input(request: ModelRequest) -> int:
+def estimated_input(request: ModelRequest) -> int:
+    """About how many tokens a request sends."""
     return sum(map(estimate_tokens, request.messages)) + sum(map(estimate_function_tokens, request.tools or ()))
 
 

@@ -54,6 +54,11 @@ class LLMProvider(ABC):
     def model_name(self) -> str:
         """The vendor's name of the model."""
 
+    @property
+    def rate_key(self) -> str:
+        """What the vendor counts together, for its limits of requests and tokens per minute: vendor and model."""
+        return f"{self.vendor} {self.model_name}"
+
     def check(self) -> None:  # noqa: B027  most providers need nothing
         """Raise now what the first request would raise because there is no key."""
 
@@ -141,6 +146,11 @@ class WrapperProvider(StreamingProvider):
     def model_name(self) -> str:
         """See `LLMProvider.model_name`."""
         return self.inner.model_name
+
+    @property
+    def rate_key(self) -> str:
+        """See `LLMProvider.rate_key`."""
+        return self.inner.rate_key
 
     def supports_function_calling(self) -> bool:
         """True: if the inner provider can't, this one does it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from abc import abstractmethod
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 from urllib.parse import urlsplit
 
 from nbagent.checks import hides_arguments
+from nbagent.core.admission import current_admissions
+from nbagent.core.counting import estimated_input
 from nbagent.core.events import Event, Http, Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest, Timing
@@ -165,6 +168,15 @@ class HTTPProvider(StreamingProvider):
         url = urlsplit(self.base_url)
         return url.port or {"http": 80, "https": 443}.get(url.scheme)
 
+    @property
+    def rate_key(self) -> str:
+        """See `LLMProvider`: also by address and key. The key can't be read from it."""
+        secret = self._secret or _secret(self._client_key or self._vendor.api_key())
+        key = secret.get_secret_value() if secret else ""
+        address = getattr(self._client, "base_url", self.base_url)
+        known = "\n".join([str(address), key, *map(str, self._headers.values())]).encode("utf-8", "surrogatepass")
+        return f"{super().rate_key} {hashlib.sha256(known).hexdigest()[:32]}"
+
     def supports_function_calling(self) -> bool:
         """What the argument `function_calling` said."""
         return self._function_calling
@@ -206,7 +218,10 @@ class HTTPProvider(StreamingProvider):
         changes = dict(self._refused.get(self.model_name, {}))
         encode = partial(self._encode, request)
         attempt = partial(self._attempt, path, encode, self._read, changes, request.timing, request.tools)
-        items = retrying(attempt, self.max_retries)
+        if (admissions := current_admissions.get()) is None:
+            items = retrying(attempt, self.max_retries)
+        else:
+            items = retrying(attempt, self.max_retries, admissions(self.rate_key), estimated_input(request))
         if options.left_out and options.left_out not in self._noted:
             self._noted.add(options.left_out)
             return _with_first(Http(options.left_out), items)

@@ -4,6 +4,9 @@ Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken stream
 `x-should-retry` says otherwise. The wait is the vendor's `retry-after(-ms)`, otherwise 0.5 s doubling to 8 s, shortened
 by up to a quarter at random so that many clients don't come back at the same moment. A `retry-after` of 0 does not
 count: it would send all attempts within milliseconds.
+
+Requests of a batch ask for a place first (`core.admission`). There a refusal because of a rate is none of a request's
+own failures: all requests wait together, then it is sent again.
 """
 
 from __future__ import annotations
@@ -12,18 +15,29 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, TypeVar
 
+from nbagent.core.admission import (
+    MAX_RETRY_AFTER_S,
+    Admission,
+    Answered,
+    End,
+    Refused,
+    current_place,
+    current_waited,
+)
 from nbagent.core.events import Retry, Text
-from nbagent.errors import ProviderError
+from nbagent.core.messages import LLMResponse
+from nbagent.errors import ProviderError, RateLimitError
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 8.0
 JITTER = 0.25
-#: If a vendor asks for a longer wait than this, the error is raised at once, with `retry_after`.
-MAX_RETRY_AFTER_S = 120.0
+#: The status of a vendor that is overloaded, like its rate limit, whoever asks.
+OVERLOADED = 529
 
 T = TypeVar("T")
 
@@ -72,9 +86,41 @@ class RequestRevised(Exception):  # noqa: N818  it reports no failure
         self.event = event
 
 
-async def retrying(attempt: Callable[[], AsyncGenerator[T]], max_retries: int) -> AsyncGenerator[T | Retry]:
-    """The items of `attempt()`. After a retryable error: a `Retry` event, a wait, and the items of the next attempt."""
-    failures = 0
+def is_refusal(error: ProviderError) -> bool:
+    """Whether the vendor refused the request because of a rate: the same request will be answered later."""
+    return error.retryable and (isinstance(error, RateLimitError) or error.status == OVERLOADED)
+
+
+async def admitted(attempt: Callable[[], AsyncGenerator[T]], admission: Admission, tokens: int) -> AsyncGenerator[T]:
+    """The items of `attempt()`, which holds a place meanwhile."""
+    with current_waited.get() or nullcontext():
+        place = await admission.take(tokens)
+    current_place.set((admission, place))
+    end: End = None
+    try:
+        async with aclosing(attempt()) as items:
+            async for item in items:
+                if isinstance(item, LLMResponse):
+                    end = Answered(item.usage.total_tokens)
+                yield item
+    except ProviderError as error:
+        if is_refusal(error):
+            end = Refused(error.retry_after, error.message)
+        raise
+    finally:
+        admission.give_back(place, end)
+
+
+async def retrying(
+    attempt: Callable[[], AsyncGenerator[T]], max_retries: int, admission: Admission | None = None, tokens: int = 0
+) -> AsyncGenerator[T | Retry]:
+    """The items of `attempt()`. After a retryable error: a `Retry` event, a wait, and the items of the next attempt.
+
+    With an admission, each attempt waits for a place for about so many tokens, and refusals are not counted.
+    """
+    if admission is not None:
+        attempt = partial(admitted, attempt, admission, tokens)
+    failures = refusals = 0
     while True:
         shown = 0
         try:
@@ -87,16 +133,22 @@ async def retrying(attempt: Callable[[], AsyncGenerator[T]], max_retries: int) -
         except RequestRevised as revision:
             wait, event = 0.0, revision.event
         except ProviderError as error:
-            failures += 1
-            if not error.retryable or failures > max_retries or (error.retry_after or 0) > MAX_RETRY_AFTER_S:
+            if not error.retryable or (error.retry_after or 0) > MAX_RETRY_AFTER_S:
                 raise
-            wait = wait_s(error, failures)
-            event = _event(error, failures, max_retries, wait, shown)
+            if admission is not None and is_refusal(error):
+                refusals += 1
+                wait, event = 0.0, _event(error, refusals, shown, "Trying again when the vendor takes requests.")
+            else:
+                failures += 1
+                if failures > max_retries:
+                    raise
+                wait = wait_s(error, failures)
+                then = f"Trying again in {wait:.1f} s ({failures} of {max_retries})."
+                event = _event(error, failures, shown, then, wait)
         yield event
         await asyncio.sleep(wait)
 
 
-def _event(error: ProviderError, number: int, max_retries: int, wait: float, shown: int) -> Retry:
+def _event(error: ProviderError, number: int, shown: int, then: str, wait: float = 0.0) -> Retry:
     details = {"attempt": number, "wait_s": wait, "discard_chars": shown, "error": type(error).__name__}
-    cause = error.message.rstrip(".")
-    return Retry(f"{cause}. Trying again in {wait:.1f} s ({number} of {max_retries}).", metadata=details)
+    return Retry(f"{error.message.rstrip('.')}. {then}", metadata=details)

@@ -23,6 +23,7 @@ from nbagent.providers.http import client as http_client
 from nbagent.providers.http.address import Target, proxy_for
 from nbagent.providers.http.capture import new_record
 from nbagent.providers.http.errors import proxy_error, status_error
+from nbagent.providers.http.rate_headers import heed
 from nbagent.providers.http.response import read_error
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Transport(ABC):
             async with asyncio.timeout(limit) as head_timeout:  # a server can't put it off byte by byte
                 response = await self._send(client, target, body)
         except BaseException as exc:  # a cancelled request was sent, too
+            heed(getattr(exc, "response", None))  # SDKs raise it
             late = None
             if isinstance(exc, TimeoutError) and head_timeout.expired():
                 late = ProviderTimeoutError(f"no answer began within {limit:g} s")
@@ -72,6 +74,7 @@ class Transport(ABC):
                 raise late from None
             exc.__traceback__ = None  # the library's frames hold the head, with the key
             raise
+        heed(response)
         if recorded:
             response = recorded.answered(response)
         request = response.request

@@ -1,0 +1,312 @@
+"""Who may send the next request: windows, waits, quotas and paces, in virtual time."""
+
+import asyncio
+import math
+import threading
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.virtual_time import run_virtually
+
+from nbagent.core.admission import (
+    LATE_S,
+    MAX_RETRY_AFTER_S,
+    PATIENCE_S,
+    Answered,
+    Quota,
+    RateAdmission,
+    Refused,
+    Waited,
+    admission_of,
+)
+from nbagent.errors import RateLimitError
+
+
+def virtually(test):
+    """Run an async test in virtual time. It gets `new`, which makes an admission that goes by it."""
+
+    def run(**arguments):
+        async def body():
+            clock = asyncio.get_running_loop().time
+            await test(lambda **limits: RateAdmission(clock=clock, **limits), **arguments)
+
+        run_virtually(body())
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+async def taken(admission, count):
+    return [await admission.take() for _ in range(count)]
+
+
+async def times_of(admission, count, tokens=0, seconds=0.0, end=Answered()):  # noqa: B008  frozen
+    """When so many rows at once get their places, which they keep for some seconds."""
+
+    async def row():
+        place = await admission.take(tokens)
+        at = now()
+        await asyncio.sleep(seconds)
+        admission.give_back(place, end)
+        return at
+
+    return sorted(await asyncio.gather(*(row() for _ in range(count))))
+
+
+@virtually
+async def test_nobody_waits_until_a_vendor_refuses(new):
+    assert await times_of(new(), 1000) == [0] * 1000
+
+
+@virtually
+async def test_requests_per_minute_are_spread_evenly(new):
+    times = await times_of(new(rpm=60), 120)
+    assert times == pytest.approx(range(120), abs=LATE_S + 1e-6)
+
+
+@virtually
+async def test_tokens_per_minute_count_what_was_used(new):
+    admission = new(tpm=6000)
+    assert await times_of(admission, 3, tokens=100) == pytest.approx([0, 1, 2], abs=LATE_S + 1e-6)
+    begun = now()
+    await times_of(admission, 1, tokens=100, end=Answered(tokens=1000))
+    assert await times_of(admission, 1) == pytest.approx([begun + 11], abs=LATE_S + 1e-6)
+
+
+@virtually
+async def test_the_strictest_map_counts_while_it_runs(new):
+    admission = new()
+    with admission.limited(60, None):
+        with admission.limited(600, None):
+            assert (await times_of(admission, 10))[-1] == pytest.approx(9, abs=LATE_S + 1e-6)
+        waiting = asyncio.create_task(times_of(admission, 100))
+        await asyncio.sleep(5)
+    assert (await waiting)[-1] == pytest.approx(14, abs=1.1), "who waits goes on when the limit ends"
+
+
+@virtually
+async def test_after_a_refusal_all_wait_together_and_then_half_as_many_go(new):
+    admission = new()
+    places = await taken(admission, 8)
+    for place in places:
+        admission.give_back(place, Refused(20))
+    assert (admission.window, admission.places) == (4, 0), "eight refusals of one wave are one"
+    times = await times_of(admission, 8, seconds=5)
+    assert times == [20] * 4 + [25] * 4
+
+
+@virtually
+async def test_the_window_grows_by_one_with_each_round(new):
+    admission = new()
+    places = await taken(admission, 16)
+    for place in places:
+        admission.give_back(place, Refused(1))
+    await times_of(admission, sum(range(8, 16)) + 16, seconds=1)
+    assert 15.5 < admission.window < 17
+    await times_of(admission, 1)
+    assert 15.5 < admission.window < 17, "one request does not put its size to the test"
+
+
+@virtually
+async def test_without_a_word_of_the_vendor_the_waits_double(new):
+    admission, waits = new(), []
+    for _ in range(9):
+        begun = now()
+        admission.give_back(await admission.take(), Refused())
+        waits.append(now() - begun)
+    assert waits == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+
+
+@virtually
+async def test_a_cancelled_waiter_wakes_the_next(new):
+    admission = new(rpm=60)
+    rows = [asyncio.create_task(admission.take()) for _ in range(5)]
+    await asyncio.sleep(0.5)
+    for row in rows[1:3]:
+        row.cancel()
+    await asyncio.wait(rows)
+    assert now() == pytest.approx(2, abs=LATE_S + 1e-6)
+    assert admission.places == 3
+
+
+@virtually
+async def test_what_is_left_is_spread_until_the_reset(new):
+    """A vendor with 10 requests a minute is never asked an 11th time, whatever the concurrency is."""
+    admission = new()
+    counted, begun = 0, 0.0
+
+    async def row():
+        nonlocal counted, begun
+        place = await admission.take()
+        if now() >= begun + 60:
+            counted, begun = 0, now()
+        counted += 1
+        assert counted <= 10
+        at, quota = now(), Quota(10 - counted, 10, begun + 60 - now())
+        await asyncio.sleep(0.1)
+        admission.note(place, {"requests": quota})
+        admission.give_back(place, Answered())
+        return at
+
+    await row()  # the first answer tells
+    times = sorted(await asyncio.gather(*(row() for _ in range(25))))
+    assert times[-1] < 180
+    assert sum(60 < at < 120 for at in times) >= 8, "what is left is used"
+
+
+@virtually
+async def test_a_limit_per_day_does_not_slow_down(new):
+    admission = new()
+    place = await admission.take()
+    admission.note(place, {"requests": Quota(3, 200, 7_200)})
+    admission.give_back(place, Answered())
+    assert await times_of(admission, 20) == pytest.approx([now()] * 20)
+
+
+@virtually
+async def test_the_wait_that_a_vendor_names_stands_above_its_resets(new):
+    admission = new()
+    place = await admission.take()
+    admission.note(place, {"requests": Quota(0, 500, 60)})
+    admission.give_back(place, Refused(0.5))
+    assert await times_of(admission, 1) == [0.5]
+
+
+@virtually
+async def test_a_request_larger_than_the_limit_is_sent_alone(new):
+    admission = new()
+    place = await admission.take()
+    admission.note(place, {"tokens": Quota(50, 100, 30)})
+    admission.give_back(place, Answered())
+    assert await times_of(admission, 2, tokens=1000, seconds=1) == [30, 31]
+
+
+@virtually
+async def test_rows_end_with_the_error_when_a_vendor_refuses_for_long(new):
+    admission = new()
+
+    async def row():
+        while True:
+            admission.give_back(await admission.take(), Refused(50, "Slow down."))
+
+    rows = await asyncio.gather(*(row() for _ in range(4)), return_exceptions=True)
+    assert {type(row) for row in rows} == {RateLimitError}
+    assert "Slow down: no request is answered" in str(rows[0])
+    assert not rows[0].retryable
+    assert now() == pytest.approx(PATIENCE_S, abs=50)
+    with pytest.raises(RateLimitError):
+        await admission.take()
+    await asyncio.sleep(50)
+    place = await admission.take()  # one tries
+    with pytest.raises(RateLimitError):
+        await admission.take()
+    admission.give_back(place, Answered())
+    await times_of(admission, 4)
+
+
+@virtually
+async def test_a_map_that_begins_tries_for_itself(new):
+    admission = new()
+    admission.give_back(await admission.take(), Refused(MAX_RETRY_AFTER_S + 1))
+    with pytest.raises(RateLimitError):
+        await admission.take()
+    await asyncio.sleep(MAX_RETRY_AFTER_S + 1)
+    with admission.limited(None, None):
+        await taken(admission, 1)
+
+
+def test_threads_with_loops_of_their_own_share_it():
+    admission = RateAdmission()
+    admission.give_back(asyncio.run(admission.take()), Refused(0.001))
+    assert admission.window == 1
+    most, served = [], []
+
+    async def rows():
+        async def row():
+            place = await admission.take()
+            most.append(admission.places)
+            await asyncio.sleep(0)
+            admission.give_back(place)
+            served.append(place)
+
+        await asyncio.gather(*(row() for _ in range(100)))
+
+    threads = [threading.Thread(target=asyncio.run, args=(rows(),)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(most) == {1}
+    assert len(set(served)) == 300
+
+
+def test_waits_of_one_row_at_the_same_time_count_once(monkeypatch):
+    clock = iter([10.0, 13.0, 20.0, 21.0])
+    monkeypatch.setattr("nbagent.core.admission.monotonic", lambda: next(clock))
+    waited = Waited()
+    with waited, waited:
+        pass
+    with waited:
+        pass
+    assert waited.seconds == 4
+
+
+def test_one_admission_for_one_key():
+    assert admission_of("a") is admission_of("a")
+    assert admission_of("a") is not admission_of("b")
+
+
+SECONDS = st.floats(0, 20)
+QUOTAS = st.dictionaries(
+    st.sampled_from(["requests", "tokens", "input-tokens"]),
+    st.builds(Quota, st.integers(0, 20), st.none() | st.integers(0, 20), st.none() | st.floats(0, 200)),
+)
+ENDS = st.just(Answered(5)) | st.builds(Refused, st.none() | st.floats(0, 30)) | st.none()
+ATTEMPTS = st.lists(st.tuples(SECONDS, QUOTAS, ENDS), max_size=4)
+ROWS = st.lists(st.tuples(SECONDS, st.integers(0, 30), ATTEMPTS, st.none() | SECONDS), min_size=1, max_size=12)
+
+
+@given(ROWS, st.none() | st.sampled_from([1, 7, 60, 3000]), st.none() | st.sampled_from([30, 600]))
+def test_whatever_comes_everybody_is_served_and_nobody_too_early(rows, rpm, tpm):
+    """Rows come at any time, and are answered, refused, broken off and cancelled in any order."""
+
+    async def all_of_them():
+        admission = RateAdmission(rpm, tpm, clock=asyncio.get_running_loop().time)
+        begun = []
+
+        async def row(comes, tokens, attempts):
+            await asyncio.sleep(comes)
+            for seconds, quotas, end in [*attempts, (1, {}, Answered())]:
+                place = await admission.take(tokens)
+                assert admission.places <= admission.window
+                begun.append(now())
+                try:
+                    await asyncio.sleep(seconds / 2)
+                    admission.note(place, quotas)
+                    await asyncio.sleep(seconds / 2)
+                finally:
+                    admission.give_back(place, end)
+
+        tasks = [asyncio.create_task(row(*about)) for *about, _ in rows]
+        for task, (*_, cancelled) in zip(tasks, rows, strict=True):
+            if cancelled is not None:
+                asyncio.get_running_loop().call_later(cancelled, task.cancel)
+        await asyncio.wait(tasks)  # the loop raises if everybody waits
+        for task, (*_, cancelled) in zip(tasks, rows, strict=True):
+            if not task.cancelled() and (error := task.exception()):
+                assert isinstance(error, RateLimitError)
+                assert now() > PATIENCE_S
+            assert cancelled is not None or not task.cancelled()
+        assert admission.places == 0
+        return begun
+
+    begun = run_virtually(all_of_them())
+    most = math.inf if rpm is None else rpm + 1 + rpm * LATE_S / 60
+    for index, at in enumerate(begun):
+        assert bisect_right(begun, at + 60 - 1e-6) - index <= most

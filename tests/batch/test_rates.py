@@ -1,0 +1,138 @@
+"""Rows of a batch keep to a vendor's rate together, over real HTTP: none is lost, and none fails because of it."""
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+from support.loopback import Answer, said, sse
+from support.rate_limited import RateLimited
+
+from nbagent import Agent, Budget, create_provider
+from nbagent.batch.engine import Batch
+from nbagent.batch.live import LiveEngine
+from nbagent.batch.rows import Row
+from nbagent.core import admission as admissions
+from nbagent.core.admission import admission_of
+from nbagent.core.messages import LLMMessage
+
+VENDORS = ["open_source", "openai", "claude"]
+
+
+@asynccontextmanager
+async def agent_of(server, vendor="open_source", tools=(), **options):
+    """An agent whose provider never retries by itself."""
+    base_url = server.url if vendor == "claude" else f"{server.url}/v1"
+    options = {"api": "chat"} | options if vendor == "openai" else options
+    provider = create_provider(vendor, api_key="k", model="m1", base_url=base_url, max_retries=0, **options)
+    yield Agent(provider, tools=list(tools))
+    await provider.aclose()
+
+
+def batch_of(agent, tools=False, **changes):
+    fixed = {"options": {}, "budget": Budget(), "concurrency": 8, "provider": agent.provider}
+    return Batch(lambda: agent.row_agent(tools), **fixed | changes)
+
+
+def rows_of(count):
+    return [Row(f"k{number}", [LLMMessage("user", f"row {number}")]) for number in range(count)]
+
+
+async def answers_of(agent, count, **changes):
+    async with aclosing(LiveEngine().answers(batch_of(agent, **changes), rows_of(count))) as answers:
+        return [answer async for answer in answers]
+
+
+def are_right(answers, server, count):
+    """Each row has its own answer, and was answered once."""
+    texts = {f"row {number}" for number in range(count)}
+    assert {answer.text for answer in answers if answer.status == "ok"} == texts
+    assert len(answers) == count
+    assert server.answered == dict.fromkeys(texts, 1)
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("status", [429, 529])
+async def test_a_refused_row_waits_with_the_others_and_is_answered(vendor, status):
+    async with RateLimited(8, 0.1, status=status) as server, agent_of(server, vendor) as agent:
+        answers = await answers_of(agent, 40, concurrency=16)
+        are_right(answers, server, 40)
+        assert server.refused
+        assert admission_of(agent.provider.rate_key).window < 17
+        assert admission_of(agent.provider.rate_key).places == 0
+
+
+@pytest.mark.parametrize(("vendor", "told"), [("open_source", "openai"), ("openai", "openai"), ("claude", "anthropic")])
+async def test_rows_slow_down_before_the_vendor_refuses(vendor, told):
+    """Without headers, eight rows would be refused again and again; told, no more than were under way."""
+    async with RateLimited(20, 0.4, told=told) as server, agent_of(server, vendor) as agent:
+        answers = await answers_of(agent, 50, concurrency=8)
+        are_right(answers, server, 50)
+        assert server.refused <= 8
+
+
+async def test_two_maps_share_one_admission():
+    async with RateLimited(8, 0.1) as server, agent_of(server) as agent, agent_of(server) as other:
+        assert agent.provider.rate_key == other.provider.rate_key
+        both = await asyncio.gather(answers_of(agent, 20), answers_of(other, 20))
+        assert [{answer.status for answer in answers} for answers in both] == [{"ok"}, {"ok"}]
+        assert server.refused
+
+
+async def test_limits_are_counted_by_vendor_address_model_and_key():
+    provider = {"api_key": "k", "model": "m1", "base_url": "http://a/v1"}
+    changes = [{}, {"api_key": "l"}, {"model": "m2"}, {"base_url": "http://b/v1"}, {"headers": {"x-team": "t"}}]
+    keys = {create_provider("open_source", **provider | change).rate_key for change in changes}
+    assert len(keys) == len(changes)
+    secret = create_provider("open_source", **provider | {"api_key": "sk-very-secret"})
+    assert "secret" not in secret.rate_key
+
+
+async def test_rows_end_with_the_error_if_the_vendor_asks_for_too_long_a_wait():
+    async with RateLimited(0, 500) as server, agent_of(server) as agent:
+        answers = await answers_of(agent, 200)
+        assert {answer.status for answer in answers} == {"error"}
+        assert all("Slow down" in answer.error for answer in answers)
+        assert len(server.requests) <= 8, "the other rows are not even sent"
+
+
+async def test_without_a_map_a_chat_waits_for_nobody():
+    async with RateLimited(0, 0.001) as server, agent_of(server) as agent:
+        with pytest.raises(Exception, match="Slow down"):
+            await agent.chat("Hi")
+        assert len(server.requests) == 1
+
+
+async def test_waiting_for_a_place_is_not_time_that_a_row_takes():
+    """By the rows' own clock: it stands still but while one waits for its place."""
+    async with RateLimited(100, 100) as server, agent_of(server) as agent:
+        answers = await answers_of(agent, 6, rpm=600, concurrency=6)
+        assert len(answers) == 6
+        waited = 5 * 60 / 600 - admissions.LATE_S
+        assert sum(answer.seconds for answer in answers) < 6 * waited
+
+
+async def test_a_tool_that_asks_an_agent_needs_a_place_of_its_own_only_while_it_asks():
+    """One place, and each row's tool asks another agent at the same vendor: nobody waits for ever."""
+
+    class Asking(RateLimited):
+        def answer_to(self, request):
+            messages = request.json["messages"]
+            if messages[-1]["role"] == "user" and request.json.get("tools"):
+                call = {"index": 0, "id": "t1", "function": {"name": "look_up", "arguments": '{"text": "x"}'}}
+                delta = {"role": "assistant", "tool_calls": [call]}
+                return Answer(sse({"choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}))
+            return Answer(sse(said("done")))
+
+    async with Asking(1, 1) as server, agent_of(server) as expert:
+
+        async def look_up(text: str) -> str:
+            """Ask an expert."""
+            return (await expert.fork().chat(text)).content
+
+        async with agent_of(server, tools=[look_up]) as agent:
+            admission = admission_of(agent.provider.rate_key)
+            admission.give_back(await admission.take(), admissions.Refused(0.001))
+            assert admission.window == 1
+            answers = await answers_of(agent, 6, tools=True)
+            assert [answer.text for answer in answers] == ["done"] * 6
+            assert len(server.requests) == 18

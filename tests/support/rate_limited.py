@@ -1,0 +1,61 @@
+"""A server that enforces a limit of requests, and says so in a vendor's headers."""
+
+import asyncio
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+from support.loopback import Answer, Loopback, claude_said, said, sse
+
+
+class RateLimited(Loopback):
+    """Answers `limit` requests in each `window_s` seconds, and refuses the others with `status`.
+
+    `told`: headers with each answer as of "openai" or "anthropic", or None. `waits`: a refusal says when to come back.
+    """
+
+    def __init__(self, limit, window_s, told=None, waits=True, status=429):
+        super().__init__()
+        self.limit, self.window_s, self.told, self.waits, self.status = limit, window_s, told, waits, status
+        self._begun, self._counted = -window_s, 0
+        #: How often each question was answered, and how many were refused.
+        self.answered, self.refused = Counter(), 0
+
+    def answer_to(self, request):
+        now = asyncio.get_running_loop().time()
+        if now >= self._begun + self.window_s:
+            self._begun, self._counted = now, 0
+        reset = self._begun + self.window_s - now
+        is_claude = request.path.endswith("/messages")
+        if self._counted >= self.limit:
+            self.refused += 1
+            error = {"type": "error", "error": {"type": "rate_limit_error", "message": "Slow down."}}
+            again = {"retry-after-ms": str(1000 * reset + 1)} if self.waits else {}
+            return Answer(
+                json.dumps(error).encode(),
+                self.status,
+                {"content-type": "application/json", **self._headers(reset), **again},
+            )
+        self._counted += 1
+        question = request.json["messages"][-1]["content"]
+        text = question if isinstance(question, str) else question[0]["text"]
+        self.answered[text] += 1
+        body = claude_said(text) if is_claude else sse(said(text))
+        return Answer(body, headers=self._headers(reset))
+
+    def _headers(self, reset):
+        left = str(self.limit - self._counted)
+        if self.told == "openai":
+            return {
+                "x-ratelimit-limit-requests": str(self.limit),
+                "x-ratelimit-remaining-requests": left,
+                "x-ratelimit-reset-requests": f"{1000 * reset:.0f}ms",
+            }
+        if self.told == "anthropic":
+            at = datetime.now(UTC) + timedelta(seconds=reset)
+            return {
+                "anthropic-ratelimit-requests-limit": str(self.limit),
+                "anthropic-ratelimit-requests-remaining": left,
+                "anthropic-ratelimit-requests-reset": at.isoformat().replace("+00:00", "Z"),
+            }
+        return {}

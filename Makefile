@@ -41,12 +41,12 @@ export JUPYTER_PREFER_ENV_PATH := 1
 PULL := $(BIN)/nbagent pull >/dev/null
 
 # Tests and the demo use the embedded model, never a key from the environment.
-demo test test-all test-phoenix fuzz coverage notebook bench bench-browser bench-server: export NBAGENT_MODEL := local
+demo test test-all test-phoenix fuzz coverage notebook bench bench-batches bench-browser bench-server: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab test environments test-all test-phoenix fuzz coverage lint audit types bench bench-browser \
-  bench-peers bench-server notebook pictures format map hooks clean
+  bench-batches bench-peers bench-server notebook pictures format map hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -129,6 +129,9 @@ bench-browser: $(VENV)/.browser ## measure what a streamed answer costs JupyterL
 
 bench-server: $(VENV)/.dev ## compare requests to the server with plain FastAPI, and watch its memory (minutes)
 	@$(BIN)/python tests/benchmarks/server.py
+
+bench-batches: $(VENV)/.dev ## compare a map over 10,000 rows with hand-written requests, and watch its memory (minutes)
+	@$(BIN)/python tests/benchmarks/batches.py
 
 bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent libraries, which it installs (minutes)
 	@$(BIN)/python tests/benchmarks/peers/run.py --peers --rounds 3

@@ -16,14 +16,16 @@ with options, in any order, joined by `-`:
     d5      5 ms between streamed events
     l50     50 ms before the first byte
     t20     20 thinking deltas first (`reasoning_content` in chat completions)
+    f5      5 % of the requests fail, in turn with 429, without an answer, with half of one, with one that is no JSON
 
-It keeps no state: the round is the number of tool results in the request (for the fa- scripts of smolagents, which
-sends results as plain text, of its own "Calling tools:" turns). Whole responses are built once and cached: about 5,000
-requests/s to one blocking client.
+But for that, it keeps no state: the round is the number of tool results in the request (for the fa- scripts of
+smolagents, which sends results as plain text, of its own "Calling tools:" turns). Whole responses are built once and
+cached: about 5,000 requests/s to one blocking client.
 """
 
 import asyncio
 import functools
+import itertools
 import os
 import re
 import sys
@@ -53,6 +55,14 @@ HEAD_SSE = (
     b"cache-control: no-cache\r\nx-request-id: req_1\r\ntransfer-encoding: chunked\r\n\r\n"
 )
 END_SSE = b"0\r\n\r\n"
+LIMITED = (
+    b"HTTP/1.1 429 Too Many Requests\r\nretry-after-ms: 20\r\n"
+    b"content-type: application/json\r\ncontent-length: 35\r\n\r\n"
+    b'{"error":{"message":"Slow down."}}\n'
+)
+NO_JSON = HEAD_SSE + b'10\r\ndata: {"id": "\n\n\r\n' + END_SSE
+#: Numbers the requests that may fail.
+NUMBERS = itertools.count(1)
 
 
 def http_json(status, value):
@@ -120,10 +130,24 @@ class Connection(asyncio.Protocol):
         except (ValueError, IndexError) as error:
             self.transport.write(http_json("400 Bad Request", {"error": {"message": str(error)}}))
             return
+        if self.fails(parse(name)[2].get("f", 0), data):
+            return
         if isinstance(data, bytes) and not latency:
             self.transport.write(data)
         else:
             self.writing = asyncio.ensure_future(self.paced(data, latency, delay))
+
+    def fails(self, percent, data):
+        """Whether this request is one of those that fail; then that is done."""
+        number, each = next(NUMBERS), round(100 / percent) if percent else 0
+        if not each or number % each:
+            return False
+        kind = number // each % 4
+        whole = data if isinstance(data, bytes) else HEAD_SSE + b"".join(data)
+        self.transport.write((LIMITED, b"", whole[: len(whole) // 2], NO_JSON)[kind])
+        if kind in (1, 2):
+            self.transport.close()
+        return True
 
     async def paced(self, data, latency, delay):
         if latency:

@@ -1,8 +1,8 @@
 """What `agent.map` adds to hand-written requests, whether its memory stays flat, and how it bears a bad server.
 
-    python tests/benchmarks/batches.py [--rows N] [--memory-rows N] [--concurrency N] [--scripts text-20-d5,text-20]
+    python tests/benchmarks/batches.py [--rows N] [--memory-rows N] [--concurrency N] [--scripts text-20-d20,text-20]
 
-The stand-in for vendors of `peers/server.py` answers with 20 pieces: 5 ms apart (`d5`), so that the model takes most of
+The stand-in for vendors of `peers/server.py` answers with 20 pieces: 20 and 5 ms apart (`d20`, `d5`), so that the model takes most of
 the time, and all at once. The hand-written client sends the same requests with httpx2 over the same connections as
 nbagent, behind a semaphore, and reads the same streams. Blocks of rows go to it, to a map, and to a map with a
 checkpoint, in turns; ratios are those of blocks next to each other.
@@ -81,11 +81,15 @@ async def compare(url: str, model: str, rows: int, concurrency: int, folder: str
     agents = [agent_for(url, model), agent_for(url, model)]
 
     async def mapped(questions: Sequence[str]) -> list[str]:
-        return list((await agents[0].map(pd.Series(questions), concurrency=concurrency))["answer"])
+        return list((await agents[0].map(pd.Series(questions), concurrency=concurrency, progress=False))["answer"])
 
     async def kept(questions: Sequence[str]) -> list[str]:
         path = Path(folder, f"{model}.sqlite")
-        return list((await agents[1].map(pd.Series(questions), concurrency=concurrency, checkpoint=path))["answer"])
+        return list(
+            (await agents[1].map(pd.Series(questions), concurrency=concurrency, checkpoint=path, progress=False))[
+                "answer"
+            ]
+        )
 
     ways: dict[str, Ask] = {"by hand": by_hand.ask, "map": mapped, "map, checkpoint": kept}
     blocks = 10
@@ -124,7 +128,7 @@ async def soak(url: str, rows: int, concurrency: int, trace: Trace | bool) -> tu
 
     watching = asyncio.create_task(watch())
     questions = pd.Series([f"Question {number}" for number in range(rows)])
-    frame = await agent.map(questions, concurrency=concurrency, budget=budget)
+    frame = await agent.map(questions, concurrency=concurrency, budget=budget, progress=False)
     watching.cancel()
     with suppress(asyncio.CancelledError):
         await watching
@@ -154,7 +158,7 @@ async def trouble(url: str, model: str, rows: int, concurrency: int) -> bool:
     """Print how rows end on a server that fails; whether each ends right or with its error."""
     agent = agent_for(url, model)
     questions = pd.Series([f"Question {number}" for number in range(rows)])
-    frame = await agent.map(questions, concurrency=concurrency)
+    frame = await agent.map(questions, concurrency=concurrency, progress=False)
     retries = int((agent.trace.events["type"] == "retry").sum())
     await agent.aclose()
     right = (frame["status"] == "ok") & (frame["answer"] == ANSWER)
@@ -190,7 +194,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--memory-rows", type=int, default=10_000)
     parser.add_argument("--concurrency", type=int, default=32)
-    parser.add_argument("--scripts", default="text-20-d5,text-20")
+    parser.add_argument("--scripts", default="text-20-d20,text-20-d5,text-20")
     parser.add_argument("--least", type=float, default=LEAST_RATIO, help="the ratio to reach")
     parser.add_argument("--soak", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/batches.py [--rows N] [--memory-rows N] [--concurrency N] [--scripts text-20-d20,text-20]
 
-The stand-in for vendors of `peers/server.py` answers with 20 pieces: 20 and 5 ms apart (`d20`, `d5`), so that the model takes most of
-the time, and all at once. The hand-written client sends the same requests with httpx2 over the same connections as
+The stand-in for vendors of `peers/server.py` answers with 20 pieces: 20 ms apart (`d20`), as models write, 5 ms apart
+(`d5`), and all at once. The hand-written client sends the same requests with httpx2 over the same connections as
 nbagent, behind a semaphore, and reads the same streams. Blocks of rows go to it, to a map, and to a map with a
 checkpoint, in turns; ratios are those of blocks next to each other.
 

@@ -43,7 +43,7 @@ from nbagent.pricing import check_priced, price
 from nbagent.providers import preload, resolve
 from nbagent.providers.options.settings import check_request_options
 from nbagent.providers.replay.active import current_recording
-from nbagent.side_tasks import SideTasks
+from nbagent.side_tasks import SideTasks, offer_accessor
 from nbagent.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ class Agent(SideTasks):
         self.open_labels: list[Labels] = []
         self._queue = RunQueue()
         watch_cells()
+        offer_accessor()
         if provider is None or isinstance(provider, (str, AgentConfig)):
             preload(provider)
         prompt = system_prompt or (config.system_prompt if config else None)

@@ -6,6 +6,7 @@ They ask with the agent's provider and record into its trace; the conversation d
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from nbagent.providers.base import LLMProvider
 
 T = TypeVar("T")
+
+
+def offer_accessor() -> None:
+    """Add `df.agent` to pandas where that is loaded; nothing loads it for this."""
+    if "pandas" in sys.modules:
+        import nbagent.batch.accessor  # noqa: F401  imported for its effect
 
 
 class SideTasks(ABC):

@@ -29,7 +29,7 @@ BELOW = {
     "skills": {*BELOW_AGENT, "agent"},
     "loading": {*BELOW_AGENT, "agent", "skills"},
     "mcp": {*BELOW_AGENT, "agent", "loading"},
-    "notebook": {*BELOW_AGENT, "extract", "agent_summary", "agent", "mcp", "skills"},
+    "notebook": {*BELOW_AGENT, "extract", "batch", "agent_summary", "side_tasks", "agent", "mcp", "skills"},
     "acp": {*BELOW_AGENT, "agent", "mcp"},
     "remote": {*BELOW_AGENT, "agent"},
     "server": {*BELOW_AGENT, "agent", "loading", "mcp", "skills"},

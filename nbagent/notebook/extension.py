@@ -26,6 +26,7 @@ from nbagent.notebook.magics.cell_errors import last_error
 from nbagent.notebook.magics.serve import stop_serving
 from nbagent.notebook.magics.skill_commands import trust_asker
 from nbagent.providers.catalog import first_with_key
+from nbagent.side_tasks import offer_accessor
 from nbagent.skills import trust
 from nbagent.trace.trace import Trace
 
@@ -99,6 +100,7 @@ def _on_cell_start(info: Any) -> None:
 
 def _on_cell_end(result: Any) -> None:
     _depth.set(max(0, _depth.get() - 1))
+    offer_accessor()  # this cell may have imported pandas
     live.names()  # the live tools notice what this cell defined and deleted
     shell = get_ipython()
     if last_error.note(result, cell_id_of(shell)) and last_error.offers_fix and is_watched(shell):

@@ -7,6 +7,7 @@ loop drives the same run.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -40,6 +41,7 @@ from nbagent.notebook.magics.code_below import CodeBelow
 from nbagent.notebook.magics.commands import COMMANDS
 from nbagent.notebook.magics.dry_run import added_by_toolsets, dry_run_bundle
 from nbagent.notebook.magics.interpolate import interpolate
+from nbagent.notebook.magics.map_cell import check_map_options, map_cell
 from nbagent.notebook.panel.skill_mentions import activated, as_question
 
 
@@ -93,6 +95,14 @@ class AgentMagics(Magics):
     @argument("--keep", action="store_true", help="append a turn, or a cell with code, instead of replacing it")
     @argument("--raw", action="store_true", help="keep {braces} as they are")
     @argument("--approve", action="store_true", help="ask for approval before each tool call of this cell")
+    @argument(
+        "--map",
+        metavar="VAR",
+        type=options.variable,
+        help="ask about each row of this DataFrame or Series; {braces} name its columns, and the cell returns a "
+        "DataFrame of answers",
+    )
+    @argument("--shape", metavar="MODEL", type=options.variable, help="with --map: the pydantic model of an answer")
     @argument("--dry-run", action="store_true", help="show what would be sent; send and change nothing")
     @no_var_expand  # the words of a value must not become options
     @cell_magic("agent")
@@ -109,7 +119,7 @@ class AgentMagics(Magics):
         has changed, the cell says how many there are. If the run fails, the old turn stays.
         """
         try:
-            return run_sync(self._answer(*self._prepare(line, cell)))
+            return run_sync(self._asking(line, cell))
         except KeyboardInterrupt as interrupt:
             raise readable(interrupt) from None
 
@@ -117,7 +127,7 @@ class AgentMagics(Magics):
     @cell_magic("agent_async")
     def agent_async(self, line: str, cell: str) -> Any:
         """`%%agent`, awaited by an async cell. The extension uses it; type `%%agent`."""
-        return run_in_cell(self._answer(*self._prepare(line, cell)))
+        return run_in_cell(self._asking(line, cell))
 
     @line_magic("agent")
     def agent_line(self, line: str) -> Any:
@@ -134,14 +144,21 @@ class AgentMagics(Magics):
         except NbagentError as error:
             raise readable(error) from None
 
-    def _prepare(self, line: str, cell: str) -> tuple[Any, Agent, AgentStream]:
+    def _asking(self, line: str, cell: str) -> Coroutine[Any, Any, Any]:
+        """What the cell asks, not yet started. Raises for wrong options."""
+        given = options.parse(AgentMagics.agent, line, self.shell.user_ns)
+        check_map_options(given)
+        if not cell.strip():
+            raise UsageError("the cell has no question: write it below the %%agent line")
+        if given.map is not None:
+            return map_cell(self.shell, given, cell.strip(), self._find(given.name))
+        return self._answer(*self._prepare(given, cell))
+
+    def _prepare(self, given: Any, cell: str) -> tuple[Any, Agent, AgentStream]:
         """The options, the agent, and the run that the cell asks for, not yet started.
 
         Raises for everything that can be wrong with a cell, before any request and before anything changes.
         """
-        given = options.parse(AgentMagics.agent, line, self.shell.user_ns)
-        if not cell.strip():
-            raise UsageError("the cell has no question: write it below the %%agent line")
         asked = cell.strip() if given.raw else interpolate(cell.strip(), self.shell.user_ns)
         agent = self._find(given.name)
         given.replaced = None if given.keep else _question_of(cell_id_of(self.shell), agent)

@@ -1,0 +1,95 @@
+"""`df.agent.map(…)`: the batches of an agent as a method of a Series or DataFrame.
+
+Importing this module adds it to pandas; so do `%load_ext nbagent` and the first `Agent`, where pandas is loaded by
+then. A column named `agent` stays what `df.agent` means.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+import pandas as pd
+
+from nbagent.batch.options import MapOptions
+from nbagent.checks import invalid
+
+if TYPE_CHECKING:
+    from nbagent.batch.preview import MapPreview
+
+
+class BatchAgent(Protocol):
+    """What the accessor needs of an agent."""
+
+    def map(self, data: Any, prompt: str | None = None, output: Any = None, **options: Any) -> Coroutine[Any, Any, Any]:
+        """See `Agent.map`."""
+        ...
+
+    def map_sync(self, data: Any, prompt: str | None = None, output: Any = None, **options: Any) -> Any:
+        """See `Agent.map_sync`."""
+        ...
+
+
+class AgentAccessor:
+    """Asks an agent about each row of this data: the one given as `agent=`, or the notebook's variable `agent`.
+
+    >>> await df.agent.map("Is this review positive? {text}")               # doctest: +SKIP
+    """
+
+    def __init__(self, data: pd.Series[Any] | pd.DataFrame) -> None:
+        self._data = data
+
+    async def map(
+        self,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        agent: BatchAgent | None = None,
+        preview: bool = False,
+        **options: Unpack[MapOptions],
+    ) -> pd.DataFrame | MapPreview:
+        """See `Agent.map`."""
+        frame: pd.DataFrame | MapPreview
+        frame = await _found(agent).map(self._data, prompt, output, preview=preview, **options)
+        return frame
+
+    def map_sync(
+        self,
+        prompt: str | None = None,
+        output: Any = None,
+        *,
+        agent: BatchAgent | None = None,
+        preview: bool = False,
+        **options: Unpack[MapOptions],
+    ) -> pd.DataFrame | MapPreview:
+        """Blocking twin of `map`."""
+        frame: pd.DataFrame | MapPreview
+        frame = _found(agent).map_sync(self._data, prompt, output, preview=preview, **options)
+        return frame
+
+    def __repr__(self) -> str:
+        return f"<agent of a {type(self._data).__name__} with {len(self._data):,} rows: .map(prompt, output)>"
+
+
+class _Attribute:
+    """The attribute `agent` of both classes. pandas' own registration would hide a column of that name."""
+
+    def __get__(self, data: Any, kind: type | None = None) -> Any:
+        if data is None:
+            return AgentAccessor
+        if "agent" in getattr(data, "columns", data.index):
+            raise AttributeError("the data has its own 'agent'")  # which pandas then returns
+        return AgentAccessor(data)
+
+
+def _found(agent: BatchAgent | None) -> BatchAgent:
+    """The agent given, or that of the notebook or script."""
+    found = agent if agent is not None else getattr(sys.modules.get("__main__"), "agent", None)
+    if not callable(getattr(found, "map_sync", None)):
+        raise invalid("agent", found, "an Agent", "Pass agent=…, or name your agent `agent`.")
+    return found  # type: ignore[return-value]
+
+
+for _kind in (pd.DataFrame, pd.Series):
+    setattr(_kind, "agent", _Attribute())  # noqa: B010  it is not declared there

@@ -1,0 +1,71 @@
+"""`%%agent --map df`: the cell's text is the prompt for each row, and the cell returns a DataFrame of answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+
+from nbagent.agent import Agent
+from nbagent.core.limits import Limits
+from nbagent.errors import NbagentError
+from nbagent.notebook.host import is_watched
+from nbagent.notebook.magics.cell_errors import readable
+from nbagent.text import did_you_mean
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from nbagent.batch.preview import MapPreview
+
+#: Options of a conversation, which rows have none of.
+_NOT_OF_ROWS = {"new": "--new", "keep": "--keep", "approve": "--approve", "raw": "--raw", "tools": "-t"}
+
+
+def check_map_options(given: Any) -> None:
+    """Raise UsageError for options that don't go with `--map`, and for options that need it."""
+    if given.map is None and given.shape is not None:
+        raise UsageError("%%agent: --shape goes with --map; agent.extract() makes an object of one text")
+    wrong = [option for name, option in _NOT_OF_ROWS.items() if getattr(given, name)]
+    wrong += ["--as"] if given.form != "markdown" else []
+    if given.map is not None and wrong:
+        raise UsageError(f"%%agent: {wrong[0]} does not go with --map: each row is a question of its own")
+
+
+async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFrame | MapPreview:
+    """Ask about each row of the variable `given.map`. Braces in the prompt name columns."""
+    data = _variable(shell, "--map", given.map)
+    output = None if given.shape is None else _variable(shell, "--shape", given.shape)
+    options = {"temperature": given.temperature, "thinking": given.thinking}
+    try:
+        if given.dry_run:
+            agent = agent.fork()
+        if given.model:
+            agent.provider = given.model
+        if given.system is not None:
+            agent.system_prompt = given.system
+        if given.dry_run:
+            preview: MapPreview = await agent.map(data, prompt, output, preview=True)
+            return preview
+        shell.user_ns[given.name] = agent
+        frame: DataFrame = await agent.map(
+            data,
+            prompt,
+            output,
+            limits=None if given.max_iterations is None else Limits(max_iterations=given.max_iterations),
+            progress=is_watched(shell),
+            **{name: value for name, value in options.items() if value is not None},
+        )
+    except NbagentError as error:
+        raise readable(error) from None
+    if given.output:
+        shell.user_ns[given.output] = frame
+    return frame
+
+
+def _variable(shell: Any, option: str, name: str) -> Any:
+    """The value of a variable that an option names."""
+    if name not in shell.user_ns:
+        known = [each for each in shell.user_ns if not each.startswith("_")]
+        raise UsageError(f"%%agent: {option} {name}: there is no such variable{did_you_mean(name, known)}")
+    return shell.user_ns[name]

@@ -1,0 +1,170 @@
+"""What `agent.map` takes: any index, missing values, images, PDFs, messages; and what it refuses before it asks."""
+
+import io
+
+import pandas as pd
+import pytest
+from PIL import Image as Picture
+from support.papers import pdf
+
+from nbagent import Agent, Budget, LLMMessage, ScriptedProvider
+from nbagent.errors import AuthenticationError, ConfigurationError, ServerError
+
+
+def echo(messages, *_):
+    return f"echo {messages[-1].text}"
+
+
+@pytest.fixture
+def agent():
+    return Agent(ScriptedProvider(echo))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [[1, 1, 1], pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]), pd.date_range("2026-01-01", periods=3)],
+    ids=["duplicates", "levels", "dates"],
+)
+async def test_answers_stand_beside_any_index(agent, index):
+    data = pd.Series(["x", "y", "x"], index=index, name="question")
+    answers = await agent.map(data, "Say {whatever}")
+    assert answers.index.equals(data.index)
+    assert list(answers["answer"]) == ["echo Say x", "echo Say y", "echo Say x"]
+
+
+async def test_an_empty_frame_gives_an_empty_frame_of_the_same_columns(agent):
+    filled = await agent.map(pd.DataFrame({"text": ["a"]}), "{text}")
+    empty = await agent.map(pd.DataFrame({"text": []}), "{text}")
+    assert len(empty) == 0
+    assert list(empty.dtypes.items()) == list(filled.dtypes.items())
+
+
+async def test_a_row_without_a_value_is_not_asked(agent):
+    data = pd.DataFrame({"text": ["a", None, " ", "b"], "n": [1, 2, 3, float("nan")]})
+    answers = await agent.map(data, "{text} {n:.0f}")
+    assert list(answers["status"]) == ["ok", "skipped", "skipped", "skipped"]
+    assert list(answers["error"])[1:] == [*["The value of text is missing."] * 2, "The value of n is missing."]
+    assert len(agent.trace.runs) == 1
+
+
+async def test_prompts_take_formats_and_names_with_dots_and_spaces(agent):
+    data = pd.DataFrame({"first name": ["Ada"], "address.city": ["Bonn"], 3: [2.5]})
+    answers = await agent.map(data, "{first name!r} of {address.city}, {{{3:.2f}}}")
+    assert answers["answer"].item() == "echo 'Ada' of Bonn, {2.50}"
+
+
+async def test_columns_of_images_and_pdfs(tmp_path):
+    picture = Picture.new("RGB", (2, 2), "red")
+    picture.save(tmp_path / "a.png")
+    (tmp_path / "letter.pdf").write_bytes(pdf("Dear Sir"))
+    held = io.BytesIO()
+    picture.save(held, "PNG")
+
+    def described(messages, *_):
+        parts = messages[-1].content
+        return parts if isinstance(parts, str) else " ".join(part.get("text", part["type"]) for part in parts)
+
+    agent = Agent(ScriptedProvider(described))
+    values = [picture, tmp_path / "a.png", held.getvalue(), tmp_path / "letter.pdf", tmp_path / "none.png"]
+    answers = await agent.map(pd.DataFrame({"file": values}), "What is {file}?")
+    assert list(answers["answer"][:3]) == ["What is  image ?"] * 3
+    assert answers["answer"][3] == "What is Page 1\nDear Sir?"
+    assert answers["status"][4] == "error"
+    assert "can't be read" in answers["error"][4]
+    with pytest.raises(ConfigurationError, match="1 rows can't be sent"):
+        await agent.map(pd.Series(values), on_error="raise")
+
+
+async def test_lists_of_messages_are_conversations(agent):
+    talks = [[{"role": "user", "content": "a"}, LLMMessage("assistant", "b"), {"role": "user", "content": "c"}]]
+    answers = await agent.map(pd.Series(talks))
+    assert answers["answer"].item() == "echo c"
+    assert len(agent.trace.messages) == 4
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "problem"),
+    [
+        ("{txt}", {}, "no columns named 'txt'; did you mean text?"),
+        ("Hello", {}, "the name of a column in braces"),
+        ("{text", {}, "Write {{ and }}"),
+        (None, {}, "a DataFrame needs one that names its columns"),
+        ("{text}", {"engine": "dsk"}, "engine: expected None, 'batch' or a distributed.Client"),
+        ("{text}", {"concurrency": 0}, "concurrency"),
+        ("{text}", {"budget": "much"}, "budget"),
+        ("{text}", {"budget": 1.0}, "the price of .* is not known"),
+        ("{text}", {"temprature": 1}, "did you mean temperature"),
+        ("{text}", {"output": 3}, "output"),
+        ("{text}", {"explode": "items"}, "explode"),
+    ],
+)
+async def test_wrong_arguments_are_named_before_anything_is_sent(prompt, options, problem):
+    class Unpriced(ScriptedProvider):
+        vendor = "elsewhere"
+
+    agent = Agent(Unpriced(echo))
+    with pytest.raises(ConfigurationError, match=problem):
+        await agent.map(pd.DataFrame({"text": ["a"], "n": [1]}), prompt, **options)
+    assert len(agent.trace.runs) == 0
+
+
+async def test_an_error_of_one_row_is_kept_or_raised():
+    def turn(messages, *_):
+        return ServerError("overloaded") if messages[-1].text == "b" else "fine"
+
+    data = pd.Series(["a", "b"])
+    agent = Agent(ScriptedProvider(turn))
+    answers = await agent.map(data)
+    assert list(answers["status"]) == ["ok", "error"]
+    assert "overloaded" in answers["error"][1]
+    with pytest.raises(ServerError):
+        await agent.map(data, on_error="raise")
+
+
+async def test_an_error_of_all_rows_ends_the_map_and_keeps_what_is_done():
+    asked = []
+
+    def turn(messages, *_):
+        asked.append(messages[-1].text)
+        return AuthenticationError("wrong key") if len(asked) == 4 else "fine"
+
+    agent = Agent(ScriptedProvider(turn))
+    data = pd.Series(list(map(str, range(1000))))
+    with pytest.raises(AuthenticationError) as caught:
+        await agent.map(data, concurrency=1)
+    assert "3 of 1,000 rows are done, 997 are left" in caught.value.__notes__[0]
+    assert list(agent.last_map["status"][:5]) == ["ok", "ok", "ok", "left", "left"]
+    answers = await agent.map(data)
+    assert set(answers["status"]) == {"ok"}
+    assert len(asked) == 1001, "the same call goes on with the rows that were left"
+
+
+async def test_more_money_goes_on():
+    agent = Agent(ScriptedProvider(echo, price={"input": 0, "output": 1e6}))
+    data = pd.Series([f"row {number}" for number in range(20)])
+    budget = Budget(max_cost=12)
+    with pytest.warns(UserWarning, match="the budget"):
+        first = await agent.map(data, concurrency=1, budget=budget)
+    assert (first["status"] == "left").any()
+    budget.max_cost = 1e9
+    second = await agent.map(data, budget=budget)
+    assert set(second["status"]) == {"ok"}
+    assert len(agent.trace.runs) == 20, "each row was asked once"
+    await agent.map(data)
+    assert len(agent.trace.runs) == 40, "a complete map is not remembered"
+
+
+def test_the_preview_shows_rows_tokens_and_dollars_and_sends_nothing():
+    agent = Agent(ScriptedProvider(echo, price={"input": 1e6, "output": 2e6}), system_prompt="Be brief.")
+    data = pd.DataFrame({"text": ["<b>a</b>", "b", None, "c", "d", "d"]})
+    preview = agent.map_sync(data, "Hi {text}", preview=True, budget=1.0, max_tokens=10)
+    assert (preview.rows, preview.requests, preview.skipped) == (6, 4, 1)
+    assert preview.estimate.output_tokens == 40
+    assert preview.estimate.cost == pytest.approx(preview.estimate.input_tokens + 80, rel=0.05)  # by the mean row
+    text, page = repr(preview), preview._repr_html_()
+    for shown in ("system: Be brief.", "user: Hi <b>a</b>", "user: Hi c", "not enough: rows will be left"):
+        assert shown in text
+    assert "Hi d" not in text
+    assert "<b>a" not in page
+    assert "&lt;b&gt;a" in page
+    assert len(agent.trace.runs) == 0

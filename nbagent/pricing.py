@@ -20,22 +20,33 @@ if TYPE_CHECKING:
     from nbagent.core.limits import Limits
     from nbagent.providers.base import LLMProvider
 
+#: What a batched answer costs of the usual price, with every vendor that has a batch endpoint.
+BATCH_SHARE = 0.5
+
 
 def price(
-    usage: Usage, model: str, vendor: str, raw: Any = None, rates: Mapping[str, float] | None = None
+    usage: Usage,
+    model: str,
+    vendor: str,
+    raw: Any = None,
+    is_batched: bool = False,
+    *,
+    rates: Mapping[str, float] | None = None,
 ) -> float | None:
     """US dollars for these tokens, or None if the price list does not have this model of this vendor.
 
     `rates` are the provider's own `price` (see `LLMProvider.price`), which replaces the list.
     `raw` is the vendor's own usage object, which may say more: Claude charges more for tokens that it caches for an
     hour, and Gemini bills what its own tools returned as input. Models on the user's machine are free.
+    `is_batched`: the vendor's batch endpoint answered. The list has prices of its own for that; where it has none, and
+    for `rates`, such an answer costs `BATCH_SHARE` of the usual price.
 
     >>> from nbagent.core.messages import Usage
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
     2.0
     """
     if rates is not None:
-        return _by_rates(usage, rates)
+        return _by_rates(usage, rates) * (BATCH_SHARE if is_batched else 1.0)
     if _is_free(vendor):
         return 0.0
     listed_at = _listed_at(vendor)
@@ -51,7 +62,11 @@ def price(
         cache_write_tokens=usage.cache_write_tokens,
         **_one_hour_cache_writes(raw),
     )
-    return float(calc_price(tokens, model, provider_id=listed_at).total_price)
+    usual = float(calc_price(tokens, model, provider_id=listed_at).total_price)
+    if not is_batched:
+        return usual
+    batched = calc_price(tokens, model, provider_id=listed_at, price_context={"processing": "batch"}).total_price
+    return float(batched) if batched < usual else usual * BATCH_SHARE
 
 
 def check_priced(limits: Limits, provider: LLMProvider) -> None:

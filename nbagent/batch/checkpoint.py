@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from nbagent.batch.answer import Answer
 from nbagent.checks import checked_path
@@ -88,6 +88,13 @@ class Checkpoint:
             find = self._database.execute
             found = (find(_FIND, (key,)).fetchone() for key in dict.fromkeys(keys))
             return {row[0]: Answer(*row) for row in found if row}
+
+    def execute(self, sql: str, *values: Any) -> list[Any]:
+        """Run one statement on tables of others in the same file -> its rows. It needs a path."""
+        if self._database is None:
+            raise ConfigurationError("There is no file: pass checkpoint=path.")
+        with FORMAT.clear_errors(self._path):
+            return self._database.execute(sql, values).fetchall()
 
     def close(self) -> None:
         """Close the file."""

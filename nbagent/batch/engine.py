@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack
 
@@ -15,6 +16,9 @@ from nbagent.core.results import AgentResult
 from nbagent.core.stream import AgentStream
 from nbagent.providers.base import LLMProvider
 
+#: The row that the current code asks, for providers that answer by row.
+current_key: ContextVar[str | None] = ContextVar("nbagent_current_key", default=None)
+
 
 class RowAgent(Protocol):
     """What asks the rows. `Agent.row_agent` makes one: no history, the conversation's trace, tools only if wanted."""
@@ -25,6 +29,14 @@ class RowAgent(Protocol):
     def chat_stream(self) -> Callable[..., AgentStream]:
         """See `Agent.chat_stream`."""
         ...
+
+    @property
+    def provider(self) -> LLMProvider:
+        """The provider; an engine may assign another one."""
+        ...
+
+    @provider.setter
+    def provider(self, spec: LLMProvider) -> None: ...
 
     async def chat(self, message: Any, **options: Unpack[RunOptions]) -> AgentResult:
         """Ask one question."""

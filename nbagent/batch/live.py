@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 
 from nbagent.batch.answer import Answer
-from nbagent.batch.engine import Batch, RowAgent
+from nbagent.batch.engine import Batch, RowAgent, current_key
 from nbagent.batch.fields import to_json
 from nbagent.batch.rows import Row
 from nbagent.core.admission import Waited, admission_of, current_admissions, current_waited
@@ -78,6 +78,7 @@ async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
     started, waited = monotonic(), Waited()
     current_waited.set(waited)
     agent.clear_history()
+    current_key.set(row.key)
     error: str | None
     try:
         result = await agent.chat(list(row.messages), origin={"source": "map"}, **batch.options)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pandas as pd
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 #: Tokens that an answer is taken to have while nothing is known.
 ANSWER_TOKENS = 200
-#: What a vendor's batch endpoint costs, beside its usual one.
-BATCH_PRICE = 0.5
 
 
 class MapAgent(Protocol):
@@ -116,8 +115,8 @@ class Map:
             check_number(name, rate, above=0, optional=True)
         if explode is not None and output is None:
             raise invalid("explode", explode, "None without output=", "Name a field of output= that is a list.")
-        self._engine, self._is_batch = chosen_engine(engine), engine == "batch"
         self._path = None if checkpoint is None else checked_path(checkpoint)
+        self._engine, self._is_batch = chosen_engine(engine, self._path), engine == "batch"
         self._agent, self._progress = agent, progress
         self._output, self._explode, self._index = output, explode, data.index
         self._batch = Batch(
@@ -230,9 +229,8 @@ class Map:
         else:
             each, assumption = ANSWER_TOKENS, f"if an answer has {ANSWER_TOKENS}"
         one = Usage(math.ceil(tokens_in / (len(rows) or 1)), each)
-        dollars = price(one, provider.model_name, provider.vendor, rates=provider.price)
-        factor = len(rows) * (BATCH_PRICE if self._is_batch else 1)
-        return Estimate(tokens_in, each * len(rows), None if dollars is None else dollars * factor, assumption)
+        dollars = price(one, provider.model_name, provider.vendor, None, self._is_batch, rates=provider.price)
+        return Estimate(tokens_in, each * len(rows), None if dollars is None else dollars * len(rows), assumption)
 
     def _warn_of_the_cost(self, rows: list[Row]) -> None:
         left = self._batch.budget.left
@@ -254,10 +252,14 @@ def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output
     }
 
 
-def chosen_engine(engine: Any) -> Engine:
+def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:
     """The engine that `Agent.map`'s argument names. What it needs is imported here. Raises `ConfigurationError`."""
     if engine is None:
         return LiveEngine()
+    if isinstance(engine, str) and engine == "batch":
+        from nbagent.batch.endpoints.engine import BatchEngine
+
+        return BatchEngine(checkpoint)
     if hasattr(engine, "answers"):
         return cast(Engine, engine)
     raise invalid("engine", engine, "None, 'batch' or a distributed.Client")

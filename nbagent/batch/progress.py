@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from nbagent.batch.answer import Answer
+
+#: Says in the bar what the map waits for.
+current_note: ContextVar[Callable[[str], object]] = ContextVar("nbagent_current_note", default=lambda text: None)
 
 #: Seconds before the bar appears.
 AFTER_S = 1.0
@@ -33,4 +37,8 @@ def progress_bar(total: int, done: int, shown: bool) -> Iterator[Callable[[Answe
             if answer.status != "left":
                 bar.update()
 
-        yield add
+        before = current_note.set(lambda text: bar.set_description_str(f"map{text and ': '}{text}"))
+        try:
+            yield add
+        finally:
+            current_note.reset(before)

@@ -71,7 +71,8 @@ class Run:
     tools: Tools
     context: ContextManager
     limits: Limits
-    price: Callable[[Usage, str, str, Any], float | None]
+    #: US dollars by usage, model, vendor, the vendor's own usage object, and whether a batch endpoint answered.
+    price: Callable[[Usage, str, str, Any, bool], float | None]
     #: Asks the model for a summary of messages, in a run of its own.
     summarise: Callable[[Sequence[LLMMessage]], Coroutine[Any, Any, str]]
     observers: Sequence[Callable[[Event], None]] = ()

@@ -154,7 +154,7 @@ class Turn:
         self._other_chars = 0
         usage, provider = broken_attempt(self._request, chars), run.provider
         is_paid = not getattr(provider, "is_replaying", False)
-        run.spent.add(usage, run.price(usage, provider.model_name, provider.vendor, None) if is_paid else 0.0)
+        run.spent.add(usage, run.price(usage, provider.model_name, provider.vendor, None, False) if is_paid else 0.0)
         run.result.metadata["usage_estimated"] = True
 
     async def summarise(self) -> AsyncGenerator[Event]:
@@ -243,7 +243,8 @@ class Turn:
         metadata, provider = response.metadata or {}, self.run.provider
         for model in (metadata.get("model"), provider.model_name):
             if model:
-                cost = self.run.price(response.usage, model, provider.vendor, metadata.get("usage_raw"))
+                is_batched = bool(metadata.get("batched"))
+                cost = self.run.price(response.usage, model, provider.vendor, metadata.get("usage_raw"), is_batched)
                 if cost is not None:
                     return cost
         return None

@@ -32,6 +32,7 @@ class Request:
     path: str
     headers: dict[str, str]
     body: bytes
+    method: str = ""
 
     @property
     def json(self):
@@ -123,7 +124,7 @@ class Loopback:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {k.lower(): v.strip() for k, v in (line.split(":", 1) for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        self.requests.append(Request(head[0].split()[1], headers, body))
+        self.requests.append(Request(head[0].split()[1], headers, body, head[0].split()[0]))
         answer = self.answer_to(self.requests[-1])
         try:
             return await self._send(answer, reader, writer)

@@ -37,7 +37,7 @@ from nbagent.providers.http.address import Target, check_extensible, checked_add
 from nbagent.providers.http.answer_mask import mask_for, masked
 from nbagent.providers.http.errors import provider_error, request_id
 from nbagent.providers.http.redaction import is_telling, mask_secret, without_secrets
-from nbagent.providers.http.response import Body, drain, read_events, read_up_to
+from nbagent.providers.http.response import Body, drain, read_events, read_lines, read_object, read_up_to
 from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.spellings import SHORTEST_SECRET
 from nbagent.providers.http.transport import Transport
@@ -158,6 +158,11 @@ class HTTPProvider(StreamingProvider):
         return self._model
 
     @property
+    def client(self) -> Any:
+        """The user's own client, or None."""
+        return self._client
+
+    @property
     def base_url_host(self) -> str | None:
         """The host that requests go to, for the trace."""
         return urlsplit(self.base_url).hostname
@@ -229,9 +234,48 @@ class HTTPProvider(StreamingProvider):
 
     async def model_list(self) -> list[str]:
         """The names of the models that the vendor offers with this key, sorted. Raises as a request does."""
-        attempt = partial(self._attempt, self.codec.models_path, lambda changes: None, _model_names, {}, Timing())
+        attempt = partial(self._attempt, self.codec.models_path, lambda _: None, _model_names, None, Timing())
         async with aclosing(retrying(attempt, self.max_retries)) as items:
             return [name async for name in items if isinstance(name, str)]
+
+    def encoded(self, request: ModelRequest) -> bytes:
+        """The body of a resolved request that asks for one JSON body: what goes into a vendor's batch."""
+        whole = replace(request, resolved=replace(request.resolved, stream=False))
+        return self._encode(whole, self._refused.get(self.model_name, {}))
+
+    def decoded(self, body: dict[str, Any]) -> list[Event | LLMResponse]:
+        """An answer that came as one JSON body, as the items of a stream. Raises a `ProviderError` if it is none."""
+        try:
+            return _in_one_piece(self.codec.decode_body(body))
+        except _UNREADABLE as exc:
+            raise _undecodable(exc) from None
+
+    async def call(
+        self,
+        path: str,
+        body: bytes | None = None,
+        *,
+        is_repeatable: bool = True,
+    ) -> dict[str, Any]:
+        """POST `body`, or GET if it is None -> the JSON object that the vendor answers. Raises as a request does.
+
+        For requests that ask no model. A `Form` goes up as a file. One that is not `is_repeatable` is sent once,
+        whatever happens.
+        """
+        read = partial(read_object, clean=self._without_secrets)
+        attempt = partial(self._attempt, path, lambda _: body, read, None, Timing())
+        async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
+            (answer,) = [item async for item in items if isinstance(item, dict)]
+        return answer
+
+    async def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
+        """GET a file of JSON lines, read as it comes. After a broken connection it begins again."""
+        read = partial(read_lines, clean=self._without_secrets)
+        attempt = partial(self._attempt, path, lambda _: None, read, None, Timing())
+        async with aclosing(retrying(attempt, self.max_retries)) as items:
+            async for item in items:
+                if isinstance(item, dict):
+                    yield item
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -251,11 +295,12 @@ class HTTPProvider(StreamingProvider):
         path: str,
         encode: Callable[[Changes], bytes | None],
         read: Callable[[Any], AsyncGenerator[T]],
-        changes: dict[str, str | None],
+        changes: dict[str, str | None] | None,
         timing: Timing,
         functions: Functions | None = None,
     ) -> AsyncGenerator[T]:
-        """Send one request, and yield what `read` makes of the answer. `changes` are the fields that the model refuses.
+        """Send one request, and yield what `read` makes of the answer. `changes` are the fields that the model refuses;
+        None if the request is not for a model.
 
         Raises `RequestRevised` if the vendor refuses another field, which then is one of `changes`. All other errors
         are nbagent's own, without the library's exception, which may hold a key.
@@ -264,9 +309,9 @@ class HTTPProvider(StreamingProvider):
             await self.prepare()
         body = response = None
         try:
-            body = encode(changes)
+            body = encode(changes or {})
             response = await self._transport.open(self._target(path), body, timing)
-            self._refused.setdefault(self.model_name, {}).update(changes)
+            self._refused.setdefault(self.model_name, {}).update(changes or {})
             try:
                 async with aclosing(read(response)) as items:
                     async for item in items:
@@ -285,7 +330,7 @@ class HTTPProvider(StreamingProvider):
         except BaseException as exc:  # cancelled: frames of the library, and ours, hold heads and bodies
             exc.__cause__ = exc.__context__ = exc.__traceback__ = None
             raise
-        if refused := {} if response else refused_field(failure, body, changes):
+        if changes is not None and (refused := {} if response else refused_field(failure, body, changes)):
             changes |= refused
             with suppress(ImageInputError):  # the question itself holds an image: the vendor's message says more
                 encode(changes)
@@ -364,13 +409,18 @@ class HTTPProvider(StreamingProvider):
         key = getattr(self._client, "api_key", None)
         return key if isinstance(key, str) else None
 
+    def _without_secrets(self, text: str) -> str:
+        """A text of the vendor's without this provider's secrets."""
+        for secret in self.secrets:
+            text = mask_secret(text, secret) if len(secret) >= SHORTEST_SECRET else text
+        return text
+
     def _explained(self, error: NbagentError, response: Any, functions: Functions | None) -> NbagentError:
         """The error with vendor, model and request id, and without secrets that the vendor repeated."""
         error.__traceback__ = error.__context__ = None  # frames hold the request, and some tools show their variables
         if isinstance(error, ProviderError) and response is not None:
             error.request_id = error.request_id or request_id(response.headers)
-        cleaners = [partial(mask_secret, secret=secret) for secret in self.secrets if len(secret) >= SHORTEST_SECRET]
-        for clean in (*cleaners, partial(without_secrets, request=getattr(response, "request", None))):
+        for clean in (self._without_secrets, partial(without_secrets, request=getattr(response, "request", None))):
             error.args = tuple(clean(str(arg)) for arg in error.args)
             if isinstance(error, ProviderError):
                 error.code, error.request_id = (clean(told or "") or None for told in (error.code, error.request_id))

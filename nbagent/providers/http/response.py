@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
@@ -80,6 +80,35 @@ async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:
         if size > LONGEST_BODY:
             raise InvalidResponseError(f"the answer has more than {LONGEST_BODY} bytes")
     return b"".join(parts)
+
+
+async def read_object(response: Any, clean: Callable[[str], str]) -> AsyncGenerator[dict[str, Any]]:
+    """The one JSON object of a body; `clean` takes secrets out of its text."""
+    yield _object(await read_up_to(response.aiter_bytes()), clean)
+
+
+async def read_lines(response: Any, clean: Callable[[str], str]) -> AsyncGenerator[dict[str, Any]]:
+    """The JSON objects of a body, one a line, as they come. What is no object is left out, and so is a broken end."""
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LONGEST_BODY:
+            raise InvalidResponseError(f"a line of the file has more than {LONGEST_BODY} bytes")
+        for line in filter(bytes.strip, lines):
+            with contextlib.suppress(IncompleteStreamError):
+                yield _object(line, clean)
+    with contextlib.suppress(IncompleteStreamError):
+        yield _object(rest, clean)
+
+
+def _object(content: bytes, clean: Callable[[str], str]) -> dict[str, Any]:
+    try:
+        body = json.loads(clean(content.decode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        raise IncompleteStreamError("the answer is not JSON, or breaks off") from None
+    if not isinstance(body, dict):
+        raise IncompleteStreamError("the answer is not a JSON object")
+    return body
 
 
 async def read_error(chunks: AsyncIterator[bytes]) -> bytes:

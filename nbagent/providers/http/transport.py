@@ -14,8 +14,8 @@ import json
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from nbagent.core.model_request import Timing
 from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderTimeoutError
@@ -33,8 +33,24 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbagent")
 #: A longer body is handed over in pieces of this size, so that sending images does not block the event loop.
 LONGEST_PIECE = 2**18
+#: The head of an answer may be late by the time that a long body takes at this rate, in bytes per second.
+SLOWEST_UPLOAD = 100_000
 #: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
+
+
+class Form(bytes):
+    """A file to be uploaded, in place of a JSON body. `SDKTransport` sends it as a form with the file and `fields`."""
+
+    #: Name, file name, content and kind of each part, as httpx takes them.
+    parts: list[tuple[str, tuple[str | None, bytes, str | None]]]
+
+    def __new__(cls, content: bytes, name: str, fields: Mapping[str, str]) -> Self:
+        """`name` is the file's."""
+        form = super().__new__(cls, content)
+        file = ("file", (name, content, "application/jsonl"))
+        form.parts = [*((field, (None, value.encode(), None)) for field, value in fields.items()), file]
+        return form
 
 
 class Transport(ABC):
@@ -58,7 +74,8 @@ class Transport(ABC):
         with timing.setting_up():
             client = await self._clients.get(target, self._make) if self._given is None else self._given
         http_client.current_timing.set(timing)
-        limit = None if self._given is not None else http_client.CONNECT_TIMEOUT_S + 2 * target.timeout
+        sending_s = len(body or b"") / SLOWEST_UPLOAD
+        limit = None if self._given is not None else http_client.CONNECT_TIMEOUT_S + 2 * target.timeout + sending_s
         recorded = new_record(target, body)
         try:
             async with asyncio.timeout(limit) as head_timeout:  # a server can't put it off byte by byte
@@ -190,12 +207,17 @@ class SDKTransport(Transport):
         """
         own = type(client).__name__ == self._client_class
         more = {} if self._given is None else target.headers
-        headers = {**(_about(body) if own else _about(None)), **more, **_UNREAD}
+        is_form = isinstance(body, Form)
+        headers = {**(_about(body) if own or is_form else _about(None)), **more, **_UNREAD}
         options: dict[str, Any] = {"max_retries": 0, "headers": headers}
         if body is None:
             reply = await client.get(target.path, cast_to=object, options=options)
         else:
-            content: dict[str, Any] = {"content": _in_pieces(body)} if own else {"body": json.loads(body)}
+            content: dict[str, Any] = {"content": _in_pieces(body)} if own else {}
+            if isinstance(body, Form):
+                content = {"files": body.parts}
+            elif not own:
+                content = {"body": json.loads(body)}
             reply = await client.post(target.path, cast_to=object, options=options, **content)
         response = reply.http_response
         if "amazon.eventstream" in response.headers.get("content-type", ""):
@@ -213,7 +235,9 @@ def _parsed(address: str) -> httpx2.URL:
 
 
 def _about(body: bytes | None) -> dict[str, str]:
-    """The headers that describe a body."""
+    """The headers that describe a body. The SDK completes those of a form."""
+    if isinstance(body, Form):
+        return {"Content-Type": "multipart/form-data"}
     return {"Content-Type": "application/json", **({"Content-Length": str(len(body))} if body else {})}
 
 

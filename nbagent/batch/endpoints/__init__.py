@@ -1,0 +1,41 @@
+"""The vendors' batch endpoints: `agent.map(…, engine="batch", checkpoint=…)`, and `cancel`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+from nbagent.batch.checkpoint import Checkpoint
+from nbagent.batch.endpoints.submitted import Submitted
+from nbagent.batch.endpoints.vendors import endpoint_for
+from nbagent.checks import checked_path, invalid
+
+if TYPE_CHECKING:
+    from nbagent.providers.base import LLMProvider
+
+
+class HasProvider(Protocol):
+    """An agent."""
+
+    @property
+    def provider(self) -> LLMProvider:
+        """Its provider, whose key the batches were submitted with."""
+        ...
+
+
+async def cancel(agent: HasProvider, checkpoint: str | os.PathLike[str]) -> int:
+    """Ask the agent's vendor to stop the batches of a checkpoint -> how many there are.
+
+    What is answered by then is paid; the same `agent.map` reads it and marks the other rows "left". Raises
+    `ConfigurationError` for a vendor without batches.
+
+    >>> await cancel(agent, "reviews.db")                                           # doctest: +SKIP
+    """
+    endpoint = endpoint_for(agent.provider)
+    if not checked_path(checkpoint).exists():
+        raise invalid("checkpoint", str(checkpoint), "the file of a map")
+    with Checkpoint(checkpoint) as kept:
+        sent = [each for each in Submitted(kept).of_vendor(agent.provider.vendor) if each.batch_id]
+    for each in sent:
+        await endpoint.cancel(each.batch_id or "")
+    return len(sent)

@@ -1,0 +1,227 @@
+"""The engine for `engine="batch"`: rows go to the vendor's batch endpoint, and are answered within a day at half price.
+
+It works in two passes. The first makes each row's request, as a live run would, and submits them in batches within the
+vendor's limits; no run waits meanwhile, so ten thousand rows need no memory but that of one batch's bodies. When a
+batch is over, the second pass runs its rows in the usual loop, whose first request takes the batch's answer. So traces,
+costs, checks and corrections are those of any run. What the batch did not answer is asked live, and so is each further
+request of a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+from nbagent.batch.answer import Answer
+from nbagent.batch.checkpoint import Checkpoint
+from nbagent.batch.endpoints.endpoint import Endpoint, Request, State
+from nbagent.batch.endpoints.provider import BatchedProvider
+from nbagent.batch.endpoints.submitted import Sent, Submitted
+from nbagent.batch.endpoints.vendors import endpoint_for
+from nbagent.batch.engine import Batch, RowAgent
+from nbagent.batch.live import LiveEngine
+from nbagent.batch.progress import current_note
+from nbagent.batch.rows import Row
+from nbagent.core.breathing import Breather
+from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderError
+from nbagent.providers.http.retry import wait_s
+
+log = logging.getLogger("nbagent")
+
+#: Seconds between two looks at the batches: the first wait, how much longer each next one is, and the longest.
+FIRST_WAIT_S = 2.0
+GROWTH = 1.5
+LONGEST_WAIT_S = 60.0
+
+
+class BatchEngine:
+    """Asks a vendor's batch endpoint. The checkpoint keeps what was submitted.
+
+    Closing the generator leaves the batches at the vendor: the same call reads them later.
+    """
+
+    def __init__(self, checkpoint: Path | None) -> None:
+        """Raises `ConfigurationError` without a checkpoint."""
+        if checkpoint is None:
+            raise ConfigurationError(
+                "engine='batch': the answers may take a day, and would be lost with the kernel: pass checkpoint=path, "
+                "the file that keeps them."
+            )
+        self._path = checkpoint
+
+    async def answers(self, batch: Batch, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
+        """See `Engine`."""
+        endpoint = endpoint_for(batch.provider)
+        if not rows:
+            return
+        with Checkpoint(self._path) as kept:
+            work = _Work(batch, {row.key: row for row in rows}, endpoint, Submitted(kept))
+            try:
+                await work.submit()
+                async with aclosing(work.answers()) as answers:
+                    async for answer in answers:
+                        yield answer
+            except BaseException as error:
+                if work.waiting:
+                    error.add_note(_left(work.waiting, batch.provider.vendor))
+                raise
+
+
+class _Work:
+    """One call of the engine."""
+
+    def __init__(self, batch: Batch, rows: Mapping[str, Row], endpoint: Endpoint, submitted: Submitted) -> None:
+        self.batch, self.rows, self.endpoint, self.submitted = batch, rows, endpoint, submitted
+        self.vendor = batch.provider.vendor
+        self.provider = BatchedProvider(endpoint.provider, submitted.result)
+        #: The batches that are not done with.
+        self.waiting: list[Sent] = []
+
+    def new_agent(self) -> RowAgent:
+        """An agent for rows that takes answers from the batches."""
+        agent = self.batch.new_agent()
+        agent.provider = self.provider
+        return agent
+
+    async def submit(self) -> None:
+        """Find the batches that are at the vendor, and submit the other rows."""
+        for sent in self.submitted.holding(self.rows):
+            if sent.batch_id is None:
+                batch_id = await self.endpoint.find(sent.tag, sent.sent_at, sent.count)
+                if batch_id is None:
+                    self.submitted.forget(sent.tag)
+                    continue
+                self.submitted.accept(sent.tag, batch_id)
+                self.waiting.append(replace(sent, batch_id=batch_id))
+            else:
+                self.waiting.append(sent)
+        known = set().union(*(self.submitted.keys_of(sent.tag) for sent in self.waiting))
+        missing = [row for key, row in self.rows.items() if key not in known]
+        async with aclosing(self._batches(missing)) as batches:
+            async for requests in batches:
+                if self.batch.budget.is_spent:
+                    return
+                await self._send(requests)
+
+    async def _batches(self, rows: Sequence[Row]) -> AsyncGenerator[list[Request]]:
+        """The requests of these rows, as many at a time as the vendor takes."""
+        agent, breather = self.new_agent(), Breather()
+        requests: list[Request] = []
+        size = 0
+        for row in rows:
+            agent.clear_history()
+            agent.chat_stream(list(row.messages), **self.batch.options).preview()
+            assert self.provider.latest is not None
+            body = self.endpoint.provider.encoded(self.provider.latest)
+            length = len(body) + _AROUND
+            if requests and (len(requests) == self.endpoint.max_requests or size + length > self.endpoint.max_bytes):
+                yield requests
+                requests, size = [], 0
+            requests.append(Request(row.key, body))
+            size += length
+            await breather.pause()
+        if requests:
+            yield requests
+
+    async def _send(self, requests: Sequence[Request]) -> None:
+        """Submit one batch, once: after a lost answer, look first whether it arrived."""
+        sent = self.submitted.announce(self.batch.provider.vendor, [request.key for request in requests])
+        self.waiting.append(sent)
+        attempt, batch_id = 0, None
+        while batch_id is None:
+            try:
+                batch_id = await self.endpoint.submit(sent.tag, requests)
+            except ProviderError as error:
+                attempt += 1
+                if not error.retryable or attempt > self.endpoint.provider.max_retries:
+                    self.waiting.remove(sent)
+                    if not error.retryable:
+                        self.submitted.forget(sent.tag)
+                    raise
+                await asyncio.sleep(wait_s(error, attempt))
+                batch_id = await self.endpoint.find(sent.tag, sent.sent_at, sent.count)
+        self.submitted.accept(sent.tag, batch_id)
+        self.waiting[-1] = replace(sent, batch_id=batch_id)
+
+    async def answers(self) -> AsyncGenerator[Answer]:
+        """The answers of each batch, once it is over."""
+        wait = FIRST_WAIT_S
+        while self.waiting:
+            done = total = 0
+            for sent in list(self.waiting):
+                state = State("ended") if sent.is_read else await self._state(sent)
+                if state.phase == "running":
+                    done, total = done + state.done, total + max(state.total, sent.count)
+                    continue
+                async with aclosing(self._answers_of(sent, state)) as answers:
+                    async for answer in answers:
+                        yield answer
+                self.waiting.remove(sent)
+                current_note.get()("")
+            if self.waiting:
+                current_note.get()(f"{done:,} of {total:,} answered at {self.vendor}")
+                await asyncio.sleep(wait)
+                wait = min(wait * GROWTH, LONGEST_WAIT_S)
+
+    async def _state(self, sent: Sent) -> State:
+        """Where a batch is. A vendor that can't be reached is asked again later; a batch it has not any more failed."""
+        try:
+            return await self.endpoint.state(sent.batch_id or "")
+        except ProviderError as error:
+            if error.status == 404:
+                return State("failed", reason="the vendor does not have this batch, or not any more")
+            if not error.retryable:
+                raise
+            log.warning("batch %s: %s", sent.batch_id, error)
+            return State("running")
+
+    async def _answers_of(self, sent: Sent, state: State) -> AsyncGenerator[Answer]:
+        """The answers of the rows of a batch that is over."""
+        if not sent.is_read:
+            async with aclosing(self.endpoint.results(sent.batch_id or "", state)) as results:
+                async for result in results:
+                    self.submitted.keep(sent.tag, *result)
+            if state.phase == "ended":
+                self.submitted.finish_reading(sent.tag)
+        ours = self.submitted.keys_of(sent.tag) & self.rows.keys()
+        stopped = self.submitted.cancelled(sent.tag) & ours
+        if state.phase != "ended":
+            stopped = {key for key in ours if self.submitted.result(key) is None}
+        error = f"the batch {sent.batch_id} failed: {state.reason or 'the vendor gives no reason'}"
+        if state.phase == "failed" and stopped and self.batch.raises:
+            self.submitted.forget(sent.tag)
+            raise InvalidResponseError(error, vendor=self.batch.provider.vendor)
+        for key in stopped:
+            self.submitted.forget_row(key)
+            yield Answer(key, "error", error=error) if state.phase == "failed" else Answer(key, "left")
+        async with aclosing(self._run([self.rows[key] for key in self.rows if key in ours - stopped])) as answers:
+            async for answer in answers:
+                yield answer
+                if answer.status != "left":
+                    self.submitted.forget_row(answer.key)
+        if not self.submitted.keys_of(sent.tag):
+            self.submitted.forget(sent.tag)
+
+    async def _run(self, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
+        """The rows' runs, with the batch's answers."""
+        engine = LiveEngine()
+        async with aclosing(engine.answers(replace(self.batch, new_agent=self.new_agent), rows)) as answers:
+            async for answer in answers:
+                yield answer
+
+
+#: Bytes around a request in a batch, at most.
+_AROUND = 200
+
+
+def _left(waiting: Sequence[Sent], vendor: str) -> str:
+    ids = ", ".join(sent.batch_id or "not confirmed yet" for sent in waiting)
+    return (
+        f"{len(waiting)} batch{'es' if len(waiting) > 1 else ''} of {vendor} ({ids}) will go on without this call. "
+        "The same call with the same checkpoint reads the answers; nbagent.batch.endpoints.cancel(agent, checkpoint) "
+        "cancels them."
+    )

@@ -1,0 +1,79 @@
+"""OpenAI's batches: a file of requests goes up, a file of answers and one of errors come down.
+
+- https://developers.openai.com/api/docs/guides/batch: the lines of the files; 50,000 requests and 200 MB a batch; what
+  is not answered within 24 hours is in the error file as `batch_expired`
+- https://developers.openai.com/api/reference/resources/batches, …/files: the objects (read in November 2026)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from nbagent.batch.endpoints.endpoint import Endpoint, Request, Result, State
+from nbagent.providers.formats.codec import dumps
+from nbagent.providers.http.transport import Form
+
+#: How many of the latest batches are looked through for one.
+_LISTED = 100
+_PHASES: dict[Any, Any] = {"completed": "ended", "expired": "ended", "failed": "failed", "cancelled": "cancelled"}
+
+
+class OpenAIEndpoint(Endpoint):
+    """`/files` and `/batches`."""
+
+    max_requests = 50_000
+
+    async def submit(self, tag: str, requests: Sequence[Request]) -> str:
+        """See `Endpoint`."""
+        url = b"/v1" + self.provider.codec.path(self.provider.model_name, False).encode()
+        lines = [
+            b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}\n' % (key.encode(), url, body)
+            for key, body in requests
+        ]
+        form = Form(b"".join(lines), f"nbagent-{tag}.jsonl", {"purpose": "batch"})
+        file = await self.provider.call("/files", form)
+        batch = {
+            "input_file_id": file["id"],
+            "endpoint": url.decode(),
+            "completion_window": "24h",
+            "metadata": {"nbagent": tag},
+        }
+        made = await self.provider.call("/batches", dumps(batch), is_repeatable=False)
+        return str(made["id"])
+
+    async def find(self, tag: str, submitted_at: float, count: int) -> str | None:
+        """See `Endpoint`."""
+        listed = await self.provider.call(f"/batches?limit={_LISTED}")
+        found = (each["id"] for each in listed["data"] if (each.get("metadata") or {}).get("nbagent") == tag)
+        return next(map(str, found), None)
+
+    async def state(self, batch_id: str) -> State:
+        """See `Endpoint`."""
+        batch = await self.provider.call(f"/batches/{batch_id}")
+        counts = batch.get("request_counts") or {}
+        files = tuple(file for name in ("output_file_id", "error_file_id") if (file := batch.get(name)))
+        errors = (batch.get("errors") or {}).get("data") or []
+        return State(
+            _PHASES.get(batch.get("status"), "running"),
+            counts.get("completed", 0) + counts.get("failed", 0),
+            counts.get("total", 0),
+            "; ".join(str(error.get("message")) for error in errors),
+            files,
+        )
+
+    async def results(self, batch_id: str, state: State) -> AsyncGenerator[Result]:
+        """See `Endpoint`."""
+        for file in state.files:
+            async for line in self.provider.lines(f"/files/{file}/content"):
+                answer, error = line.get("response") or {}, line.get("error") or {}
+                is_good = answer.get("status_code") == 200 and isinstance(answer.get("body"), dict)
+                yield Result(
+                    str(line.get("custom_id")),
+                    answer["body"] if is_good else None,
+                    error.get("code") == "batch_cancelled",
+                )
+
+    async def cancel(self, batch_id: str) -> None:
+        """See `Endpoint`."""
+        await self.provider.call(f"/batches/{batch_id}/cancel", b"{}")

@@ -1,0 +1,84 @@
+"""`BatchedProvider`: the provider of rows whose first answer comes from a batch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from nbagent.batch.engine import current_key
+from nbagent.core.events import Event
+from nbagent.core.messages import LLMResponse
+from nbagent.core.model_request import ModelRequest
+from nbagent.errors import ProviderError
+from nbagent.providers.base import WrapperProvider
+from nbagent.providers.http.provider import HTTPProvider
+
+log = logging.getLogger("nbagent")
+
+
+class BatchedProvider(WrapperProvider):
+    """Stands between the runs of rows and their provider.
+
+    The first request of a row gets the answer that came in a batch, if there is one; all others are sent live.
+    `result_of` gives the body of a row's answer by the row's key.
+    """
+
+    inner: HTTPProvider
+
+    def __init__(self, inner: HTTPProvider, result_of: Callable[[str], dict[str, Any] | None]) -> None:
+        super().__init__(inner)
+        self.price = inner.price
+        for name in ("base_url_host", "base_url_port", "streaming"):  # the trace looks for them
+            setattr(self, name, getattr(inner, name))
+        self._result_of = result_of
+        #: The rows whose answer was given.
+        self._given: set[str] = set()
+        #: What was resolved last.
+        self.latest: ModelRequest | None = None
+
+    def supports_function_calling(self) -> bool:
+        """What the inner provider says."""
+        return self.inner.supports_function_calling()
+
+    def check(self) -> None:
+        """See `LLMProvider.check`."""
+        self.inner.check()
+
+    def resolve(self, request: ModelRequest) -> ModelRequest:
+        """See `LLMProvider.resolve`."""
+        request = self.inner.resolve(request)
+        if current_key.get() not in self._given:
+            request = replace(request, effective_options={**request.effective_options, "stream": False})
+        self.latest = request
+        return request
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
+        """The batch's answer, or the model's."""
+        for item in self._batched(current_key.get()):
+            yield item
+            if isinstance(item, LLMResponse):
+                return
+        async with aclosing(self.inner.stream(request)) as items:
+            async for item in items:
+                yield item
+
+    def _batched(self, key: str | None) -> list[Event | LLMResponse]:
+        """The items of a row's answer from the batch, or none."""
+        if key is None or key in self._given:
+            return []
+        self._given.add(key)
+        body = self._result_of(key)
+        if body is None:
+            return []
+        try:
+            items = self.inner.decoded(body)
+        except ProviderError:
+            log.warning("an answer of a batch can't be read: the row is asked live", exc_info=True)
+            return []
+        answer = items[-1]
+        if isinstance(answer, LLMResponse):
+            items[-1] = replace(answer, metadata={**(answer.metadata or {}), "batched": True})
+        return items

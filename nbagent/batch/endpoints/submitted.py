@@ -1,0 +1,115 @@
+"""The batches that a checkpoint knows: submitted once, whatever happens to the kernel."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nbagent.batch.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One batch.
+
+    - `tag`: our name for it; `batch_id`: the vendor's, None if it is not known whether the batch arrived
+    - `sent_at`: seconds since 1970; `count`: its requests
+    - `is_read`: its results are in the checkpoint
+    """
+
+    tag: str
+    vendor: str
+    batch_id: str | None
+    sent_at: float
+    count: int
+    is_read: bool
+
+
+class Submitted:
+    """The tables `batches` and `batch_rows` of a checkpoint.
+
+    A row is in `batch_rows` from before it is submitted until it has its answer, with its result once that is read.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._run = checkpoint.execute
+        self._run(
+            "CREATE TABLE IF NOT EXISTS batches "
+            "(tag PRIMARY KEY, vendor, batch_id, sent_at REAL, count INTEGER, is_read INTEGER) WITHOUT ROWID"
+        )
+        self._run("CREATE TABLE IF NOT EXISTS batch_rows (key PRIMARY KEY, tag, result, was_cancelled) WITHOUT ROWID")
+
+    def holding(self, keys: Iterable[str]) -> list[Sent]:
+        """The batches that hold any of these rows, the first one first."""
+        found = self._run(
+            "SELECT * FROM batches WHERE tag IN (SELECT tag FROM batch_rows WHERE key IN "
+            "(SELECT value FROM json_each(?))) ORDER BY sent_at",
+            json.dumps(list(keys)),
+        )
+        return [_sent(*row) for row in found]
+
+    def of_vendor(self, vendor: str) -> list[Sent]:
+        """The batches of a vendor whose results are not read."""
+        found = self._run("SELECT * FROM batches WHERE vendor = ? AND NOT is_read ORDER BY sent_at", vendor)
+        return [_sent(*row) for row in found]
+
+    def keys_of(self, tag: str) -> set[str]:
+        """The rows of a batch that wait for their answers."""
+        return {key for (key,) in self._run("SELECT key FROM batch_rows WHERE tag = ?", tag)}
+
+    def announce(self, vendor: str, keys: Sequence[str]) -> Sent:
+        """Note a batch that is about to be submitted."""
+        sent = Sent(uuid.uuid4().hex[:16], vendor, None, time.time(), len(keys), False)
+        # a row without its batch counts as not submitted: a kill between the two does no harm
+        self._run(
+            "INSERT OR REPLACE INTO batch_rows SELECT value, ?, NULL, 0 FROM json_each(?)",
+            sent.tag,
+            json.dumps(list(keys)),
+        )
+        self._run("INSERT INTO batches VALUES (?, ?, NULL, ?, ?, 0)", sent.tag, vendor, sent.sent_at, sent.count)
+        return sent
+
+    def accept(self, tag: str, batch_id: str) -> None:
+        """Note that the vendor has it."""
+        self._run("UPDATE batches SET batch_id = ? WHERE tag = ?", batch_id, tag)
+
+    def keep(self, tag: str, key: str, result: dict[str, Any] | None, was_cancelled: bool) -> None:
+        """Keep the result of a row; None if it failed."""
+        text = None if result is None else json.dumps(result)
+        self._run(
+            "UPDATE batch_rows SET result = ?, was_cancelled = ? WHERE key = ? AND tag = ?",
+            text,
+            int(was_cancelled),
+            key,
+            tag,
+        )
+
+    def finish_reading(self, tag: str) -> None:
+        """Note that all results are kept that there are."""
+        self._run("UPDATE batches SET is_read = 1 WHERE tag = ?", tag)
+
+    def result(self, key: str) -> dict[str, Any] | None:
+        """The result of a row, if it succeeded."""
+        found = self._run("SELECT result FROM batch_rows WHERE key = ?", key)
+        return json.loads(found[0][0]) if found and found[0][0] is not None else None
+
+    def cancelled(self, tag: str) -> set[str]:
+        """The rows of a batch that were cancelled."""
+        return {key for (key,) in self._run("SELECT key FROM batch_rows WHERE tag = ? AND was_cancelled", tag)}
+
+    def forget_row(self, key: str) -> None:
+        """A row has its answer, or must be submitted again."""
+        self._run("DELETE FROM batch_rows WHERE key = ?", key)
+
+    def forget(self, tag: str) -> None:
+        """A batch is done with, and its rows."""
+        self._run("DELETE FROM batches WHERE tag = ?", tag)
+        self._run("DELETE FROM batch_rows WHERE tag = ?", tag)
+
+
+def _sent(tag: str, vendor: str, batch_id: str | None, sent_at: float, count: int, is_read: int) -> Sent:
+    return Sent(tag, vendor, batch_id, sent_at, count, bool(is_read))

@@ -1,0 +1,31 @@
+"""Which vendor has a batch endpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbagent.batch.endpoints.claude import ClaudeEndpoint
+from nbagent.batch.endpoints.endpoint import Endpoint
+from nbagent.batch.endpoints.gemini import GeminiEndpoint
+from nbagent.batch.endpoints.openai import OpenAIEndpoint
+from nbagent.errors import ConfigurationError
+from nbagent.providers.http.provider import HTTPProvider
+
+ENDPOINTS: dict[str, type[Endpoint]] = {"openai": OpenAIEndpoint, "claude": ClaudeEndpoint, "gemini": GeminiEndpoint}
+#: The vendors' own clients. Azure, Bedrock and Vertex have other batches, or none.
+_OWN_CLIENTS = ("AsyncOpenAI", "AsyncAnthropic", "AsyncClient")
+
+
+def endpoint_for(provider: Any) -> Endpoint:
+    """The batch endpoint of a provider's vendor. Raises `ConfigurationError` if it has none."""
+    client = getattr(provider, "client", None)
+    if isinstance(provider, HTTPProvider) and provider.vendor in ENDPOINTS:
+        if client is None or type(client).__name__ in _OWN_CLIENTS:
+            return ENDPOINTS[provider.vendor](provider)
+        vendor = f"{provider.vendor} through {type(client).__name__}"
+    else:
+        vendor = getattr(provider, "vendor", type(provider).__name__)
+    raise ConfigurationError(
+        f"engine='batch': {vendor} has no batch endpoint that nbagent knows. {', '.join(ENDPOINTS)} have one; for all "
+        "others leave engine out: the rows are then asked live."
+    )

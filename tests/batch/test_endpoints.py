@@ -1,0 +1,101 @@
+"""`engine="batch"`: rows go to the vendors' batch endpoints, and what fails there is asked live."""
+
+import pandas as pd
+import pytest
+from support.batch_servers import KEY, SERVERS
+
+from nbagent import Agent, create_provider
+from nbagent.batch.endpoints import engine
+from nbagent.core.messages import Usage
+from nbagent.errors import ConfigurationError
+from nbagent.pricing import price
+
+ROWS = pd.Series([f"question {n}" for n in range(6)], index=list("abcdef"))
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch):
+    monkeypatch.setattr(engine, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(engine, "LONGEST_WAIT_S", 0.01)
+
+
+every_vendor = pytest.mark.parametrize("model", SERVERS)
+
+
+def agent_at(server, model, **options):
+    provider = create_provider(model, api_key=KEY, base_url=server.url + server.base, **options)
+    return Agent(provider, system_prompt="Be brief.")
+
+
+@every_vendor
+async def test_each_row_is_answered_by_the_batch_at_half_price(model, tmp_path):
+    async with SERVERS[model](over_at=3) as server:
+        agent = agent_at(server, model)
+        answers = await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
+        again = await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
+        await agent.aclose()
+    assert list(answers["answer"]) == [f"batch {question}" for question in ROWS]
+    assert answers.index.equals(ROWS.index)
+    assert (server.refusals, server.live, len(server.batches)) == ([], [], 1)
+    pd.testing.assert_frame_equal(again, answers)
+    vendor, _, name = model.partition(":")
+    half = price(Usage(1000, 100), name, vendor) / 2
+    assert answers["cost"].tolist() == pytest.approx([half] * 6)
+    assert agent.trace.runs["cost_usd"].tolist() == pytest.approx([half] * 6)
+
+
+@every_vendor
+async def test_what_failed_in_the_batch_is_asked_live(model, tmp_path):
+    outcomes = dict(zip(ROWS, ["ok", "error", "expired", "missing", "garbled", "ok"], strict=True))
+    async with SERVERS[model](outcomes.__getitem__) as server:
+        agent = agent_at(server, model)
+        answers = await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
+        await agent.aclose()
+    expected = [f"{'batch' if outcomes[question] == 'ok' else 'live'} {question}" for question in ROWS]
+    assert list(answers["answer"]) == expected
+    assert sorted(server.live) == sorted(question for question in ROWS if outcomes[question] != "ok")
+    assert server.refusals == []
+
+
+@every_vendor
+async def test_batches_keep_within_the_vendors_limits(model, tmp_path, monkeypatch):
+    from nbagent.batch.endpoints.vendors import ENDPOINTS
+
+    monkeypatch.setattr(ENDPOINTS[model.partition(":")[0]], "max_requests", 4)
+    async with SERVERS[model]() as server:
+        server.max_requests = 4
+        agent = agent_at(server, model)
+        answers = await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
+        monkeypatch.setattr(ENDPOINTS[model.partition(":")[0]], "max_bytes", 1000)
+        await agent.map("long " * 100 + ROWS, engine="batch", checkpoint=tmp_path / "c.db")
+        await agent.aclose()
+    assert (answers["status"] == "ok").all()
+    assert [len(batch.requests) for batch in server.batches.values()] == [4, 2, 1, 1, 1, 1, 1, 1]
+    assert server.refusals == []
+
+
+@pytest.mark.parametrize("model", [name for name in SERVERS if "claude" not in name])  # whose batches never fail whole
+async def test_a_batch_that_fails_leaves_its_reason_and_is_submitted_anew(model, tmp_path):
+    async with SERVERS[model]() as server:
+        server.failure = "Enqueued token limit reached"
+        agent = agent_at(server, model)
+        answers = await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
+        assert (answers["status"] == "error").all()
+        assert answers["error"].str.contains("Enqueued token limit reached").all()
+        server.failure = ""
+        answers = await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
+        await agent.aclose()
+    assert (answers["status"] == "ok").all()
+    assert (len(server.batches), server.live) == (2, [])
+
+
+@pytest.mark.parametrize("name", ["scripted", "qwen"])
+async def test_a_vendor_without_batches_is_named(name, tmp_path):
+    agent = Agent(create_provider(name, **({"api_key": KEY} if name == "qwen" else {})))
+    with pytest.raises(ConfigurationError, match=f"{name} has no batch endpoint.*openai, claude, gemini have one"):
+        await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
+
+
+async def test_a_checkpoint_is_needed():
+    with pytest.raises(ConfigurationError, match="pass checkpoint=path"):
+        await Agent("scripted").map(ROWS, engine="batch")

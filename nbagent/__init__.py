@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from nbagent.core.results import AgentResult as AgentResult
     from nbagent.core.run_context import RunContext as RunContext
     from nbagent.core.stream import StreamingHandler as StreamingHandler
+    from nbagent.evaluation.evaluate import aevaluate as aevaluate
+    from nbagent.evaluation.evaluate import evaluate as evaluate
+    from nbagent.evaluation.result import Evaluation as Evaluation
+    from nbagent.evaluation.scorers import exact as exact
+    from nbagent.evaluation.scorers import judge as judge
+    from nbagent.evaluation.scorers import matches as matches
     from nbagent.functions.allowances import Allow as Allow
     from nbagent.functions.approval import outside as outside
     from nbagent.functions.discovery import agent_callable as agent_callable
@@ -76,6 +82,7 @@ _WHERE = {
     "ChatPanel": "notebook.panel.panel",
     "Comparison": "comparison",
     "ContextManager": "core.history.context",
+    "Evaluation": "evaluation.result",
     "FunctionCall": "core.messages",
     "FunctionDefinition": "functions.registry",
     "FunctionRegistry": "functions.registry",
@@ -99,17 +106,22 @@ _WHERE = {
     "TraceExplorer": "notebook.explorer",
     "Usage": "core.messages",
     "acompare": "comparison",
+    "aevaluate": "evaluation.evaluate",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",
     "compare": "comparison",
     "connect": "remote.agent",
     "create_provider": "providers",
+    "evaluate": "evaluation.evaluate",
+    "exact": "evaluation.scorers",
     "fetch_rss_news": "skills.builtin.rss.tools",
     "filter_rss_news": "skills.builtin.rss.tools",
     "from_langchain": "functions.foreign",
     "from_openai_agents": "functions.foreign",
     "from_pydantic_ai": "functions.foreign",
+    "judge": "evaluation.scorers",
     "live": "functions.live",
+    "matches": "evaluation.scorers",
     "outside": "functions.approval",
     "read_checkpoint": "batch.checkpoint",
     "record": "providers.replay.session",

@@ -26,6 +26,7 @@ BELOW = {
     "side_tasks": {"ground", "core", "providers", "extract", "batch"},
     "agent": {*BELOW_AGENT, "agent_summary", "side_tasks"},
     "comparison": {*BELOW_AGENT, "agent"},
+    "evaluation": {*BELOW_AGENT, "agent", "batch"},
     "skills": {*BELOW_AGENT, "agent"},
     "loading": {*BELOW_AGENT, "agent", "skills"},
     "mcp": {*BELOW_AGENT, "agent", "loading"},
@@ -101,7 +102,7 @@ def test_third_party_packages_stay_at_home():
 def test_pandas_is_loaded_by_tables_only():
     loading = {found.source for found in IMPORTS if found.top and found.target.split(".")[0] == "pandas"}
     assert "nbagent.trace.columns" in loading
-    assert {each for each in loading if layer_of(each) != "batch"} <= PANDAS_AT_TOP
+    assert {each for each in loading if layer_of(each) not in ("batch", "evaluation")} <= PANDAS_AT_TOP
 
 
 def test_modules_say_what_they_are_for():

@@ -1,0 +1,154 @@
+"""Scorers: what judges the answers of an evaluation. Functions do, and what is made here.
+
+A function gets a row, whose columns are those of the frame and of the answers, or `(answer, expected)`. It returns True
+or False, or a number.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from nbagent.checks import check_type, invalid
+from nbagent.errors import ConfigurationError
+from nbagent.trace.columns import FLAG, REAL
+
+if TYPE_CHECKING:
+    from nbagent.agent import Agent
+
+log = logging.getLogger("nbagent")
+
+Row = Mapping[str, Any]
+
+
+def exact(column: str, answer: str = "answer") -> Callable[[Row], bool]:
+    """Whether the answer is what a column of the frame says. Text is compared without the space around it.
+
+    `answer` names the column of the answer: with `output=Model`, one of its fields.
+
+    >>> exact("label")({"answer": "good\\n", "label": "good"})
+    True
+    """
+    check_type("column", column, str, fix="Name a column of the frame.")
+
+    def is_exact(row: Row) -> bool:
+        given, expected = row[answer], row[column]
+        if isinstance(given, str) or isinstance(expected, str):
+            return str(given).strip() == str(expected).strip()
+        return bool(given == expected)
+
+    return is_exact
+
+
+def matches(pattern: str | re.Pattern[str], answer: str = "answer") -> Callable[[Row], bool]:
+    """Whether a regular expression finds something in the answer.
+
+    >>> matches(r"(?i)berlin")({"answer": "It is BERLIN."})
+    True
+    """
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise invalid("pattern", pattern, f"a regular expression ({error})") from None
+    return lambda row: compiled.search(str(row[answer])) is not None
+
+
+@dataclass(frozen=True)
+class Judge:
+    """An agent that judges answers; `judge` makes one."""
+
+    agent: Agent
+    prompt: str
+    output: Any
+
+    async def scores(self, rows: pd.DataFrame, options: Mapping[str, Any]) -> list[Any]:
+        """What it says of each row: None where it has no answer."""
+        said = await self.agent.map(rows.reset_index(drop=True), self.prompt, self.output, **options)
+        if len(rows) and said["answer"].isna().all():
+            raise ConfigurationError(f"the judge answered no row. The first one: {said['error'].iloc[0]}")
+        return [None if pd.isna(value) else value for value in said["answer"]]
+
+
+def judge(agent: Agent, prompt: str, output: type[bool] | type[int] | type[float] = bool) -> Judge:
+    """Lets another agent judge. The prompt names columns of the frame and of the answers, as for `Agent.map`.
+
+    It answers yes or no, or with `output=float` or `int` in numbers.
+
+    >>> judge(agent, "Is this a fair summary of {text}?\\n\\n{answer}")      # doctest: +SKIP
+    """
+    if not hasattr(agent, "map"):
+        raise invalid("agent", agent, "an Agent that judges", "Pass Agent('vendor:model').")
+    check_type("prompt", prompt, str, fix="Pass the judge's question, with columns in braces.")
+    if output not in (bool, int, float):
+        raise invalid("output", output, "bool, int or float")
+    return Judge(agent, prompt, output)
+
+
+async def scores_of(
+    name: str, scorer: Any, rows: pd.DataFrame, expected: str | None, options: Mapping[str, Any]
+) -> Any:
+    """What a scorer says of these rows, as a column. A scorer that fails leaves NA, and a warning says so."""
+    values = await (
+        scorer.scores(rows, options) if isinstance(scorer, Judge) else _called(name, scorer, rows, expected)
+    )
+    known = [value for value in values if value is not None]
+    kind = FLAG if known and all(isinstance(value, bool) for value in known) else REAL
+    return pd.Series(values, index=rows.index, dtype=kind)
+
+
+def check_scorer(name: str, scorer: Any, expected: str | None) -> None:
+    """Raise `ConfigurationError` for what can't score."""
+    if isinstance(scorer, Judge):
+        return
+    if not callable(scorer):
+        raise invalid(f"scorers[{name!r}]", scorer, "a function, exact(...), matches(...) or judge(...)")
+    if _takes_two(scorer) and expected is None:
+        raise ConfigurationError(
+            f"scorers[{name!r}] takes (answer, expected): pass expected='column', or a function of one row."
+        )
+
+
+def _takes_two(scorer: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(scorer).parameters.values()
+    except ValueError:  # some functions of C have none
+        return True
+    needed = [each for each in parameters if each.default is each.empty and each.kind in _POSITIONAL]
+    return len(needed) == 2
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+async def _called(name: str, scorer: Callable[..., Any], rows: pd.DataFrame, expected: str | None) -> list[Any]:
+    values: list[Any] = []
+    failures: list[Exception] = []
+    takes_two = _takes_two(scorer)
+    for row in rows.to_dict("records"):
+        try:
+            value = scorer(row["answer"], row[expected]) if takes_two else scorer(row)
+            value = await value if inspect.isawaitable(value) else value
+            values.append(_score(value))
+        except Exception as error:  # the answers are paid: other rows and scorers go on
+            log.info("scorer %s failed", name, exc_info=True)
+            failures.append(error)
+            values.append(None)
+    if failures:
+        first = f"{type(failures[0]).__name__}: {failures[0]}"
+        warnings.warn(f"scorer {name!r} failed for {len(failures)} of {len(rows)} rows. {first}", stacklevel=2)
+    return values
+
+
+def _score(value: Any) -> bool | float | None:
+    if value is None or value is pd.NA:
+        return None
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # numpy's too
+        return bool(value)
+    return float(value)

@@ -1,0 +1,192 @@
+"""`evaluate`: agents over a frame, repeated; scores, their intervals, failures, pictures and Inspect's logs."""
+
+import json
+import sys
+
+import matplotlib as mpl
+import pandas as pd
+import pytest
+from pydantic import BaseModel
+
+from nbagent import Agent, Budget, Evaluation, ScriptedProvider, aevaluate, evaluate, exact, judge, matches
+from nbagent.errors import ConfigurationError, MissingDependencyError
+from nbagent.evaluation.inspect_log import log_data
+from nbagent.evaluation.intervals import wilson
+
+REVIEWS = pd.DataFrame(
+    {"text": ["fine", "awful", "lovely", "odd"], "label": ["good", "bad", "good", "bad"]}, index=["a", "b", "c", "d"]
+)
+PROMPT = "Is this good or bad? {text}"
+
+
+def reviewer(*, wrong=(), fails=(), model="m"):
+    """An agent that knows the labels, but for these texts. It counts the questions in `provider.requests`."""
+
+    def answer(messages, _):
+        text = messages[-1].text.rsplit(" ", 1)[-1]
+        if text in fails:
+            raise ConnectionError("the line is dead")
+        label = REVIEWS.set_index("text")["label"][text]
+        return {"good": "bad", "bad": "good"}[label] if text in wrong else label
+
+    return Agent(ScriptedProvider(answer, model=model, price={"input": 1, "output": 1}))
+
+
+def length(row):
+    """How long the answer is."""
+    return len(row["answer"])
+
+
+def is_same(answer, expected):
+    """A scorer of two arguments."""
+    return answer == expected
+
+
+async def test_agents_are_mapped_and_scored():
+    agents = {"right": reviewer(), "wrong": reviewer(wrong=["fine", "odd"], model="n")}
+    scorers = {"exact": exact("label"), "same": is_same, "good": matches("^good"), "length": length}
+    result = await aevaluate(agents, REVIEWS, PROMPT, scorers=scorers, expected="label", progress=False)
+    frame = result.frame
+    assert list(frame.columns[:5]) == ["agent", "repeat", "text", "label", "answer"]
+    assert frame.index.tolist() == ["a", "b", "c", "d"] * 2
+    assert frame["agent"].tolist() == ["right"] * 4 + ["wrong"] * 4
+    assert frame["exact"].tolist() == [True] * 4 + [False, True, True, False]
+    assert frame["same"].equals(frame["exact"])
+    assert frame["good"].tolist() == [True, False, True, False, False, False, True, True]
+    assert frame["length"].tolist()[:4] == [4.0, 3.0, 4.0, 3.0]
+    assert frame[list(scorers)].dtypes.astype(str).tolist() == ["boolean"] * 3 + ["Float64"]
+    summary = result.summary()
+    assert summary["exact"].tolist() == [1.0, 0.5]
+    assert (summary["exact_low"]["wrong"], summary["exact_high"]["wrong"]) == pytest.approx(wilson(0.5, 4))
+    assert 3.0 <= summary["length_low"]["right"] < 3.5 < summary["length_high"]["right"] <= 4.0
+    assert summary["cost"].gt(0).all()
+    assert result.failures("exact").index.tolist() == ["a", "d"]
+    assert result.failures("length", below=4)["answer"].unique().tolist() == ["bad"]
+    assert "exact" in repr(result)
+    assert "4 of 8 rows failed" not in result._repr_html_()
+
+
+async def test_a_row_that_fails_has_no_score_and_is_shown():
+    result = await aevaluate(
+        {"a": reviewer(fails=["awful"])}, REVIEWS, PROMPT, scorers={"right": exact("label")}, progress=False
+    )
+    assert result.frame["right"].isna().tolist() == [False, True, False, False]
+    assert (result.summary()["failed"]["a"], result.summary()["right"]["a"]) == (1, 1.0)
+    assert result.failures()["text"].tolist() == ["awful"]
+    assert "the line is dead" in result._repr_html_()
+
+
+async def test_repeats_ask_again_and_count_as_one_row(tmp_path):
+    agent, where = reviewer(wrong=["fine"]), tmp_path / "answers.sqlite"
+    for _ in range(2):  # the second time all comes from the checkpoint
+        result = await aevaluate(
+            {"a": agent},
+            REVIEWS,
+            PROMPT,
+            scorers={"right": exact("label"), "length": length},
+            repeats=3,
+            checkpoint=where,
+            progress=False,
+        )
+        assert len(agent.provider.requests) == 12
+    assert result.frame["repeat"].tolist() == [1] * 4 + [2] * 4 + [3] * 4
+    summary = result.summary()
+    assert (summary["right_low"]["a"], summary["right_high"]["a"]) == pytest.approx(wilson(0.75, 4))
+    assert result.interval("a", "length") == Evaluation(
+        result.frame[result.frame["repeat"] == 1], ("right", "length"), result.models
+    ).interval("a", "length")
+
+
+async def test_a_judge_reads_the_answers_and_spends_the_same_budget():
+    def verdict(messages, _):
+        return json.dumps({"result": "Answer: good" in messages[-1].text})
+
+    budget = Budget(max_cost=1.0)
+    judging = Agent(ScriptedProvider(verdict, price={"input": 1, "output": 1}))
+    scorers = {"nice": judge(judging, "Is this nice?\n\n{text}\n\nAnswer: {answer}")}
+    result = await aevaluate({"a": reviewer()}, REVIEWS, PROMPT, scorers=scorers, budget=budget, progress=False)
+    assert result.frame["nice"].tolist() == [True, False, True, False]
+    assert budget.spent > result.summary()["cost"]["a"] > 0
+
+
+class Verdict(BaseModel):
+    status: str
+    sure: bool
+
+
+async def test_the_fields_of_a_model_are_scored():
+    agent = Agent(ScriptedProvider(lambda *_: '{"status": "good", "sure": true}'))
+    result = await aevaluate(
+        {"a": agent}, REVIEWS, PROMPT, Verdict, scorers={"right": exact("label", "status")}, progress=False
+    )
+    assert result.frame["right"].tolist() == [True, False, True, False]
+    assert result.summary()["failed"]["a"] == 0
+
+
+async def test_a_scorer_that_fails_warns_and_loses_no_answer():
+    with pytest.warns(UserWarning, match=r"scorer 'broken' failed for 4 of 4 rows\. KeyError"):
+        result = await aevaluate(
+            {"a": reviewer()}, REVIEWS, PROMPT, scorers={"broken": lambda row: row["none"]}, progress=False
+        )
+    assert result.frame["answer"].tolist() == ["good", "bad", "good", "bad"]
+    assert result.frame["broken"].isna().all()
+
+
+def test_the_blocking_twin_takes_a_series_and_no_scorer():
+    result = evaluate({"a": reviewer()}, REVIEWS["text"], progress=False)
+    assert result.frame["text"].tolist() == REVIEWS["text"].tolist()
+    assert list(result.summary().columns) == ["rows", "failed", "tokens", "cost", "mean_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"agents": {}}, "agents: expected a dict of agents by name"),
+        ({"agents": {"a": 3}}, r"agents\['a'\]: expected"),
+        ({"frame": REVIEWS.rename(columns={"label": "status"})}, r"adds columns with the names \['status'\]: rename"),
+        ({"scorers": {"s": 3}}, r"scorers\['s'\]: expected a function"),
+        ({"scorers": {"s": is_same}}, r"takes \(answer, expected\): pass expected"),
+        ({"expected": "none"}, "expected: expected the name of a column"),
+        ({"repeats": 0}, "repeats"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_named_before_the_first_request(change, match):
+    agent = reviewer()
+    given = {"agents": {"a": agent}, "frame": REVIEWS, "prompt": PROMPT, "progress": False} | change
+    with pytest.raises(ConfigurationError, match=match):
+        evaluate(**given)
+    assert agent.provider.requests == []
+
+
+def test_the_plot_has_a_dot_and_a_line_for_each_agent():
+    with mpl.rc_context({"backend": "agg"}):
+        agents = {"right": reviewer(), "wrong": reviewer(wrong=["fine"])}
+        (ax,) = evaluate(agents, REVIEWS, PROMPT, scorers={"right": exact("label")}, progress=False).plot()
+        lines = [line.get_xdata().tolist() for line in ax.get_lines()]
+        assert lines[1::2] == [[1.0], [0.75]]
+        assert lines[2] == pytest.approx(list(wilson(0.75, 4)))
+        mpl.pyplot.close(ax.figure)
+
+
+def test_inspect_gets_a_sample_for_each_answer(monkeypatch, tmp_path):
+    result = evaluate(
+        {"a": reviewer(fails=["odd"])},
+        REVIEWS,
+        PROMPT,
+        scorers={"right": is_same},
+        expected="label",
+        repeats=2,
+        progress=False,
+    )
+    log = json.loads(json.dumps(log_data(result, "a")))
+    assert (log["version"], log["eval"]["model"], log["eval"]["config"]["epochs"]) == (2, "scripted/m", 2)
+    assert [(each["id"], each["epoch"]) for each in log["samples"]] == [(n, e) for e in (1, 2) for n in (1, 2, 3, 4)]
+    first, last = log["samples"][0], log["samples"][-1]
+    assert (first["input"], first["target"]) == ("Is this good or bad? fine", "good")
+    assert first["scores"] == {"right": {"value": True, "answer": "good"}}
+    assert (last["error"]["message"], last["scores"]) == ("ConnectionError: the line is dead", {})
+    assert log["results"]["scores"][0]["metrics"]["mean"]["value"] == 1.0
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    with pytest.raises(MissingDependencyError, match="pip install inspect-ai"):
+        result.to_inspect(tmp_path)

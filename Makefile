@@ -13,6 +13,9 @@ AUDIT  := .venv-audit
 MCP    := .venv-mcp
 PIP    := -m pip install -qq --disable-pip-version-check
 
+# Kernels and test processes keep the modules that they compile: each of hundreds would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests run in several processes, since most of their time they wait: for servers, kernels and a browser.
 WORKERS ?= 4
 SPREAD  := -n $(WORKERS) --dist loadfile

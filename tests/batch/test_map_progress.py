@@ -1,0 +1,31 @@
+"""The progress bar of a map on a real terminal: rows, dollars and errors; and none in a pipe."""
+
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import pandas as pd
+from nbagent import Agent, ScriptedProvider
+from nbagent.batch import progress
+progress.AFTER_S = 0
+turns = ["fine", ValueError("no"), "fine"]
+agent = Agent(ScriptedProvider(turns, price={"input": 1e6, "output": 1e6}))
+print(agent.map_sync(pd.Series(["a", "b", "c"]), concurrency=1, progress=%s)["status"].tolist())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pexpect needs a terminal of Unix")
+@pytest.mark.parametrize("progress", [True, False])
+def test_the_bar_counts_rows_dollars_and_errors(progress):
+    pexpect = pytest.importorskip("pexpect")
+    child = pexpect.spawn(sys.executable, ["-c", CODE % progress], dimensions=(24, 120), timeout=300, encoding="utf-8")
+    child.expect(pexpect.EOF)
+    assert "['ok', 'error', 'ok']" in child.before
+    assert ("map: 100%" in child.before, "3/3 [" in child.before, "1 error" in child.before) == (progress,) * 3
+
+
+def test_a_pipe_gets_no_bar():
+    done = subprocess.run([sys.executable, "-c", CODE % True], capture_output=True, text=True, check=True)
+    assert "map:" not in done.stdout + done.stderr

@@ -8,6 +8,7 @@ A server refuses with a 400, and notes in `refusals`, whatever the documents don
 becomes of a request in a batch: "ok", "error", "expired", "cancelled", "missing" (from the results) or "garbled".
 """
 
+import asyncio
 import json
 import re
 import time
@@ -54,6 +55,10 @@ class BatchServer(Loopback):
         self.first: list[tuple[str, Answer]] = []
         #: Why a batch fails as a whole, or nothing.
         self.failure = ""
+        #: Set when a batch was made, and when one was looked at.
+        self.made, self.polled = asyncio.Event(), asyncio.Event()
+        #: The answers to batches that were made don't arrive.
+        self.swallows = False
 
     def answer_to(self, request):
         path = urlsplit(request.path)
@@ -64,10 +69,12 @@ class BatchServer(Loopback):
                 return each[1]
         try:
             self.check_head(request)
-            found = self.answer(request, what.removeprefix(""), parse_qs(path.query))
+            found = self.answer(request, what, parse_qs(path.query))
         except RefusedError as refused:
             self.refusals.append(f"{what}: {refused}")
             return as_json({"error": {"type": "invalid_request_error", "message": str(refused)}}, 400)
+        if self.swallows and self.made.is_set():
+            return Answer(end="stall")
         return found if isinstance(found, Answer) else as_json(found)
 
     def take(self, requests, **more) -> Batch:
@@ -78,11 +85,13 @@ class BatchServer(Loopback):
             raise RefusedError("custom_id: not unique")
         batch = Batch(f"batch_{len(self.batches) + 1}", dict(requests), **more)
         self.batches[batch.id] = batch
+        self.made.set()
         return batch
 
     def look(self, batch) -> Batch:
         """The batch at the next poll."""
         batch.polls += 1
+        self.polled.set()
         if batch.state == "cancelling":
             batch.state = "cancelled"
         elif batch.state == "running" and self.failure:

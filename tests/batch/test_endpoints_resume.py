@@ -1,0 +1,139 @@
+"""What `engine="batch"` submitted is found again after any end, submitted once, and can be cancelled."""
+
+import asyncio
+import sys
+
+import anthropic
+import openai
+import pandas as pd
+import pytest
+from support.batch_servers import KEY, SERVERS, ClaudeServer, OpenAIServer, as_json, as_lines
+from support.loopback import Answer
+
+from nbagent import Agent, create_provider
+from nbagent.batch.endpoints import cancel, engine
+
+ROWS = pd.Series([f"question {n}" for n in range(6)])
+OPENAI, CLAUDE, GEMINI = SERVERS
+every_vendor = pytest.mark.parametrize("model", SERVERS)
+
+_CHILD = """
+import sys
+import pandas as pd
+from nbagent import Agent, create_provider
+model, url, key, path = sys.argv[1:]
+rows = pd.Series([f"question {n}" for n in range(6)])
+agent = Agent(create_provider(model, api_key=key, base_url=url))
+agent.map_sync(rows, engine="batch", checkpoint=path, progress=False)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch):
+    monkeypatch.setattr(engine, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(engine, "LONGEST_WAIT_S", 0.01)
+
+
+def agent_at(server, model):
+    return Agent(create_provider(model, api_key=KEY, base_url=server.url + server.base))
+
+
+async def asked(server, model, path):
+    """The answers of a map in this process."""
+    agent = agent_at(server, model)
+    try:
+        return await agent.map(ROWS, engine="batch", checkpoint=path, progress=False)
+    finally:
+        await agent.aclose()
+
+
+async def killed_once(happened, server, model, path):
+    """A map in a process of its own, which is killed when an event has happened."""
+    url = server.url + server.base
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", _CHILD, model, url, KEY, str(path))
+    await happened.wait()
+    child.kill()
+    assert await child.wait() == -9
+
+
+async def test_a_killed_process_leaves_the_batch_to_the_next_one(tmp_path):
+    async with SERVERS[CLAUDE](over_at=10**9) as server:
+        await killed_once(server.polled, server, CLAUDE, tmp_path / "c.db")
+        server.over_at = 1
+        answers = await asked(server, CLAUDE, tmp_path / "c.db")
+    assert list(answers["answer"]) == [f"batch {question}" for question in ROWS]
+    assert (len(server.batches), server.live, server.refusals) == (1, [], [])
+
+
+@every_vendor
+async def test_a_batch_whose_confirmation_was_lost_is_found_again(model, tmp_path):
+    async with SERVERS[model]() as server:
+        server.swallows = True
+        call = asyncio.create_task(asked(server, model, tmp_path / "c.db"))
+        await server.made.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        server.swallows = False
+        answers = await asked(server, model, tmp_path / "c.db")
+    assert list(answers["answer"]) == [f"batch {question}" for question in ROWS]
+    assert (len(server.batches), server.live, server.refusals) == (1, [], [])
+
+
+@every_vendor
+async def test_stopping_leaves_the_batch_and_says_how_to_go_on(model, tmp_path):
+    async with SERVERS[model](over_at=10**9) as server:
+        call = asyncio.create_task(asked(server, model, tmp_path / "c.db"))
+        await server.polled.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError) as stopped:
+            await call
+        notes = " ".join(stopped.value.__notes__)
+        assert "will go on without this call" in notes
+        assert next(iter(server.batches)) in notes
+        agent = agent_at(server, model)
+        assert await cancel(agent, tmp_path / "c.db") == 1
+        await agent.aclose()
+        with pytest.warns(UserWarning, match="are left"):
+            answers = await asked(server, model, tmp_path / "c.db")
+    assert (answers["status"] == "left").all()
+    assert (server.live, server.refusals) == ([], [])
+
+
+async def test_a_busy_vendor_is_asked_again_and_a_broken_file_is_read_again(tmp_path):
+    async with OpenAIServer() as server:
+        busy = Answer(b'{"error":{"message":"slow down"}}', 429, {"retry-after-ms": "1"})
+        cut = as_lines([{"custom_id": "x" * 99, "response": None}], cut=20)
+        server.first = [("GET /v1/batches", busy), ("GET /v1/files", cut)]
+        answers = await asked(server, OPENAI, tmp_path / "c.db")
+    assert list(answers["answer"]) == [f"batch {question}" for question in ROWS]
+    assert (server.first, server.live) == ([], [])
+
+
+async def test_a_batch_that_the_vendor_lost_is_an_error_and_submitted_anew(tmp_path):
+    async with OpenAIServer() as server:
+        server.first = [("GET /v1/batches", as_json({"error": {"message": "No such batch"}}, 404))]
+        answers = await asked(server, OPENAI, tmp_path / "c.db")
+        assert answers["error"].str.contains("does not have this batch").all()
+        answers = await asked(server, OPENAI, tmp_path / "c.db")
+    assert (answers["status"] == "ok").all()
+    assert len(server.batches) == 2
+
+
+async def test_the_official_clients_read_the_same_servers(tmp_path):
+    """So the servers that these tests trust speak as the vendors do."""
+    async with OpenAIServer() as server, openai.AsyncOpenAI(api_key=KEY, base_url=server.url + "/v1") as client:
+        await asked(server, OPENAI, tmp_path / "o.db")
+        batch = await client.batches.retrieve("batch_1")
+        assert (batch.status, batch.request_counts.completed) == ("completed", 6)
+        text = (await client.files.content(batch.output_file_id)).text
+        assert text.count("\n") == 6
+        line = b'{"custom_id":"a","method":"POST","url":"/v1/responses","body":{"input":"Hi","messages":[]}}'
+        assert (await client.files.create(file=("x.jsonl", line), purpose="batch")).id == "file2"
+    async with ClaudeServer() as server, anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url) as client:
+        await asked(server, CLAUDE, tmp_path / "a.db")
+        results = [each async for each in await client.messages.batches.results("batch_1")]
+        assert {each.result.type for each in results} == {"succeeded"}
+        params = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "Hi"}]}
+        made = await client.messages.batches.create(requests=[{"custom_id": "a", "params": params}])
+        assert made.processing_status == "in_progress"

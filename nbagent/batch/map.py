@@ -186,7 +186,9 @@ class Map:
                     error.partial = self.frame()
                 raise
         if self._left():
-            _warn(f"The map ended: the budget is spent ({self._batch.budget!r}). {self._how_to_go_on()}")
+            budget = self._batch.budget
+            cause = f"the budget is spent ({budget!r})" if budget.is_spent else "a batch was cancelled"
+            _warn(f"The map ended: {cause}. {self._how_to_go_on()}")
         elif self._path is None and all(answer.status != "error" for answer in self._answers.values()):
             self._agent.unfinished.forget(keys)
         return self.frame()

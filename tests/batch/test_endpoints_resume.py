@@ -94,7 +94,7 @@ async def test_stopping_leaves_the_batch_and_says_how_to_go_on(model, tmp_path):
         agent = agent_at(server, model)
         assert await cancel(agent, tmp_path / "c.db") == 1
         await agent.aclose()
-        with pytest.warns(UserWarning, match="are left"):
+        with pytest.warns(UserWarning, match="a batch was cancelled"):
             answers = await asked(server, model, tmp_path / "c.db")
     assert (answers["status"] == "left").all()
     assert (server.live, server.refusals) == ([], [])

@@ -62,8 +62,8 @@ def complete(kernel, code):
 @pytest.mark.parametrize(
     ("code", "matches", "replaced"),
     [
-        ("%%agent --m|", ["--model", "--max-iterations"], "--m"),
-        ("%%agent --model local --m|\nhello", ["--max-iterations"], "--m"),
+        ("%%agent --m|", ["--model", "--max-iterations", "--map"], "--m"),
+        ("%%agent --model local --m|\nhello", ["--max-iterations", "--map"], "--m"),
         ("%%agent an|", ["analyst"], "an"),
         ("%%time\n%%agent an|", ["analyst"], "an"),
         ("%%agent -m o|", ["openai", "openrouter", "ollama", "open_source"], "o"),

@@ -46,6 +46,7 @@ HOME = {
     "opentelemetry": "trace",
     "feedparser": "skills",
     "acp": "acp",
+    **dict.fromkeys(["dask", "distributed", "cloudpickle"], "batch"),
     **dict.fromkeys(["mcp", "mcp_types", "starlette", "uvicorn"], "mcp"),
     **dict.fromkeys(["ag_ui", "fastapi", "prometheus_client", "redis"], "server"),
 }

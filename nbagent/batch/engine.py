@@ -15,6 +15,7 @@ from nbagent.core.request_options import RunOptions
 from nbagent.core.results import AgentResult
 from nbagent.core.stream import AgentStream
 from nbagent.providers.base import LLMProvider
+from nbagent.trace.trace import Trace
 
 #: The row that the current code asks, for providers that answer by row.
 current_key: ContextVar[str | None] = ContextVar("nbagent_current_key", default=None)
@@ -23,7 +24,9 @@ current_key: ContextVar[str | None] = ContextVar("nbagent_current_key", default=
 class RowAgent(Protocol):
     """What asks the rows. `Agent.row_agent` makes one: no history, the conversation's trace, tools only if wanted."""
 
+    #: What its runs spend, beside the budget of the batch.
     budget: Budget | None
+    trace: Trace
 
     @property
     def chat_stream(self) -> Callable[..., AgentStream]:
@@ -44,6 +47,10 @@ class RowAgent(Protocol):
 
     def clear_history(self) -> None:
         """Forget the question before the next one."""
+        ...
+
+    def parcel(self) -> Callable[[], RowAgent]:
+        """What makes the same agent in another process; `cloudpickle` takes it there."""
         ...
 
 

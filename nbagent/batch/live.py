@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 
@@ -23,10 +23,15 @@ log = logging.getLogger("nbagent")
 
 #: Errors that each row would have: they end the map.
 OF_ALL_ROWS = (AuthenticationError, ConfigurationError, ModelNotFoundError, QuotaError, RegionError)
+AskRow = Callable[[RowAgent, Batch, Row], Awaitable[Answer]]
 
 
 class LiveEngine:
     """Asks the vendor's usual endpoint, `batch.concurrency` rows at a time."""
+
+    def __init__(self, ask_row: AskRow | None = None) -> None:
+        #: Gets the answer to one row.
+        self._ask = ask_row or ask
 
     async def answers(self, batch: Batch, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
         """See `Engine`."""
@@ -43,7 +48,7 @@ class LiveEngine:
             for row in waiting:  # which all of these share
                 if batch.budget.is_spent:
                     break
-                come.put_nowait(await ask(agent, batch, row))
+                come.put_nowait(await self._ask(agent, batch, row))
                 await come.join()  # kept, before this one asks more: a kill costs one row for each of these
 
         with _rates(batch):

@@ -262,6 +262,10 @@ def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:
         from nbagent.batch.endpoints.engine import BatchEngine
 
         return BatchEngine(checkpoint)
+    if type(engine).__module__.startswith("distributed."):
+        from nbagent.batch.dask import DaskEngine
+
+        return DaskEngine(engine)
     if hasattr(engine, "answers"):
         return cast(Engine, engine)
     raise invalid("engine", engine, "None, 'batch' or a distributed.Client")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nbagent.trace.recorder import TABLES, Recorder
+from nbagent.trace.recorder import EVENT_BYTES, PLACES, TABLES, Recorder
 from nbagent.trace.table import Row, by_column
 
 #: Rows that several traces may have in different runs: the trace of a fork has the messages of its origin, too.
@@ -46,3 +46,20 @@ def add_sessions(recorder: Recorder, other: Recorder) -> None:
                 known = {row[key] for row in table.since(0)}
                 rows = [row for row in rows if row[key] not in known]
             recorder.take(name, by_column(rows))
+
+
+def add_runs(recorder: Recorder, tables: Mapping[str, list[Row]]) -> None:
+    """Append the rows of whole runs that another process recorded. Runs may be in progress here.
+
+    Of rows that serve many runs, such as system prompts, those are left out that are known.
+    """
+    with recorder.lock:
+        for name, rows in tables.items():
+            table = recorder.tables[name]
+            new = [dict(row) for row in rows if table.key == "run_id" or not any(table.of(row[table.key]))]
+            if place := PLACES.get(name):
+                for number, row in enumerate(new, len(table)):
+                    row[place] = number
+            table.rows += new
+        recorder.bytes += sum(EVENT_BYTES + len(row["content"]) for row in tables["events"])
+        recorder.end_turn()

@@ -145,7 +145,7 @@ class Recorder:
             table, count = self.tables[name], count_of(columns)
             if not count:
                 return
-            if place := _PLACES.get(name):
+            if place := PLACES.get(name):
                 columns[place] = list(range(len(table), len(table) + count))
             table.settle(len(table))
             table.take(columns)
@@ -562,7 +562,7 @@ _MADE: dict[str, dict[str, Callable[[Any], Any]]] = {
     "messages": {"tokens_est": estimate_tokens, "data": message_data},
 }
 #: The columns that count the rows of a table.
-_PLACES = {"events": "event_id", "messages": "index"}
+PLACES = {"events": "event_id", "messages": "index"}
 #: The columns by which rows are found that belong to no single run.
 _KEYS = {"prompts": "hash", "environment": "session_id"}
 #: The columns that blocks share with their message.

@@ -125,9 +125,11 @@ class HTTPProvider(StreamingProvider):
         self.streaming = streaming
         self.options: Mapping[str, Any] = options
         self._secret = _secret(api_key)
+        self._given_key = self._secret is not None
         self._key_variable = next(iter(self._vendor.key_vars), re.sub(r"\W", "_", f"{self.vendor}_API_KEY").upper())
         self._function_calling = function_calling
-        self._headers = {**credentials, **(headers or {})}
+        self._given_headers = dict(headers or {})
+        self._headers = {**credentials, **self._given_headers}
         #: The user and password of `base_url` are sent in place of a key.
         self._has_login = bool(credentials)
         if self._has_login and (self._secret or any(name.lower() == "authorization" for name in headers or ())):
@@ -140,6 +142,36 @@ class HTTPProvider(StreamingProvider):
         #: By model: the fields that it refused.
         self._refused: dict[str, dict[str, str | None]] = {}
         self._transport = self._make_transport(client)
+
+    def settings(self) -> dict[str, Any]:
+        """What makes the same provider elsewhere, without key and client: the arguments of its class."""
+        return {
+            "model": self._model,
+            "base_url": self.base_url,
+            "timeout": self.timeout,
+            "max_retries": self.max_retries,
+            "streaming": self.streaming,
+            "function_calling": self._function_calling,
+            "headers": self._given_headers,
+            "vendor": self.vendor,
+            "price": self.price,
+            **self.options,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle holds no key: where it is loaded, the key is looked up. Raises `ConfigurationError` for another."""
+        remedy = f"Set {self._key_variable} in the environment there, and make the provider without"
+        if self._client is not None:
+            raise ConfigurationError(f"a provider with a client of your own can't go to another process. {remedy} it.")
+        if self._has_login:
+            raise ConfigurationError(f"the user and password in base_url go to no other process. {remedy} them.")
+        if told := next((name for name in self._given_headers if is_telling(name)), None):
+            raise ConfigurationError(
+                f"the header {told!r} holds a secret, which goes to no other process. {remedy} it."
+            )
+        if self._given_key:
+            raise ConfigurationError(f"a key that was passed as api_key goes to no other process. {remedy} it.")
+        return _made_again, (type(self), self.settings())
 
     @abstractmethod
     def _make_codec(self, vendor: Vendor) -> Codec:
@@ -430,6 +462,10 @@ class HTTPProvider(StreamingProvider):
             error.message = tool_named(text, functions) if isinstance(error, BadRequestError) else text
             error.args, error.vendor, error.model = (error.message,), self.vendor, self.model_name
         return error
+
+
+def _made_again(cls: type[HTTPProvider], settings: Mapping[str, Any]) -> HTTPProvider:
+    return cls(**settings)
 
 
 def _secret(value: str | SecretStr | None) -> SecretStr | None:

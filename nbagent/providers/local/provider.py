@@ -86,6 +86,11 @@ class LocalProvider(OpenSourceProvider):
         self._cache_dir = cache_dir
         self._server: LlamaServer | None = None
 
+    def settings(self) -> dict[str, Any]:
+        """See `HTTPProvider.settings`. The path of the model must hold there, too; its server has an address there."""
+        own = {"model": self._path, "n_ctx": self.n_ctx, "threads": self.threads, "cache_dir": self._cache_dir}
+        return {**{name: value for name, value in super().settings().items() if name != "base_url"}, **own}
+
     def waiting(self) -> str | None:
         """What a request would wait for now (`LOADING` or `PULLING`), or None."""
         if self._server is not None and self._server.alive:

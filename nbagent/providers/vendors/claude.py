@@ -123,6 +123,10 @@ class AnthropicBaseProvider(HTTPProvider):
         if betas:
             self._headers = {**self._headers, "anthropic-beta": ",".join(betas)}
 
+    def settings(self) -> dict[str, Any]:
+        """See `HTTPProvider.settings`."""
+        return {**super().settings(), "cache": self._cache}
+
     def _make_codec(self, vendor: Vendor) -> MessagesCodec:
         check_choice("cache", self._cache, (True, False, *vendor.cache_ttls))
         return MessagesCodec(vendor, self._cache)

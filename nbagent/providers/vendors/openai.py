@@ -112,6 +112,10 @@ class OpenAIProvider(HTTPProvider):
         self._api = api
         super().__init__(api_key, model, base_url, **options)
 
+    def settings(self) -> dict[str, Any]:
+        """See `HTTPProvider.settings`."""
+        return {**super().settings(), "api": self._api}
+
     def _make_codec(self, vendor: Vendor) -> Codec:
         profile = VENDOR.profile(self.model_name)
         reasons = profile.thinks and bool(profile.models)  # the last profile is for models that nobody knows

@@ -1,0 +1,78 @@
+"""`agent.map(engine=client)`: rows are asked on the workers of a real cluster, and what they share holds."""
+
+import asyncio
+import os
+import signal
+
+import pandas as pd
+import pytest
+from support.dask_clusters import EchoServer, cluster_of, worker_pids
+from support.loopback import served
+
+from nbagent import Agent, Budget, create_provider
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster_of() as client:
+        yield client
+
+
+@pytest.fixture
+def server():
+    with served(EchoServer()) as server:
+        yield server
+
+
+def agent_for(server, **options):
+    price = {"input": 50_000, "output": 50_000}  # a dollar for each row
+    return Agent(create_provider("open_source", base_url=f"{server.url}/v1", model="m1", price=price), **options)
+
+
+def questions(count):
+    return pd.Series([f"q{number}" for number in range(count)], index=range(100, 100 + count))
+
+
+async def test_each_row_is_asked_once_and_traced_here(client, server):
+    agent = agent_for(server, system_prompt="Be brief.")
+    with agent.tagged("exam"):
+        answers = await agent.map(questions(40), engine=client, concurrency=8)
+    assert list(answers["answer"]) == [f"echo q{number}" for number in range(40)]
+    assert set(server.asked.values()) == {1}
+    runs = agent.trace.runs
+    assert set(answers["run_id"]) == set(runs["run_id"])
+    assert set(runs["tags"]) == {'["exam"]'}
+    assert runs["session_id"].nunique() == 2, "both workers asked"
+    assert len(agent.trace.prompts) == 1
+    assert len(agent.trace.environment) == 2
+    assert set(agent.trace.calls["run_id"]) == set(runs["run_id"])
+    assert list(agent.trace.messages["index"]) == list(range(len(agent.trace.messages)))
+
+
+async def test_a_lost_workers_rows_are_asked_again_and_finished_ones_not(client, server, tmp_path):
+    agent = agent_for(server)
+    server.hold(after=30)
+    asking = asyncio.create_task(
+        agent.map(questions(100), engine=client, concurrency=8, checkpoint=tmp_path / "run.sqlite")
+    )
+    await asyncio.to_thread(server.held.wait)
+    pid = await asyncio.to_thread(lambda: next(iter(worker_pids(client).values())))
+    os.kill(pid, signal.SIGKILL)
+    server.release()
+    answers = await asking
+    assert list(answers["answer"]) == [f"echo q{number}" for number in range(100)]
+    again = [question for question, times in server.asked.items() if times > 1]
+    assert len(again) <= 8
+    assert max(server.asked.values()) <= 2
+    before = server.asked.total()
+    assert (await agent.map(questions(100), engine=client, checkpoint=tmp_path / "run.sqlite")).equals(answers)
+    assert server.asked.total() == before
+
+
+async def test_the_budget_holds_across_workers(client, server):
+    agent, budget = agent_for(server), Budget(max_cost=10.0)
+    answers = await agent.map(questions(100), engine=client, concurrency=8, budget=budget)
+    assert 10 <= (answers["status"] == "ok").sum() <= 10 + 7
+    assert server.asked.total() == (answers["status"] == "ok").sum()
+    assert (answers["status"] == "left").sum() == 100 - server.asked.total()
+    assert budget.spent == pytest.approx(server.asked.total())

@@ -31,7 +31,7 @@ from nbagent.core.cells import current_cell
 from nbagent.core.labels import current_labels
 from nbagent.core.limits import Limits, Spending, current_account
 from nbagent.core.messages import Usage
-from nbagent.errors import ConfigurationError
+from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.keys import keys
 from nbagent.trace.joined import add_runs
@@ -74,7 +74,7 @@ class DaskEngine:
 def parcel_of(batch: Batch) -> bytes:
     """How to ask, as bytes for a worker. Raises `ConfigurationError` for what can't travel, above all keys."""
     agent = batch.new_agent()
-    travelling = replace(batch, new_agent=agent.parcel(), budget=None)  # type: ignore[arg-type]
+    travelling = replace(batch, new_agent=agent.parcel(), budget=None, admissions=None)  # type: ignore[arg-type]
     try:
         parcel: bytes = cloudpickle.dumps((travelling, current_labels.get()))
     except ConfigurationError:
@@ -116,10 +116,16 @@ class _Cluster:
         budgets = [batch.budget, *([agent.budget] if agent.budget else [])]
         if any(budget.is_spent for budget in budgets):
             return Answer(row.key, "left")
+        try:
+            packed: bytes = cloudpickle.dumps(row)  # reads its images
+        except NbagentError as error:
+            if batch.raises:
+                raise
+            return Answer(row.key, "error", error=f"{type(error).__name__}: {error}")
         for _ in range(MAX_LOSSES):
             try:
                 worker = await self._least_busy(agent.trace)
-                answer = await worker.ask(row)
+                answer = await worker.ask(row.key, packed)
             except WorkerLostError as error:
                 log.info("a Dask worker was lost, its rows are asked elsewhere: %s", error)
                 continue
@@ -213,17 +219,17 @@ class _Worker:
         self.rows: dict[str, asyncio.Future[Answer]] = {}
         self._talk = [asyncio.create_task(self._until_lost(talk())) for talk in (self._speak, self._hear)]
 
-    async def ask(self, row: Row) -> Answer:
-        """The answer to a row. Raises `WorkerLostError`, and what the row raised."""
+    async def ask(self, key: str, row: bytes) -> Answer:
+        """The answer to a row, given as a pickle. Raises `WorkerLostError`, and what the row raised."""
         if not self.is_alive:
             raise WorkerLostError(self.address)
-        answer = self.rows[row.key] = asyncio.get_running_loop().create_future()
+        answer = self.rows[key] = asyncio.get_running_loop().create_future()
         self.say("ask", row)
         try:
             answered: Answer = await answer
             return answered
         finally:
-            self.rows.pop(row.key, None)
+            self.rows.pop(key, None)
 
     def say(self, *message: Any) -> None:
         """Tell the worker."""

@@ -105,8 +105,8 @@ class Asker:
         if self._waiting.pop(number, None):
             self.say("leave", number)
 
-    def _on_ask(self, row: Row) -> None:
-        task = asyncio.get_running_loop().create_task(self._ask(row))
+    def _on_ask(self, row: bytes) -> None:
+        task = asyncio.get_running_loop().create_task(self._ask(cloudpickle.loads(row)))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 

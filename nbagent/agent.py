@@ -14,6 +14,7 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, Unpack
 
+from nbagent.agent_parcel import parcel
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
 from nbagent.core.background import run_sync
@@ -35,7 +36,7 @@ from nbagent.core.run import Provider, Run, Tools
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
-from nbagent.functions.live import LiveRegistry, ToolsInput, as_registry
+from nbagent.functions.live import ToolsInput, as_registry
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset, Toolsets
 from nbagent.other_names import OTHER_ATTRIBUTES, unknown_argument
@@ -486,20 +487,7 @@ class Agent(SideTasks):
 
         Conversation, trace, budget and approver stay here. Raises `ConfigurationError` for tools that can't travel.
         """
-        known, names = type(self.function_registry) in (FunctionRegistry, LiveRegistry), self.offered_tools()
-        if self.toolsets or (names and not known):
-            raise ConfigurationError(
-                "tools: those of MCP servers, skills and registries of your own stay in this process. Pass functions "
-                "as Agent(tools=[...]), or map with tools=False."
-            )
-        definitions = [found for name in names if (found := self.function_registry.get_function(name))]
-        # a schema is made again from the signature, which `cloudpickle` keeps
-        tools = [replace(each, schema=None, parameters=None) if each.schema else each for each in definitions]
-        return partial(
-            _unpacked, self.provider, tools, self.system_prompt, self.limits, self.temperature,
-            (self.tool_executor.timeout, self.tool_executor.max_result_chars, self.tool_executor.tracebacks),
-            (self.trace.record_http, self.trace.is_recording),
-        )  # fmt: skip
+        return parcel(self)
 
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
         result = await self.side_agent(summary.PROMPT).chat(summary.transcript(messages), origin={"source": "summary"})
@@ -563,27 +551,6 @@ class Agent(SideTasks):
         counts = [(len(self.offered_tools()), "tool"), (len(self.context.messages), "message")]
         listed = ", ".join(f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts)
         return f"<Agent {model}, {listed}>"
-
-
-def _unpacked(
-    provider: LLMProvider,
-    tools: Iterable[FunctionDefinition],
-    system_prompt: str | None,
-    limits: Limits,
-    temperature: float | None,
-    executing: tuple[float | None, int, bool],
-    tracing: tuple[bool, bool],
-) -> Agent:
-    """See `Agent.parcel`."""
-    registry = FunctionRegistry()
-    for definition in tools:
-        registry.adopt(definition)
-    trace = Trace(tracing[0], keep_results=False, max_bytes=None, is_recording=tracing[1])
-    agent = Agent(provider, registry, system_prompt, limits=limits, trace=trace)
-    executor = agent.tool_executor
-    executor.timeout, executor.max_result_chars, executor.tracebacks = executing
-    agent.temperature = temperature
-    return agent
 
 
 def _check_stream(raise_errors: bool, **given: LLMMessage | None) -> None:

@@ -1,0 +1,59 @@
+"""How an agent that asks rows travels to another process: as what makes one like it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from nbagent.core.limits import Limits
+from nbagent.errors import ConfigurationError
+from nbagent.functions.live import LiveRegistry
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.trace.trace import Trace
+
+
+def parcel(agent: Any) -> Callable[[], Any]:
+    """See `Agent.parcel`."""
+    names: list[str] = agent.offered_tools()
+    if agent.toolsets or (names and type(agent.function_registry) not in (FunctionRegistry, LiveRegistry)):
+        raise ConfigurationError(
+            "tools: those of MCP servers, skills and registries of your own stay in this process. Pass functions as "
+            "Agent(tools=[...]), or map without tools."
+        )
+    definitions = [found for name in names if (found := agent.function_registry.get_function(name))]
+    executor, trace = agent.tool_executor, agent.trace
+    return partial(
+        _unpacked,
+        type(agent),
+        agent.provider,
+        # a schema is made again from the signature, which `cloudpickle` keeps
+        [replace(each, schema=None, parameters=None) if each.schema else each for each in definitions],
+        agent.system_prompt,
+        agent.limits,
+        agent.temperature,
+        {name: getattr(executor, name) for name in ("timeout", "max_result_chars", "tracebacks")},
+        {name: getattr(trace, name) for name in ("record_http", "is_recording")},
+    )
+
+
+def _unpacked(
+    kind: Callable[..., Any],
+    provider: Any,
+    tools: Iterable[FunctionDefinition],
+    system_prompt: str | None,
+    limits: Limits,
+    temperature: float | None,
+    executor: dict[str, Any],
+    trace: dict[str, Any],
+) -> Any:
+    registry = FunctionRegistry()
+    for definition in tools:
+        registry.adopt(definition)
+    recording = Trace(keep_results=False, max_bytes=None, **trace)
+    agent = kind(provider, registry, system_prompt, limits=limits, trace=recording)
+    for name, value in executor.items():
+        setattr(agent.tool_executor, name, value)
+    agent.temperature = temperature
+    return agent

@@ -113,9 +113,3 @@ def _answer(batch: Batch, row: Row, result: AgentResult, seconds: float, status:
         error,
         result.run_id or None,
     )
-
-
-def _data(batch: Batch, result: AgentResult) -> str | None:
-    """The value of the answer as JSON text."""
-    data = getattr(result, "data", None)
-    return None if batch.output is None or data is None else to_json(batch.output, data)

@@ -32,6 +32,8 @@ def plan(model, results):
     think = [word(i) for i in range(int(options.get("t", 0)))]
     if kind == "text":
         return [word(i) for i in range(count)], [], think
+    if kind == "json":
+        return [dumps({"text": "".join(map(word, range(count)))})], [], think
     answer = kind.startswith("fa")
     if kind == "fapar" and results:  # smolagents: one text for all the results
         results = count

@@ -7,6 +7,7 @@
 The model's name is the script; a `vendor/` before it is ignored:
 
     text-500                500 text deltas of 4 characters, an HTTP chunk each
+    json-20                 the same words as the value of `text` in a JSON object, in one piece
     tools-10                ten rounds that ask for one call add(a, b), then a final text
     par-8                   one round with 8 parallel calls add(a, b), then a final text
     fatools-10, fapar-8     the same, but the end is a call final_answer(answer=…)

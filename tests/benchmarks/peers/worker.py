@@ -1,6 +1,6 @@
 """Measure one adapter in this process, and print one line with the values as JSON.
 
-    python worker.py ADAPTER URL TEST…          tests: check first delta paced loop50 growth parallel batch
+    python worker.py ADAPTER URL TEST…          tests: check first delta paced loop50 growth parallel batch rows
 
 CPU is that of the whole process, all threads. Milliseconds end in `_ms`, microseconds in `_us`, seconds in `_s`.
 """
@@ -8,6 +8,7 @@ CPU is that of the whole process, all threads. Milliseconds end in `_ms`, micros
 import contextlib
 import gc
 import importlib
+import inspect
 import io
 import json
 import os
@@ -139,6 +140,24 @@ class Meter:
             }
             assert [len(text) for text in texts] == [80] * count, str(texts[:1])
         return out
+
+    def rows(self, count=1000, concurrency=32):
+        """Rows per second, first on a good server, then on one that fails 5 % of the requests; rows that are lost."""
+        out = {"rows_lines": lines_of(type(self.peer))}
+        kind = "json" if self.peer.structured_rows else "text"
+        for key, script in (("rows", f"{kind}-20-l50"), ("rows_f5", f"{kind}-20-l50-f5")):
+            prompts = [f"Row {i} of {script}" for i in range(count)]
+            wall = time.perf_counter()
+            texts = self.peer.rows(self.name(script), prompts, concurrency)
+            out[f"{key}_per_s"] = count / (time.perf_counter() - wall)
+            out[f"{key}_lost"] = count - sum(isinstance(text, str) and len(text) == 80 for text in texts)
+        return out
+
+
+def lines_of(peer):
+    """Lines of code that the user writes for `rows`."""
+    code = inspect.getsource(peer).partition("# rows: begin")[2].partition("# rows: end")[0]
+    return sum(bool(line.strip()) for line in code.splitlines()) - 1  # the interface of `Peer`
 
 
 def brief(error):

@@ -116,6 +116,8 @@ class Base:
     prefix = ""
     #: The peer ends its loop on a tool call final_answer(...) alone.
     final_tool = False
+    #: `rows` wants the answers as JSON.
+    structured_rows = False
 
     def __init__(self, url):
         self.url = url
@@ -151,6 +153,13 @@ class Base:
 
     def batch(self, model, prompts, concurrency):
         """A list of final texts, one for each prompt."""
+        raise NotImplementedError
+
+    def rows(self, model, prompts, concurrency):
+        """The same as the library's user writes it, on a server that fails: None, or an error, for a lost row.
+
+        The lines between `# rows: begin` and `# rows: end` are counted.
+        """
         raise NotImplementedError
 
 

@@ -1,12 +1,18 @@
 """chatlas: ChatOpenAICompletions (its ChatOpenAI speaks the responses API)."""
 
-from chatlas import ChatOpenAICompletions, parallel_chat
+from chatlas import ChatOpenAICompletions, parallel_chat, parallel_chat_structured
+from pydantic import BaseModel
 
 from .base import PROMPT, Base, Stream, Ticks
 
 
+class Said(BaseModel):
+    text: str
+
+
 class Peer(Base):
     imports = "chatlas"
+    structured_rows = True
 
     def chat(self, model):
         return ChatOpenAICompletions(base_url=self.v1, api_key="x", model=model)
@@ -41,3 +47,13 @@ class Peer(Base):
         chat = self.chat(model)
         chats = self.run(parallel_chat(chat, list(prompts), max_active=concurrency, rpm=10**9))
         return [c.get_last_turn().text for c in chats]
+
+    # rows: begin
+    def rows(self, model, prompts, concurrency):
+        chat = self.chat(model)
+        rows = self.run(
+            parallel_chat_structured(chat, list(prompts), Said, max_active=concurrency, rpm=10**9, on_error="continue")
+        )
+        return [getattr(getattr(row, "data", None), "text", None) for row in rows]
+
+    # rows: end

@@ -1,5 +1,7 @@
 """nbagent's agent over httpx (`open_source`), its trace on as always."""
 
+import pandas as pd
+
 from nbagent import Agent, create_provider
 
 from .base import PROMPT, Base, Stream, Ticks
@@ -41,3 +43,13 @@ class Peer(Base):
     def parallel_tools(self, model, sleeper, kind):
         agent = self.agent(model, sleeper.tool(kind), streaming=False)
         return self.run(agent.chat(PROMPT)).content
+
+    # rows: begin
+    def rows(self, model, prompts, concurrency):
+        agent = self.agent(model)
+        return list(self.run(agent.map(pd.Series(prompts), concurrency=concurrency, progress=False))["answer"])
+
+    # rows: end
+
+    def batch(self, model, prompts, concurrency):
+        return self.rows(model, prompts, concurrency)

@@ -1,5 +1,7 @@
 """pydantic-ai: Agent over OpenAIChatModel."""
 
+import asyncio
+
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -49,3 +51,19 @@ class Peer(Base):
             return (await agent.run(prompt)).output
 
         return self.run(gather_limited(one, prompts, concurrency))
+
+    # rows: begin
+    def rows(self, model, prompts, concurrency):
+        agent = self.kept(model, lambda: self.agent(model))
+        gate = asyncio.Semaphore(concurrency)
+
+        async def one(prompt):
+            async with gate:
+                return (await agent.run(prompt)).output
+
+        async def every():
+            return await asyncio.gather(*map(one, prompts), return_exceptions=True)
+
+        return self.run(every())
+
+    # rows: end

@@ -48,7 +48,7 @@ PEERS = [
 TESTS = ["first", "delta", "paced", "loop50", "growth", "parallel"]
 #: These have no targets.
 UNTARGETED = {"batch", "rows"}
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 @contextlib.contextmanager

@@ -2,18 +2,22 @@
 
 import asyncio
 from contextlib import aclosing, asynccontextmanager
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
-from support.loopback import Answer, said, sse
+from support.loopback import Answer, Loopback, said, sse
 from support.rate_limited import RateLimited
 
 from nbagent import Agent, Budget, create_provider
+from nbagent.batch import live
 from nbagent.batch.engine import Batch
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
-from nbagent.core import admission as admissions
-from nbagent.core.admission import admission_of
+from nbagent.core import admission
+from nbagent.core.admission import LATE_S, RateAdmission, Refused, admission_of
 from nbagent.core.messages import LLMMessage
+from nbagent.errors import RateLimitError, ServerError
 
 VENDORS = ["open_source", "openai", "claude"]
 
@@ -97,18 +101,41 @@ async def test_rows_end_with_the_error_if_the_vendor_asks_for_too_long_a_wait():
 
 async def test_without_a_map_a_chat_waits_for_nobody():
     async with RateLimited(0, 0.001) as server, agent_of(server) as agent:
-        with pytest.raises(Exception, match="Slow down"):
+        with pytest.raises(RateLimitError, match="Slow down"):
             await agent.chat("Hi")
         assert len(server.requests) == 1
 
 
-async def test_waiting_for_a_place_is_not_time_that_a_row_takes():
-    """By the rows' own clock: it stands still but while one waits for its place."""
+class Slow(RateAdmission):
+    """A place costs a hundred seconds by a clock that else stands still."""
+
+    def __init__(self, clock):
+        super().__init__()
+        self.clock = clock
+
+    async def take(self, tokens=0):
+        place = await super().take(tokens)
+        self.clock.seconds += 100
+        return place
+
+
+async def test_waiting_for_a_place_is_not_time_that_a_row_takes(monkeypatch):
+    clock = SimpleNamespace(seconds=0.0)
+    for module in (live, admission):
+        monkeypatch.setattr(module, "monotonic", lambda: clock.seconds)
+    slow = Slow(clock)
     async with RateLimited(100, 100) as server, agent_of(server) as agent:
-        answers = await answers_of(agent, 6, rpm=600, concurrency=6)
-        assert len(answers) == 6
-        waited = 5 * 60 / 600 - admissions.LATE_S
-        assert sum(answer.seconds for answer in answers) < 6 * waited
+        answers = await answers_of(agent, 3, admissions=lambda key: slow, concurrency=1)
+        assert (clock.seconds, [answer.seconds for answer in answers]) == (300, [0, 0, 0])
+
+
+async def test_a_map_takes_requests_and_tokens_per_minute():
+    async with RateLimited(100, 100) as server, agent_of(server) as agent:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        frame = await agent.map(pd.Series(map(str, range(6))), rpm=1200, progress=False)
+        assert list(frame["answer"]) == list("012345")
+        assert loop.time() - begun >= 5 * 60 / 1200 - LATE_S, "the sixth may not go earlier, however fast all is"
 
 
 async def test_a_tool_that_asks_an_agent_needs_a_place_of_its_own_only_while_it_asks():
@@ -130,9 +157,62 @@ async def test_a_tool_that_asks_an_agent_needs_a_place_of_its_own_only_while_it_
             return (await expert.fork().chat(text)).content
 
         async with agent_of(server, tools=[look_up]) as agent:
-            admission = admission_of(agent.provider.rate_key)
-            admission.give_back(await admission.take(), admissions.Refused(0.001))
-            assert admission.window == 1
+            shared = admission_of(agent.provider.rate_key)
+            shared.give_back(await shared.take(), Refused(0.001))
+            assert shared.window == 1
             answers = await answers_of(agent, 6, tools=True)
             assert [answer.text for answer in answers] == ["done"] * 6
             assert len(server.requests) == 18
+
+
+async def test_a_map_that_ends_early_gives_its_places_back():
+    """Rows in flight, rows that wait, and a break: nothing is left behind."""
+    async with Loopback() as server, agent_of(server) as agent:
+        server.answers = [Answer(sse(said("first"))), Answer(end="stall")]
+        shared = admission_of(agent.provider.rate_key)
+        shared.give_back(await shared.take(), Refused(0.001))
+        shared._window = 2
+        async with aclosing(LiveEngine().answers(batch_of(agent), rows_of(20))) as answers:
+            assert (await anext(answers)).text == "first"
+            while len(server.requests) < 3:  # two more are on their way, and five wait
+                await asyncio.sleep(0)
+        assert shared.places == 0
+        assert not [task for task in asyncio.all_tasks() if "work" in repr(task.get_coro())]
+        server.answers = [Answer(sse(said("more")))]
+        assert [answer.text for answer in await answers_of(agent, 3)] == ["more"] * 3
+
+
+async def test_a_cancelled_map_ends_its_rows():
+    async with Loopback() as server, agent_of(server) as agent:
+        server.answers = [Answer(end="stall")]
+        asking = asyncio.create_task(answers_of(agent, 20, concurrency=4))
+        while len(server.requests) < 4:
+            await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert admission_of(agent.provider.rate_key).places == 0
+        assert len(server.requests) == 4
+
+
+async def test_the_first_error_ends_a_map_that_raises():
+    async with Loopback() as server, agent_of(server) as agent:
+        server.answers = [Answer(b"{}", 500), Answer(end="stall")]
+        with pytest.raises(ServerError):  # though seven rows would wait for ever
+            await answers_of(agent, 20, raises=True)
+        assert admission_of(agent.provider.rate_key).places == 0
+
+
+async def test_what_a_worker_raises_comes_out():
+    async with Loopback() as server, agent_of(server) as agent:
+        batch = Batch(lambda: 1 / 0, agent.provider, 4, {}, Budget())
+        with pytest.raises(ZeroDivisionError):
+            async for _ in LiveEngine().answers(batch, rows_of(20)):
+                pass
+        assert not server.requests
+
+
+async def test_no_row_begins_once_the_budget_is_spent():
+    async with RateLimited(100, 100) as server, agent_of(server) as agent:
+        answers = await answers_of(agent, 20, concurrency=1, budget=Budget(max_total_tokens=1))
+        assert (len(answers), len(server.requests)) == (1, 1)

@@ -44,7 +44,7 @@ class RateLimited(Loopback):
         return Answer(body, headers=self._headers(reset))
 
     def _headers(self, reset):
-        left = str(self.limit - self._counted)
+        left, reset = str(self.limit - self._counted), reset + 0.001  # rounded up
         if self.told == "openai":
             return {
                 "x-ratelimit-limit-requests": str(self.limit),

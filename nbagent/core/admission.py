@@ -358,7 +358,7 @@ class _Left:
         return 0.0 if is_idle else math.inf  # the next answer says more
 
     def take(self, now: float, cost: float) -> None:
-        if self.reset_at is not None and cost <= self.left < self.limit * SCARCE:
+        if self.reset_at is not None and 0 < cost <= self.left < self.limit * SCARCE:
             self.next_at = max(self.next_at, now) + cost * (self.reset_at - now) / self.left
         self.left -= cost
 

@@ -27,7 +27,7 @@ from nbagent.notebook.display.cell_link import cell_link
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.tool_call import widget_mark
 from nbagent.notebook.display.transcript import Transcript
-from nbagent.notebook.display.view import Throttle
+from nbagent.notebook.display.view import OVERHEAD_CHARS, Throttle
 from nbagent.notebook.panel.attachments import Attachment, split_attachments
 from nbagent.notebook.panel.branches import VersionPicker
 from nbagent.trace.table import Row
@@ -174,7 +174,7 @@ class Entry:
             shown = self._pieces[index : index + 1]
             if shown and shown[0].value == page:
                 continue
-            sent += len(page)
+            sent += len(page) + (OVERHEAD_CHARS if sent else 0)  # each piece is a message
             # HTMLMath typesets formulas; HTML never looks for any
             kind = widgets.HTMLMath if render.has_formulas(page) else widgets.HTML
             if shown and isinstance(shown[0], kind):

@@ -164,20 +164,24 @@ class SideTasks(ABC):
         - `options`: those of `chat_stream`, for each request
 
         The answer comes first, then `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds`, `run_id`.
+        Of a Dask DataFrame it is one too, in the same partitions, asked when it is awaited.
+
         Equal rows are asked once. Errors that each row would have, such as a wrong key, are raised. The conversation
         does not change. Whatever ends a map, `last_map` has what is done.
 
         >>> await agent.map(reviews, "Is this review positive? {text}")             # doctest: +SKIP
         """
-        from nbagent.batch.map import Map
+        from nbagent.batch.map import Map, gathered
 
+        data, in_parts = await gathered(data, engine)
         given: dict[str, Any] = {"concurrency": concurrency, "limits": limits, "budget": budget, "engine": engine}
         given |= {"checkpoint": checkpoint, "on_error": on_error, "tools": tools, "explode": explode}
         task = Map(self, data, prompt, output, rpm=rpm, tpm=tpm, progress=progress, options=options, **given)
         if preview:
             return task.preview()
         self._last_map = task
-        return await task.run()
+        answers = await task.run()
+        return answers if in_parts is None else in_parts(task)
 
     @overload
     def map_sync(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -146,7 +147,16 @@ class Map:
 
     def frame(self) -> pd.DataFrame:
         """The answers so far, beside the index."""
-        return to_frame(self._index, [row.key for row in self._rows], self._answers, self._output, self._explode)
+        return self.frames([len(self._rows)])[0]
+
+    def frames(self, lengths: Iterable[int]) -> list[pd.DataFrame]:
+        """The same in pieces of so many rows of the data."""
+        ends = list(accumulate(lengths))
+        keys = [row.key for row in self._rows]
+        return [
+            to_frame(self._index[begin:end], keys[begin:end], self._answers, self._output, self._explode)
+            for begin, end in pairwise([0, *ends])
+        ]
 
     def preview(self) -> MapPreview:
         """What would be sent."""
@@ -239,6 +249,17 @@ class Map:
         if left < math.inf and rows and (cost := self._estimate(rows).cost or 0) > left:
             text = f"{len(rows):,} rows may cost about ${cost:,.2f}, and ${left:,.2f} of the budget is left"
             _warn(f"{text}: the map ends when it is spent, and keeps what it has.")
+
+
+async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | None]:
+    """The data in memory. For data of Dask's, also what makes a Dask DataFrame of the answers; else None."""
+    if type(data).__module__.partition(".")[0] != "dask":
+        return data, None
+    from nbagent.batch.dask_frames import as_dask, partitions_of
+
+    parts = await partitions_of(data, engine)
+    lengths = [len(part) for part in parts]
+    return pd.concat(parts), lambda task: as_dask(task.frames(lengths), data.divisions)
 
 
 def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output: Any) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Never, cast
 
 from nbagent.core.limits import Limits, Spending
+from nbagent.errors import ConfigurationError
 
 
 class Budget:
@@ -53,6 +54,9 @@ class Budget:
     def is_spent(self) -> bool:
         """Whether nothing is left."""
         return self.account.reached_budget() is not None
+
+    def __reduce__(self) -> Never:
+        raise ConfigurationError("A Budget can't be copied or pickled: the copy would be another one, spent by itself.")
 
     def __repr__(self) -> str:
         limits, account = self.account.limits, self.account

@@ -4,12 +4,15 @@ import asyncio
 import os
 import signal
 
+import dask.dataframe as dd
 import pandas as pd
 import pytest
 from support.dask_clusters import EchoServer, cluster_of, worker_pids
 from support.loopback import served
+from support.rate_limited import RateLimited
 
 from nbagent import Agent, Budget, create_provider
+from nbagent.core.admission import admission_of
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +82,29 @@ async def test_the_budget_holds_across_workers(client, server):
     assert server.asked.total() == (answers["status"] == "ok").sum()
     assert (answers["status"] == "left").sum() == 100 - server.asked.total()
     assert budget.spent == pytest.approx(server.asked.total())
+
+
+async def test_a_dask_frame_gets_one_of_the_same_partitions(client, server):
+    agent = agent_for(server)
+    data = dd.from_pandas(pd.DataFrame({"text": [f"q{number}" for number in range(10)]}), npartitions=3)
+    answers = await agent.map(data, "{text}", engine=client)
+    assert isinstance(answers, dd.DataFrame)
+    assert answers.divisions == data.divisions
+    asked = dict(server.asked)
+    together = await asyncio.to_thread(data.assign(answer=answers["answer"], status=answers["status"]).compute)
+    assert list(together["answer"]) == [f"echo {text}" for text in together["text"]]
+    assert answers.dtypes.equals((await asyncio.to_thread(answers.compute)).dtypes)
+    assert server.asked == asked, "computing asks nothing"
+    here = await agent.map(data["text"])  # without a cluster's help
+    assert list(here["answer"].compute()) == list(together["answer"])
+
+
+async def test_workers_keep_to_a_vendors_rate_together(client):
+    with served(RateLimited(8, 0.1)) as limited:
+        provider = create_provider("open_source", base_url=f"{limited.url}/v1", model="m1", max_retries=0)
+        answers = await Agent(provider).map(questions(40), engine=client, concurrency=16)
+    assert (answers["status"] == "ok").all()
+    assert limited.answered == {f"q{number}": 1 for number in range(40)}
+    assert limited.refused
+    assert admission_of(provider.rate_key).window < 17, "the refusals of both workers came here"
+    assert admission_of(provider.rate_key).places == 0

@@ -93,6 +93,7 @@ class Loopback:
         self.url = ""
         #: Set when a client leaves while it is kept waiting.
         self.left = asyncio.Event()
+        self._came = asyncio.Event()
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
@@ -105,6 +106,12 @@ class Loopback:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def has_requests(self, count):
+        """Wait for so many."""
+        while len(self.requests) < count:
+            self._came.clear()
+            await self._came.wait()
 
     def answer_to(self, request: Request) -> Answer:
         """The next of `answers`."""
@@ -125,6 +132,7 @@ class Loopback:
         headers = {k.lower(): v.strip() for k, v in (line.split(":", 1) for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         self.requests.append(Request(head[0].split()[1], headers, body, head[0].split()[0]))
+        self._came.set()
         answer = self.answer_to(self.requests[-1])
         try:
             return await self._send(answer, reader, writer)

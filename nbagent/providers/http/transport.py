@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbagent")
 #: A longer body is handed over in pieces of this size, so that sending images does not block the event loop.
 LONGEST_PIECE = 2**18
-#: The head of an answer may be late by the time that a long body takes at this rate, in bytes per second.
-SLOWEST_UPLOAD = 100_000
+#: A body longer than any question's, such as a batch, delays the answer: by what is beyond this many bytes, at so many
+#: bytes per second.
+LONGEST_QUESTION, SLOWEST_UPLOAD = 2**25, 100_000
 #: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
 
@@ -74,7 +75,7 @@ class Transport(ABC):
         with timing.setting_up():
             client = await self._clients.get(target, self._make) if self._given is None else self._given
         http_client.current_timing.set(timing)
-        sending_s = len(body or b"") / SLOWEST_UPLOAD
+        sending_s = max(0, len(body or b"") - LONGEST_QUESTION) / SLOWEST_UPLOAD
         limit = None if self._given is not None else http_client.CONNECT_TIMEOUT_S + 2 * target.timeout + sending_s
         recorded = new_record(target, body)
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
 
 import pandas as pd
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nbagent.batch.preview import MapPreview
 
 
+@runtime_checkable
 class BatchAgent(Protocol):
     """What the accessor needs of an agent."""
 
@@ -86,10 +87,11 @@ class _Attribute:
 def _found(agent: BatchAgent | None) -> BatchAgent:
     """The agent given, or that of the notebook or script."""
     found = agent if agent is not None else getattr(sys.modules.get("__main__"), "agent", None)
-    if not callable(getattr(found, "map_sync", None)):
+    if not isinstance(found, BatchAgent):
         raise invalid("agent", found, "an Agent", "Pass agent=…, or name your agent `agent`.")
-    return found  # type: ignore[return-value]
+    return found
 
 
-for _kind in (pd.DataFrame, pd.Series):
-    setattr(_kind, "agent", _Attribute())  # noqa: B010  it is not declared there
+_kinds: tuple[Any, ...] = (pd.DataFrame, pd.Series)
+for _kind in _kinds:
+    _kind.agent = _Attribute()

@@ -40,8 +40,6 @@ FORMAT = SQLiteFormat(
     tables=f"CREATE TABLE answers ({', '.join(_COLUMNS).replace('key', 'key PRIMARY KEY', 1)}) WITHOUT ROWID;",
 )
 _ADD = f"INSERT OR REPLACE INTO answers ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608  our own names
-_FIND = f"SELECT {', '.join(_NAMES)} FROM answers WHERE key = ?"  # noqa: S608  our own names
-_READ = f"SELECT {', '.join(_COLUMNS)} FROM answers ORDER BY answered"  # noqa: S608
 
 
 class Checkpoint:
@@ -86,8 +84,9 @@ class Checkpoint:
             return {}
         with FORMAT.clear_errors(self._path):
             find = self._database.execute
-            found = (find(_FIND, (key,)).fetchone() for key in dict.fromkeys(keys))
-            return {row[0]: Answer(*row) for row in found if row}
+            query = "SELECT * FROM answers WHERE key = ?"
+            found = (find(query, (key,)).fetchone() for key in dict.fromkeys(keys))
+            return {key: Answer(key, *values) for key, _question, _model, _answered, *values in filter(None, found)}
 
     def execute(self, sql: str, *values: Any) -> list[Any]:
         """Run one statement on tables of others in the same file -> its rows. It needs a path."""
@@ -127,7 +126,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
     if not target.exists():
         raise ConfigurationError(f"There is no checkpoint {str(target)!r}. agent.map(..., checkpoint=path) writes one.")
     with closing(FORMAT.open(target)) as database, FORMAT.clear_errors(target):
-        frame = pd.DataFrame(database.execute(_READ).fetchall(), columns=_COLUMNS)
+        frame = pd.DataFrame(database.execute("SELECT * FROM answers ORDER BY answered"), columns=_COLUMNS)
     texts = dict.fromkeys(["key", "question", "model", "text", "data"], TEXT)
     frame = frame.astype({**texts, **{name: kind for name, kind in COLUMNS.items() if name in frame}})
     frame["answered"] = pd.to_datetime(frame["answered"], unit="s", utc=True).dt.as_unit("us")

@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import fields
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -73,8 +73,8 @@ class DaskEngine:
 
 def parcel_of(batch: Batch) -> bytes:
     """How to ask, as bytes for a worker. Raises `ConfigurationError` for what can't travel, above all keys."""
-    agent = batch.new_agent()
-    travelling = replace(batch, new_agent=agent.parcel(), budget=None, admissions=None)  # type: ignore[arg-type]
+    travelling = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in ("budget", "admissions")}
+    travelling["new_agent"] = batch.new_agent().parcel()
     try:
         parcel: bytes = cloudpickle.dumps((travelling, current_labels.get()))
     except ConfigurationError:
@@ -130,7 +130,7 @@ class _Cluster:
                 log.info("a Dask worker was lost, its rows are asked elsewhere: %s", error)
                 continue
             if answer.input_tokens or answer.output_tokens:
-                account = Spending(Limits(max_requests=math.inf), current_account.get())  # type: ignore[arg-type]
+                account = Spending(Limits(max_requests=math.inf), current_account.get())
                 account.budgets = tuple(budget.account for budget in budgets)
                 account.add(Usage(answer.input_tokens or 0, answer.output_tokens or 0), answer.cost)
             if any(budget.is_spent for budget in budgets):
@@ -210,7 +210,7 @@ class _Worker:
         #: By rate key and place, the places that its requests have.
         self._places: dict[tuple[str, int], Admission] = {}
         #: By number, the requests that wait for a place.
-        self._takes: dict[int, asyncio.Task[None]] = {}
+        self._takes: dict[int, asyncio.Task[int]] = {}
         self._said: list[tuple[Any, ...]] = []
         self._has_said = asyncio.Event()
         self.address = actor._address
@@ -309,19 +309,21 @@ class _Worker:
             answer.set_result(outcome)
 
     def _on_take(self, number: int, rate_key: str, tokens: int) -> None:
-        async def admit() -> None:
-            outcome: int | Exception = 0
-            try:
-                if self._admissions is not None:
-                    admission = self._admissions(rate_key)
-                    outcome = await admission.take(tokens)
-                    self._places[rate_key, outcome] = admission
-            except Exception as error:  # noqa: BLE001  the request raises it
-                outcome = error
-            self.say("admitted", number, rate_key, outcome)
+        async def admit() -> int:
+            if self._admissions is None:
+                return 0
+            admission = self._admissions(rate_key)
+            place = await admission.take(tokens)
+            self._places[rate_key, place] = admission
+            return place
+
+        def tell(taken: asyncio.Task[int]) -> None:
+            self._takes.pop(number, None)
+            if not taken.cancelled():
+                self.say("admitted", number, rate_key, taken.exception() or taken.result())
 
         self._takes[number] = asyncio.create_task(admit())
-        self._takes[number].add_done_callback(lambda _: self._takes.pop(number, None))
+        self._takes[number].add_done_callback(tell)
 
     def _on_leave(self, number: int) -> None:
         if task := self._takes.get(number):

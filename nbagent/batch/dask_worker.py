@@ -15,7 +15,6 @@ import itertools
 import math
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -25,7 +24,7 @@ from nbagent.batch.live import ask
 from nbagent.batch.rows import Row
 from nbagent.core.admission import End, Quota, current_admissions
 from nbagent.core.budget import Budget
-from nbagent.core.labels import Labels, current_labels
+from nbagent.core.labels import current_labels
 from nbagent.core.limits import Limits, Spending, current_account
 from nbagent.core.messages import new_id
 from nbagent.errors import AuthenticationError, ConfigurationError
@@ -38,8 +37,8 @@ class Asker:
     """Asks rows on one worker, for one map. Its methods are called by the client, on the worker's event loop."""
 
     def __init__(self, parcel: bytes) -> None:
-        batch: Batch
-        batch, self._labels = cloudpickle.loads(parcel)
+        travelling, self._labels = cloudpickle.loads(parcel)
+        batch = self._batch = Batch(**travelling, budget=Budget())
         try:
             batch.provider.check()
         except AuthenticationError as error:
@@ -47,7 +46,6 @@ class Asker:
                 f"a Dask worker can't ask {batch.provider.vendor}: {error.message}. Keys don't travel: set it in the "
                 "environment of the workers."
             ) from None
-        self._batch = replace(batch, budget=Budget())
         self._session_id = new_id("session")
         self._knows_environment = False
         #: Agents that ask nothing now.
@@ -127,7 +125,7 @@ class Asker:
     async def _ask(self, row: Row) -> None:
         current_admissions.set(lambda rate_key: _FarAdmission(self, rate_key))
         current_labels.set(self._labels)
-        account = Spending(Limits(max_requests=math.inf))  # type: ignore[arg-type]
+        account = Spending(Limits(max_requests=math.inf))
         account.budgets = (self._batch.budget.account,)
         current_account.set(account)
         agent = self._idle.pop() if self._idle else self._batch.new_agent()
@@ -183,7 +181,3 @@ def _portable(error: Exception) -> Exception:
     except Exception:  # noqa: BLE001  any error of any `__reduce__`
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
-
-
-#: What a parcel holds.
-Parcel = tuple[Batch, Labels | None]

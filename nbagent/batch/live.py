@@ -35,7 +35,7 @@ class LiveEngine:
 
     async def answers(self, batch: Batch, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
         """See `Engine`."""
-        account = Spending(Limits(max_requests=math.inf), current_account.get(), len(enclosing_runs.get()))  # type: ignore[arg-type]
+        account = Spending(Limits(max_requests=math.inf), current_account.get(), len(enclosing_runs.get()))
         account.budgets = (batch.budget.account,)
         waiting = iter(rows)
         #: Answers, and each worker when it is done.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Never, cast
+from typing import Never
 
 from nbagent.core.limits import Limits, Spending
 from nbagent.errors import ConfigurationError
@@ -26,8 +26,8 @@ class Budget:
     """
 
     def __init__(self, max_cost: float | None = None, max_total_tokens: int | None = None) -> None:
-        no_limit = cast(Any, math.inf)  # a run has a limit of requests by default, a budget has none
-        limits = Limits(max_cost=max_cost, max_total_tokens=max_total_tokens, max_requests=no_limit)
+        # a run has a limit of requests by default, a budget has none
+        limits = Limits(max_cost=max_cost, max_total_tokens=max_total_tokens, max_requests=math.inf)
         #: What is spent, and the limits.
         self.account = Spending(limits)
 

@@ -24,6 +24,10 @@ from nbagent.errors import AgentDepthError
 VARIABLE_PREFIX = "NBAGENT_"
 
 
+#: A whole number, or `math.inf`, which is a float: it lifts a limit.
+Count = float
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much one run may spend. None sets no limit.
@@ -45,13 +49,13 @@ class Limits:
     0.05
     """
 
-    max_iterations: int | None = None
-    max_requests: int | None = None
-    max_depth: int | None = None
-    max_tool_calls: int | None = None
-    max_total_tokens: int | None = None
-    max_input_tokens: int | None = None
-    max_output_tokens: int | None = None
+    max_iterations: Count | None = None
+    max_requests: Count | None = None
+    max_depth: Count | None = None
+    max_tool_calls: Count | None = None
+    max_total_tokens: Count | None = None
+    max_input_tokens: Count | None = None
+    max_output_tokens: Count | None = None
     max_cost: float | None = None
     max_seconds: float | None = None
     tool_seconds: float | None = None
@@ -89,7 +93,7 @@ max_input_tokens=None, max_output_tokens=None, max_cost=0.5, max_seconds=None, t
 
 
 def _is_whole(limit: Field[Any]) -> bool:
-    return str(limit.type).startswith("int")
+    return str(limit.type).startswith("Count")
 
 
 class LimitReached(NamedTuple):
@@ -123,7 +127,7 @@ class Spending:
     dollars: float = 0.0  # as far as prices are known
     all_priced: bool = True
     #: The limit of tool calls that kept a call from running.
-    refused_at: int | None = None
+    refused_at: Count | None = None
     started: float = field(default_factory=monotonic)
     #: The run is over. What its tools left running still spends its budget, but not its time.
     over: bool = False
@@ -154,8 +158,8 @@ class Spending:
             granted = wanted
             for account in self._accounts():
                 limit = account.limits.max_tool_calls
-                if limit is not None and (left := max(0, limit - account.tool_calls)) < granted:
-                    granted, self.refused_at = left, limit
+                if limit is not None and limit - account.tool_calls < granted:
+                    granted, self.refused_at = max(0, int(limit) - account.tool_calls), limit
             for account in self._accounts():
                 account.tool_calls += granted
         return granted

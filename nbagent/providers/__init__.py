@@ -158,7 +158,8 @@ def _factory(spec: str) -> Factory:
         return cls if cls.vendor == name else functools.partial(cls, vendor=name)
     for point in _entry_points():
         if point.name == name:
-            return point.load()  # type: ignore[no-any-return]
+            factory: Factory = point.load()
+            return factory
     raise _unknown_provider(spec)
 
 

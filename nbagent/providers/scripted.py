@@ -73,8 +73,9 @@ class ScriptedProvider(StreamingProvider):
 
     async def _turn(self, request: ModelRequest) -> ScriptedTurn:
         if self._next is not None:
-            turn = self._next(request.messages, request.tools)
-            return await turn if inspect.isawaitable(turn) else turn  # type: ignore[no-any-return]
+            made = self._next(request.messages, request.tools)
+            turn: ScriptedTurn = await made if inspect.isawaitable(made) else made
+            return turn
         try:
             return next(self._turns)
         except StopIteration:

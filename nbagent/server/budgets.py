@@ -39,15 +39,15 @@ class Budgets:
         """A new account for a run, below that of its token."""
         budget = self._settings.max_cost_per_token
         if budget is None:
-            yield _account(Limits(max_requests=math.inf))  # type: ignore[arg-type]  # lifts the limit
+            yield _account(Limits(max_requests=math.inf))
             return
         stored = await self._store.spent(owner)  # other processes spend the same budget
         if owner not in self._accounts:
-            limits = Limits(max_cost=budget, max_requests=math.inf)  # type: ignore[arg-type]
+            limits = Limits(max_cost=budget, max_requests=math.inf)
             self._accounts[owner] = _account(limits), []
         shared, runs = self._accounts[owner]
         shared.dollars = max(shared.dollars, stored.dollars + sum(run.dollars for run in runs))
-        runs.append(run := _account(Limits(max_requests=math.inf), shared))  # type: ignore[arg-type]
+        runs.append(run := _account(Limits(max_requests=math.inf), shared))
         try:
             yield run
         finally:

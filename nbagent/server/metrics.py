@@ -56,7 +56,7 @@ class Metrics:
         if PROCESSES_VARIABLE not in os.environ:
             return generate_latest(self._registry)
         together = CollectorRegistry()
-        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]  # the library gives it no types
         return generate_latest(together)
 
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:

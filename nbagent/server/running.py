@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import platformdirs
 import uvicorn
@@ -131,7 +132,7 @@ def _make_app(target: str | None, settings: ServerSettings, store: str, ttl_s: f
     return create_app(partial(load_agent, target), settings, open_store(store, ttl_s=ttl_s))
 
 
-def _config(app: FastAPI | Callable[[], FastAPI], settings: ServerSettings, **options: object) -> uvicorn.Config:
+def _config(app: FastAPI | Callable[[], FastAPI], settings: ServerSettings, **options: Any) -> uvicorn.Config:
     # log_config: logging is the user's; access_log: addresses name conversations
     return uvicorn.Config(
         app,
@@ -140,7 +141,7 @@ def _config(app: FastAPI | Callable[[], FastAPI], settings: ServerSettings, **op
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=int(settings.grace_seconds) + _SAVES_WITHIN_S,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 

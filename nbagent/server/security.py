@@ -16,6 +16,7 @@ import secrets
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -55,7 +56,8 @@ class Security:
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
-        self._tokens = [token.get_secret_value().encode() for token in settings.tokens]  # type: ignore[union-attr]
+        tokens = (token for token in settings.tokens if isinstance(token, SecretStr))  # the settings make them of all
+        self._tokens = [token.get_secret_value().encode() for token in tokens]
         self._hosts = {host.lower() for host in settings.hosts}
         self._origins = set(settings.origins)
 

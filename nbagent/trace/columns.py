@@ -160,7 +160,7 @@ class TraceSelection(pd.DataFrame):
         return show_control_chars(super().__repr__())
 
     def _repr_html_(self) -> str | None:
-        html: str | None = super()._repr_html_()  # type: ignore[misc]
+        html: str | None = super()._repr_html_()  # type: ignore[misc]  # the types of pandas lack it
         return None if html is None else show_control_chars(html)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 
-from nbagent.batch.endpoints.endpoint import Endpoint, Request, Result, State, joined
+from nbagent.batch.endpoints.endpoint import Endpoint, Phase, Request, Result, State, joined
 
 _PATH = "/v1/messages/batches"
 #: How many of the latest batches are looked through for one, and how far our clock and theirs may be apart (seconds).
@@ -46,9 +46,11 @@ class ClaudeEndpoint(Endpoint):
         batch = await self.provider.call(f"{_PATH}/{batch_id}")
         counts = batch["request_counts"]
         total = sum(counts.values())
-        is_over = batch["processing_status"] == "ended"
-        phase = "cancelled" if batch.get("cancel_initiated_at") else "ended"
-        return State(phase if is_over else "running", total - counts["processing"], total)  # type: ignore[arg-type]
+        if batch["processing_status"] != "ended":
+            phase: Phase = "running"
+        else:
+            phase = "cancelled" if batch.get("cancel_initiated_at") else "ended"
+        return State(phase, total - counts["processing"], total)
 
     async def results(self, batch_id: str, state: State) -> AsyncGenerator[Result]:
         """See `Endpoint`. `results_url` names the same place, but perhaps not the server that was asked."""

@@ -13,6 +13,9 @@ from nbagent.providers.http.provider import HTTPProvider
 LONGEST_BATCH = 64 * 10**6
 
 
+Phase = Literal["running", "ended", "cancelled", "failed"]
+
+
 class Request(NamedTuple):
     """One row's request."""
 
@@ -31,7 +34,7 @@ class State:
     - `files`: where its results are, as far as the vendor says
     """
 
-    phase: Literal["running", "ended", "cancelled", "failed"]
+    phase: Phase
     done: int = 0
     total: int = 0
     reason: str = ""

@@ -61,9 +61,9 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
 
 def _chunks(response: Any) -> AsyncIterator[bytes]:
     """The body as it arrives. What is not compressed skips the response's own layers, which cost CPU for each chunk."""
-    if "content-encoding" in response.headers:
-        return response.aiter_bytes()  # type: ignore[no-any-return]
-    return response.stream.__aiter__()  # type: ignore[no-any-return]
+    is_compressed = "content-encoding" in response.headers
+    chunks: AsyncIterator[bytes] = response.aiter_bytes() if is_compressed else response.stream.__aiter__()
+    return chunks
 
 
 async def read_up_to(chunks: AsyncIterator[bytes], head: bytes = b"") -> bytes:

@@ -52,7 +52,7 @@ def main() -> None:
         report(error=f"{type(exc).__name__}: {exc}")
         return  # a normal exit lets llama.cpp's thread finish writing its log
     try:
-        report(address=server.listening_address)  # type: ignore[attr-defined]
+        report(address=server.listening_address)  # type: ignore[attr-defined]  # its types lack it
         sys.stdin.read()
     finally:  # also if the kernel ended while the model was loading, so that nobody reads the address
         os._exit(0)  # skips freeing the server, which can hang

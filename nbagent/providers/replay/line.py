@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from nbagent.core import events
@@ -52,8 +52,8 @@ class _Request(TypedDict):
     options: NotRequired[Json]
 
 
+@with_config(extra="allow")
 class _EventMetadata(TypedDict, total=False):
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     wait_s: float | None
 
 
@@ -66,8 +66,8 @@ class _Item(TypedDict):
     metadata: NotRequired[_EventMetadata]
 
 
+@with_config(extra="allow")
 class _Metadata(TypedDict, total=False):
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     usage: dict[_Count, int]
     thinking: str
     model: str | int | float | None

@@ -9,12 +9,12 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypedDict, Unpack
 
 from nbagent.agent_parcel import parcel
+from nbagent.agent_run import labels_and_options, limits_of_agent, limits_of_run, provider_of_run, recorded
 from nbagent.checks import check_type
 from nbagent.config import AgentConfig
 from nbagent.core.background import run_sync
@@ -24,15 +24,15 @@ from nbagent.core.events import Event
 from nbagent.core.history import saved, summary
 from nbagent.core.history.context import ContextManager
 from nbagent.core.inputs import MessageInput
-from nbagent.core.labels import Labels, labelled, labels_now, take_labels
+from nbagent.core.labels import Labels, labelled, labels_now
 from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.core.output import Output, output_of
+from nbagent.core.output import output_of
 from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.render.control_chars import readable_record
 from nbagent.core.request_options import RunOptions, StreamOptions
 from nbagent.core.results import AgentResult
-from nbagent.core.run import Provider, Run, Tools
+from nbagent.core.run import Run
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.executor import ToolExecutor
@@ -42,7 +42,6 @@ from nbagent.functions.toolset import Toolset, Toolsets
 from nbagent.other_names import OTHER_ATTRIBUTES, unknown_argument
 from nbagent.pricing import check_priced, price
 from nbagent.providers import preload, resolve
-from nbagent.providers.options.settings import check_request_options
 from nbagent.providers.replay.active import current_recording
 from nbagent.side_tasks import SideTasks, offer_accessor
 from nbagent.trace.trace import Trace
@@ -133,7 +132,7 @@ class Agent(SideTasks):
         self.function_registry = as_registry(tools) if function_registry is None else function_registry
         self.tool_executor = ToolExecutor(self.function_registry, approver=approve, tracebacks=tool_tracebacks)
         self.context = context or ContextManager()
-        self.limits = _limits(limits, config)
+        self.limits = limits_of_agent(limits, config)
         self.budget = budget
         self.temperature = config.temperature if config else None
         self.trace = trace or Trace()
@@ -270,13 +269,16 @@ class Agent(SideTasks):
         ...     print(event.type, event.content)
         """
         _check_stream(raise_errors, replaces=replaces, branch_at=branch_at)
-        labels, request_options = self._labels_and_options(options)
-        run_limits, form = self._limits_of_run(limits, max_iterations), None if output is None else output_of(output)
+        labels, request_options = labels_and_options(options, self.temperature)
+        run_limits, form = (
+            limits_of_run(limits, max_iterations, self.limits),
+            None if output is None else output_of(output),
+        )
         toolsets = self.toolsets if use_tools else Toolsets()
 
         def new_run(entry: QueueEntry, is_preview: bool) -> Run:
             executor = self._executor(use_tools, tools, approve_all, run_limits.tool_seconds)
-            provider, offered = self._recorded(self._provider_for(form), executor)
+            provider, offered = recorded(provider_of_run(self.provider, form), executor)
             self._check_priced(run_limits)
             return self._run(
                 entry=entry,
@@ -307,26 +309,12 @@ class Agent(SideTasks):
             **of_question,
         )
 
-    def _labels_and_options(self, options: Mapping[str, Any]) -> tuple[Labels, dict[str, Any]]:
-        if "handler" in options:
-            raise ConfigurationError("chat_stream() takes no handler: iterate its events, or use chat(handler=...).")
-        labels, request_options = take_labels(options)
-        check_request_options(request_options, others=("max_iterations", *RunOptions.__optional_keys__))
-        if self.temperature is not None and request_options.get("temperature") is None:
-            request_options["temperature"] = self.temperature
-        return labels, request_options
-
     def _check_priced(self, limits: Limits) -> None:
         tape = current_recording()
         if tape is None or not tape.replay_only:  # a replayed answer is not paid again
             check_priced(limits, self.provider)
             if self.budget is not None:
                 check_priced(self.budget.account.limits, self.provider)
-
-    def _limits_of_run(self, limits: Limits | None, max_iterations: int | None) -> Limits:
-        check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
-        both = (limits or Limits()).or_else(self.limits)
-        return both if max_iterations is None else replace(both, max_iterations=max_iterations)
 
     @contextmanager
     def tagged(
@@ -369,24 +357,6 @@ class Agent(SideTasks):
         elif names is None and self.tools_off:
             names = self.offered_tools()
         return self.tool_executor.with_options(only=names, approve_all=approve_all, timeout=timeout)
-
-    def _provider_for(self, output: Output | None) -> Provider:
-        """The provider, held to the output; if its model cannot call tools, they are described in the prompt."""
-        provider = self.provider
-        if not provider.supports_function_calling():
-            from nbagent.providers.prompting.provider import PromptedProvider
-
-            provider = PromptedProvider(provider)
-        if output is not None:
-            from nbagent.providers.structured import StructuredProvider
-
-            provider = StructuredProvider(provider, output)
-        return provider
-
-    def _recorded(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
-        """The same; while a recording is made or played, wrapped by it."""
-        tape = current_recording()
-        return (provider, tools) if tape is None else tape.wrap(provider, tools)
 
     def register_function(
         self, name: str, description: str, func: Callable[..., Any], parameters: dict[str, Any] | None = None
@@ -558,12 +528,3 @@ def _check_stream(raise_errors: bool, **given: LLMMessage | None) -> None:
     check_type("raise_errors", raise_errors, bool)
     for name, question in given.items():
         check_type(name, question, LLMMessage, optional=True, fix="Pass a message of agent.conversation_history.")
-
-
-def _limits(given: Limits | None, config: AgentConfig | None) -> Limits:
-    """The limits of a run: arguments win over environment variables, and these over the configuration."""
-    limits = (given or Limits()).or_else(Limits.from_environment())
-    if config is None:
-        return limits
-    names = {each.name: each.name for each in fields(Limits)} | {"max_iterations": "max_tool_iterations"}
-    return limits.or_else(Limits(**{name: getattr(config, configured) for name, configured in names.items()}))

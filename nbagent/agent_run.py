@@ -1,0 +1,67 @@
+"""What one run of an agent works with: its limits and options, and the provider and tools as they are for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from nbagent.checks import check_type
+from nbagent.config import AgentConfig
+from nbagent.core.labels import Labels, take_labels
+from nbagent.core.limits import Limits
+from nbagent.core.output import Output
+from nbagent.core.request_options import RunOptions
+from nbagent.core.run import Provider, Tools
+from nbagent.errors import ConfigurationError
+from nbagent.providers.options.settings import check_request_options
+from nbagent.providers.replay.active import current_recording
+
+if TYPE_CHECKING:
+    from nbagent.providers.base import LLMProvider
+
+
+def limits_of_agent(given: Limits | None, config: AgentConfig | None) -> Limits:
+    """An agent's limits: arguments win over environment variables, and these over the configuration."""
+    limits = (given or Limits()).or_else(Limits.from_environment())
+    if config is None:
+        return limits
+    names = {each.name: each.name for each in fields(Limits)} | {"max_iterations": "max_tool_iterations"}
+    return limits.or_else(Limits(**{name: getattr(config, configured) for name, configured in names.items()}))
+
+
+def limits_of_run(given: Limits | None, max_iterations: int | None, of_agent: Limits) -> Limits:
+    """A run's limits: its own win over the agent's."""
+    check_type("limits", given, Limits, optional=True, fix="Pass Limits(...).")
+    both = (given or Limits()).or_else(of_agent)
+    return both if max_iterations is None else replace(both, max_iterations=max_iterations)
+
+
+def labels_and_options(options: Mapping[str, Any], temperature: float | None) -> tuple[Labels, dict[str, Any]]:
+    """Take keyword arguments of `chat_stream` apart: labels of the run, and options of its requests."""
+    if "handler" in options:
+        raise ConfigurationError("chat_stream() takes no handler: iterate its events, or use chat(handler=...).")
+    labels, request_options = take_labels(options)
+    check_request_options(request_options, others=("max_iterations", *RunOptions.__optional_keys__))
+    if temperature is not None and request_options.get("temperature") is None:
+        request_options["temperature"] = temperature
+    return labels, request_options
+
+
+def provider_of_run(provider: LLMProvider, output: Output | None) -> Provider:
+    """The provider, held to the output; if its model cannot call tools, they are described in the prompt."""
+    if not provider.supports_function_calling():
+        from nbagent.providers.prompting.provider import PromptedProvider
+
+        provider = PromptedProvider(provider)
+    if output is not None:
+        from nbagent.providers.structured import StructuredProvider
+
+        provider = StructuredProvider(provider, output)
+    return provider
+
+
+def recorded(provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
+    """The same; while a recording is made or played, wrapped by it."""
+    tape = current_recording()
+    return (provider, tools) if tape is None else tape.wrap(provider, tools)

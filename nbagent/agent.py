@@ -270,36 +270,46 @@ class Agent(SideTasks):
         """
         _check_stream(raise_errors, replaces=replaces, branch_at=branch_at)
         labels, request_options = labels_and_options(options, self.temperature)
-        run_limits, form = (
-            limits_of_run(limits, max_iterations, self.limits),
-            None if output is None else output_of(output),
-        )
         toolsets = self.toolsets if use_tools else Toolsets()
-
-        def new_run(entry: QueueEntry, is_preview: bool) -> Run:
-            executor = self._executor(use_tools, tools, approve_all, run_limits.tool_seconds)
-            provider, offered = recorded(provider_of_run(self.provider, form), executor)
-            self._check_priced(run_limits)
-            return self._run(
-                entry=entry,
-                provider=provider,
-                tools=offered,
-                context=self.context.copy() if is_preview else self.context,
-                limits=run_limits,
-                options=request_options,
-                origin=origin or {},
-                labels=labels,
-                instructions="\n\n".join(filter(None, (toolsets.instructions(executor.registry), instructions))),
-                output=form,
-                replaces=replaces,
-                branch_at=branch_at,
-            )
-
+        new_run = partial(
+            self._new_run,
+            offer=(use_tools, tools, approve_all),
+            toolsets=toolsets,
+            instructions=instructions,
+            limits=limits_of_run(limits, max_iterations, self.limits),
+            output=None if output is None else output_of(output),
+            options=request_options,
+            labels=labels,
+            origin=origin or {},
+            replaces=replaces,
+            branch_at=branch_at,
+        )
         return AgentStream(new_run, message, self._queue, raise_errors, toolsets.prepare if toolsets else None)
 
-    def _run(self, **of_question: Any) -> Run:
-        """A run of this agent, with what it brings to each of its runs."""
+    def _new_run(
+        self,
+        entry: QueueEntry,
+        is_preview: bool,
+        *,
+        offer: tuple[bool, Iterable[str] | None, bool],
+        toolsets: Toolsets,
+        instructions: str,
+        limits: Limits,
+        output: Output | None,
+        **of_question: Any,
+    ) -> Run:
+        """A run for a question, with all that the agent brings to it now."""
+        executor = self._executor(*offer, limits.tool_seconds)
+        provider, tools = recorded(provider_of_run(self.provider, output), executor)
+        self._check_priced(limits)
         return Run(
+            entry=entry,
+            provider=provider,
+            tools=tools,
+            context=self.context.copy() if is_preview else self.context,
+            limits=limits,
+            output=output,
+            instructions="\n\n".join(filter(None, (toolsets.instructions(executor.registry), instructions))),
             price=partial(price, rates=self.provider.price),
             summarise=self._summarise,
             observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),

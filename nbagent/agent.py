@@ -27,7 +27,7 @@ from nbagent.core.inputs import MessageInput
 from nbagent.core.labels import Labels, labelled, labels_now
 from nbagent.core.limits import Limits
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.core.output import output_of
+from nbagent.core.output import Output, output_of
 from nbagent.core.queue import QueueEntry, RunQueue
 from nbagent.core.render.control_chars import readable_record
 from nbagent.core.request_options import RunOptions, StreamOptions

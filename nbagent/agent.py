@@ -140,6 +140,8 @@ class Agent(SideTasks):
         self.observers: list[Callable[[Event], None]] = []
         #: Names of tools that are not offered, unless a call of `chat` names them.
         self.tools_off: set[str] = set()
+        #: What tools get as `RunContext.deps` if a question brings none, such as one of a cell or a panel.
+        self.deps: Any = None
         #: What `use` added.
         self.toolsets = Toolsets()
         #: The labels of the blocks of `tagged` that are open, for questions that come from elsewhere, such as a panel.
@@ -244,6 +246,7 @@ class Agent(SideTasks):
         instructions: str = "",
         limits: Limits | None = None,
         output: Any = None,
+        deps: Any = None,
         replaces: LLMMessage | None = None,
         branch_at: LLMMessage | None = None,
         origin: Mapping[str, Any] | None = None,
@@ -254,7 +257,8 @@ class Agent(SideTasks):
 
         `tools` names the tools to offer; with `approve_all`, their calls wait for approval. `instructions` follow the
         system prompt in this run only. `limits` win over the agent's. `trace.runs` keeps `origin`: source, agent,
-        cell_id, execution_count. `options` are labels (see `tagged`) and those of the requests (`RequestOptions`).
+        cell_id, execution_count. `options` are labels (see `tagged`) and those of the requests (`RequestOptions`). For
+        `deps` see `RunContext`; by default they are `agent.deps`, or else those of the run whose tool starts this one.
 
         `output` is the type of the result's `data`: a pydantic model, `list[Model]` or another that pydantic supports.
         The model may use tools, then answers in JSON, which it may correct twice before an `ExtractionError` is raised.
@@ -280,6 +284,7 @@ class Agent(SideTasks):
             output=None if output is None else output_of(output),
             options=request_options,
             labels=labels,
+            deps=deps,
             origin=origin or {},
             replaces=replaces,
             branch_at=branch_at,
@@ -316,6 +321,7 @@ class Agent(SideTasks):
             answer=self._answer,
             budget=self.budget,
             record_http=self.trace.record_http,
+            agent=self,
             **of_question,
         )
 
@@ -432,6 +438,7 @@ class Agent(SideTasks):
         # set last, since an AgentConfig brings its own system prompt
         other.context = self.context.copy()
         other.limits, other.budget, other.temperature = self.limits, self.budget, self.temperature
+        other.deps = self.deps
         other.toolsets = Toolsets(self.toolsets)
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         return other

@@ -83,6 +83,7 @@ class QuestionOptions(StreamOptions, total=False):
     instructions: str
     limits: Limits | None
     output: Any
+    deps: Any
 
 
 class RunOptions(QuestionOptions, total=False):

@@ -95,6 +95,10 @@ class Run:
     output: Output | None = None
     #: Look at the answer that would end the run, and may send it back to the model.
     checks: Sequence[AnswerCheck] = ()
+    #: What tools and checks get as `RunContext.deps`; by default the agent's, or else those of the parent.
+    deps: Any = field(default=None, repr=False)
+    #: The `Agent` that makes the run, which this layer does not know.
+    agent: Any = field(default=None, repr=False)
     #: What it spends, others spend too.
     budget: Budget | None = None
     #: Whether each HTTP exchange becomes an event.
@@ -119,6 +123,9 @@ class Run:
             self.instructions = f"{self.instructions}\n\n{self.output.instructions}".strip()
             self.checks = (*self.checks, self.output.check)
             self.origin["output_type"] = self.output.type_name
+        for fallback in (self.agent, self.parent):
+            if self.deps is None and fallback is not None:
+                self.deps = fallback.deps
         if self.parent is not None:
             self.labels = self.labels.within(self.parent.labels)
         budgets = (self.budget.account,) if self.budget else ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from nbagent.core.messages import LLMMessage
 
@@ -17,16 +18,20 @@ class RunContext:
     - `tool_name`: the name that the model called
     - `step`: the number of the model's request in this run, from 1
     - `attempt`: 1, and one more for each retry of this call (`tool(retries=…)`)
-    - `source`, `agent`: who asked, as in `trace.runs`: "cell", "panel", "python", and the agent's variable
+    - `source`, `agent_name`: who asked, as in `trace.runs`: "cell", "panel", "python", and the agent's variable
     - `cell_id`, `execution_count`: the notebook cell that asked, if one did
+    - `agent`: the `Agent`, with its conversation and its trace
+    - `deps`: what the question brought as `chat(..., deps=…)`, else `agent.deps`: a connection, the user, settings.
+      Any object. It stays in this process: no model, trace, file or `repr` has it.
 
     If a program calls the tool, by `ToolExecutor.execute` outside of a run, all but `tool_name` and `attempt` are None.
 
     >>> from nbagent import RunContext, tool
     >>> @tool
-    ... def note(text: str, run: RunContext) -> str:
-    ...     "Write a note."
-    ...     return f"{run.run_id}: {text}"
+    ... def orders(customer: str, run: RunContext) -> list[str]:
+    ...     "The orders of a customer."
+    ...     return run.deps["database"].orders(customer)
+    >>> agent.chat_sync("What did Ada order?", deps={"database": database})     # doctest: +SKIP
     """
 
     run_id: str | None = None
@@ -36,9 +41,12 @@ class RunContext:
     step: int | None = None
     attempt: int = 1
     source: str | None = None
-    agent: str | None = None
+    agent_name: str | None = None
     cell_id: str | None = None
     execution_count: int | None = None
+    #: An `Agent`, which this layer does not know.
+    agent: Any = field(default=None, repr=False, compare=False)
+    deps: Any = field(default=None, repr=False, compare=False)
 
 
 _OUTSIDE_OF_RUNS = RunContext()

@@ -359,9 +359,11 @@ class Turn:
             tool_name=self.calls[index].name,
             step=self.step,
             source=origin.get("source"),
-            agent=origin.get("agent"),
+            agent_name=origin.get("agent"),
             cell_id=origin.get("cell_id"),
             execution_count=origin.get("execution_count"),
+            agent=self.run.agent,
+            deps=self.run.deps,
         )
 
     def _call_metadata(self, index: int) -> dict[str, Any]:

@@ -36,7 +36,7 @@ async def test_a_tool_knows_its_run_and_the_model_is_not_told():
             row["tool_call_id"],
         )
         assert (context.tool_name, context.step, context.attempt) == (row["name"], 1, 1)
-        assert (context.source, context.agent, context.cell_id) == ("script", "writer", "c7")
+        assert (context.source, context.agent_name, context.cell_id) == ("script", "writer", "c7")
 
 
 async def test_a_model_can_not_send_it():
@@ -62,3 +62,57 @@ async def test_the_attempts_are_counted(monkeypatch):
 
     assert (await run(executor_of(flaky, options={"retries": 2}), "flaky")).is_error
     assert attempts == [1, 2, 3]
+
+
+class Database:
+    """What a question brings for its tools; nobody else may see the password."""
+
+    def __init__(self, password="pw-1234"):
+        self.password = password
+
+    def __repr__(self):
+        return f"Database({self.password!r})"
+
+
+def orders(customer: str, context: RunContext) -> str:
+    """The orders of a customer."""
+    seen.append(context)
+    return f"3 of {customer}"
+
+
+def asking(*calls, **options) -> Agent:
+    return Agent(ScriptedProvider([*calls, "done"]), tools=[orders], **options)
+
+
+async def test_a_tool_gets_what_the_question_brings_and_nobody_else_does(tmp_path):
+    seen.clear()
+    database = Database()
+    agent = asking(FunctionCall("orders", {"customer": "Ada"}))
+    stream = agent.chat_stream("What did Ada order?", deps=database)
+    events = [event async for event in stream]
+    (context,) = seen
+    assert context.deps is database
+    assert context.agent is agent
+    agent.trace.save(tmp_path / "trace.jsonl")
+    agent.save(tmp_path / "agent.json")
+    told = [repr(context), repr(events), repr(stream), repr(agent), str(agent.conversation_history)]
+    told += [str(request) for request in agent.provider.requests]
+    told += [agent.trace.events.to_string(), *(path.read_text() for path in tmp_path.iterdir())]
+    assert not [text for text in told if "pw-1234" in text]
+
+
+async def test_questions_without_their_own_get_those_of_the_agent_and_tools_pass_theirs_on():
+    seen.clear()
+    inner = asking(FunctionCall("orders", {"customer": "Bo"}))
+
+    async def ask_inner() -> str:
+        """Ask the other agent."""
+        return (await inner.chat("And Bo?")).content
+
+    agent = Agent(ScriptedProvider([FunctionCall("orders", {"customer": "Ada"}), "a", FunctionCall("ask_inner"), "b"]))
+    agent.deps, other = Database(), Database("another")
+    for function in (orders, ask_inner):
+        agent.register_function(function.__name__, "", function)
+    await agent.chat("Ada?")
+    await agent.fork().chat("Bo?", deps=other)
+    assert [context.deps for context in seen] == [agent.deps, other]

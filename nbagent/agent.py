@@ -35,6 +35,7 @@ from nbagent.core.results import AgentResult
 from nbagent.core.run import Run
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
+from nbagent.functions.asking import agrees
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import ToolsInput, as_registry
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -459,6 +460,10 @@ class Agent(SideTasks):
             other.tool_executor = self.tool_executor.with_options(only=[])
             other.function_registry, other.toolsets = other.tool_executor.registry, Toolsets()
         return other
+
+    async def agrees(self, asker: str, text: str) -> bool:
+        """Whether the person who approves calls says yes to a question; False, too, if nobody can be asked."""
+        return await agrees(asker, text, self.tool_executor.approver)
 
     def row_agent(self, tools: bool) -> Agent:
         """An agent for rows of a batch: this one's system prompt and trace; its tools only if wanted."""

@@ -58,6 +58,10 @@ class SideTasks(ABC):
         """See `Agent.side_agent`."""
 
     @abstractmethod
+    async def agrees(self, asker: str, text: str) -> bool:
+        """See `Agent.agrees`."""
+
+    @abstractmethod
     def row_agent(self, tools: bool) -> RowAgent:
         """See `Agent.row_agent`."""
 
@@ -143,6 +147,7 @@ class SideTasks(ABC):
         explode: str | None = None,
         rpm: float | None = None,
         tpm: float | None = None,
+        allow_partial: bool = False,
         preview: bool = False,
         progress: bool = True,
         **options: Unpack[StreamOptions],
@@ -155,6 +160,8 @@ class SideTasks(ABC):
           names a list in it: each item becomes a row.
         - `concurrency`: rows that are asked at the same time; `rpm` and `tpm`: requests and tokens a minute, at most
         - `limits` hold for each row, `budget` (US dollars, or a `Budget`) for all. When it is spent, rows are left.
+          If the estimate is higher than either, the map asks the person before it begins, in a notebook or a terminal.
+          Without a yes it raises `ConfigurationError` and sends nothing; `allow_partial=True` begins without asking.
         - `checkpoint`: a file that keeps the answers, so that the same call goes on after any end. Without one, the
           agent keeps them in memory until all rows have their answer.
         - `engine`: None asks now; "batch" takes the vendor's batch endpoint; a `distributed.Client` asks on a cluster
@@ -176,6 +183,7 @@ class SideTasks(ABC):
         data, in_parts = await gathered(data, engine)
         given: dict[str, Any] = {"concurrency": concurrency, "limits": limits, "budget": budget, "engine": engine}
         given |= {"checkpoint": checkpoint, "on_error": on_error, "tools": tools, "explode": explode}
+        given |= {"allow_partial": allow_partial}
         task = Map(self, data, prompt, output, rpm=rpm, tpm=tpm, progress=progress, options=options, **given)
         if preview:
             return task.preview()

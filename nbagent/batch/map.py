@@ -57,6 +57,10 @@ class MapAgent(Protocol):
         """The provider."""
         ...
 
+    async def agrees(self, asker: str, text: str) -> bool:
+        """See `Agent.agrees`."""
+        ...
+
     def row_agent(self, tools: bool) -> RowAgent:
         """See `RowAgent`."""
         ...
@@ -103,6 +107,7 @@ class Map:
         explode: str | None,
         rpm: float | None,
         tpm: float | None,
+        allow_partial: bool,
         progress: bool,
         options: Mapping[str, Any],
     ) -> None:
@@ -110,7 +115,7 @@ class Map:
         check_number("concurrency", concurrency, whole=True, minimum=1)
         check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
         check_choice("on_error", on_error, ("keep", "raise"))
-        for name, flag in (("tools", tools), ("progress", progress)):
+        for name, flag in (("tools", tools), ("allow_partial", allow_partial), ("progress", progress)):
             check_type(name, flag, bool)
         for name, rate in (("rpm", rpm), ("tpm", tpm)):
             check_number(name, rate, above=0, optional=True)
@@ -118,7 +123,8 @@ class Map:
             raise invalid("explode", explode, "None without output=", "Name a field of output= that is a list.")
         self._path = None if checkpoint is None else checked_path(checkpoint)
         self._engine, self._is_batch = chosen_engine(engine, self._path), engine == "batch"
-        self._agent, self._progress = agent, progress
+        self._agent, self._progress, self._allow_partial = agent, progress, allow_partial
+        self._max_cost = limits.max_cost if limits else None
         self._output, self._explode, self._index = output, explode, data.index
         self._batch = Batch(
             new_agent=lambda: agent.row_agent(tools),
@@ -175,10 +181,13 @@ class Map:
         )
 
     async def run(self) -> pd.DataFrame:
-        """Ask the rows that have no answer yet. What came is kept, whatever ends this."""
+        """Ask the rows that have no answer yet. What came is kept, whatever ends this.
+
+        Raises `ConfigurationError` if they may cost more than is left to spend, and nobody says that it may begin.
+        """
         with self._kept() as kept:
             missing = self._missing(kept)
-            self._warn_of_the_cost(missing)
+            await self._check_the_cost(missing)
             questions = {row.key: row for row in missing}
             keys = {row.key for row in self._rows}
             answers = self._engine.answers(self._batch, missing)
@@ -239,16 +248,28 @@ class Map:
         elif longest:
             each, assumption = longest, f"at most {longest:,} a row"
         else:
-            each, assumption = ANSWER_TOKENS, f"if an answer has {ANSWER_TOKENS}"
+            each, assumption = ANSWER_TOKENS, f"if an answer has {ANSWER_TOKENS} tokens"
         one = Usage(math.ceil(tokens_in / (len(rows) or 1)), each)
         dollars = price(one, provider.model_name, provider.vendor, None, self._is_batch, rates=provider.price)
         return Estimate(tokens_in, each * len(rows), None if dollars is None else dollars * len(rows), assumption)
 
-    def _warn_of_the_cost(self, rows: list[Row]) -> None:
-        left = self._batch.budget.left
-        if left < math.inf and rows and (cost := self._estimate(rows).cost or 0) > left:
-            text = f"{len(rows):,} rows may cost about ${cost:,.2f}, and ${left:,.2f} of the budget is left"
-            _warn(f"{text}: the map ends when it is spent, and keeps what it has.")
+    async def _check_the_cost(self, rows: list[Row]) -> None:
+        """Ask before more may be spent than there is. Without a yes, nothing is sent."""
+        estimate = self._estimate(rows)
+        if self._allow_partial or estimate.cost is None or not rows:
+            return
+        budgets = [each for each in (self._batch.budget, self._agent.budget) if each is not None]
+        left = min(each.left for each in budgets)
+        if estimate.cost > left:
+            cap = f"${left:,.2f} of the budget is left"
+        elif self._max_cost is not None and estimate.cost > self._max_cost * len(rows):
+            cap = f"limits.max_cost is ${self._max_cost:,.4g} a row"
+        else:
+            return
+        text = f"{len(rows):,} rows may cost about ${estimate.cost:,.2f} ({estimate.assumption}), and {cap}"
+        ends = "what this does not pay for is left, and the same call goes on with it"
+        if not await self._agent.agrees("map", f"{text}: {ends}. Begin?"):
+            raise ConfigurationError(f"{text}. Nothing was sent. Allow more, or pass allow_partial=True: {ends}.")
 
 
 async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | None]:

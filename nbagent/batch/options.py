@@ -23,4 +23,5 @@ class MapOptions(StreamOptions, total=False):
     explode: str | None
     rpm: float | None
     tpm: float | None
+    allow_partial: bool
     progress: bool

@@ -65,7 +65,7 @@ class MapPreview:
             ("cost", "not known" if estimate.cost is None else f"≈ ${estimate.cost:,.4f}"),
         ]
         if self.budget.max_cost is not None:
-            enough = "enough" if (estimate.cost or 0) <= self.budget.left else "not enough: rows will be left"
+            enough = "enough" if (estimate.cost or 0) <= self.budget.left else "not enough"
             lines.append(("budget", f"${self.budget.left:,.2f} left, {enough}"))
         return lines
 

@@ -22,7 +22,7 @@ from nbagent.providers.base import LLMProvider
 #: The columns before those of the frame.
 FIRST = ("agent", "repeat")
 #: Arguments that hold for judges, too.
-FOR_JUDGES = ("budget", "checkpoint", "concurrency", "progress")
+FOR_JUDGES = ("allow_partial", "budget", "checkpoint", "concurrency", "progress")
 
 
 class _Repeat:
@@ -31,7 +31,7 @@ class _Repeat:
     def __init__(self, agent: Agent, number: int) -> None:
         self.budget = agent.budget
         self.unfinished: Unfinished = agent.unfinished
-        self.row_agent = agent.row_agent
+        self.row_agent, self.agrees = agent.row_agent, agent.agrees
         self._agent, self._number = agent, number
 
     @property
@@ -117,9 +117,7 @@ async def aevaluate(
     rows = pd.concat(parts)
     status = "row_status" if "row_status" in first.columns else "status"
     is_answered = (rows[status] == "ok").to_numpy(dtype=bool)
-    of_judges: dict[str, Any] = {
-        name: given[name] for name in ("budget", "checkpoint", "concurrency", "progress") if name in given
-    }
+    of_judges: dict[str, Any] = {name: given[name] for name in FOR_JUDGES if name in given}
     for name, scorer in scorers.items():
         answered = rows[is_answered]
         scores = await scores_of(name, scorer, answered, expected, of_judges)

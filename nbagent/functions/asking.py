@@ -6,15 +6,18 @@ An MCP server does so when it needs an answer, a choice or a consent in the midd
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from nbagent.core.background import call_on_main
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ToolDeniedError
-from nbagent.functions.approval import Approver, ask_approver
+from nbagent.functions.approval import Approver, approver_of, ask_approver
 from nbagent.functions.registry import FunctionDefinition
 
 
@@ -54,6 +57,20 @@ async def ask_person(question: Question, call: CallInProgress | None) -> dict[st
         return None
     asked = call.context.copy().run(asyncio.run_coroutine_threadsafe, _ask(question, call), call.loop)
     return await asyncio.wrap_future(asked)
+
+
+async def agrees(asker: str, text: str, own: Approver | None) -> bool:
+    """Whether whoever approves calls, or the person at the terminal, says yes. False, too, if nobody can be asked."""
+    approver = approver_of(own)
+    if approver is None:
+        if sys.stdin is None or not sys.stdin.isatty():
+            return False
+        return (await call_on_main(partial(input, f"{text} [y/N] "))).strip().lower() in ("y", "yes")
+    try:
+        definition = FunctionDefinition(asker, text, None, agrees)
+        return await ask_approver(approver, Question(asker, {}, text=text), definition) is not None
+    except ToolDeniedError:
+        return False
 
 
 async def _ask(question: Question, call: CallInProgress) -> dict[str, Any] | None:

@@ -24,10 +24,9 @@ async def test_a_spent_budget_leaves_rows():
     agent = Agent(ScriptedProvider(echo, price={"input": 1e6, "output": 1e6}))
     budget = Budget(max_cost=20.0)
     with pytest.warns(UserWarning, match="the budget") as told:
-        answers = await agent.map(pd.Series(map(str, range(100))), concurrency=2, budget=budget)
+        answers = await agent.map(pd.Series(map(str, range(100))), concurrency=2, budget=budget, allow_partial=True)
     assert 0 < (answers["status"] == "ok").sum() < 20
     assert (answers["status"] == "left").any()
     assert budget.is_spent
-    before, after = (str(each.message) for each in told)
-    assert "of the budget is left: the map ends when it is spent, and keeps what it has" in before
+    (after,) = (str(each.message) for each in told)
     assert "are left: agent.last_map has what is done, and the same call with a larger budget goes on" in after

@@ -144,7 +144,7 @@ async def test_more_money_goes_on():
     data = pd.Series([f"row {number}" for number in range(20)])
     budget = Budget(max_cost=12)
     with pytest.warns(UserWarning, match="the budget"):
-        first = await agent.map(data, concurrency=1, budget=budget)
+        first = await agent.map(data, concurrency=1, budget=budget, allow_partial=True)
     assert (first["status"] == "left").any()
     budget.max_cost = 1e9
     second = await agent.map(data, budget=budget)
@@ -162,7 +162,7 @@ def test_the_preview_shows_rows_tokens_and_dollars_and_sends_nothing():
     assert preview.estimate.output_tokens == 40
     assert preview.estimate.cost == pytest.approx(preview.estimate.input_tokens + 80, rel=0.05)  # by the mean row
     text, page = repr(preview), preview._repr_html_()
-    for shown in ("system: Be brief.", "user: Hi <b>a</b>", "user: Hi c", "not enough: rows will be left"):
+    for shown in ("system: Be brief.", "user: Hi <b>a</b>", "user: Hi c", "$1.00 left, not enough"):
         assert shown in text
     assert "Hi d" not in text
     assert "<b>a" not in page

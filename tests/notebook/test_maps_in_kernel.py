@@ -1,6 +1,7 @@
 """`agent.map` and `%%agent --map` in a real kernel: the stop button keeps what is done, and the next call goes on."""
 
 import pytest
+from support.kernels import TIMEOUT
 
 pytestmark = pytest.mark.kernel
 
@@ -85,3 +86,23 @@ def test_what_is_wrong_is_named_before_anything_is_sent(kernel, cell, problem):
     assert problem in failed.traceback + failed.stderr  # the latter of wrong options
     assert "File " not in failed.traceback
     assert kernel.ok("Halting.asked").result == "[]"
+
+
+COSTLY = "costly = Agent(ScriptedProvider(lambda *_: 'fine', price={'input': 0, 'output': 1e6}))"
+OVER = f"{COSTLY}\n(await costly.map(words, '{{word}}', budget=3)).status.tolist()"
+
+
+def test_a_map_over_its_budget_asks_the_person(kernel):
+    cell = kernel.send(OVER)
+    prompt = kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
+    assert "4 rows may cost about $800.00" in prompt
+    assert prompt.endswith("Begin?\n[y/N] ")
+    kernel.client.input("y")
+    kernel.wait(cell)
+    assert (cell.status, cell.result) == ("ok", "['ok', 'ok', 'ok', 'ok']")
+
+
+def test_a_map_over_its_budget_is_refused_where_nobody_is(kernel):
+    cell = kernel.run(OVER, allow_stdin=False)
+    assert cell.status == "error"
+    assert "pass allow_partial=True" in cell.traceback

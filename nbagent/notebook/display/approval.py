@@ -269,9 +269,9 @@ class ApprovalForm:
 async def _typed_answers(question: Question) -> Answer:
     """Ask for the answers on one line, as JSON; nothing is a no."""
     text = f"{render.readable_name(question.name)} asks: {show_all_chars(question.text)}\n"
-    example = render.readable_json(question.arguments)
+    choices = _ANSWERS.format(render.readable_json(question.arguments)) if question.arguments else "[y/N] "
     while True:
-        prompt = f"{text}{_ANSWERS.format(example)}"
+        prompt = f"{text}{choices}"
         typed = (await call_on_main(partial(input, prompt))).strip()
         if typed.lower() in ("y", "yes"):
             typed = json.dumps(question.arguments)

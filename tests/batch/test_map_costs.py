@@ -1,0 +1,109 @@
+"""What a map may cost is known before it begins: it asks or refuses, stops within one wave, and goes on with more."""
+
+import asyncio
+import sys
+
+import pandas as pd
+import pytest
+
+from nbagent import Agent, Budget, Limits, LLMResponse, ScriptedProvider, Usage
+from nbagent.errors import ConfigurationError
+
+ROWS = 400
+CONCURRENCY = 8
+#: Dollars a million tokens: an answer of 100 tokens costs a cent.
+PRICE = {"input": 0.0, "output": 100.0}
+
+
+def agent_with(**options):
+    async def answer(messages, _):
+        await asyncio.sleep(0)
+        return LLMResponse("fine", None, "stop", {"usage": Usage(10, 100)})
+
+    return Agent(ScriptedProvider(answer, price=PRICE), **options)
+
+
+def questions(count=ROWS):
+    return pd.Series([f"row {number}" for number in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("options", "cap"),
+    [
+        ({"budget": 0.5}, r"\$0.50 of the budget is left"),
+        ({"budget": Budget(max_cost=0.5)}, r"\$0.50 of the budget is left"),
+        ({"limits": Limits(max_cost=0.001)}, r"limits.max_cost is \$0.001 a row"),
+    ],
+    ids=["dollars", "budget", "limits"],
+)
+async def test_a_map_over_its_cap_is_refused_where_nobody_can_answer(options, cap):
+    agent = agent_with()
+    with pytest.raises(
+        ConfigurationError, match=rf"400 rows may cost about \$8.00 \(if .* 200 tokens\), and {cap}.*partial=T"
+    ):
+        await agent.map(questions(), **options)
+    assert agent.provider.requests == []
+    assert set(agent.last_map["status"]) == {"left"}
+
+
+async def test_the_budget_of_the_agent_counts_too():
+    with pytest.raises(ConfigurationError, match=r"\$0.25 of the budget is left"):
+        await agent_with(budget=Budget(max_cost=0.25)).map(questions(), budget=100.0)
+
+
+async def test_an_estimate_within_the_cap_asks_nobody():
+    agent = agent_with(approve=lambda call, definition: pytest.fail("asked"))
+    assert set((await agent.map(questions(10), max_tokens=100, budget=0.1))["status"]) == {"ok"}
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_who_approves_calls_is_asked_before_it_begins(answer):
+    asked = []
+
+    def approve(question, definition):
+        asked.append(question.text)
+        return answer
+
+    agent = agent_with(approve=approve)
+    if answer:
+        with pytest.warns(UserWarning, match="are left"):
+            await agent.map(questions(), budget=0.5, concurrency=CONCURRENCY)
+    else:
+        with pytest.raises(ConfigurationError, match="Nothing was sent"):
+            await agent.map(questions(), budget=0.5)
+    assert len(asked) == 1
+    assert "400 rows may cost about $8.00" in asked[0]
+    assert bool(agent.provider.requests) == answer
+
+
+async def test_a_spent_budget_stops_within_one_wave_and_goes_on_with_more():
+    agent, budget = agent_with(), Budget(max_cost=0.50)
+    with pytest.warns(UserWarning, match="the budget is spent") as told:
+        first = await agent.map(questions(), budget=budget, concurrency=CONCURRENCY, allow_partial=True)
+    done = int((first["status"] == "ok").sum())
+    assert 50 <= done < 50 + CONCURRENCY
+    assert f"{done} of 400 rows are done, {ROWS - done} are left" in str(told[0].message)
+    assert budget.spent == pytest.approx(done / 100)
+    budget.max_cost = 100.0
+    second = await agent.map(questions(), budget=budget, concurrency=CONCURRENCY)
+    assert set(second["status"]) == {"ok"}
+    assert len(agent.provider.requests) == ROWS, "each row was asked once"
+
+
+ASKS = """
+import pandas as pd
+from nbagent import Agent, ScriptedProvider
+agent = Agent(ScriptedProvider(lambda *_: "fine", price={"input": 0, "output": 1e6}))
+print(agent.map_sync(pd.Series(["a", "b"]), budget=5, progress=False)["status"].tolist())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pexpect needs a terminal of Unix")
+def test_a_terminal_is_asked():
+    pexpect = pytest.importorskip("pexpect")
+    child = pexpect.spawn(sys.executable, ["-c", ASKS], dimensions=(24, 400), timeout=300, encoding="utf-8")
+    child.expect_exact("2 rows may cost about $400.00")
+    child.expect_exact("Begin? [y/N] ")
+    child.sendline("y")
+    child.expect_exact("['ok', 'ok']")
+    child.expect(pexpect.EOF)

@@ -35,10 +35,11 @@ from nbagent.core.results import AgentResult
 from nbagent.core.run import Run
 from nbagent.core.stream import AgentStream, StreamingHandler
 from nbagent.errors import ConfigurationError, NbagentError
+from nbagent.functions.agent_tool import agent_tool
 from nbagent.functions.asking import agrees
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import ToolsInput, as_registry
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 from nbagent.functions.toolset import Toolset, Toolsets
 from nbagent.other_names import OTHER_ATTRIBUTES, unknown_argument
 from nbagent.pricing import check_priced, price
@@ -396,6 +397,28 @@ class Agent(SideTasks):
         self.tool_executor = self.tool_executor.with_options()  # another one: forks have the same
         self.tool_executor.registry = self.function_registry
         return self
+
+    def as_tool(
+        self,
+        name: str,
+        description: str,
+        *,
+        limits: Limits | None = None,
+        keep_conversation: bool = False,
+        **options: Unpack[ToolOptions],
+    ) -> FunctionDefinition:
+        """This agent as a tool of others: their models put a question, and read its answer.
+
+        Each call is a new conversation, so that several may run at once; with `keep_conversation` all go on with the
+        conversation of this agent, one after the other. `limits` win over the agent's, for each call; what it spends,
+        those that ask it spend too. It has no timeout unless `options`, which are those of `tool`, set one. Its calls
+        that need approval are asked about by its own `approve`, else by that of the agent that asks it.
+
+        >>> researcher = Agent("claude", tools=[search])                    # doctest: +SKIP
+        >>> tools = [researcher.as_tool("research", "Finds facts.", limits=Limits(max_cost=0.10))]  # doctest: +SKIP
+        >>> await Agent("openai", tools=tools).chat("Which penguin is the heaviest, and why?")      # doctest: +SKIP
+        """
+        return agent_tool(self, self._queue, name, description, limits, keep_conversation, options)
 
     def offered_tools(self) -> list[str]:
         """The names of the tools offered now: those of the registry that are not switched off."""

@@ -61,9 +61,15 @@ def set_default_approver(approver: Approver | None) -> None:
 asks_about_all: ContextVar[Approver | None] = ContextVar("nbagent_asks_about_all", default=None)
 
 
+#: Set while a tool runs: who is asked about the calls of agents that it asks, if they have no approver of their own.
+asked_above: ContextVar[Approver | None] = ContextVar("nbagent_asked_above", default=None)
+
+
 def approver_of(own: Approver | None) -> Approver | None:
-    """Who is asked: the approver of an enclosing run with `approve_all`, else one's own, else the default one."""
-    return asks_about_all.get() or own or next(iter(_default), None)
+    """Who is asked: the approver of an enclosing run with `approve_all`, else one's own, else that of the enclosing
+    run, else the default one.
+    """
+    return asks_about_all.get() or own or asked_above.get() or next(iter(_default), None)
 
 
 async def needs_approval(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:

@@ -43,6 +43,7 @@ from nbagent.functions.approval import (
     Approver,
     approver_of,
     ask_approver,
+    asked_above,
     asks_about_all,
     check_approver,
     needs_approval,
@@ -264,12 +265,15 @@ class ToolExecutor:
 
     @contextmanager
     def _asking_inside(self) -> Iterator[None]:
-        """With `approve_all`, the calls of agents that the tool asks are asked about too."""
-        token = asks_about_all.set(approver_of(self.approver) if self.approve_all else asks_about_all.get())
+        """The agents that the tool asks can ask who is asked here; with `approve_all` they do so about all calls."""
+        approver = approver_of(self.approver)
+        above = asked_above.set(approver)
+        about_all = asks_about_all.set(approver if self.approve_all else asks_about_all.get())
         try:
             yield
         finally:
-            asks_about_all.reset(token)
+            asks_about_all.reset(about_all)
+            asked_above.reset(above)
 
     async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
         """The function's value: from the cache if it is there, else from calling it, again if it raised."""

@@ -1,0 +1,95 @@
+"""An agent as a tool of another one: what `Agent.as_tool` returns. Any object serves that asks as an agent does.
+
+The agent's run is a child of the run that calls the tool: it spends that one's budget and time, ends when that one is
+interrupted, and asks that one's person for approval if it has nobody of its own to ask.
+"""
+
+from __future__ import annotations
+
+import math
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from nbagent.checks import check_type
+from nbagent.core.limits import Limits
+from nbagent.core.queue import RunQueue, enclosing_runs
+from nbagent.core.results import AgentResult
+from nbagent.core.stream import AgentStream
+from nbagent.errors import AgentBusyError
+from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_options
+
+#: What the model reads of the question.
+_FRESH = "The question or the task, with all that must be known for it: nothing of this conversation is known there."
+_KEPT = "The question or the task. Earlier ones and their answers are known there, this conversation is not."
+
+
+class Askable(Protocol):
+    """What is needed of an agent."""
+
+    trace: Any
+
+    def fork(self) -> Askable:
+        """See `Agent.fork`."""
+        ...
+
+    def clear_history(self) -> None:
+        """See `Agent.clear_history`."""
+        ...
+
+    def chat_stream(self, message: Any, /, *, limits: Limits | None, origin: dict[str, Any]) -> AgentStream:
+        """See `Agent.chat_stream`."""
+        ...
+
+
+#: The queues of the agents that the current code is asked by, as their tools: these wait for it.
+_asking: ContextVar[frozenset[RunQueue]] = ContextVar("nbagent_asking", default=frozenset())
+
+
+def agent_tool(
+    agent: Askable,
+    queue: RunQueue,
+    name: str,
+    description: str,
+    limits: Limits | None,
+    keep_conversation: bool,
+    options: ToolOptions,
+) -> FunctionDefinition:
+    """See `Agent.as_tool`. `queue` is that of the agent's runs, by which it is known while it waits."""
+    check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
+    check_type("keep_conversation", keep_conversation, bool)
+    check_options(f"tool {name!r}", options)
+    origin = {"source": "agent", "agent": name}
+
+    async def ask(question: str) -> Any:
+        above = {entry.queue for entry in enclosing_runs.get() if entry.active} | _asking.get()
+        if queue in above:
+            raise AgentBusyError(
+                f"the agent {name} waits for this very answer, so it can't be asked now: answer without asking it"
+            )
+        asked = agent if keep_conversation else _afresh(agent)
+        token = _asking.set(_asking.get() | {queue})
+        try:
+            return _as_read(await asked.chat_stream(question, limits=limits, origin=origin).collect())
+        finally:
+            _asking.reset(token)
+
+    about = {"type": "string", "description": _KEPT if keep_conversation else _FRESH}
+    parameters = {"type": "object", "properties": {"question": about}, "required": ["question"]}
+    settings: Any = {"timeout": math.inf, **options}
+    return FunctionDefinition(name, description, parameters, ask, source=f"agent:{name}", **settings)
+
+
+def _afresh(agent: Askable) -> Askable:
+    """The agent without its conversation. It records into the same trace."""
+    other = agent.fork()
+    other.clear_history()
+    other.trace = agent.trace
+    return other
+
+
+def _as_read(result: AgentResult) -> Any:
+    """What the model reads: the answer with its images, and why it is not whole."""
+    text = result.content
+    if result.status != "ok" and result.status_reason:
+        text = f"{text}\n\n[{result.status}: {result.status_reason}]".lstrip()
+    return [text, *result.images] if result.images else text

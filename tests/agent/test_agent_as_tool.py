@@ -1,0 +1,327 @@
+"""Agents that are tools of others: `agent.as_tool(name, description)`."""
+
+import asyncio
+import random
+from itertools import pairwise
+from typing import Literal
+
+import pytest
+from support.small_agent import call
+from support.virtual_time import run_virtually
+
+from nbagent import Agent, ContextManager, Limits, LLMResponse, ScriptedProvider, Usage, tool
+from nbagent.core.history.repair import repair
+from nbagent.errors import ConfigurationError, RateLimitError
+
+
+def ask(id, question="Go.", name="research"):
+    return call(name, id, question=question)
+
+
+def answering(*turns, **options):
+    return Agent(ScriptedProvider(turns), **options)
+
+
+def texts(agent):
+    return [message.text for message in agent.conversation_history]
+
+
+async def test_an_agent_asks_another_one():
+    researcher = answering("Emperors weigh 30 kg.", system_prompt="You know penguins.")
+    await researcher.fork().chat("Hello")  # what it did before is not told
+    researcher.provider = ScriptedProvider(["Emperors weigh 30 kg."])
+    writer = answering(
+        ask("c1", "Which is heaviest?"), "The emperor.", tools=[researcher.as_tool("research", "Facts.")]
+    )
+    result = await writer.chat("Write about the heaviest penguin.")
+    assert result.function_calls[0]["result"] == "Emperors weigh 30 kg."
+    assert [m.text for m in researcher.provider.requests[0][0]] == ["You know penguins.", "Which is heaviest?"]
+    assert texts(researcher) == ["You know penguins."]  # its own conversation goes on without this
+    row = researcher.trace.runs.iloc[-1]
+    assert (row["prompt"], row["parent_run_id"], row["source"]) == ("Which is heaviest?", result.run_id, "agent")
+    assert writer.trace.tool_calls["source"].tolist() == ["agent:research"]
+
+
+def test_what_the_model_is_told():
+    definition = answering().as_tool("research", "Finds facts.")
+    (told,) = answering(tools=[definition]).function_registry.list_functions()
+    assert (told["name"], told["description"]) == ("research", "Finds facts.")
+    assert told["parameters"]["required"] == ["question"]
+    assert "nothing of this conversation is known there" in told["parameters"]["properties"]["question"]["description"]
+
+
+async def test_calls_of_one_turn_are_conversations_of_their_own_that_run_at_once():
+    both = asyncio.Barrier(2)
+
+    async def turn(messages, functions):
+        await both.wait()
+        return f"{messages[-1].text} {len(messages)}"
+
+    writer = answering(
+        [ask("a", "one"), ask("b", "two")], "end", tools=[Agent(ScriptedProvider(turn)).as_tool("research", "F")]
+    )
+    result = await writer.chat("Go")
+    assert [each["result"] for each in result.function_calls] == ["one 1", "two 1"]
+
+
+async def test_an_agent_that_keeps_its_conversation_remembers():
+    researcher = answering("30 kg", "Antarctica")
+    writer = answering(
+        [ask("a", "How heavy?"), ask("b", "Where?")],
+        "end",
+        tools=[researcher.as_tool("research", "Facts.", keep_conversation=True)],
+    )
+    await writer.chat("Go")
+    assert texts(researcher) == ["How heavy?", "30 kg", "Where?", "Antarctica"]
+
+
+async def test_what_a_child_spends_its_parent_spends():
+    priced = {"input": 1000, "output": 1000}
+    child = Agent(ScriptedProvider(["x y z"], price=priced))
+    parent = Agent(ScriptedProvider([ask("a"), "end"], price=priced), tools=[child.as_tool("research", "Facts.")])
+    result = await parent.chat("Go")
+    own = parent.trace.calls["cost_usd"].sum()
+    assert result.cost == pytest.approx(own + child.trace.calls["cost_usd"].sum())
+    assert result.cost > own > 0
+
+
+async def test_a_call_has_limits_of_its_own_and_says_which_one_ended_it():
+    child = Agent(
+        ScriptedProvider(lambda messages, functions: call("look", "c")), tools=[tool(name="look")(lambda: "")]
+    )
+    as_tool = child.as_tool("research", "Facts.", limits=Limits(max_iterations=2))
+    result = await answering(ask("a"), "end", tools=[as_tool]).chat("Go")
+    assert result.function_calls[0]["result"] == "[limit: The limit of 2 model requests is reached.]"
+    assert result.status == "ok"
+
+
+async def test_images_of_a_child_reach_its_parent():
+    image = {"type": "image", "media_type": "image/png", "data": PIXEL}
+    parts = [{"type": "text", "text": "A dot:"}, image]
+    child = answering(LLMResponse("A dot:", metadata={"parts": parts}))
+    parent = answering(ask("a"), "end", tools=[child.as_tool("research", "Draws.")])
+    await parent.chat("Go")
+    content = parent.provider.requests[1][0][-1].content
+    assert [part["type"] for part in content] == ["text", "image"]
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+async def test_the_error_of_a_child_is_its_result():
+    parent = answering(ask("a"), "end", tools=[answering(RateLimitError("too many")).as_tool("research", "Facts.")])
+    result = await parent.chat("Go")
+    assert "too many" in result.function_calls[0]["result"]
+    assert result.content == "end"
+
+
+@pytest.mark.parametrize(("options", "wrong"), [
+    ({"limits": 3}, "limits"), ({"keep_conversation": 1}, "keep_conversation"), ({"colour": "red"}, "colour"),
+])  # fmt: skip
+def test_wrong_options(options, wrong):
+    with pytest.raises(ConfigurationError, match=wrong):
+        answering().as_tool("research", "Facts.", **options)
+
+
+# -- approval ---------------------------------------------------------------------------------------------------------
+
+
+def asking_approval(approve=None):
+    @tool(approve=True)
+    def delete(path: str) -> str:
+        """Delete a file."""
+        return f"deleted {path}"
+
+    return answering(call("delete", path="a"), "done", approve=approve, tools=[delete])
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_the_approver_of_the_parent_is_asked_if_the_child_has_none(answer):
+    asked = []
+
+    def approve(call, definition):
+        asked.append(call.name)
+        return answer
+
+    child = asking_approval()
+    middle = answering(ask("b"), "end", tools=[child.as_tool("research", "Deletes.")])
+    await answering(ask("a"), "end", approve=approve, tools=[middle.as_tool("research", "Asks.")]).chat("Go")
+    assert asked == ["delete"]
+    assert child.trace.tool_calls["approval"].tolist() == ["approved" if answer else "denied"]
+
+
+async def test_a_child_asks_its_own_approver_first():
+    child = asking_approval(lambda call, definition: True)
+    await answering(ask("a"), "end", approve=lambda *_: False, tools=[child.as_tool("research", "Deletes.")]).chat("Go")
+    assert child.trace.tool_calls["approval"].tolist() == ["approved"]
+    assert child.trace.tool_calls["result_text"].tolist() == ["deleted a"]
+
+
+# -- agents that ask each other ---------------------------------------------------------------------------------------
+
+
+def two_that_ask_each_other(**options):
+    """Each agent asks the other one, about everything."""
+
+    def turn(messages, functions):
+        return ask("c", name=functions[0]["name"]) if messages[-1].role == "user" else messages[-1].text
+
+    a, b = Agent(ScriptedProvider(turn)), Agent(ScriptedProvider(turn))
+    a.function_registry.adopt(b.as_tool("b", "Asks a.", **options))
+    b.function_registry.adopt(a.as_tool("a", "Asks b.", **options))
+    return a, b
+
+
+async def awaited(agent):
+    return await agent.chat("Go")
+
+
+async def blocking(agent):
+    return await asyncio.to_thread(agent.chat_sync, "Go")
+
+
+@pytest.mark.parametrize("keep_conversation", [True, False])
+@pytest.mark.parametrize("way", [awaited, blocking])
+async def test_an_agent_that_waits_for_an_answer_is_not_asked_for_it(way, keep_conversation):
+    a, b = two_that_ask_each_other(keep_conversation=keep_conversation)
+    result = await way(a)
+    assert "AgentBusyError: the agent a waits for this very answer" in result.content
+    assert (len(a.provider.requests), len(b.provider.requests)) == (2, 2)
+    assert b.trace.tool_calls["is_error"].tolist() == [True]
+    assert (await way(b)).content.count("the agent b waits for this very answer") == 1  # nothing is left behind
+
+
+@pytest.mark.parametrize("way", [awaited, blocking])
+async def test_agents_that_are_asked_at_once_and_ask_each_other(way):
+    a, b = two_that_ask_each_other(keep_conversation=True)
+    results = await asyncio.gather(way(a), way(b))
+    assert any("AgentBusyError" in result.content for result in results)
+    assert all(repair(each.conversation_history) == each.conversation_history for each in (a, b))
+
+
+async def test_agents_that_ask_the_next_one_come_to_an_end():
+    def turn(messages, functions):
+        return ask("c") if messages[-1].role == "user" else messages[-1].text
+
+    agents = [Agent(ScriptedProvider(turn)) for _ in range(8)]
+    for agent, following in pairwise(agents):
+        agent.function_registry.adopt(following.as_tool("research", "Asks the next one."))
+    assert "more than 5 deep" in (await agents[0].chat("Go")).content
+    assert [len(agent.provider.requests) for agent in agents] == [2] * 6 + [0, 0]
+
+
+# -- a tree -----------------------------------------------------------------------------------------------------------
+
+
+class Tree:
+    """Three levels of agents. Each asks two of the next level, the last ones call tools; all at random, as seeded."""
+
+    def __init__(self, seed, parallel=True, **limits):
+        self.random = random.Random(seed)
+        self.events, self.costs, self.spent = [], [], 0
+        self.at_start = []
+        self.agents = [self.agent(level) for level in range(3)]
+        for agent, below in pairwise(self.agents):
+            for keep in (True, False):
+                name = "kept" if keep else "fresh"
+                agent.function_registry.adopt(
+                    below.as_tool(name, "Asks below.", keep_conversation=keep, parallel=parallel)
+                )
+        self.agents[-1].function_registry.register("wait", "Waits.", self.wait)
+        self.agents[-1].function_registry.register("work", "Works.", self.work)
+        self.top = self.agents[0]
+        self.top.limits = Limits(**limits)
+        self.interrupt = lambda: None
+
+    def agent(self, level):
+        agent = Agent(ScriptedProvider(self.turn, delay=0.1, price={"input": 1, "output": 1}), context=ContextManager())
+        agent.trace.observers.append(lambda trace, event: self.see(event))
+        return agent
+
+    def see(self, event):
+        self.events.append(event)
+        self.interrupt()
+
+    async def wait(self) -> str:
+        """Wait, now and then for ever."""
+        await asyncio.sleep(self.random.choice([0.0, 0.3, 14]))
+        return "waited"
+
+    async def work(self) -> str:
+        """Return at once."""
+        return "worked"
+
+    async def turn(self, messages, functions):
+        self.at_start.append(self.spent)
+        await asyncio.sleep(self.random.random())
+        tokens = self.random.randrange(100, 1000)
+        self.spent += tokens
+        self.costs.append(tokens)
+        usage = {"usage": Usage(tokens - 10, 10)}
+        is_first = not self.costs[1:]
+        if not functions or (not is_first and self.random.random() < 0.4):
+            return LLMResponse("That is all.", metadata=usage)
+        names = [each["name"] for each in functions]
+        calls = [
+            self.called(name, str(n)) for n, name in enumerate(self.random.choices(names, k=self.random.choice([1, 2])))
+        ]
+        return LLMResponse("Let me see.", calls, metadata=usage)
+
+    def called(self, name, id):
+        return call(name, id) if name in ("wait", "work") else ask(id, name=name)
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_no_request_of_a_tree_begins_when_its_budget_is_spent(seed, parallel):
+    tree = Tree(seed, parallel, max_total_tokens=4000)
+    result = run_virtually(tree.top.chat("Go"))
+    assert result.usage.total_tokens == sum(tree.costs) == tree.spent
+    assert max(tree.at_start) < 4000
+    if not parallel:
+        assert tree.spent < 4000 + tree.costs[-1]
+    if tree.spent >= 4000:
+        assert (result.status, result.limit_reason) == ("limit", "tokens")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_interrupt_at_any_moment_ends_a_tree_within_a_second(seed):
+    complete = Tree(seed)
+    run_virtually(complete.top.chat("Go"))
+    tree, moment = Tree(seed), random.Random(seed).randrange(len(complete.events))
+
+    async def interrupted():
+        loop = asyncio.get_running_loop()
+        task, times = asyncio.create_task(tree.top.chat("Go")), []
+
+        def interrupt():
+            if len(tree.events) == moment + 1:
+                times.append(loop.time())
+                loop.call_soon(task.cancel)
+
+        tree.interrupt = interrupt
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert loop.time() - times[0] < 1
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_virtually(interrupted())
+    runs = [status for agent in tree.agents for status in agent.trace.runs["status"]]
+    assert "running" not in runs
+    assert "interrupted" in runs
+    for agent in tree.agents:
+        assert repair(agent.conversation_history) == agent.conversation_history
+    assert run_virtually(tree.top.chat("And now?", use_tools=False)).status == "ok"
+
+
+@pytest.mark.local_model
+async def test_the_embedded_model_asks_the_embedded_model():
+    def mean_by(column: Literal["bill_length_mm", "body_mass_g"], group: Literal["species", "island"]) -> dict:
+        """Mean of a numeric column of the penguins for each value of a group column."""
+        return {"Adelie": 3700.7, "Gentoo": 5076.0}
+
+    analyst = Agent("local", tools=[mean_by])
+    chief = Agent("local", tools=[analyst.as_tool("ask_analyst", "Answers a question about the penguins.")])
+    await chief.chat("Ask the analyst this question about the penguins: What is the mean body_mass_g by species?")
+    assert analyst.trace.tool_calls["args"].tolist() == [{"column": "body_mass_g", "group": "species"}]
+    assert "5076.0" in chief.trace.tool_calls["result_text"].iloc[0]

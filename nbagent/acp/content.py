@@ -70,6 +70,8 @@ def updates_of(event: events.AnyEvent) -> Iterator[Any]:
             )
         case events.ToolStarted():
             yield acp.update_tool_call(metadata["tool_call_id"], status="in_progress")
+        case events.ToolProgress():
+            yield acp.update_tool_call(metadata["tool_call_id"], content=list(_blocks(event.content)))
         case events.ToolResult() if event.outcome is not None:
             status: Any = "failed" if event.outcome.is_error else "completed"
             blocks = list(_blocks(event.outcome.content))

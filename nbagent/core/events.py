@@ -122,6 +122,16 @@ class ToolPrinted(Event):
 
 
 @dataclass(slots=True)
+class ToolProgress(Event):
+    """A running tool reports how far it is (`RunContext.report`). `content` is "40 %", or the tool's own words.
+
+    `metadata`: tool_call_id, and progress, a number from 0 to 1, if that is what it reports.
+    """
+
+    type: ClassVar[Literal["tool_progress"]] = "tool_progress"
+
+
+@dataclass(slots=True)
 class ToolResult(Event):
     """The result of a call. `content` is what the model will read; `message` is in the history.
 
@@ -240,6 +250,7 @@ AnyEvent = (
     | ToolCall
     | ToolStarted
     | ToolPrinted
+    | ToolProgress
     | ToolResult
     | ValidationError
     | Approval

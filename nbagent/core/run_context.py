@@ -1,4 +1,4 @@
-"""`RunContext`: what a tool may know of the run that called it."""
+"""`RunContext`: what a tool may know of the run that called it, and how it tells how far it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbagent.checks import check_number, invalid
 from nbagent.core.messages import LLMMessage
+from nbagent.core.tool_output import ToolOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,24 @@ class RunContext:
     #: An `Agent`, which this layer does not know.
     agent: Any = field(default=None, repr=False, compare=False)
     deps: Any = field(default=None, repr=False, compare=False)
+    #: Takes what the tool reports.
+    output: ToolOutput | None = field(default=None, repr=False, compare=False)
+
+    def report(self, progress: float | str) -> None:
+        """Tell the person, not the model, how far the call is: a number from 0 to 1, or a text such as "page 3 of 8".
+
+        It stands beside the call in cells and panels. Streams and `trace.events` have a `tool_progress` for it, at most
+        ten a second. Callable from any thread; after the call's end, and outside of runs, it does nothing.
+
+        >>> RunContext().report(0.4)
+        """
+        if not isinstance(progress, str):
+            fix = "Pass the part that is done, such as 0.4, or a text."
+            check_number("report()", progress, minimum=0, fix=fix)
+            if progress > 1:
+                raise invalid("report()", progress, "a number from 0 to 1, or a text", fix)
+        if self.output is not None:
+            self.output.report(progress)
 
 
 _OUTSIDE_OF_RUNS = RunContext()

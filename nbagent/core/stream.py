@@ -243,7 +243,7 @@ def _place(event: Event | None) -> str:
             return "the model is thinking"
         case events.Text() | events.ToolCallDelta() | events.TurnDone() | events.UsageReport():
             return "the model is answering"
-        case events.ToolCall() | events.ToolStarted() | events.ToolResult():
+        case events.ToolCall() | events.ToolStarted() | events.ToolProgress() | events.ToolResult():
             return f"tool {short_repr(event.tool_name)}"
         case None:
             return "waiting for its turn"

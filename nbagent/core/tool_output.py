@@ -1,4 +1,4 @@
-"""What a tool call prints and displays while it runs: kept with the call, within bounds, and announced as it comes."""
+"""What a tool call prints, displays and reports while it runs: kept within bounds, and announced as it comes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
+from nbagent.text import shortened
+
 #: Of one call: characters of text, and of images in Base64. The rest is left out, with a note.
 MAX_TEXT, MAX_IMAGES = 20_000, 3_000_000
 #: Displays of one call.
 MAX_DISPLAYS = 50
+#: Characters of a report of progress.
+MAX_PROGRESS = 200
 #: Seconds between two announcements.
 INTERVAL_S = 0.1
 IMAGE_TYPES = ("image/png", "image/jpeg")
@@ -29,6 +33,9 @@ class ToolOutput:
 
     def __init__(self, announce: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self.parts: list[Part] = []
+        #: Whether there is output that `shown()` did not return yet.
+        self.has_new_parts = False
+        self._progress: float | str | None = None
         self._announce, self._loop = announce, loop
         self._lock = threading.Lock()
         self._text_chars = self._image_chars = 0
@@ -45,6 +52,7 @@ class ToolOutput:
                     return
                 self.parts.append({"stream": stream, "text": ""})
             self.parts[-1]["text"] = _overwritten(self.parts[-1]["text"] + kept)
+            self.has_new_parts = True
             self._schedule()
 
     def display(self, bundle: dict[str, Any], display_id: str | None = None, *, update: bool = False) -> None:
@@ -59,17 +67,33 @@ class ToolOutput:
                 self.parts.append(part)
                 if display_id:
                     self._displays[display_id] = part
+            self.has_new_parts = True
             self._schedule()
 
     def clear(self) -> None:
         """Forget what was shown, as `clear_output` does."""
         with self._lock:
             self.parts.clear()
+            self.has_new_parts = True
             self._schedule()
+
+    def report(self, progress: float | str) -> None:
+        """Say how far the call is: from 0 to 1, or in words."""
+        with self._lock:
+            is_text = isinstance(progress, str)
+            self._progress = shortened(" ".join(str(progress).split()), MAX_PROGRESS) if is_text else float(progress)
+            self._schedule()
+
+    def new_progress(self) -> float | str | None:
+        """The latest report; None if there is none since the last time."""
+        with self._lock:
+            progress, self._progress = self._progress, None
+            return progress
 
     def shown(self) -> list[Part]:
         """A copy of the output so far."""
         with self._lock:
+            self.has_new_parts = False
             return [dict(part) for part in self.parts]
 
     def end(self) -> list[Part]:

@@ -54,6 +54,10 @@ class Turn:
         self._outcomes: dict[int, ToolOutcome] = {}
         self._results: dict[int, LLMMessage] = {}
         self._outputs: dict[int, ToolOutput] = {}
+        #: Reports of progress that the observers have, and the reader gets next.
+        self._reports: list[Event] = []
+        #: Done when there are reports.
+        self._reported: asyncio.Future[None] | None = None
         self._exchanges = 0
         #: The request whose answer is being read, and how many characters came besides text.
         self._request: ModelRequest | None = None
@@ -283,17 +287,25 @@ class Turn:
         try:
             for index in group:
                 call, own_context = self.calls[index], context.copy()
-                own_context.run(current_call.set, self._run_context(index))
-                own_context.run(current_history.set, run.context.messages)
-                own_context.run(interrupted_outcomes.set, interrupted[index])
                 output = self._outputs[index] = ToolOutput(partial(self._announce, index), asyncio.get_running_loop())
                 own_context.run(current_output.set, output)
+                own_context.run(current_call.set, self._run_context(index, output))
+                own_context.run(current_history.set, run.context.messages)
+                own_context.run(interrupted_outcomes.set, interrupted[index])
                 started = events.ToolStarted("", call.name, call.arguments, self._call_metadata(index))
                 yield own_context.run(run.emit, started, self.meta)  # the tool sees what observers set in the context
                 tasks[asyncio.create_task(run.tools.run(call), context=own_context)] = index
             pending = set(tasks)
             while pending:
-                finished, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                self._reported = asyncio.get_running_loop().create_future()
+                awaited: set[asyncio.Future[Any]] = {*pending, self._reported}
+                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                finished = {task for task in pending if task.done()}
+                pending -= finished
+                for task in finished:
+                    self._announce_progress(tasks[task])
+                while self._reports:
+                    yield self._reports.pop(0)
                 for task in sorted(finished, key=tasks.__getitem__):
                     outcome, metadata = task.result(), self._call_metadata(tasks[task])
                     name, arguments = outcome.call.name, outcome.call.arguments
@@ -323,10 +335,23 @@ class Turn:
             output.end()
 
     def _announce(self, index: int) -> None:
-        """Tell the observers what a running tool has printed and displayed."""
+        """Tell the observers what a running tool has printed and displayed, and everybody what it reports."""
         call, output = self.calls[index], self._outputs[index]
-        printed = events.ToolPrinted("", call.name, None, self._call_metadata(index), output.shown())
-        self.run.emit(printed, self.meta)
+        if output.has_new_parts:
+            printed = events.ToolPrinted("", call.name, None, self._call_metadata(index), output.shown())
+            self.run.emit(printed, self.meta)
+        self._announce_progress(index)
+
+    def _announce_progress(self, index: int) -> None:
+        call, metadata = self.calls[index], self._call_metadata(index)
+        if (progress := self._outputs[index].new_progress()) is None:
+            return
+        if not isinstance(progress, str):
+            metadata["progress"] = progress
+        text = progress if isinstance(progress, str) else f"{progress:.0%}".replace("%", " %")
+        self._reports.append(self.run.emit(events.ToolProgress(text, call.name, None, metadata), self.meta))
+        if self._reported is not None and not self._reported.done():
+            self._reported.set_result(None)
 
     def _add_outcome(self, index: int, outcome: ToolOutcome) -> Event:
         """Keep the outcome of a call for the history and the result, and make its event."""
@@ -351,7 +376,7 @@ class Turn:
         event = events.ToolResult(text, outcome.call.name, outcome.call.arguments, metadata, outcome, message, outputs)
         return run.emit(event, self.meta)
 
-    def _run_context(self, index: int) -> RunContext:
+    def _run_context(self, index: int, output: ToolOutput) -> RunContext:
         origin = self.run.origin
         return RunContext(
             **self.meta,
@@ -364,6 +389,7 @@ class Turn:
             execution_count=origin.get("execution_count"),
             agent=self.run.agent,
             deps=self.run.deps,
+            output=output,
         )
 
     def _call_metadata(self, index: int) -> dict[str, Any]:

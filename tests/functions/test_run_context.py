@@ -1,8 +1,15 @@
-"""What a tool may know of its run: `RunContext`."""
+"""What a tool may know of its run, and what it may tell: `RunContext`."""
 
+import asyncio
+import json
+
+import pytest
 from support.tool_runs import executor_of, run
 
 from nbagent import Agent, FunctionCall, FunctionRegistry, RunContext, ScriptedProvider
+from nbagent.core import events
+from nbagent.errors import ConfigurationError
+from nbagent.notebook.display.transcript import Transcript
 
 
 def note(text: str, context: RunContext) -> str:
@@ -116,3 +123,55 @@ async def test_questions_without_their_own_get_those_of_the_agent_and_tools_pass
     await agent.chat("Ada?")
     await agent.fork().chat("Bo?", deps=other)
     assert [context.deps for context in seen] == [agent.deps, other]
+
+
+async def read_pages(context: RunContext) -> str:
+    """Read all pages."""
+    for progress in reports:
+        context.report(progress)
+        if context.source == "slow":
+            await told.wait()
+            told.clear()
+    return "read"
+
+
+reports: list[float | str] = []
+told = asyncio.Event()
+
+
+async def test_a_tool_reports_how_far_it_is_while_it_runs():
+    reports[:] = [0.25, "page 3\nof 4", 1]
+    agent = Agent(ScriptedProvider([FunctionCall("read_pages"), "done"]), tools=[read_pages])
+    shown, states = Transcript(timings=False), []
+    async for event in agent.chat_stream("Read.", origin={"source": "slow"}):
+        shown.feed(event)
+        if event.type == "tool_progress":
+            states.append(shown.plain().splitlines()[0])
+            told.set()
+    assert states == [f"▸ read_pages() {state}…" for state in ("25 %", "page 3 of 4", "100 %")]
+    assert shown.plain().splitlines()[:2] == ["▸ read_pages()", "  read"]
+    rows = agent.trace.events.query("type == 'tool_progress'")
+    assert list(rows["content"]) == ["25 %", "page 3 of 4", "100 %"]
+    assert [data.get("progress") for data in rows["data"].map(json.loads)] == [0.25, None, 1.0]
+    assert set(rows["tool_call_id"]) == set(agent.trace.tool_calls["tool_call_id"])
+    assert list(agent.function_registry.list_functions()[0]["parameters"]["properties"]) == []
+
+
+async def test_of_a_quick_tool_the_last_report_comes_before_its_result():
+    reports[:] = [0.1, 0.9]
+    agent = Agent(ScriptedProvider([FunctionCall("read_pages"), "done"]), tools=[read_pages])
+    kinds = [(e.type, e.content) async for e in agent.chat_stream("Read.") if e.type.startswith("tool_")]
+    assert kinds[1:] == [("tool_started", ""), ("tool_progress", "90 %"), ("tool_result", "read")]
+
+
+@pytest.mark.parametrize("wrong", [1.5, -0.1, float("nan"), True, None, [0.5]])
+async def test_a_report_is_a_part_of_one_or_a_text(wrong):
+    with pytest.raises(ConfigurationError, match=r"report\(\).*0\.4"):
+        RunContext().report(wrong)
+
+
+def test_what_a_tool_reports_is_never_html():
+    shown, about = Transcript(), {"tool_call_id": "t"}
+    for event in (events.ToolCall("", "f", {}, about), events.ToolProgress("<script>x</script>", "f", None, about)):
+        shown.feed(event)
+    assert "<script" not in shown.html()

@@ -227,7 +227,7 @@ class Connection:
 
         async def show(progress: float, total: float | None, message: str | None) -> None:
             if output is not None:
-                output.write(f"\r{_progress_text(progress, total, message)}")
+                output.report(_progress_text(progress, total, message))
 
         if self.problem is not None:  # another run may start it again; this one has tried
             raise ToolError(str(self.problem), tool=tool)

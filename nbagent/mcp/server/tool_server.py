@@ -196,6 +196,8 @@ class ToolServer:
         result: events.ToolResult | None = None
         async with nullcontext() if executor.is_parallel(call.name) else self._one_at_a_time, aclosing(steps):
             async for event in steps:
+                if isinstance(event, events.ToolProgress):
+                    progress.tell(event.content)
                 result = event if isinstance(event, events.ToolResult) else result
         await self.tell_changes()
         assert result is not None
@@ -240,7 +242,7 @@ class _Server(Server[Any]):
 
 
 class _Progress:
-    """Tells a client what its call waits for, if it asked for progress. The number counts up, as the protocol asks."""
+    """Tells a client what its call does or waits for, if it wants to know. The number counts up, by the protocol."""
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
@@ -250,11 +252,15 @@ class _Progress:
     @contextmanager
     def during(self, what: str) -> Iterator[None]:
         """Tell at the beginning of a block what it waits for."""
+        self.tell(what)
+        yield
+
+    def tell(self, what: str) -> None:
+        """Tell what the call does or waits for."""
         self._count += 1
         task = asyncio.ensure_future(self._session.report_progress(self._count, None, what))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
-        yield
 
 
 def _source(request: ServerRequestContext[Any, Any]) -> str:

@@ -45,6 +45,7 @@ class Segment:
     edited: dict[str, Any] | None = None  # the arguments that a person put in place of the model's
     image: Image | None = None
     outputs: Sequence[Mapping[str, str]] = ()  # what the tool printed and displayed
+    progress: str = ""  # how far the tool says it is
     started: float = 0.0
     duration: float | None = None
     html: str | None = None  # cached once nothing can change any more
@@ -115,7 +116,9 @@ class Transcript:
                 self._add_text(event)
             case events.TurnDone(response=LLMResponse(metadata={"parts": parts})):
                 self._place_images(parts)
-            case events.ToolCall() | events.ToolStarted() | events.ToolPrinted() | events.ToolResult():
+            case events.ToolCall() | events.ToolStarted() | events.ToolResult():
+                self._feed_call(event)
+            case events.ToolPrinted() | events.ToolProgress():
                 self._feed_call(event)
             case events.Retry():
                 del self.segments[self._turn_start :]
@@ -185,6 +188,9 @@ class Transcript:
             case events.ToolPrinted(outputs=outputs):
                 for segment in self._calls(event):
                     segment.outputs = outputs
+            case events.ToolProgress():
+                for segment in self._calls(event):
+                    segment.progress = event.content
             case events.ToolResult():
                 self._add_result(event)
 
@@ -308,7 +314,7 @@ class Transcript:
     def _block_html(self, segment: Segment) -> str:
         """A folded tool call, or folded thinking."""
         if segment.event is not None:
-            state = self._state(segment)
+            state = render.escape(self._state(segment))
             return tool_call_html(
                 segment.event, segment.result, edited=segment.edited, state=state, timings=self.timings
             )
@@ -352,7 +358,7 @@ class Transcript:
             return "interrupted"
         wire_id = segment.event.metadata.get("wire_id") if segment.event is not None else None
         seconds = int(monotonic() - segment.started) if self.timings and segment.started else 0
-        running = f"running… {seconds} s" if seconds else "running…"
+        running = " ".join(filter(None, (f"{segment.progress or 'running'}…", f"{seconds} s" if seconds else "")))
         return next((state for key, state in self._waiting if key in (segment.key, wire_id)), running)
 
     # -- plain text ---------------------------------------------------------------------------------------------------

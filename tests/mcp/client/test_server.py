@@ -82,14 +82,14 @@ async def test_progress_is_shown_and_stop_reaches_the_server(server, tmp_path):
     shown = []
 
     def observe(event):
-        if isinstance(event, events.ToolPrinted):
-            shown.extend(event.outputs)
+        if isinstance(event, events.ToolProgress):
+            shown.append(event.content)
             printed.set()
 
     agent.observers.append(observe)
     reading = asyncio.create_task(agent.chat("Go."))
     await asyncio.wait_for(printed.wait(), 20)
-    assert shown[0]["text"].strip() == "1/4 begun"
+    assert shown[0] == "1/4 begun"
     agent.stop()
     with pytest.raises(asyncio.CancelledError):
         await reading

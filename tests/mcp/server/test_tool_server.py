@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import AudioContent, CallToolResult, Implementation, TextContent
 from support.mcp_sessions import MODES, text_of
 
-from nbagent import Agent, FunctionRegistry, ScriptedProvider
+from nbagent import Agent, FunctionRegistry, RunContext, ScriptedProvider
 from nbagent.errors import ConfigurationError
 from nbagent.functions.live import LiveRegistry
 from nbagent.functions.toolset import Toolset
@@ -190,6 +190,21 @@ async def test_the_agents_own_approver_is_asked_and_the_client_is_told():
     assert asked == [{"width": 1}]
     assert said == [(1, "waiting for a person to approve this call")]
     assert list(agent.trace.tool_calls["approval"]) == ["edited"]
+
+
+async def test_what_a_tool_reports_reaches_the_client():
+    said = []
+
+    async def on_progress(progress, total, message):
+        said.append((progress, message))
+
+    def read(context: RunContext) -> str:
+        context.report(0.4)
+        return "read"
+
+    async with connected(Agent(ScriptedProvider([]), tools=[read])) as client:
+        assert text_of(await client.call_tool("read", {}, progress_callback=on_progress)) == "read"
+    assert said == [(1, "40 %")]
 
 
 async def test_toolsets_are_prepared_and_named_and_what_is_off_is_not_offered():

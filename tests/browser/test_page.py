@@ -9,10 +9,11 @@ from playwright.sync_api import expect
 from support.axe import serious
 from support.hostile import FOUND, HOST, LONG, PAYLOADS
 from support.lab import FLAGS, PATIENCE_S, chromium, playwright
+from support.retrying import Retrying
 from support.serving import TOKEN, served
 
 from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, ScriptedProvider, Usage, tool
-from nbagent.core.events import Retry, Text, Thinking
+from nbagent.core.events import Text
 from nbagent.server.conversations.store import Spent
 from nbagent.server.security import owner_of
 
@@ -179,14 +180,6 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
 
 
 def test_what_is_sent_again_does_not_stay(visit):
-    class Retrying(ScriptedProvider):
-        async def stream(self, request):
-            yield Thinking("Wrong thought.")
-            yield Text("Wrong ")
-            yield Retry("The connection broke.", metadata={"attempt": 1, "wait_s": 0, "discard_chars": 6})
-            async for event in super().stream(request):
-                yield event
-
     with served(Agent(Retrying(["Right."]))) as server:
         page = visit(server)
         ask(page, "?")

@@ -6,10 +6,10 @@ import threading
 import pytest
 from ag_ui.core import Event
 from pydantic import TypeAdapter
+from support.retrying import Retrying
 from support.serving import OTHER_TOKEN, TOKEN, events_of, served
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, tool
-from nbagent.core.events import Retry, Text, Thinking
 from nbagent.errors import RateLimitError
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.security import owner_of
@@ -134,17 +134,6 @@ def test_what_comes_back_unchanged_keeps_what_its_vendor_wants_back():
         run(client, [*first, {"id": "u2", "role": "user", "content": "Sure?"}])
     assert stored[1].provider_extras
     assert provider.requests[-1][0][: len(stored)] == list(stored)
-
-
-class Retrying(ScriptedProvider):
-    """Its first attempt breaks in the middle of the answer."""
-
-    async def stream(self, request):
-        yield Thinking("Wrong thought.")
-        yield Text("Wrong ")
-        yield Retry("The connection broke. Trying again.", metadata={"attempt": 1, "wait_s": 0, "discard_chars": 6})
-        async for event in super().stream(request):
-            yield event
 
 
 @pytest.mark.parametrize("thinking", ["", "Right thought."])

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from support.mcp_environment import HERE, NODE
+from support.retrying import Retrying
 from support.serving import TOKEN, served
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, tool
-from nbagent.core.events import Retry, Text, Thinking
+from nbagent.core.events import Text
 from nbagent.errors import RateLimitError
 from nbagent.server.routes.ag_ui.translation import Translation
 
@@ -90,17 +91,6 @@ def test_the_client_refuses_what_is_out_of_order(monkeypatch):
     with served(Agent(ScriptedProvider(["Hello."]))) as server:
         (told,) = chat(server, {"say": "?"}, warns=True)
     assert "No active text message found" in told["error"]
-
-
-class Retrying(ScriptedProvider):
-    """Its first attempt breaks in the middle of the answer."""
-
-    async def stream(self, request):
-        yield Thinking("Wrong thought.")
-        yield Text("Wrong ")
-        yield Retry("The connection broke. Trying again.", metadata={"attempt": 1, "wait_s": 0, "discard_chars": 6})
-        async for event in super().stream(request):
-            yield event
 
 
 def test_a_retry_takes_back_what_was_said():

@@ -111,21 +111,13 @@ async def chat(
     def text_of(run: HostedRun) -> str:
         return "".join(map(writer(), run.events or ())) if streams else _answer(run, began).model_dump_json()
 
-    async def write_events(run: HostedRun) -> AsyncIterator[str]:
-        if run.first_answer is not None:
-            yield run.first_answer
-            return
-        write = writer()
-        async for event in run:
-            yield write(event)
-
     repeatable = None
     if idempotency_key is not None:
         fingerprint = hashlib.sha256(f"{streams}:".encode() + await request.body()).hexdigest()
         repeatable = Repeatable(idempotency_key, fingerprint, text_of)
     run = host.run(caller, _run_request(body, repeatable))
     if streams:
-        return EventStream(run, write_events)
+        return EventStream(run, lambda run: written(run, writer()))
 
     async def answer() -> Response:
         async with run as running:
@@ -202,6 +194,15 @@ def _result(event: ToolResult) -> dict[str, Any]:
     if isinstance(data, dict) and isinstance(data.get("success"), bool):
         return data
     return {"success": True, "data": data}
+
+
+async def written(run: HostedRun, write: Callable[[AnyEvent], str]) -> AsyncIterator[str]:
+    """The events of a run as they come; of a repeated request, the first answer."""
+    if run.first_answer is not None:
+        yield run.first_answer
+        return
+    async for event in run:
+        yield write(event)
 
 
 def _short_text(event: AnyEvent) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Request
@@ -19,7 +18,7 @@ from nbagent.server import event_stream
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.event_stream import EventStream
 from nbagent.server.hosted_run import HostedRun, Repeatable, RunRequest
-from nbagent.server.routes.chat import ID_PATTERN, full_text
+from nbagent.server.routes.chat import ID_PATTERN, full_text, written
 from nbagent.server.security import Caller, caller_of
 
 router = APIRouter(tags=["agent"])
@@ -85,7 +84,7 @@ async def run(
     if idempotency_key is not None:
         fingerprint = hashlib.sha256(b"run:" + await request.body()).hexdigest()
         repeatable = Repeatable(idempotency_key, fingerprint, _events_text)
-    return EventStream(host.run(caller, _run_request(body, repeatable)), _write_events)
+    return EventStream(host.run(caller, _run_request(body, repeatable)), lambda run: written(run, full_text()))
 
 
 def _run_request(body: RunBody, repeatable: Repeatable | None) -> RunRequest:
@@ -111,15 +110,6 @@ def _history(data: list[dict[str, Any]]) -> list[LLMMessage]:
     except ValueError as error:
         raise ConfigurationError(f"history: {error}.") from None
     return repair([message for message in messages if message.role != "system"])
-
-
-async def _write_events(run: HostedRun) -> AsyncIterator[str]:
-    if run.first_answer is not None:
-        yield run.first_answer
-        return
-    write = full_text()
-    async for event in run:
-        yield write(event)
 
 
 def _events_text(run: HostedRun) -> str:

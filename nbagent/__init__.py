@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
     from nbagent.mcp.client.server import MCPServer as MCPServer
+    from nbagent.memory.memory import Memory as Memory
     from nbagent.notebook.explorer import TraceExplorer as TraceExplorer
     from nbagent.notebook.panel.panel import ChatPanel as ChatPanel
     from nbagent.providers import create_provider as create_provider
@@ -91,6 +92,7 @@ _WHERE = {
     "LLMResponse": "core.messages",
     "Limits": "core.limits",
     "MCPServer": "mcp.client.server",
+    "Memory": "memory.memory",
     "RSS_TOOLS_DEFINITIONS": "skills.builtin.rss.tools",
     "ReplayProvider": "providers.replay.session",
     "RequestOptions": "core.request_options",

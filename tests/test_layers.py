@@ -30,6 +30,7 @@ BELOW = {
     "comparison": {*BELOW_AGENT, "agent"},
     "evaluation": {*BELOW_AGENT, "agent", "batch"},
     "skills": {*BELOW_AGENT, "agent"},
+    "memory": {"ground", "core", "providers", "functions", "trace"},
     "loading": {*BELOW_AGENT, "agent", "skills"},
     "mcp": {*BELOW_AGENT, "agent", "loading"},
     "notebook": {*BELOW_AGENT, "extract", "batch", "agent_summary", "side_tasks", "agent", "mcp", "skills"},

@@ -57,7 +57,8 @@ class FunctionDefinition:
     means the docstring's. The fields from `approve` to `cache_ttl` are the options of `nbagent.tool`, which describes
     them. The registry sets `schema` if the parameters come from the signature. `source` names the skill or the MCP
     server that the tool comes from, as in "mcp:files"; it may be a function of the arguments that returns the name. The
-    results of a `pinned` tool are not cut, and stay when a long conversation is trimmed.
+    results of a `pinned` tool are not cut, and stay when a long conversation is trimmed. `native` is the neutral name
+    of a tool that some vendors have themselves, such as "memory": their models are offered that one, without a schema.
     """
 
     name: str
@@ -73,6 +74,7 @@ class FunctionDefinition:
     schema: FunctionSchema | None = field(default=None, repr=False, compare=False)
     source: str | Callable[..., str] = ""
     pinned: bool = False
+    native: str = ""
 
     def __post_init__(self) -> None:
         tool = f"tool {self.name!r}"
@@ -100,8 +102,9 @@ class FunctionDefinition:
         check_number(f"{tool}: retries", self.retries, whole=True, minimum=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a provider gets: `{name, description, parameters}`."""
-        return {"name": self.name, "description": self.description, "parameters": self.parameters}
+        """What a provider gets: `{name, description, parameters}`, and `native` if it is set."""
+        told: dict[str, Any] = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return told | ({"native": self.native} if self.native else {})
 
 
 def _check_parameters(definition: FunctionDefinition) -> None:
@@ -176,7 +179,7 @@ class FunctionRegistry:
         options: Any = {option: getattr(definition, option) for option in ToolOptions.__annotations__}
         self.register(definition.name, definition.description, definition.func, parameters, **options)
         entry = self._entries[definition.name]
-        entry.source, entry.pinned = definition.source, definition.pinned
+        entry.source, entry.pinned, entry.native = definition.source, definition.pinned, definition.native
 
     def unregister(self, name: str) -> None:
         """Remove a function. A name that is not registered is ignored."""

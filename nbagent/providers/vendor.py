@@ -50,6 +50,8 @@ class ModelProfile:
     forced_tools: When = "always"
     #: Betas of the API that requests to these models name.
     betas: tuple[str, ...] = ()
+    #: How the vendor's form of a tool that these models know by themselves is written, by its neutral name.
+    native_tools: Mapping[str, Fields] = field(default_factory=dict)
 
 
 NOT_THINKING = ModelProfile(thinks=False, thinks_by_default=False, thinking_off={})

@@ -9,8 +9,9 @@ from typing import Any
 from nbagent.core.content.images import image_part, is_image_object
 from nbagent.core.messages import Content
 from nbagent.functions.formatting import format_result, table_text, truncate_result
-from nbagent.notebook.kernel_tools.secret_values import HIDDEN, MAX_CHARS, is_secret, secret_columns, without_secrets
+from nbagent.notebook.kernel_tools.secret_values import HIDDEN, MAX_CHARS, secret_columns, without_secrets
 from nbagent.notebook.kernel_tools.variables import signature_text
+from nbagent.providers.http.named_secrets import is_secret
 
 #: Begins the last line of a table of which columns are left out.
 HIDDEN_COLUMNS = "Not shown, since their names suggest secrets: "

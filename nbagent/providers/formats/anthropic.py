@@ -234,7 +234,8 @@ class MessagesCodec(Codec):
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         head: dict[str, Any] = {"model": model, "stream": options.stream, **self._common_fields(options)}
         if options.tools:
-            head["tools"] = [_tool(item) for item in options.tools]
+            own = self.vendor.profile(model, self.format).native_tools
+            head["tools"] = [dict(own.get(item.get("native", ""), ())) or _tool(item) for item in options.tools]
         if system:
             head["system"] = [{"type": "text", "text": system}]
         head |= options.extra

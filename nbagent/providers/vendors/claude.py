@@ -20,6 +20,8 @@ _ADAPTIVE_THINKING = {"type": "adaptive", "display": "summarized"}
 #: Without it, the API refuses a block of thinking once anything before it has changed: a trimmed history, a new tool.
 _DROP = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 _LEVELS = same_words("low", "medium", "high", "xhigh", "max")
+#: https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
+_TOOLS = {"memory": {"type": "memory_20250818", "name": "memory"}}
 
 _ADAPTIVE = ModelProfile(
     show_thinking={"thinking": _ADAPTIVE_THINKING},
@@ -28,6 +30,7 @@ _ADAPTIVE = ModelProfile(
     level_field="output_config.effort",
     levels=_LEVELS,
     temperature="never",
+    native_tools=_TOOLS,
 )
 _BOUND = replace(
     _ADAPTIVE,
@@ -46,6 +49,7 @@ _BUDGETED = ModelProfile(
     temperature="unthinking",
     forced_tools="unthinking",
     betas=("interleaved-thinking-2025-05-14",),
+    native_tools=_TOOLS,
 )
 
 PROFILES = (
@@ -73,7 +77,7 @@ PROFILES = (
         temperature="unthinking",
     ),
     replace(_BUDGETED, models=r"(opus|sonnet|haiku)-4"),
-    replace(_BUDGETED, models=r"claude-3[-.]7", betas=()),
+    replace(_BUDGETED, models=r"claude-3[-.]7", betas=(), native_tools={}),
     replace(NOT_THINKING, models=r"claude-(3|2|instant)"),
     replace(_BOUND, models=r"claude-[a-z]+-\d"),
     replace(_ADAPTIVE, thinks_by_default=None, show_thinking={}, temperature="always"),

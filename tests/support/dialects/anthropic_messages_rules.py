@@ -51,6 +51,10 @@ def check_head(dialect: MessagesDialect, asked: Asked) -> None:
 def _check_tools(tools: Any) -> None:
     require(isinstance(tools, list) and tools, "tools: at least one tool is required")
     for n, tool in enumerate(tools):
+        if "type" in tool:
+            known_fields(tool, {"type", "name", "cache_control"}, f"tools.{n}.memory_20250818.{{}}: Extra inputs")
+            require((tool["type"], tool["name"]) == ("memory_20250818", "memory"), f"tools.{n}: unknown type")
+            continue
         known = {"name", "description", "input_schema", "cache_control"}
         known_fields(tool, known, f"tools.{n}.custom.{{}}: Extra inputs are not permitted")
         require(_NAME.fullmatch(tool.get("name", "")), f"tools.{n}.custom.name: String should match pattern")

@@ -1,0 +1,1 @@
+"""Notes that agents keep from one conversation, and one kernel, to the next."""

@@ -1,0 +1,193 @@
+"""The six commands on notes, with the names and parameters of Claude's memory tool; the words of the answers are ours.
+
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
+
+Each answer names the version of the notes that it shows or writes. A conversation changes only what it has seen: if it
+has not, or if somebody else has changed the note since, the command is refused, and nobody's change is lost. What was
+seen is read from the conversation itself, so it is right after undo, fork and load, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ConfigurationError
+from nbagent.memory.paths import ROOT, checked_note_path
+from nbagent.memory.store import Note, Notes
+from nbagent.text import shortened
+
+#: The tool's name, which is Claude's.
+TOOL = "memory"
+#: Characters and notes that one answer shows.
+MAX_VIEW_CHARS, MAX_LISTED = 15_000, 200
+
+
+class Commands:
+    """The commands on the notes of one transaction, as one conversation gives them.
+
+    Without `messages`, a program gives them, which knows what it does. All raise `ConfigurationError` for what is
+    refused, and then nothing has changed.
+    """
+
+    def __init__(self, notes: Notes, messages: Iterable[LLMMessage] | None, run_id: str | None) -> None:
+        self._notes, self._messages, self._run_id = notes, messages, run_id
+
+    def view(self, path: str = ROOT, view_range: Sequence[int] | None = None) -> str:
+        """The lines of a note, numbered, or the notes of a folder."""
+        path = checked_note_path(path)
+        if (note := self._notes.get(path)) is not None:
+            return _numbered(note, view_range)
+        if view_range:
+            raise ConfigurationError(f"{path} is no note: view_range is for notes only.")
+        found = self._notes.all(path)
+        if not found and path != ROOT:
+            raise ConfigurationError(f"There is nothing at {path}. View {ROOT} to see all notes.")
+        lines = [f"{path}: {len(found)} note{'s' * (len(found) != 1)}"]
+        lines += [f"- {_stamp(note)}, {note.size:,} bytes)" for note in found[:MAX_LISTED]]
+        more = len(found) - MAX_LISTED
+        return "\n".join([*lines, f"… and {more} more: view a folder of them."] if more > 0 else lines)
+
+    def create(self, path: str, file_text: str) -> str:
+        """Write a new note."""
+        path = checked_note_path(path)
+        if (note := self._notes.get(path)) is not None:
+            raise ConfigurationError(
+                f"There is a note {note.path} already. View it, and change it with str_replace or insert."
+            )
+        return self._put(path, file_text)
+
+    def str_replace(self, path: str, old_str: str, new_str: str = "") -> str:
+        """Replace a text that the note has once."""
+        note = self._note(path)
+        seen = self._seen(note)
+        if seen and note.version not in seen:
+            raise _stale(note)
+        count = note.text.count(old_str) if old_str else 0
+        if count != 1:
+            raise ConfigurationError(
+                f"{note.path} has the old text {count} times, expected once. "
+                + ("Pass more of the lines around it." if count else "View the note, and pass the text as it is there.")
+            )
+        return self._put(note.path, note.text.replace(old_str, new_str))
+
+    def insert(self, path: str, insert_line: int, insert_text: str) -> str:
+        """Add lines after a line; 0 is the beginning."""
+        note = self._seen_note(path)
+        lines = _lines(note)
+        if not 0 <= insert_line <= len(lines):
+            raise ConfigurationError(f"insert_line: expected 0 to {len(lines)}, the lines of {note.path}.")
+        lines[insert_line:insert_line] = insert_text.removesuffix("\n").split("\n")
+        return self._put(note.path, "\n".join([*lines, ""]))
+
+    def delete(self, path: str) -> str:
+        """Delete a note, or a folder with its notes."""
+        found = self._seen_below(path)
+        for note in found:
+            self._notes.remove(note)
+        return "\n".join(f"Deleted: {note.path}" for note in found)
+
+    def rename(self, old_path: str, new_path: str) -> str:
+        """Give a note or a folder another path."""
+        found, new_path = self._seen_below(old_path), checked_note_path(new_path)
+        taken = [note for note in self._notes.all(new_path) if note not in found]
+        if taken:
+            raise ConfigurationError(f"There is {taken[0].path} already: choose another new_path.")
+        for note in found:
+            self._notes.remove(note)
+        old = len(checked_note_path(old_path))
+        return "\n".join(self._put(checked_note_path(new_path + note.path[old:]), note.text) for note in found)
+
+    def _put(self, path: str, text: str) -> str:
+        note = self._notes.put(path, text, self._run_id)
+        lines = len(_lines(note))
+        return f"Written: {_stamp(note)}, {lines} line{'s' * (lines != 1)})"
+
+    def _note(self, path: str) -> Note:
+        path = checked_note_path(path)
+        if (note := self._notes.get(path)) is None:
+            what = "a folder, expected a note" if self._notes.all(path) else f"no note. View {ROOT} to see all notes"
+            raise ConfigurationError(f"{path} is {what}.")
+        return note
+
+    def _seen_note(self, path: str) -> Note:
+        """The note, if the conversation has seen it as it is."""
+        note = self._note(path)
+        if self._messages is not None and note.version not in self._seen(note):
+            raise _stale(note)
+        return note
+
+    def _seen_below(self, path: str) -> list[Note]:
+        """The notes of a folder, or the one that is called so, if the conversation has seen all as they are."""
+        path = checked_note_path(path)
+        if path == ROOT:
+            raise ConfigurationError(f"{ROOT} itself can't be deleted or renamed.")
+        found = self._notes.all(path)
+        if not found:
+            raise ConfigurationError(f"There is nothing at {path}. View {ROOT} to see all notes.")
+        return [self._seen_note(note.path) for note in found]
+
+    def _seen(self, note: Note) -> set[int]:
+        """The versions of a note that the conversation has seen."""
+        stamp = re.compile(rf"^(?:- |Written: )?{re.escape(note.path)} \(version (\d+)", re.MULTILINE)
+        results = [each.text for each in self._messages or () if each.role == "tool" and each.name == TOOL]
+        return {int(number) for text in results for number in stamp.findall(text)}
+
+
+#: By name, each with the parameters that it can't do without.
+COMMANDS: Mapping[str, tuple[Callable[..., str], tuple[str, ...]]] = {
+    "view": (Commands.view, ()),
+    "create": (Commands.create, ("path", "file_text")),
+    "str_replace": (Commands.str_replace, ("path", "old_str")),
+    "insert": (Commands.insert, ("path", "insert_line", "insert_text")),
+    "delete": (Commands.delete, ("path",)),
+    "rename": (Commands.rename, ("old_path", "new_path")),
+}
+
+
+def run_command(commands: Commands, name: str, arguments: Mapping[str, Any]) -> str:
+    """Do what a call says. Parameters of other commands are ignored: models send them empty."""
+    method, needed = COMMANDS[name]
+    if missing := [each for each in needed if arguments.get(each) is None]:
+        raise ConfigurationError(f"{name} needs {' and '.join(missing)}.")
+    taken = _PARAMETERS[name]
+    return method(commands, **{key: value for key, value in arguments.items() if key in taken and value is not None})
+
+
+_PARAMETERS = {
+    name: method.__code__.co_varnames[1 : method.__code__.co_argcount] for name, (method, _) in COMMANDS.items()
+}
+
+
+def _stamp(note: Note) -> str:
+    return f"{note.path} (version {note.version}"
+
+
+def _stale(note: Note) -> ConfigurationError:
+    return ConfigurationError(
+        f"{note.path} is not as you know it: you have not viewed it, or it was changed since. View it, then decide."
+    )
+
+
+def _lines(note: Note) -> list[str]:
+    return note.text.removesuffix("\n").split("\n") if note.text else []
+
+
+def _numbered(note: Note, view_range: Sequence[int] | None) -> str:
+    lines = _lines(note)
+    first, last = view_range or (1, -1)
+    last = len(lines) if last == -1 else last
+    if view_range and not 1 <= first <= last <= len(lines):
+        raise ConfigurationError(f"view_range: expected [first, last] within 1 and {len(lines)}; -1 is the last line.")
+    shown = [f"{_stamp(note)}, {len(lines)} line{'s' * (len(lines) != 1)})"]
+    left = MAX_VIEW_CHARS
+    for number in range(first, last + 1):
+        line = lines[number - 1]
+        if len(line) > left and number > first:
+            shown.append(f"… lines {number} to {last} are left out: go on with view_range=[{number}, {last}]")
+            break
+        shown.append(f"{number:6}\t{shortened(line, left)}")
+        left -= len(line)
+    return "\n".join(shown)

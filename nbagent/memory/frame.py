@@ -1,0 +1,56 @@
+"""Notes as a DataFrame that a person reads and edits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from nbagent.errors import ConfigurationError
+from nbagent.memory.paths import checked_note_path, key_of
+from nbagent.memory.store import Note, Notes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def as_frame(notes: Iterable[Note]) -> pd.DataFrame:
+    """A row for each note."""
+    import pandas as pd
+
+    from nbagent.trace.columns import COUNT, TEXT
+
+    columns = ["path", "text", "updated", "created", "version", "run_id"]
+    frame = pd.DataFrame(list(notes), columns=list(Note._fields))[columns]
+    for name in ("updated", "created"):
+        frame[name] = pd.to_datetime(frame[name].astype("float64"), unit="s", utc=True).dt.as_unit("us")
+    return frame.astype({"path": TEXT, "text": TEXT, "version": COUNT, "run_id": TEXT})
+
+
+def apply_edits(frame: pd.DataFrame, shown: Mapping[str, Note], notes: Notes) -> None:
+    """Write what differs from the notes that were shown, by key.
+
+    Raises `ConfigurationError` if one of these was changed meanwhile; the transaction then keeps nothing.
+    """
+    if not {"path", "text"} <= set(frame.columns):
+        raise ConfigurationError("frame: expected the columns path and text, as in memory.frame.")
+    wanted: dict[str, tuple[str, str]] = {}
+    for given, text in zip(frame["path"], frame["text"], strict=True):
+        if not isinstance(given, str) or not isinstance(text, str):
+            raise ConfigurationError(f"frame: expected texts in path and text, got {given!r} and {text!r}.")
+        path = checked_note_path(given)
+        if key_of(path) in wanted:
+            raise ConfigurationError(f"frame: {path} is there twice.")
+        wanted[key_of(path)] = path, text
+    changed = [key for key, (_, text) in wanted.items() if key not in shown or shown[key].text != text]
+    removed = [key for key in shown if key not in wanted]
+    for key in (*removed, *changed):
+        now, then = notes.get(key), shown.get(key)
+        known = now or then
+        if known and (now is None or then is None or now.version != then.version):
+            raise ConfigurationError(
+                f"{known.path} was changed since you read memory.frame. Read it again, and edit that."
+            )
+    for key in removed:
+        notes.remove(shown[key])
+    for key in changed:
+        notes.put(*wanted[key], run_id=None)

@@ -1,0 +1,193 @@
+"""The notes of a file: a SQLite table with a version for each note, and a full-text index.
+
+Each change is one transaction, so that several kernels may use one file at the same time. Versions come from one
+counter of the file: a version never means two texts, also not of a note that was deleted and written anew.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nbagent.core.messages import well_formed
+from nbagent.core.render.control_chars import show_all_chars
+from nbagent.core.sqlite_file import SQLiteFormat
+from nbagent.errors import ConfigurationError
+from nbagent.memory.paths import ROOT, checked_note_path, key_of
+from nbagent.providers.http.named_secrets import masked
+
+#: Bytes of one note and of all notes of a scope, and how many there may be.
+MAX_NOTE_BYTES, MAX_BYTES, MAX_NOTES = 100_000, 5_000_000, 1_000
+#: Words of a query that are looked for, and characters around a word that is found.
+_MAX_WORDS, _AROUND = 20, 80
+
+_TABLES = """
+CREATE TABLE notes (
+    id INTEGER PRIMARY KEY, scope TEXT NOT NULL, key TEXT NOT NULL, path TEXT NOT NULL, text TEXT NOT NULL,
+    version INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, run_id TEXT,
+    UNIQUE (scope, key)
+);
+CREATE TABLE counter (last INTEGER NOT NULL);
+INSERT INTO counter VALUES (0);
+CREATE VIRTUAL TABLE words USING fts5 (path, text, content = 'notes', content_rowid = 'id');
+CREATE TRIGGER notes_added AFTER INSERT ON notes BEGIN
+    INSERT INTO words (rowid, path, text) VALUES (new.id, new.path, new.text);
+END;
+CREATE TRIGGER notes_removed AFTER DELETE ON notes BEGIN
+    INSERT INTO words (words, rowid, path, text) VALUES ('delete', old.id, old.path, old.text);
+END;
+CREATE TRIGGER notes_changed AFTER UPDATE ON notes BEGIN
+    INSERT INTO words (words, rowid, path, text) VALUES ('delete', old.id, old.path, old.text);
+    INSERT INTO words (rowid, path, text) VALUES (new.id, new.path, new.text);
+END;
+"""
+FORMAT = SQLiteFormat("notes of agents", "nbme", version=1, tables=_TABLES)
+
+
+class Note(NamedTuple):
+    """A note. `run_id` is the run whose model wrote it last; None if a person did."""
+
+    path: str
+    text: str
+    version: int
+    created: float
+    updated: float
+    run_id: str | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the text in UTF-8."""
+        return len(self.text.encode())
+
+
+_COLUMNS = ", ".join(Note._fields)
+#: How many other notes there are, their bytes, and whether one of them is in this one, or has it in itself.
+_OTHERS = """
+SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0),
+    coalesce(max(substr(key, 1, length(:key) + 1) = :key || '/' OR substr(:key, 1, length(key) + 1) = key || '/'), 0)
+FROM notes WHERE scope = :scope AND key != :key
+"""
+_PUT = f"""
+INSERT INTO notes (scope, key, path, text, version, created, updated, run_id)
+VALUES (:scope, :key, :path, :text, :version, :now, :now, :run_id) ON CONFLICT (scope, key) DO UPDATE
+SET text = excluded.text, version = excluded.version, updated = excluded.updated, run_id = excluded.run_id
+RETURNING {_COLUMNS}
+"""  # noqa: S608  our own names
+
+
+class Notes:
+    """The notes of one scope, inside of a transaction. Paths are checked before they come here."""
+
+    def __init__(self, database: sqlite3.Connection | None, scope: str) -> None:
+        self._database, self._scope = database, scope
+
+    def _rows(self, sql: str, **values: object) -> list[tuple[Any, ...]]:
+        if self._database is None:  # there is no file yet
+            return []
+        return self._database.execute(sql, {"scope": self._scope, **values}).fetchall()
+
+    def all(self, folder: str = ROOT) -> list[Note]:
+        """Those in a folder, or the one that is called so, by path."""
+        inside = "key = :key OR substr(key, 1, length(:key) + 1) = :key || '/'"
+        query = f"SELECT {_COLUMNS} FROM notes WHERE scope = :scope AND ({inside}) ORDER BY key"  # noqa: S608  our own names
+        return [Note(*row) for row in self._rows(query, key=key_of(folder))]
+
+    def get(self, path: str) -> Note | None:
+        """The note of this path."""
+        query = f"SELECT {_COLUMNS} FROM notes WHERE scope = :scope AND key = :key"  # noqa: S608  our own names
+        return next((Note(*row) for row in self._rows(query, key=key_of(path))), None)
+
+    def put(self, path: str, text: str, run_id: str | None) -> Note:
+        """Write a note, in place of one of the same path. Raises `ConfigurationError` for what is refused."""
+        text, key = _checked_text(path, text), key_of(path)
+        ((number, size, inside),) = self._rows(_OTHERS, key=key)
+        if inside or path == ROOT:
+            raise ConfigurationError(f"{path} can't be written: a note can't be in a note, or be called like a folder.")
+        if number >= MAX_NOTES:
+            raise ConfigurationError(f"There are {MAX_NOTES:,} notes, which is the most. Delete some first.")
+        if size + len(text.encode()) > MAX_BYTES:
+            raise ConfigurationError(f"The notes would have more than {MAX_BYTES:,} bytes. Delete some first.")
+        ((version,),) = self._rows("UPDATE counter SET last = last + 1 RETURNING last")
+        values = {"key": key, "path": path, "text": text, "version": version, "now": time.time(), "run_id": run_id}
+        ((*note,),) = self._rows(_PUT, **values)
+        return Note(*note)
+
+    def remove(self, note: Note) -> None:
+        """Delete a note."""
+        self._rows("DELETE FROM notes WHERE scope = :scope AND key = :key", key=key_of(note.path))
+
+    def search(self, query: str, limit: int) -> list[tuple[str, str]]:
+        """The best notes for a query, each with its path and the text around what was found.
+
+        A word of the query may be the beginning of a word. If no word is found, the query as a whole is looked for,
+        also inside of words, as in languages without spaces.
+        """
+        words = re.findall(r"\w+", query)[:_MAX_WORDS]
+        found = self._rows(
+            "SELECT notes.path, snippet(words, 1, '', '', '…', 24) FROM words JOIN notes ON notes.id = words.rowid "
+            "WHERE words MATCH :words AND scope = :scope ORDER BY rank LIMIT :limit",
+            words=" OR ".join(f'"{word}"*' for word in words),
+            limit=limit,
+        ) if words else []  # fmt: skip
+        if found:
+            return [(path, text) for path, text in found]
+        whole = key_of(query.strip())
+        inside = [(note, key_of(note.text).find(whole)) for note in self.all()] if whole else []
+        return [(note.path, _around(note.text, at)) for note, at in inside if at >= 0][:limit]
+
+
+class NoteFile:
+    """A file of notes. It is made with the first note; only its owner can read it."""
+
+    def __init__(self, path: Path, scope: str) -> None:
+        self.path, self.scope = path, scope
+
+    @contextmanager
+    def reading(self) -> Iterator[Notes]:
+        """The notes as they are now."""
+        if not self.path.exists():
+            yield Notes(None, self.scope)
+            return
+        with self._transaction("BEGIN") as notes:
+            yield notes
+
+    @contextmanager
+    def writing(self) -> Iterator[Notes]:
+        """The notes, which nobody else changes meanwhile. If the block raises, none of its changes are kept."""
+        with self._transaction("BEGIN IMMEDIATE") as notes:
+            yield notes
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Notes]:
+        with closing(FORMAT.open(self.path)) as database, FORMAT.clear_errors(self.path):
+            database.execute(begin)
+            with database:  # commits, or rolls back
+                yield Notes(database, self.scope)
+
+
+def _checked_text(path: str, text: str) -> str:
+    """The text with plain line ends. Raises `ConfigurationError` for one that is refused."""
+    checked_note_path(path)
+    text = well_formed(text).replace("\r\n", "\n")
+    if (size := len(text.encode())) > MAX_NOTE_BYTES:
+        raise ConfigurationError(
+            f"{path} would have {size:,} bytes: a note has at most {MAX_NOTE_BYTES:,}. Write less, or several notes."
+        )
+    if show_all_chars(text) != text:
+        raise ConfigurationError(f"{path} can't be written: the text holds control characters or invisible ones.")
+    if masked(said := f"{path}\n{text}", "") != said:
+        raise ConfigurationError(
+            f"{path} can't be written: the text holds what looks like a key, a token or a password. Notes are not "
+            "encrypted. Write where it is kept instead, such as the name of the environment variable."
+        )
+    return text
+
+
+def _around(text: str, place: int) -> str:
+    begin, end = max(place - _AROUND, 0), place + _AROUND
+    return f"{'…' * (begin > 0)}{text[begin:end]}{'…' * (end < len(text))}"

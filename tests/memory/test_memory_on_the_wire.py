@@ -1,0 +1,90 @@
+"""What three vendors are sent of a memory, and that each can use it: Claude as its own tool, others as a function."""
+
+import json
+
+import pytest
+from support.conformance_case import Case
+from support.dialects.script import call, reply
+from support.dialects.vendors import DIALECTS
+
+from nbagent import Agent, Memory, create_provider
+from nbagent.providers.catalog import CATALOG
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.options.resolved import ResolvedOptions
+
+NOTE = "/memories/units.md"
+VENDORS = {
+    "claude": ("claude", "claude-sonnet-5", {}),
+    "openai responses": ("openai", "gpt-5.6-luna", {"api": "responses"}),
+    "gemini": ("gemini", "gemini-2.5-pro", {}),
+}
+
+
+def case(vendor):
+    name, model, options = VENDORS[vendor]
+
+    def connect(url, **more):
+        return create_provider(name, model=model, base_url=url, **{**options, **more})
+
+    return Case(vendor, DIALECTS[vendor], connect)
+
+
+def tools_sent(body):
+    return body["tools"][0].get("functionDeclarations") or body["tools"]
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_a_memory_is_used(vendor, tmp_path):
+    memory = Memory(tmp_path / "memory.sqlite", write=True)
+    memory.run("create", path=NOTE, file_text="Metric.\n")
+    view = json.dumps({"command": "view", "path": NOTE})
+    change = json.dumps({"command": "str_replace", "path": NOTE, "old_str": "Metric", "new_str": "Imperial"})
+    script = [reply(call("memory", view, id="c1")), reply(call("memory", change, id="c2")), reply("Noted.")]
+    async with case(vendor).talk(*script) as talk:
+        agent = Agent(talk.provider).use(memory)
+        result = await agent.chat("I use feet now.")
+        assert [each["is_error"] for each in result.function_calls] == [False, False]
+        first, *_ = tools_sent(talk.server.asked[0].body)
+        if vendor == "claude":
+            assert first == {"type": "memory_20250818", "name": "memory"}
+        else:
+            parameters = first["parameters"]["properties"]
+            assert parameters["command"]["enum"] == ["view", "create", "str_replace", "insert", "delete", "rename"]
+            assert "native" not in first
+        sent = json.dumps(talk.server.asked[-1].body)
+        assert f"{NOTE} (version 1, 1 line)" in sent
+        assert f"- {NOTE}: Metric." in json.dumps(talk.server.asked[0].body)
+    assert memory.frame["text"].tolist() == ["Imperial.\n"]
+
+
+async def test_a_conversation_goes_on_with_another_vendor(tmp_path):
+    memory = Memory(tmp_path / "memory.sqlite", write=True)
+    memory.run("create", path=NOTE, file_text="Metric.\n")
+    viewing, deleting = (json.dumps({"command": name, "path": NOTE}) for name in ("view", "delete"))
+    agent = Agent("local").use(memory)
+    async with case("claude").talk(reply(call("memory", viewing, id="c1")), reply("ok")) as claude:
+        agent.provider = claude.provider
+        await agent.chat("Which units?")
+    async with case("gemini").talk(reply(call("memory", deleting, id="c2")), reply("Gone.")) as gemini:
+        agent.provider = gemini.provider
+        assert (await agent.chat("Forget them.")).function_calls[0]["result"] == f"Deleted: {NOTE}"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "model", "write", "is_native"),
+    [
+        ("claude", "claude-sonnet-5", True, True),
+        ("claude", "claude-haiku-4-5", "ask", True),
+        ("claude", "claude-sonnet-5", False, False),  # the vendor's own tool would write
+        ("claude", "claude-3-7-sonnet-latest", True, False),
+        ("claude", "claude-3-5-haiku-latest", True, False),
+        ("minimax", "MiniMax-M2.5", True, False),
+    ],
+)
+def test_who_gets_the_vendors_own_tool(tmp_path, vendor, model, write, is_native):
+    tools = Memory(tmp_path / "memory.sqlite", write=write).tools.list_functions()
+    body = json.loads(MessagesCodec(CATALOG[vendor]).encode_request([], ResolvedOptions(tools), model))
+    memory, search = body["tools"]
+    assert ("input_schema" in memory, "type" in memory) == (not is_native, is_native)
+    assert search["input_schema"]["required"] == ["query"]
+    assert "cache_control" in search

@@ -317,6 +317,7 @@ class Agent(SideTasks):
             limits=limits,
             output=output,
             instructions="\n\n".join(filter(None, (toolsets.instructions(executor.registry), instructions))),
+            reminder=partial(toolsets.reminder, executor.registry),
             price=partial(price, rates=self.provider.price),
             summarise=self._summarise,
             observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),

@@ -48,7 +48,7 @@ def _count(value: Any) -> int:
 
 def estimated_input(request: ModelRequest) -> int:
     """About how many tokens a request sends."""
-    return sum(map(estimate_tokens, request.messages)) + sum(map(estimate_function_tokens, request.tools or ()))
+    return sum(map(estimate_tokens, request.all_messages)) + sum(map(estimate_function_tokens, request.tools or ()))
 
 
 def _estimated_output(response: LLMResponse) -> int:

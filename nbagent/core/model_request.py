@@ -52,3 +52,19 @@ class ModelRequest:
     #: What else the provider worked out in `resolve` and needs in `stream`. Only that provider reads it.
     resolved: Any = None
     timing: Timing = field(default_factory=Timing)
+    #: What the model is to keep in mind. It is sent last, after all that vendors cache, and no history keeps it.
+    reminder: str = ""
+
+    @property
+    def reminder_messages(self) -> list[LLMMessage]:
+        """The reminder as a message of the user; an empty list without one."""
+        return [LLMMessage("user", f"<reminder>\n{self.reminder}\n</reminder>")] if self.reminder else []
+
+    @property
+    def all_messages(self) -> list[LLMMessage]:
+        """The conversation and the reminder, as the model reads them.
+
+        >>> [each.text for each in ModelRequest([LLMMessage("user", "Hello")], reminder="Be brief.").all_messages]
+        ['Hello', '<reminder>\\nBe brief.\\n</reminder>']
+        """
+        return [*self.messages, *self.reminder_messages]

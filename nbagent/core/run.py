@@ -84,6 +84,8 @@ class Run:
     labels: Labels = field(default_factory=Labels)
     #: Follows the system prompt in the requests of this run; the history does not keep it.
     instructions: str = ""
+    #: Makes the reminder of each request, such as the state of a plan: see `ModelRequest.reminder`.
+    reminder: Callable[[], str] = str
     #: A question of the conversation; this run takes the place of its turn.
     replaces: LLMMessage | None = None
     #: A question of the conversation; this run begins a branch before it.
@@ -138,7 +140,8 @@ class Run:
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
-        return ModelRequest(messages, self.tools.list_functions() or None, self.options)
+        tools = self.tools.list_functions() or None
+        return ModelRequest(messages, tools, self.options, reminder=self.reminder())
 
     def until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
         """The events of a step, which ends when the time of this run is over, whatever it is waiting for."""

@@ -199,6 +199,7 @@ class Turn:
             "stream": getattr(provider, "streaming", None),
             "n_messages_in": len(request.messages),
             **request.effective_options,
+            **({"reminder": request.reminder} if request.reminder else {}),
         }
 
     def _take_answer(self, response: LLMResponse) -> list[Event]:

@@ -42,6 +42,13 @@ class Toolset:
         """What the model should know about these tools. It follows the system prompt and is not stored."""
         return ""
 
+    def reminder(self) -> str:
+        """What the model should keep in mind of them, such as the state of a plan. Asked for before each request.
+
+        It is sent last, after all that vendors cache, and is not stored.
+        """
+        return ""
+
     async def aclose(self) -> None:
         """Free what `prepare` opened. The next run prepares the toolset again."""
 
@@ -74,11 +81,15 @@ class Toolsets:
 
     def instructions(self, offered: FunctionRegistry) -> str:
         """What the model should know about their tools, of which a run may offer only some, or none."""
-        names = offered.names()
-        used = [
-            each for each in self._toolsets if not each.tools.names() or not set(names).isdisjoint(each.tools.names())
-        ]
-        return "\n\n".join(filter(None, (toolset.instructions() for toolset in used)))
+        return "\n\n".join(filter(None, (toolset.instructions() for toolset in self._used(offered))))
+
+    def reminder(self, offered: FunctionRegistry) -> str:
+        """What the model should keep in mind of them."""
+        return "\n\n".join(filter(None, (toolset.reminder() for toolset in self._used(offered))))
+
+    def _used(self, offered: FunctionRegistry) -> list[Toolset]:
+        names = set(offered.names())
+        return [each for each in self._toolsets if not (own := each.tools.names()) or not names.isdisjoint(own)]
 
     async def aclose(self) -> None:
         """Close all."""

@@ -74,7 +74,7 @@ class LLMProvider(ABC):
 
         `request` comes from `resolve`. Without an override, `chat` answers and the answer arrives in one piece.
         """
-        answer: Any = self.chat(request.messages, request.tools, **request.options)
+        answer: Any = self.chat(request.all_messages, request.tools, **request.options)
         is_async = inspect.isawaitable(answer)
         response = await answer if is_async else answer
         if not is_async or not isinstance(response, LLMResponse):

@@ -61,8 +61,8 @@ class ScriptedProvider(StreamingProvider):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The next turn, word by word."""
-        self.requests.append((list(request.messages), list(request.tools or [])))
-        response = _as_response(await self._turn(request), request.messages)
+        self.requests.append((request.all_messages, list(request.tools or [])))
+        response = _as_response(await self._turn(request), request.all_messages)
         thinking = (response.metadata or {}).get("thinking")
         if thinking:
             yield Thinking(thinking)
@@ -73,7 +73,7 @@ class ScriptedProvider(StreamingProvider):
 
     async def _turn(self, request: ModelRequest) -> ScriptedTurn:
         if self._next is not None:
-            made = self._next(request.messages, request.tools)
+            made = self._next(request.all_messages, request.tools)
             turn: ScriptedTurn = await made if inspect.isawaitable(made) else made
             return turn
         try:

@@ -96,7 +96,7 @@ class Requests:
         }
         messages = [*system, *messages_of([self._messages[message_id] for message_id in self._messages_in(call)])]
         tools = json.loads(self._texts[call["tools_hash"]]) if call["tools_hash"] else None
-        return ModelRequest(messages, tools, params, effective)
+        return ModelRequest(messages, tools, params, effective, reminder=call.get("reminder") or "")
 
     def _messages_in(self, call: Row) -> list[str]:
         """The `message_id`s of a request: what it adds, after as many as it kept of the request before, and so on."""

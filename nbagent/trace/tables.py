@@ -48,6 +48,7 @@ class TraceTables:
         `system_hash` and `tools_hash` say which `prompts` it sent. `messages_in`, as JSON, has the `message_id`s that
         it `added` to as many as it `kept` of the request `after` which it came; `params` its options; `refused` the
         fields that the vendor refused, each with the name that was sent instead, or null if the field was left out.
+        `reminder` is what the model was told after the messages, and only in this request (`Toolset.reminder`).
 
         `setup_s` is what was needed before the request could be sent: imports, certificates, connecting, also through
         a proxy. The times beside it leave that out, but for connecting with an SDK's client of your own (Azure,

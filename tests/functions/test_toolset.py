@@ -52,6 +52,47 @@ async def test_its_tools_are_prepared_offered_called_and_traced():
     assert clock.prepared == 2
 
 
+class Counter(Toolset):
+    """Reminds the model of how often it was used."""
+
+    def __init__(self):
+        self.tools, self.count = FunctionRegistry(), 0
+        self.tools.register("count", "Count.", self._count)
+
+    def _count(self) -> int:
+        self.count += 1
+        return self.count
+
+    def reminder(self):
+        return f"Counted {self.count} so far." if self.count else ""
+
+
+async def test_a_reminder_is_the_last_of_each_request_and_is_never_kept(tmp_path):
+    agent = agent_with([FunctionCall("count")], [FunctionCall("count")], "done", "again", "no tool").use(Counter())
+    await agent.chat("Count.")
+    await agent.chat("Once more?")
+    await agent.chat("Without it.", tools=["own"])
+    lasts = [messages[-1].text for messages, _ in agent.provider.requests]
+    reminders = ["", "Counted 1 so far.", "Counted 2 so far.", "Counted 2 so far.", ""]
+    assert [text.removeprefix("<reminder>\n").removesuffix("\n</reminder>") for text in lasts] == [
+        "Count.",
+        *reminders[1:4],
+        "Without it.",
+    ]
+    assert list(agent.trace.calls["reminder"].fillna("")) == reminders
+    assert agent.trace.request(agent.trace.calls["call_id"].iloc[2]).all_messages[-1].text == lasts[2]
+    agent.save(tmp_path / "agent.json")
+    kept = [(tmp_path / "agent.json").read_text(), str(agent.conversation_history), agent.trace.messages.to_string()]
+    assert not [text for text in kept if "so far" in text]
+
+
+async def test_a_preview_shows_the_reminder():
+    counter = Counter()
+    counter.count = 3
+    shown = agent_with().use(counter).chat_stream("Hi").preview()
+    assert "Counted 3 so far." in shown.messages[-1].text
+
+
 async def test_a_run_can_name_a_tool_that_exists_once_it_is_prepared():
     agent = agent_with([FunctionCall("now", {})], "done").use(Clock())
     result = await agent.chat("When?", tools=["now"])

@@ -43,9 +43,9 @@ def preview(run: Run, message: Any) -> Preview:
         counted = context.has_vendor_count
         notes.append(context.prepare())
         request = run.next_request()
-        messages, functions = request.messages, request.tools or []
+        messages, functions = request.all_messages, request.tools or []
         if counted:  # tools included
-            tokens = context.get_tokens() + len(run.instructions) // CHARS_PER_TOKEN
+            tokens = context.get_tokens() + (len(run.instructions) + len(request.reminder)) // CHARS_PER_TOKEN
         else:
             tokens = estimated_tokens(messages, functions)
     effective = provider.resolve(request).effective_options

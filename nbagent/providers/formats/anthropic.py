@@ -218,7 +218,9 @@ class MessagesCodec(Codec):
             return {}
         return {"output_config": {"format": {"type": "json_schema", "schema": strict}}}
 
-    def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
+    def _fragments(
+        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+    ) -> list[bytes]:
         """The groups, with breakpoints in them and in the head.
 
         The bytes that messages keep hold no breakpoints: these move on while all else stays the same byte for byte.
@@ -229,7 +231,10 @@ class MessagesCodec(Codec):
             if name in places:
                 *before, last = head[name]
                 head[name] = [*before, {**last, "cache_control": mark_of(places[name])}]
-        return [_encode(group, places.get(group)) for group in groups]
+        after = [self.encode_message(message) for message in reminder]
+        if after and (not groups or groups[-1].role != "user"):
+            groups.append(RoleGroup("user"))
+        return [_encode(group, places.get(group), after if group is groups[-1] else []) for group in groups]
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         head: dict[str, Any] = {"model": model, "stream": options.stream, **self._common_fields(options)}
@@ -276,12 +281,13 @@ class MessagesCodec(Codec):
         return True
 
 
-def _encode(group: RoleGroup, ttl: str | None) -> bytes:
-    """One group is one message of the API; `ttl` puts a breakpoint on its last block."""
+def _encode(group: RoleGroup, ttl: str | None, after: Sequence[bytes]) -> bytes:
+    """One group is one message of the API; `ttl` puts a breakpoint on its last block. What comes `after` has none."""
     fragments = group.fragments
     if ttl:
         fragments[-1] = fragments[-1][:-1] + b',"cache_control":' + dumps(mark_of(ttl)) + b"}"
-    return b'{"role":"' + group.role.encode() + b'","content":[' + b",".join(fragments) + b"]}"
+    content = b",".join([*fragments, *after])
+    return b'{"role":"' + group.role.encode() + b'","content":[' + content + b"]}"
 
 
 def _agree(blocks: Sequence[Mapping[str, Any]], message: LLMMessage) -> bool:

@@ -131,8 +131,10 @@ class Codec(ABC):
         """
 
     @abstractmethod
-    def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
-        """The encoded conversation, one element of the body's list each. It may add to the head."""
+    def _fragments(
+        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+    ) -> list[bytes]:
+        """The encoded conversation and reminder, one element of the body's list each. It may add to the head."""
 
     def _native(self, message: LLMMessage) -> Mapping[str, Any]:
         """What this vendor itself sent for an answer; empty for messages from elsewhere."""
@@ -151,9 +153,16 @@ class Codec(ABC):
         return fragment
 
     def encode_request(
-        self, messages: Sequence[LLMMessage], options: ResolvedOptions, model: str, changes: Changes | None = None
+        self,
+        messages: Sequence[LLMMessage],
+        options: ResolvedOptions,
+        model: str,
+        changes: Changes | None = None,
+        reminder: Sequence[LLMMessage] = (),
     ) -> bytes:
         """A request's body. `changes` holds the fields that this model refuses. Only new messages cost anything.
+
+        A `reminder` (`ModelRequest.reminder_messages`) comes last; all before it is the same with and without it.
 
         Raises `ImageInputError` if the question holds an image and the model takes none.
         """
@@ -163,7 +172,7 @@ class Codec(ABC):
         head = merged(self._head(model, options, system), options.extra_body)
         if self.conversation in options.extra_body:
             raise ConfigurationError(f"extra_body can't hold {self.conversation!r}: that is the conversation.")
-        fragments = self._fragments(messages, head)
+        fragments = self._fragments(messages, reminder, head)
         head = changed_head(head, changes or {})
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))

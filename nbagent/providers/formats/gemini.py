@@ -283,8 +283,10 @@ class GeminiCodec(Codec):
             head.pop("toolConfig", None)  # refused without tools
         return head
 
-    def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
-        return [_encode(group) for group in group_by_role(_named(messages), self.encode_message)]
+    def _fragments(
+        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+    ) -> list[bytes]:
+        return [_encode(group) for group in group_by_role([*_named(messages), *reminder], self.encode_message)]
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":

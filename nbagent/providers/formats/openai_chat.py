@@ -371,11 +371,13 @@ class ChatCodec(Codec):
             head[vendor.max_tokens_name] = head.pop("max_tokens")
         return head
 
-    def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
+    def _fragments(
+        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+    ) -> list[bytes]:
         """The encoded messages; the images of consecutive tool results follow them as one user message."""
         fragments: list[bytes] = []
         images: list[dict[str, Any]] = []
-        for message in messages:
+        for message in (*messages, *reminder):
             if images and message.role != "tool":
                 fragments.append(_image_message(images))
                 images = []

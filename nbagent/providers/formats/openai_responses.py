@@ -274,8 +274,10 @@ class ResponsesCodec(Codec):
             head["tools"] = [_tool(item) for item in options.tools]
         return head | _fields(options.extra)
 
-    def _fragments(self, messages: Sequence[LLMMessage], head: dict[str, Any]) -> list[bytes]:
-        return [items for message in _each_once(messages) if (items := self.encode_message(message))]
+    def _fragments(
+        self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
+    ) -> list[bytes]:
+        return [items for message in _each_once([*messages, *reminder]) if (items := self.encode_message(message))]
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "assistant":

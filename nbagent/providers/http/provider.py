@@ -317,7 +317,9 @@ class HTTPProvider(StreamingProvider):
         """The body of a resolved request; `changes` are the fields that the model refuses."""
         options: ResolvedOptions = request.resolved
         try:
-            return self.codec.encode_request(request.messages, options, self.model_name, changes)
+            return self.codec.encode_request(
+                request.messages, options, self.model_name, changes, request.reminder_messages
+            )
         except (TypeError, ValueError):
             check_json({**options.extra, **options.extra_body})
             raise

@@ -23,7 +23,7 @@ async def ask_for_call(inner: LLMProvider, request: ModelRequest, tools: Functio
         'If one is needed, reply with nothing but {"name": <function>, "arguments": {<arguments>}}. '
         'If none is needed, reply with nothing but {"name": null}.',
     )
-    messages = [instructions, *request.messages]
+    messages = [instructions, *request.all_messages]
     options = {**request.options, "temperature": 0.0}
     format_ = {"type": "json_schema", "json_schema": {"name": "call", "schema": call_schema(tools)}}
     try:

@@ -112,12 +112,16 @@ class PromptedProvider(WrapperProvider):
             if not any(message.role == "system" for message in plain_messages):
                 plain_messages = [LLMMessage("system", SYSTEM_MESSAGE), *plain_messages]
             plain_messages = fit(plain(plain_messages), self.inner.n_ctx - options["max_tokens"])
+            reminder = ""  # such a small model would answer it in place of the question
         else:
-            plain_messages = plain(messages)
-        inner = self.inner.resolve(ModelRequest(plain_messages, None, options, timing=request.timing))
+            plain_messages, reminder = plain(messages), request.reminder
+        inner = self.inner.resolve(
+            ModelRequest(plain_messages, None, options, timing=request.timing, reminder=reminder)
+        )
         return replace(
             request,
             messages=messages,
+            reminder=reminder,
             tools=None if choice == "none" else request.tools,
             effective_options={**inner.effective_options, "tool_choice": choice},
             resolved=inner,

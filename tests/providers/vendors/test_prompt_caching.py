@@ -11,6 +11,7 @@ from support.loopback import Answer, claude_said, said, sse
 
 from nbagent import Agent, create_provider
 from nbagent.core.messages import FunctionCall, LLMMessage, Usage
+from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError
 from nbagent.functions.live import LiveRegistry
 from nbagent.pricing import price
@@ -325,3 +326,18 @@ def test_prices_by_hand(vendor, model, fresh, read, written, out):
     usage = Usage(10_000, 1000, cache_read_tokens=5000, cache_write_tokens=writes or None)
     expected = (10_000 - 5000 - writes) * fresh + 5000 * read + writes * (written or 0) + 1000 * out
     assert price(usage, model, vendor) == pytest.approx(expected / 1e6)
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_a_reminder_comes_after_all_that_is_cached(name):
+    """With a reminder, a request is the same byte for byte up to it, breakpoints too."""
+    codec, messages = CODECS[name], conversation(8)
+    (reminder,) = ModelRequest(messages, reminder="Two steps are left.").reminder_messages
+    for end in range(2, len(messages)):
+        if messages[end - 1].role != "assistant":
+            told = codec.encode_request(messages[:end], ResolvedOptions([ADD]), "m1", None, [reminder])
+            plain = codec.encode_request(messages[:end], ResolvedOptions([ADD]), "m1")
+            assert told.startswith(plain.rstrip(b"]}"))
+            assert told.count(b"cache_control") == plain.count(b"cache_control")
+            assert told.rstrip(b"]}").endswith(b'Two steps are left.\\n</reminder>"')
+            json.loads(told)

@@ -91,7 +91,7 @@ def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop and wait for it. Ctrl-C cancels it, then raises KeyboardInterrupt."""
     loop = background_loop()
-    if _running_loop() is loop:
+    if running_loop() is loop:
         coroutine.close()
         raise RuntimeError("a blocking call on the background loop would wait for itself: use `await` here")
     context = copy_context()
@@ -183,7 +183,7 @@ class _MainCall:
 
 def note_main_loop() -> None:
     """Let the loop that runs here, on the main thread, run what others need run there. Notebooks call this."""
-    here = _running_loop()
+    here = running_loop()
     if here is not None and threading.current_thread() is threading.main_thread():
         _main_loop[:] = [here]
 
@@ -265,7 +265,8 @@ async def _beating(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
         timer.cancel()
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, if one does."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

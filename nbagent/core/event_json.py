@@ -143,6 +143,13 @@ def _event(kind: type[AnyEvent], data: Data, shared: SharedMessages) -> AnyEvent
     return event
 
 
+def _child_event(data: Data, shared: SharedMessages) -> AnyEvent:
+    event = event_from_json(data, shared)
+    if event is None:
+        raise TypeError("the type of a child's event is unknown")
+    return event
+
+
 def _own_fields(kind: type[AnyEvent]) -> list[str]:
     return [each.name for each in fields(kind) if each.name not in KEYS and each.name in _FIELDS]
 
@@ -261,4 +268,5 @@ _FIELDS: dict[str, tuple[Callable[[Any, SharedMessages], Any], Callable[[Any, Sh
     "outcome": (_write_outcome, _read_outcome),
     "result": (lambda result, _: json_data(result.to_dict()), _read_result),
     "exception": (_write_error, _read_error),
+    "event": (event_to_json, _child_event),
 }

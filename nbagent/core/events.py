@@ -132,6 +132,17 @@ class ToolProgress(Event):
 
 
 @dataclass(slots=True)
+class ChildEvent(Event):
+    """An agent that a running tool asks did something: `event` is one of its run, and may be of a child of that.
+
+    `metadata` is that of the call. Only observers get it, as they get `ToolPrinted`, on the thread of this run.
+    """
+
+    type: ClassVar[Literal["child"]] = "child"
+    event: Event = field(kw_only=True)
+
+
+@dataclass(slots=True)
 class ToolResult(Event):
     """The result of a call. `content` is what the model will read; `message` is in the history.
 
@@ -251,6 +262,7 @@ AnyEvent = (
     | ToolStarted
     | ToolPrinted
     | ToolProgress
+    | ChildEvent
     | ToolResult
     | ValidationError
     | Approval

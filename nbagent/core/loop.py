@@ -109,6 +109,7 @@ def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
         **run.labels.as_metadata(),
         "run_id": run.run_id,
         "parent_run_id": run.parent.run_id if run.parent else None,
+        "parent_tool_call_id": run.parent_call,
         "branch": context.branch,
         "conversation_id": context.conversation_id,
     }

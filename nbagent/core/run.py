@@ -21,6 +21,7 @@ from nbagent.core.model_request import ModelRequest
 from nbagent.core.output import Output
 from nbagent.core.queue import QueueEntry, enclosing_runs
 from nbagent.core.results import AgentResult, ToolOutcome
+from nbagent.core.run_context import RunContext, current_call
 
 
 class Provider(Protocol):
@@ -108,6 +109,9 @@ class Run:
     run_id: str = field(default_factory=lambda: new_id("run"))
     #: The run whose tool started this one. What this run spends, the parent spends too.
     parent: Run | None = field(init=False)
+    #: The call of that tool, and what tells the parent's observers of each event here; None without a parent.
+    parent_call: str | None = field(init=False)
+    tell_parent: Callable[[Event], None] | None = field(init=False)
     spent: Spending = field(init=False)
     result: AgentResult = field(init=False)
     #: The messages that completed the history after an interrupted or failed turn: the partial answer, missing results.
@@ -118,7 +122,8 @@ class Run:
     pending_events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.parent = current_run.get()
+        self.parent, self.tell_parent = current_run.get(), current_teller.get()
+        self.parent_call = current_call.get().tool_call_id if self.parent else None
         cell = {name: self.parent.origin[name] for name in Cell._fields} if self.parent else current_cell()._asdict()
         self.origin = {"source": "python", **cell, **self.origin}
         if self.output is not None:
@@ -167,6 +172,8 @@ class Run:
         """Let what runs in this context belong to this run."""
         context.run(current_run.set, self)
         context.run(current_account.set, self.spent)
+        context.run(current_call.set, RunContext())  # until a tool is called
+        context.run(current_teller.set, None)
 
     def emit(self, event: Event, metadata: Mapping[str, Any] | None = None) -> Event:
         """Add metadata to an event and pass it to the observers. The caller yields it."""
@@ -175,6 +182,8 @@ class Run:
         event.metadata = {**metadata, **event.metadata} if event.metadata else metadata
         for observe in self.observers:
             observe(event)
+        if self.tell_parent is not None:
+            self.tell_parent(event)
         return event
 
 
@@ -183,3 +192,5 @@ _TIMER_SLACK_S = 0.02
 
 #: The run whose tool the current code belongs to.
 current_run: ContextVar[Run | None] = ContextVar("nbagent_current_run", default=None)
+#: Tells the observers of that run, as events of the tool's call, what happens in the runs that the tool starts.
+current_teller: ContextVar[Callable[[Event], None] | None] = ContextVar("nbagent_current_teller", default=None)

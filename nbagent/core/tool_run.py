@@ -54,6 +54,7 @@ async def run_tool(
         **run.labels.as_metadata(),
         "run_id": run.run_id,
         "parent_run_id": run.parent.run_id if run.parent else None,
+        "parent_tool_call_id": run.parent_call,
         "branch": run.run_id,
         "conversation_id": run.context.conversation_id,
     }

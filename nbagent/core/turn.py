@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from itertools import groupby
@@ -18,6 +18,7 @@ from typing import Any
 
 from nbagent.core import events
 from nbagent.core.aclose import aclose_if_possible
+from nbagent.core.background import running_loop
 from nbagent.core.breathing import Breather
 from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.counting import broken_attempt, with_counts
@@ -29,7 +30,7 @@ from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, new_id
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.queue import enclosing_runs
 from nbagent.core.results import ToolOutcome, interrupted_outcomes
-from nbagent.core.run import Run
+from nbagent.core.run import Run, current_teller
 from nbagent.core.run_context import RunContext, current_call, current_history
 from nbagent.core.threads import inherit_runs
 from nbagent.core.tool_output import ToolOutput, current_output
@@ -293,6 +294,7 @@ class Turn:
                 own_context.run(current_call.set, self._run_context(index, output))
                 own_context.run(current_history.set, run.context.messages)
                 own_context.run(interrupted_outcomes.set, interrupted[index])
+                own_context.run(current_teller.set, partial(self._tell_of_child, index, asyncio.get_running_loop()))
                 started = events.ToolStarted("", call.name, call.arguments, self._call_metadata(index))
                 yield own_context.run(run.emit, started, self.meta)  # the tool sees what observers set in the context
                 tasks[asyncio.create_task(run.tools.run(call), context=own_context)] = index
@@ -353,6 +355,19 @@ class Turn:
         self._reports.append(self.run.emit(events.ToolProgress(text, call.name, None, metadata), self.meta))
         if self._reported is not None and not self._reported.done():
             self._reported.set_result(None)
+
+    def _tell_of_child(self, index: int, loop: asyncio.AbstractEventLoop, event: Event) -> None:
+        """Tell the observers what an agent does that a running tool asks, maybe on another thread."""
+
+        def tell() -> None:
+            if index not in self._outcomes:  # what a tool leaves running is not told
+                self.run.emit(events.ChildEvent(metadata=self._call_metadata(index), event=event), self.meta)
+
+        if running_loop() is loop:
+            tell()
+        else:
+            with suppress(RuntimeError):  # the loop was closed: nobody is interested any more
+                loop.call_soon_threadsafe(tell)
 
     def _add_outcome(self, index: int, outcome: ToolOutcome) -> Event:
         """Keep the outcome of a call for the history and the result, and make its event."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from nbagent.trace.joined import joined
 from nbagent.trace.recorder import TABLES, Recorder
@@ -32,6 +32,19 @@ def rows_of_family(members: Mapping[Recorder, set[str] | None]) -> dict[str, lis
     """The rows of what `family` found, by table, in the order of their time."""
     tables = joined([_rows(recorder, run_ids) for recorder, run_ids in members.items()])
     return {name: sorted(rows, key=lambda row: row["ts"]) for name, rows in tables.items()}
+
+
+def with_those_below(runs: Iterable[Row], tops: Iterable[str]) -> set[str]:
+    """The `run_id`s of these runs and, among `runs`, of those that their tools started, and so on."""
+    started: dict[str | None, list[str]] = {}
+    for row in runs:
+        started.setdefault(row.get("parent_run_id"), []).append(row["run_id"])
+    found, waiting = set[str](), list(tops)
+    while waiting:
+        if (run_id := waiting.pop()) not in found:
+            found.add(run_id)
+            waiting += started.get(run_id, ())
+    return found
 
 
 def _rows(recorder: Recorder, run_ids: set[str] | None) -> dict[str, list[Row]]:

@@ -53,7 +53,8 @@ COLUMNS: dict[str, dict[str, Dtype]] = {
         "cost_usd": REAL, "duration_s": REAL, "started": TIME, "ended": TIME, "agent": TEXT, "source": TEXT,
         "execution_count": COUNT, "status_reason": TEXT, "error_type": TEXT, "error_message": TEXT, "tags": TEXT,
         "user": TEXT, "session": TEXT, "metadata": TEXT, "output_type": TEXT, "replayed": FLAG,
-        "replayed_cost_usd": REAL, "cost_known": FLAG, "parent_run_id": TEXT, "branch": TEXT,
+        "replayed_cost_usd": REAL, "cost_known": FLAG, "parent_run_id": TEXT,
+        "parent_tool_call_id": TEXT, "branch": TEXT,
     },
     # one row per model request
     "calls": {

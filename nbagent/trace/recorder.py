@@ -575,11 +575,12 @@ _OUTCOME_KEYS = (
 )  # fmt: skip
 #: The columns of `runs` that are known when a run starts.
 _RUN_KEYS = (
-    "parent_run_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type", "user", "session",
+    "parent_run_id", "parent_tool_call_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type",
+    "user", "session",
 )  # fmt: skip
 
 #: Events with pieces of something that arrives complete in a later event.
-_DELTAS = frozenset({"text", "thinking", "tool_call_delta", "tool_printed"})
+_DELTAS = frozenset({"text", "thinking", "tool_call_delta", "tool_printed", "child"})
 #: Events whose metadata may hold lists and dicts.
 _NESTED = frozenset({"run_started", "turn_started", "context", "retry", "http"})
 #: Events after which the turn before is over; with all but the first the run too.

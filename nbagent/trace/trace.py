@@ -16,7 +16,7 @@ from nbagent.core.json_text import json_text
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace import environment
-from nbagent.trace.children import family, rows_of_family
+from nbagent.trace.children import family, rows_of_family, with_those_below
 from nbagent.trace.export import http
 from nbagent.trace.joined import joined
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
 
     from nbagent.trace.export.otel import Telemetry
     from nbagent.trace.views.transcript import TraceTranscript
+    from nbagent.trace.views.tree import TraceTree
 
 
 class Trace(TraceTables):
@@ -178,15 +179,43 @@ class Trace(TraceTables):
 
         For one run, or for all, with lines in place of the pauses between them; several days (local time) are named.
         The first row of a run is named after its question, others after the model or the call, and after models and
-        tools if there are many. Needs matplotlib: `pip install 'nbagent[plot]'`.
+        tools if there are many. What an agent did that a tool asked is below the tool's call, marked with `›`. Needs
+        matplotlib: `pip install 'nbagent[plot]'`.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
         from nbagent.trace.views import timeline
 
-        names = ("calls", "tool_calls", "runs")
-        tables = {name: getattr(self, name) for name in names} if run_id is None else self.run(run_id)
-        return timeline.draw(tables["calls"], tables["tool_calls"], tables["runs"], ax)
+        return timeline.draw(*timeline.tables(self.rows_with_children(run_id)), ax)
+
+    def tree(self, run_id: str | None = None) -> TraceTree:
+        """Which agent asked which: one run, or all, with tool calls, and the runs that these started below them.
+
+        A notebook and `print` show it as text, and `.plot()` draws it. The requests, tokens and dollars of a line
+        include what is below it.
+
+        >>> print(agent.trace.tree())                                       # doctest: +SKIP
+        Which penguin is the heaviest?           ok · 3 requests · 612 tokens · $0.0021 · 2.1 s
+        └─ research(question="Heaviest?")        ✓ · 1 request · 240 tokens · $0.0009 · 1.2 s
+           └─ search(query="penguins by mass")   ✓ · 20 ms
+        """
+        from nbagent.trace.views.tree import TraceTree
+
+        return TraceTree(self.rows_with_children(run_id), run_id)
+
+    def rows_with_children(self, run_id: str | None = None) -> dict[str, list[Row]]:
+        """Copies of the rows of one run, or of all, and of those that their tools started, also in other agents.
+
+        Of `runs`, `calls` and `tool_calls`. Raises ConfigurationError for an unknown run.
+        """
+        with self.recorder.lock:
+            own = [row["run_id"] for row in self.rows("runs")]
+        if run_id is not None and run_id not in own:
+            raise unknown_run(run_id)
+        whole = self.with_children()
+        rows = {name: whole.rows(name) for name in ("runs", "calls", "tool_calls")}
+        wanted = with_those_below(rows["runs"], own if run_id is None else [run_id])
+        return {name: [row for row in table if row["run_id"] in wanted] for name, table in rows.items()}
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
         """Draw the input and output tokens of each run, and above them the dollars, where known and not 0.
@@ -222,7 +251,7 @@ class Trace(TraceTables):
         return TraceTranscript(self._selected(run_id))
 
     def to_text(self, view: str = "summary", run_id: str | None = None) -> str:
-        """A view of one run, or of all, as plain text: summary, timeline, usage, tools or transcript.
+        """A view of one run, or of all, as plain text: summary, timeline, tree, usage, tools or transcript.
 
         Needs no matplotlib. Raises ConfigurationError for another view or an unknown run.
 
@@ -231,11 +260,11 @@ class Trace(TraceTables):
           mean_by(column=m…                    ████                                   304 ms
         """
         from nbagent.core.render.key_values import key_values_text
-        from nbagent.trace.views.text import text_view
+        from nbagent.trace.views.text import NESTED, text_view
 
         if run_id is None and (view == "summary" or not self.is_recording):  # the rows need not be read
             return key_values_text(self.summary_lines())
-        return text_view(view, self._selected(run_id))
+        return text_view(view, self.rows_with_children(run_id) if view in NESTED else self._selected(run_id))
 
     def explore(self) -> Any:
         """A widget for notebooks that browses runs, calls, tool calls, messages and blocks, with filters.

@@ -17,7 +17,6 @@ import ipywidgets as widgets
 from nbagent.core.render import markdown as render
 from nbagent.notebook.panel.conversation import Conversation
 from nbagent.trace.views import timeline
-from nbagent.trace.views.plots import label
 
 log = logging.getLogger("nbagent")
 TABLES = {"runs": "one row per question", "calls": "one row per model request", "tool_calls": "one row per tool call"}
@@ -68,7 +67,7 @@ def _heading(name: str, what: str) -> str:
 
 def timeline_html(trace: Any) -> str:
     """The picture that `trace.timeline()` draws, as bars of HTML: one row per model request and tool call."""
-    spans, _ = timeline.lay_out(trace.calls, trace.tool_calls, trace.runs)
+    spans, _ = timeline.lay_out(*timeline.tables(trace.rows_with_children()))
     if not spans:
         return NOTHING
     end = max(span.end for span in spans) or 1.0
@@ -85,7 +84,7 @@ def _lane_html(spans: list[timeline.Span], end: float) -> str:
         for span in spans
     )
     took = render.format_duration(sum(span.seconds for span in spans))
-    return f"<span>{render.escape(label(spans[0].label))}</span><div>{bars}</div><small>{took}</small>"
+    return f"<span>{render.escape(timeline.name_of(spans[0]))}</span><div>{bars}</div><small>{took}</small>"
 
 
 class SetupTab:

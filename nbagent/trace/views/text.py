@@ -16,6 +16,7 @@ from nbagent.trace.views.plots import NOTHING, label, usage_by_run
 from nbagent.trace.views.summary import summary_lines
 from nbagent.trace.views.tool_stats import seconds_by_tool, tool_stats
 from nbagent.trace.views.transcript import TraceTranscript
+from nbagent.trace.views.tree import TraceTree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 #: Characters of a timeline's bars.
 WIDTH = 60
 _SIGNS = {"waiting": "·", "thinking": "░", "model": "█", "tool": "█", "approval": "?", "error": "×"}
+
+#: Views that also show what the tools of a run started.
+NESTED = ("timeline", "tree")
 
 Rows = Mapping[str, list[Row]]
 
@@ -34,7 +38,7 @@ def text_view(view: str, rows: Rows) -> str:
 
 
 def _timeline(rows: Rows) -> str:
-    found, separate = timeline.lay_out(*(columns.build(name, rows[name]) for name in ("calls", "tool_calls", "runs")))
+    found, separate = timeline.lay_out(*timeline.tables(rows))
     if not found:
         return NOTHING
     times = timeline.lane_times(found)
@@ -45,7 +49,7 @@ def _timeline(rows: Rows) -> str:
         cells = max(1, round(span.end / end * WIDTH) - begin)
         bars[span.lane][begin : begin + cells] = _SIGNS[span.kind] * cells
     labels = {span.lane: span.label for span in found}
-    names = {lane: "  " * text.startswith(" ") + label(text) for lane, text in labels.items()}
+    names = {lane: text[: -len(text.lstrip())] + label(text) for lane, text in labels.items()}
     width = max(map(len, names.values()))
     took = {lane: f" {format_duration(until - start)}" if separate else "" for lane, (start, until) in times.items()}
     lines = [f"{names[lane]:<{width}}  {''.join(bars[lane])[:WIDTH]}{took[lane]}" for lane in sorted(times)]
@@ -110,5 +114,6 @@ _VIEWS: dict[str, Callable[[Rows], str]] = {
     "timeline": _timeline,
     "usage": _usage,
     "tools": _tools,
+    "tree": lambda rows: str(TraceTree(rows)),
     "transcript": lambda rows: str(TraceTranscript(rows)),
 }

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.render.markdown import format_call, format_duration
+from nbagent.trace.table import Row
 from nbagent.trace.views.days import name_days
 from nbagent.trace.views.plots import COLOURS, add_legend, label, show_empty, subplots, tidy
 
@@ -32,7 +33,8 @@ MAX_LANES = 40
 class Span:
     """A stretch of time, in seconds since the beginning; `kind` is one of `plots.COLOURS`, `time` when it happened.
 
-    `label` is the model or the tool, `title` what was asked or called, `run` the number of the run.
+    `label` is the model or the tool, `title` what was asked or called, `run` the number of the run, `depth` that of the
+    agents that wait for it.
     """
 
     lane: int
@@ -43,6 +45,7 @@ class Span:
     time: pd.Timestamp
     title: str = ""
     run: int = 0
+    depth: int = 0
 
     @property
     def end(self) -> float:
@@ -50,13 +53,27 @@ class Span:
         return self.start + self.seconds
 
 
-def spans(calls: pd.DataFrame, tools: pd.DataFrame, prompts: Mapping[str, str] | None = None) -> list[Span]:
+def tables(rows: Mapping[str, Sequence[Row]]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """What `draw` and `lay_out` take, of the rows of these tables."""
+    from nbagent.trace import columns
+
+    calls, tools, runs = (columns.build(name, list(rows[name])) for name in ("calls", "tool_calls", "runs"))
+    return calls, tools, runs
+
+
+def spans(
+    calls: pd.DataFrame,
+    tools: pd.DataFrame,
+    prompts: Mapping[str, str] | None = None,
+    parents: Mapping[str, Any] | None = None,
+) -> list[Span]:
     """What happened, by time: each model call and each tool call on a lane of its own.
 
     A model call begins with `waiting`, from the request to the first token, retries included; then comes `thinking`,
     where it is known. The pauses between runs are left out, and so are steps that did not end. A replayed call takes
     the time that was recorded, and what followed it at once is drawn after that. `prompts` are the questions by run:
-    the first step of a run is titled with its question.
+    the first step of a run is titled with its question. `parents` are, by run, the tool calls that started it: its
+    steps are below that call.
     """
     ended = [table[table["started"].notna() & table["duration_s"].notna()] for table in (calls, tools)]
     steps: list[Any] = [row for table in ended for row in table.to_dict("records")]
@@ -82,7 +99,36 @@ def spans(calls: pd.DataFrame, tools: pd.DataFrame, prompts: Mapping[str, str] |
         title = title or (str(row["model"]) if "ttft_s" in row else _call_title(row))
         step = (_call_spans if "ttft_s" in row else _tool_spans)(row, lane, start, seconds)
         found += [replace(span, title=title, run=seen[run]) for span in step]
-    return found
+    places = _nested(steps, parents or {})
+    first = {number: seen[row["run_id"]] for number, row in enumerate(steps)}
+    return [
+        replace(span, lane=lane, depth=depth, run=first[top])
+        for span in found
+        for lane, depth, top in [places[span.lane]]
+    ]
+
+
+def _nested(steps: Sequence[Mapping[str, Any]], parents: Mapping[str, Any]) -> dict[int, tuple[int, int, int]]:
+    """By the number of a step: its lane if runs stand below the call that started them, how deep it is, and the number
+    of the step that it is below, at the top.
+    """
+    called = {step["tool_call_id"] for step in steps if "ttft_s" not in step}
+    of_run: dict[str, list[int]] = {}
+    for number, step in enumerate(steps):
+        of_run.setdefault(step["run_id"], []).append(number)
+    below: dict[Any, list[str]] = {}
+    for run in of_run:
+        if (call := parents.get(run)) in called:
+            below.setdefault(call, []).append(run)
+    nested = {run for runs in below.values() for run in runs}
+    places: dict[int, tuple[int, int, int]] = {}
+    waiting = [(n, 0, n) for n, step in enumerate(steps) if step["run_id"] not in nested][::-1]
+    while waiting:
+        number, depth, top = waiting.pop()
+        places[number] = len(places), depth, top
+        runs = below.get(steps[number].get("tool_call_id"), ())
+        waiting += [(inner, depth + 1, top) for run in runs for inner in of_run[run]][::-1]
+    return places
 
 
 def _call_title(row: dict[str, Any]) -> str:
@@ -145,9 +191,12 @@ def lay_out(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame) -> tup
     The label of a lane is then that of its model or tool, else what was asked or called.
     """
     asked = {run: prompt for run, prompt in zip(runs["run_id"], runs["prompt"], strict=True) if isinstance(prompt, str)}
-    found = spans(calls, tools, asked)
+    called = dict(zip(runs["run_id"], runs["parent_tool_call_id"], strict=True))
+    found = spans(calls, tools, asked, called)
     separate = len({span.lane for span in found}) <= MAX_LANES
-    return ([replace(span, label=span.title) for span in found] if separate else packed(found)), separate
+    return (
+        [replace(each, label="    " * each.depth + each.title) for each in found] if separate else packed(found)
+    ), separate
 
 
 def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
@@ -156,10 +205,15 @@ def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
     return {span.lane: (starts[span.lane], span.end) for span in found}
 
 
+def name_of(span: Span) -> str:
+    """The name of its lane in a picture."""
+    return "› " * span.depth + label(span.label)
+
+
 def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """See `Trace.timeline`."""
     found, separate = lay_out(calls, tools, runs)
-    labels = {span.lane: label(span.label) for span in found}
+    labels = {span.lane: name_of(span) for span in found}
     end = max((span.end for span in found), default=1.0) or 1.0
     given, ax = ax is not None, ax or subplots(1, figsize=(9.0, 1.2 + 0.28 * max(len(labels), 1)))[0]
     for kind, colour in COLOURS.items():
@@ -170,7 +224,7 @@ def draw(calls: pd.DataFrame, tools: pd.DataFrame, runs: pd.DataFrame, ax: Axes 
             ax.barh(lanes, [span.seconds for span in own], left=starts, label=_LEGEND[kind], **look)
     ax.set_xlim(0, end * 1.1 if separate else end)
     ax.set_ylim(max(len(labels), 1) - 0.4, -0.6)
-    ax.set_xlabel("seconds (pauses between questions left out)" if calls["run_id"].nunique() > 1 else "seconds")
+    ax.set_xlabel("seconds (pauses between questions left out)" if len({span.run for span in found}) > 1 else "seconds")
     ax.set_yticks(list(labels), list(labels.values()), parse_math=False)
     for lane, (start, until) in lane_times(found).items() if separate else ():
         ax.text(until + 0.006 * end, lane, format_duration(until - start), va="center", fontsize=8.5)

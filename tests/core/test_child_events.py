@@ -1,0 +1,113 @@
+"""What an agent does that a tool asks is told to those who watch the agent that called the tool."""
+
+import asyncio
+
+import pytest
+from support.small_agent import call
+
+from nbagent import Agent, ContextManager, ScriptedProvider
+from nbagent.core import events
+from nbagent.core.event_json import SharedMessages, event_from_json, event_to_json
+
+
+def asking(tool, *answers):
+    """An agent whose first turn calls the tool, and what its observers see."""
+    agent, seen = Agent(ScriptedProvider([call("ask", question="Go."), *answers, "end"]), tools=[tool]), []
+    agent.observers.append(seen.append)
+    return agent, seen
+
+
+def answering(text):
+    return Agent(ScriptedProvider([text]))
+
+
+def awaiting(child):
+    async def ask(question: str) -> str:
+        """Ask."""
+        return (await child.chat(question)).content
+
+    return ask
+
+
+def blocking(child):
+    def ask(question: str) -> str:
+        """Ask, on another thread, of a run on the background loop."""
+        return child.chat_sync(question).content
+
+    return ask
+
+
+@pytest.mark.parametrize("way", [awaiting, blocking, lambda child: child.as_tool("ask", "Asks.")])
+async def test_every_event_of_a_child_in_order(way):
+    own, child = [], answering("It is so.")
+    child.trace.observers.append(lambda trace, event: own.append(event))
+    agent, seen = asking(way(child))
+    result = await agent.chat("Start")
+    told = [event for event in seen if isinstance(event, events.ChildEvent)]
+    assert [event.event for event in told] == own
+    assert [event.type for event in own][0 :: len(own) - 1] == ["run_started", "done"]
+    assert {event.metadata["run_id"] for event in told} == {result.run_id}
+    ids = agent.trace.tool_calls["tool_call_id"]
+    assert {event.metadata["tool_call_id"] for event in told} == set(ids)
+    assert own[0].metadata["parent_tool_call_id"] == ids[0]
+    assert child.trace.runs["parent_tool_call_id"].tolist() == ids.tolist()
+    places = [seen.index(event) for event in seen if event.type in ("tool_started", "tool_result")]
+    assert places[0] < seen.index(told[0]) < seen.index(told[-1]) < places[1]
+
+
+async def test_children_of_children_are_told_through_their_parents():
+    inner = answering("Deep.")
+    middle, _ = asking(inner.as_tool("ask", "Asks."))
+    agent, seen = asking(middle.as_tool("ask", "Asks."))
+    await agent.chat("Start")
+    deep = [each.event.event for each in seen if each.type == "child" and each.event.type == "child"]
+    assert [each.type for each in deep][-1] == "done"
+    assert deep[-1].content == "Deep."
+
+
+async def test_the_reader_and_the_trace_get_the_events_of_the_run_alone():
+    agent, _ = asking(answering("So.").as_tool("ask", "Asks."))
+    assert "child" not in [event.type async for event in agent.chat_stream("Start")]
+    assert "child" not in set(agent.trace.events["type"])
+
+
+async def test_what_a_tool_leaves_running_is_not_told():
+    left, go = [], asyncio.Event()
+
+    async def later(child):
+        await go.wait()
+        await child.chat("later")
+
+    async def ask(question: str) -> str:
+        """Leave something running."""
+        left.append(asyncio.create_task(later(answering("Late."))))
+        return "soon"
+
+    agent, seen = asking(ask)
+    await agent.chat("Start")
+    go.set()
+    await left[0]
+    assert "child" not in [event.type for event in seen]
+
+
+async def test_a_summary_that_a_child_makes_is_no_child_of_its_parent():
+    context = ContextManager(max_messages=2, strategy="summarise")
+    child = Agent(ScriptedProvider(lambda messages, functions: "Yes."), context=context)
+    for question in ("one", "two", "three"):
+        await child.chat(question)
+    agent, seen = asking(awaiting(child))
+    await agent.chat("Start")
+    assert child.trace.runs["source"].tolist()[-1] == "summary"
+    assert child.trace.runs["parent_tool_call_id"].notna().tolist()[-2:] == [True, False]
+    runs = [each.event.content for each in seen if each.type == "child" and each.event.type == "run_started"]
+    assert runs == ["Go."]
+
+
+async def test_as_json_and_back():
+    agent, seen = asking(answering("So.").as_tool("ask", "Asks."))
+    await agent.chat("Start")
+    mine, theirs = SharedMessages(), SharedMessages()
+    told = next(each for each in seen if each.type == "child" and each.event.type == "text")
+    read = event_from_json(event_to_json(told, mine), theirs)
+    assert isinstance(read, events.ChildEvent)
+    assert (read.event.type, read.event.content) == ("text", told.event.content)

@@ -1,0 +1,129 @@
+"""Which agent asked which: `trace.tree()`, and the timeline of agents that ask agents."""
+
+import re
+
+import pytest
+from support.hostile import PAYLOADS
+from support.small_agent import call
+
+from nbagent import Agent, LLMResponse, ScriptedProvider, Trace, Usage
+from nbagent.errors import ConfigurationError
+
+pytest.importorskip("matplotlib").use("agg")
+
+USAGE = {"usage": Usage(90, 10)}
+
+
+def search(query: str) -> str:
+    """Search."""
+    if query == "none":
+        raise LookupError("nothing")
+    return "3 pages"
+
+
+def scripted(*turns):
+    return ScriptedProvider([answer(turn) for turn in turns], price={"input": 100, "output": 100})
+
+
+def answer(turn):
+    return LLMResponse(turn, metadata=USAGE) if isinstance(turn, str) else LLMResponse("", turn, metadata=USAGE)
+
+
+@pytest.fixture
+async def agent():
+    expert = Agent(scripted([call("search", query="none")], "30 kg"), tools=[search])
+    calls = [call("search", "s1", query="mass"), call("ask_expert", "s2", question="How heavy?")]
+    researcher = Agent(scripted(calls, "The emperor."), tools=[search, expert.as_tool("ask_expert", "Knows.")])
+    agent = Agent(
+        scripted([call("research", question="Heaviest?")], "The emperor is.", "Bye."),
+        tools=[researcher.as_tool("research", "Finds facts.")],
+    )
+    await agent.chat("Which one?")
+    await agent.chat("Thanks")
+    return agent
+
+
+def without_times(text):
+    return re.sub(r" · [\d.]+ [mµ]?s$", "", str(text), flags=re.MULTILINE).splitlines()
+
+
+async def test_a_tree_as_text(agent):
+    lines = without_times(agent.trace.tree())
+    assert [" ".join(line.split()) for line in lines] == [
+        "Which one? ok · 6 requests · 600 tokens · $0.0600",
+        '└─ research(question="Heaviest?") ✓ · 4 requests · 400 tokens · $0.0400',
+        '├─ search(query="mass") ✓',
+        '└─ ask_expert(question="How heavy?") ✓ · 2 requests · 200 tokens · $0.0200',
+        '└─ search(query="none") LookupError',
+        "Thanks ok · 1 request · 100 tokens · $0.0100",
+    ]
+    assert [len(line) - len(line.lstrip(" │")) for line in lines] == [0, 0, 3, 3, 6, 0]
+    assert agent.trace.to_text("tree") == str(agent.trace.tree())
+
+
+async def test_one_run_and_what_it_started(agent):
+    first, second = agent.trace.runs["run_id"]
+    assert len(without_times(agent.trace.tree(first))) == 5
+    assert len(without_times(agent.trace.tree(second))) == 1
+    assert agent.trace.to_text("tree", second).startswith("Thanks")
+    with pytest.raises(ConfigurationError, match="run_id"):
+        agent.trace.tree("run_x")
+
+
+async def test_an_empty_trace():
+    assert str(Trace().tree()) == "Nothing yet."
+    assert Trace().tree().plot().texts[0].get_text() == "Nothing yet."
+
+
+async def test_a_tool_that_asks_several_agents():
+    async def ask_all() -> str:
+        """Ask two."""
+        for question in ("one", "two"):
+            await Agent(ScriptedProvider([question])).chat(question)
+        return "asked"
+
+    agent = Agent(ScriptedProvider([call("ask_all"), "end"]), tools=[ask_all])
+    await agent.chat("Go")
+    assert [re.sub(r"\b  +.*|(?<=\))  .*", "", line) for line in without_times(agent.trace.tree())] == [
+        "Go", "└─ ask_all()", "   ├─ one", "   └─ two",
+    ]  # fmt: skip
+
+
+async def test_a_saved_trace_with_its_children(agent, tmp_path):
+    agent.trace.with_children().save(tmp_path / "t.sqlite")
+    assert str(Trace.load(tmp_path / "t.sqlite").tree()) == str(agent.trace.tree())
+
+
+async def test_the_picture(agent, tmp_path):
+    ax = agent.trace.tree().plot()
+    shown = [text.get_text() for text in ax.texts]
+    assert shown[::2][:2] == ["Which one?", 'research(question="Heaviest?")']
+    assert shown[1].startswith("ok · 6 requests")
+    assert len(ax.lines) == 6 + 4  # dots, and lines to what started them
+    ax.figure.savefig(tmp_path / "tree.png")
+
+
+async def test_a_question_is_shown_as_text():
+    agent = Agent(ScriptedProvider(lambda *_: "x"))
+    for payload in PAYLOADS:
+        await agent.chat(payload.text)
+    page = agent.trace.tree()._repr_html_()
+    assert page.count("<pre") == 1
+    assert "<script" not in page
+    assert "<img" not in page
+
+
+async def test_the_timeline_has_what_a_child_did_below_its_call(agent):
+    lines = agent.trace.to_text("timeline").splitlines()
+    indented = [(len(line) - len(line.lstrip()), line.split()[0].partition("(")[0]) for line in lines[:-1]]
+    assert indented == [
+        (0, "Which"), (2, "research"), (4, "Heaviest?"), (6, "search"), (6, "ask_expert"), (8, "How"), (10, "search"),
+        (8, "scripted"), (4, "scripted"), (0, "scripted"), (0, "Thanks"),
+    ]  # fmt: skip
+    names = [label.get_text() for label in agent.trace.timeline().get_yticklabels()]
+    assert names[2:4] == ["› Heaviest?", '› search(query="mass")']
+    assert names[5] == "› › How heavy?"
+    first, second = agent.trace.runs["run_id"]
+    assert len(agent.trace.to_text("timeline", first).splitlines()) == 11
+    assert len(agent.trace.to_text("timeline", second).splitlines()) == 2
+    assert agent.trace.timeline(first).get_xlabel() == "seconds"

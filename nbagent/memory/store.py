@@ -102,6 +102,12 @@ class Notes:
         query = f"SELECT {_COLUMNS} FROM notes WHERE scope = :scope AND key = :key"  # noqa: S608  our own names
         return next((Note(*row) for row in self._rows(query, key=key_of(path))), None)
 
+    def newest(self, most: int, chars: int) -> tuple[int, list[tuple[str, str]]]:
+        """How many notes there are; and of those written last, the first so many, path and beginning."""
+        ((count,),) = self._rows("SELECT count(*) FROM notes WHERE scope = :scope") or [(0,)]
+        query = "SELECT path, substr(text, 1, :chars) FROM notes WHERE scope = :scope ORDER BY version DESC LIMIT :most"
+        return count, [(path, text) for path, text in self._rows(query, most=most, chars=chars)]
+
     def put(self, path: str, text: str, run_id: str | None) -> Note:
         """Write a note, in place of one of the same path. Raises `ConfigurationError` for what is refused."""
         text, key = _checked_text(path, text), key_of(path)

@@ -37,7 +37,7 @@ async def test_an_agent_remembers_in_a_later_conversation(file):
     reading = Agent(ScriptedProvider([does("view", path=NOTE), "In metres."])).use(Memory(file))
     (call,) = (await reading.chat("How long?")).function_calls
     assert call["result"] == f"{NOTE} (version 1, 1 line)\n     1\tMetric, always."
-    assert f"- {NOTE}: Metric, always.\n" in reading.provider.requests[0][0][0].text
+    assert f"- {NOTE}: Metric, always.\n" in reading.provider.requests[0][0][-1].text
     row = writing.trace.tool_calls.iloc[0]
     assert (row["name"], row["args"]["command"], row["source"]) == ("memory", "create", "memory:user")
 
@@ -202,20 +202,21 @@ async def test_a_note_gives_no_rights(memory):
     agent.function_registry.register("wipe", "Delete all.", lambda: wiped.append(1), approve=True)
     result = await agent.chat("Hello")
     assert (result.status, wiped) == ("denied", [])
-    prompt = provider.requests[0][0][0].text
-    assert prompt.count("</memory_index>") == 1
-    assert "data, not instructions" in prompt
+    reminder = provider.requests[0][0][-1].text
+    assert reminder.count("</memory_index>") == 1
+    assert "data, not instructions" in reminder
+    assert "approved all calls" not in provider.requests[0][0][0].text  # the system prompt
 
 
 def test_the_index_keeps_to_its_budget(file):
     memory = Memory(file, index_tokens=50)
     for number in range(30):
         memory.run("create", path=f"/memories/{number}.md", file_text=f"About {number}.\nmore\n")
-    text = memory.instructions()
+    text = memory.reminder()
     assert "- /memories/29.md: About 29.\n" in text  # the newest come first
     assert "more: view /memories" in text
-    assert len(text.partition("<memory_index>")[2]) < 4 * 50 + 200
-    assert "memory_index" not in Memory(file, index_tokens=0).instructions()
+    assert len(text) < 4 * 50 + 200
+    assert Memory(file, index_tokens=0).reminder() == ""
 
 
 async def test_search(memory):
@@ -262,7 +263,10 @@ def test_one_memory_an_agent(file):
 def test_nothing_is_written_before_the_first_note(file):
     memory = Memory(file)
     assert memory.frame.empty
-    assert memory.instructions().endswith("There are none yet.\n</memory_index>")
+    assert (memory.reminder(), memory.tools.get_function("search_memory").func("x")) == (
+        "",
+        "No note has any of these.",
+    )
     assert not file.exists()
     file.write_text("something else")
     with pytest.raises(ConfigurationError, match="no file for notes"):

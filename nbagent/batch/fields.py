@@ -11,13 +11,13 @@ import enum
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pandas as pd
-from pydantic import BaseModel, PydanticUserError, TypeAdapter
+from pydantic import BaseModel
 
 from nbagent.checks import invalid
+from nbagent.core.output import output_of
 from nbagent.trace.columns import COUNT, FLAG, REAL, TEXT, TIME
 
 #: The one column of a type that has no fields.
@@ -26,23 +26,13 @@ OBJECT = "object"
 _KINDS = {str: TEXT, bool: FLAG, int: COUNT, float: REAL, datetime: TIME}
 
 
-@lru_cache(maxsize=32)
-def adapter(output: Any) -> TypeAdapter[Any]:
-    """What reads and writes values of this type. Raises `ConfigurationError` if pydantic can't."""
-    try:
-        return TypeAdapter(output)
-    except (PydanticUserError, TypeError) as error:
-        fix = "Pass a pydantic model, list[Model], or another type that pydantic supports."
-        raise invalid("output", output, "a type", fix) from error
-
-
 def to_json(output: Any, value: Any) -> str:
     """A value as the JSON text that a checkpoint keeps."""
-    return adapter(output).dump_json(value, by_alias=False).decode()
+    return output_of(output).adapter.dump_json(value, by_alias=False).decode()
 
 
 def _value(output: Any, text: str) -> Any:
-    return adapter(output).validate_json(text, by_alias=True, by_name=True)
+    return output_of(output).adapter.validate_json(text, by_alias=True, by_name=True)
 
 
 def columns_of(output: Any, texts: Sequence[str | None], index: pd.Index[Any]) -> dict[str, pd.Series[Any]]:

@@ -17,7 +17,6 @@ import pandas as pd
 from nbagent.batch.answer import Answer
 from nbagent.batch.checkpoint import Checkpoint
 from nbagent.batch.engine import Batch, Engine, RowAgent
-from nbagent.batch.fields import adapter
 from nbagent.batch.frame import to_frame
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.preview import SAMPLES, Estimate, MapPreview
@@ -31,6 +30,7 @@ from nbagent.core.history.preview import Preview
 from nbagent.core.labels import LabelOptions
 from nbagent.core.limits import Limits
 from nbagent.core.messages import Usage
+from nbagent.core.output import output_of
 from nbagent.errors import ConfigurationError, StoreError
 from nbagent.pricing import price
 from nbagent.providers.replay.file_secrets import names_of_secrets, without_secrets
@@ -291,7 +291,7 @@ def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output
     return {
         **agent.row_settings(tools),
         "model": [provider.vendor, address, provider.model_name],
-        "schema": None if output is None else adapter(output).json_schema(),
+        "schema": None if output is None else output_of(output).schema,
         "options": {**own, **{name: options[name] for name in options if name not in LabelOptions.__annotations__}},
     }
 

@@ -43,6 +43,7 @@ class Output:
     - `name`: names the schema, in letters, digits and `_`
     - `fields`: the names of the fields of the model, or of the model in `list[Model]`
     - `instructions`: follow the system prompt
+    - `adapter`: pydantic's, which reads and writes values of the type
     """
 
     type_name: str
@@ -50,7 +51,7 @@ class Output:
     schema: dict[str, Any]
     fields: tuple[str, ...]
     instructions: str
-    _adapter: TypeAdapter[Any]
+    adapter: TypeAdapter[Any]
     _is_wrapped: bool
 
     def check(self, result: AgentResult) -> None:
@@ -71,22 +72,22 @@ class Output:
         except ValueError:
             if self._is_wrapped and (word := text.strip()) and not re.search(r"[\[{`]", word):
                 with suppress(ValidationError):  # a model that nothing constrains may answer with the bare word
-                    return self._adapter.validate_json(json.dumps(word))
+                    return self.adapter.validate_json(json.dumps(word))
             raise
         if self._is_wrapped and isinstance(data, dict) and set(data) == {"result"}:
             data = data["result"]
         try:
-            return self._adapter.validate_json(json.dumps(data))
+            return self.adapter.validate_json(json.dumps(data))
         except ValidationError as error:
             raise ValueError(_problems(error)) from None
 
     def to_json(self, value: Any) -> str:
         """A value of the type as JSON text."""
-        return self._adapter.dump_json(value).decode()
+        return self.adapter.dump_json(value).decode()
 
     def from_json(self, text: str) -> Any:
         """The inverse of `to_json`."""
-        return self._adapter.validate_json(text)
+        return self.adapter.validate_json(text)
 
 
 def output_of(shape: Any) -> Output:
@@ -128,7 +129,7 @@ def _new_output(shape: Any) -> Output:
         schema=schema,
         fields=_field_names(shape),
         instructions=_INSTRUCTIONS.format(schema=json.dumps(schema, ensure_ascii=False)),
-        _adapter=adapter,
+        adapter=adapter,
         _is_wrapped=is_wrapped,
     )
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from support.batch_servers import KEY, SERVERS
+from support.batch_servers import KEY, SERVERS, ResponsesServer
 
 from nbagent import Agent, create_provider
 from nbagent.batch.endpoints import engine
@@ -54,6 +54,19 @@ async def test_what_failed_in_the_batch_is_asked_live(model, tmp_path):
     expected = [f"{'batch' if outcomes[question] == 'ok' else 'live'} {question}" for question in ROWS]
     assert list(answers["answer"]) == expected
     assert sorted(server.live) == sorted(question for question in ROWS if outcomes[question] != "ok")
+    assert server.refusals == []
+
+
+async def test_rows_go_through_the_api_that_the_provider_uses(tmp_path):
+    outcomes = dict(zip(ROWS, ["ok", "error", "garbled", "ok", "ok", "ok"], strict=True))
+    async with ResponsesServer(outcomes.__getitem__) as server:
+        agent = agent_at(server, "openai:gpt-5-mini", api="responses")
+        answers = await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
+        await agent.aclose()
+    expected = [f"{'batch' if outcomes[question] == 'ok' else 'live'} {question}" for question in ROWS]
+    assert answers["answer"].tolist() == expected
+    assert [batch.endpoint for batch in server.batches.values()] == ["/v1/responses"]
+    assert answers["cost"].iloc[0] == pytest.approx(price(Usage(1000, 100), "gpt-5-mini", "openai") / 2)
     assert server.refusals == []
 
 

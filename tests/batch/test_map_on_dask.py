@@ -3,12 +3,14 @@
 import asyncio
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import dask.dataframe as dd
 import pandas as pd
 import pytest
-from support.dask_clusters import EchoServer, cluster_of, worker_pids
-from support.loopback import served
+from distributed.comm import tcp
+from support.dask_clusters import WORKER_KEY, EchoServer, cluster_of, worker_pids
+from support.loopback import Answer, Loopback, said, served, sse
 from support.rate_limited import RateLimited
 
 from nbagent import Agent, Budget, create_provider
@@ -30,6 +32,21 @@ def server():
 def agent_for(server, **options):
     price = {"input": 50_000, "output": 50_000}  # a dollar for each row
     return Agent(create_provider("open_source", base_url=f"{server.url}/v1", model="m1", price=price), **options)
+
+
+class ToolServer(Loopback):
+    """Calls a tool, then says what it returned."""
+
+    def __init__(self, call):
+        super().__init__()
+        self.call = call
+
+    def answer_to(self, request):
+        last = request.json["messages"][-1]
+        if last["role"] == "tool":
+            return Answer(sse(said(f"It is {last['content']}.")))
+        choice = {"index": 0, "delta": {"tool_calls": [self.call]}, "finish_reason": "tool_calls"}
+        return Answer(sse({"id": "c1", "model": "m1", "choices": [choice]}))
 
 
 def questions(count):
@@ -82,6 +99,59 @@ async def test_the_budget_holds_across_workers(client, server):
     assert server.asked.total() == (answers["status"] == "ok").sum()
     assert (answers["status"] == "left").sum() == 100 - server.asked.total()
     assert budget.spent == pytest.approx(server.asked.total())
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_same_call_goes_on(client, server):
+    agent = agent_for(server)
+    server.hold(after=30)
+
+    def press():
+        server.held.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor() as pool:
+        pressed = pool.submit(press)
+        with pytest.raises(KeyboardInterrupt):
+            agent.map_sync(questions(60), engine=client, concurrency=8)
+        pressed.result()
+    done = agent.last_map
+    assert 30 - 8 <= (done["status"] == "ok").sum() <= 30
+    assert set(done["status"]) == {"ok", "left"}
+    server.release()
+    answers = agent.map_sync(questions(60), engine=client, concurrency=8)
+    assert list(answers["answer"]) == [f"echo q{number}" for number in range(60)]
+    again = {question for question, times in server.asked.items() if times > 1}
+    assert not again & set(done["answer"].dropna().str.removeprefix("echo "))
+
+
+async def test_tools_travel_and_no_key_does(client, monkeypatch):
+    sent = []
+
+    async def to_frames(message, **options):
+        frames = await tcp_to_frames(message, **options)
+        sent.extend(map(bytes, frames))
+        return frames
+
+    tcp_to_frames = tcp.to_frames
+    monkeypatch.setattr(tcp, "to_frames", to_frames)
+    monkeypatch.setenv("OPENAI_API_KEY", key := "sk-only-here-0123456789abcdef")
+    factor = 3
+
+    def tripled(number: int) -> int:
+        """Three times as much."""
+        return factor * number
+
+    call = {"index": 0, "id": "c", "type": "function", "function": {"name": "tripled", "arguments": '{"number": 14}'}}
+    with served(ToolServer(call)) as server:
+        provider = create_provider("openai", model="gpt-4.1-mini", base_url=f"{server.url}/v1")
+        agent = Agent(provider, system_prompt="Count with care.", tools=[tripled])
+        answers = await agent.map(questions(3), tools=True, engine=client)
+    assert answers["answer"].tolist() == ["It is 42."] * 3
+    assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {WORKER_KEY}"}
+    went = b"".join(sent)
+    assert b"Count with care." in went, "the bytes can be read"
+    assert b"Three times as much." in went
+    assert key.encode() not in went
 
 
 async def test_a_dask_frame_gets_one_of_the_same_partitions(client, server):

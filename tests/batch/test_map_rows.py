@@ -4,10 +4,11 @@ import io
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image as Picture
 from support.papers import pdf
 
-from nbagent import Agent, Budget, LLMMessage, ScriptedProvider
+from nbagent import Agent, Budget, FunctionCall, FunctionDefinition, Limits, LLMMessage, ScriptedProvider
 from nbagent.errors import AuthenticationError, ConfigurationError, ServerError
 
 
@@ -65,14 +66,28 @@ async def test_columns_of_images_and_pdfs(tmp_path):
         return parts if isinstance(parts, str) else " ".join(part.get("text", part["type"]) for part in parts)
 
     agent = Agent(ScriptedProvider(described))
-    values = [picture, tmp_path / "a.png", held.getvalue(), tmp_path / "letter.pdf", tmp_path / "none.png"]
+    values = [picture, tmp_path / "a.png", held.getvalue(), Figure(figsize=(1, 1)), Figure(figsize=(2, 1)).subplots()]
+    values += [tmp_path / "letter.pdf", tmp_path / "none.png"]
     answers = await agent.map(pd.DataFrame({"file": values}), "What is {file}?")
-    assert list(answers["answer"][:3]) == ["What is  image ?"] * 3
-    assert answers["answer"][3] == "What is Page 1\nDear Sir?"
-    assert answers["status"][4] == "error"
-    assert "can't be read" in answers["error"][4]
+    assert list(answers["answer"][:5]) == ["What is  image ?"] * 5
+    assert answers["answer"][5] == "What is Page 1\nDear Sir?"
+    assert answers["status"][6] == "error"
+    assert "can't be read" in answers["error"][6]
+    assert len(agent.trace.runs) == 4, "the same picture is asked about once, each figure for itself"
     with pytest.raises(ConfigurationError, match="1 rows can't be sent"):
         await agent.map(pd.Series(values), on_error="raise")
+
+
+async def test_limits_hold_for_each_row_by_itself():
+    def turn(messages, *_):
+        ends = messages[-1].role == "tool" and "short" in messages[0].text
+        return "done" if ends else FunctionCall("look", {})
+
+    agent = Agent(ScriptedProvider(turn), tools=[FunctionDefinition("look", "Look.", None, lambda: "seen")])
+    data = pd.Series(["short 1", "long", "short 2"])
+    answers = await agent.map(data, tools=True, limits=Limits(max_iterations=2), concurrency=1)
+    assert answers["status"].tolist() == ["ok", "limit", "ok"]
+    assert agent.trace.calls.groupby("run_id", sort=False).size().tolist() == [2, 2, 2]
 
 
 async def test_lists_of_messages_are_conversations(agent):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from email.parser import BytesParser
 from urllib.parse import parse_qs, urlsplit
 
-from support.loopback import Answer, Loopback, claude_said, gemini_said, said, sse
+from support.loopback import Answer, Loopback, claude_said, gemini_said, responses_said, said, sse
 
 KEY = "sk-batch-0123456789"
 
@@ -245,6 +245,30 @@ class OpenAIServer(BatchServer):
     @staticmethod
     def question(body):
         return body["messages"][-1]["content"]
+
+
+class ResponsesServer(OpenAIServer):
+    """The same, with the Responses API."""
+
+    def answer(self, request, what, query):
+        if what == "POST /v1/responses":
+            self.live.append(self.question(request.json))
+            return Answer(responses_said(f"live {self.live[-1]}"))
+        if what == "POST /v1/chat/completions":
+            raise RefusedError("this model is for /v1/responses")
+        return super().answer(request, what, query)
+
+    @staticmethod
+    def completion(text):
+        content = [{"type": "output_text", "text": text, "annotations": []}]
+        message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content}
+        usage = {"input_tokens": 1000, "output_tokens": 100, "total_tokens": 1100}
+        return {"id": "resp_1", "object": "response", "status": "completed", "output": [message], "usage": usage}
+
+    @staticmethod
+    def question(body):
+        content = body["input"][-1]["content"]
+        return content if isinstance(content, str) else content[-1]["text"]
 
 
 class ClaudeServer(BatchServer):

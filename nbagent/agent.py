@@ -20,6 +20,7 @@ from nbagent.config import AgentConfig
 from nbagent.core.background import run_sync
 from nbagent.core.budget import Budget
 from nbagent.core.cells import watch_cells
+from nbagent.core.checking import UserCheck, as_answer_check, checked_functions
 from nbagent.core.events import Event
 from nbagent.core.history import saved, summary
 from nbagent.core.history.context import ContextManager
@@ -68,6 +69,8 @@ class AgentOptions(TypedDict, total=False):
     trace: Trace | Literal[False] | None
     approve: Approve | None
     tool_tracebacks: bool
+    validators: Sequence[UserCheck]
+    guards: Sequence[UserCheck]
 
 
 log = logging.getLogger("nbagent")
@@ -90,6 +93,10 @@ class Agent(SideTasks):
         trace: the `Trace` to record into; a new one by default. False records nothing.
         approve: called with `(call, definition)` for tools marked `approve=True`; returns True, False, a dict of edited
             arguments, or an `Allow`, which also holds for later calls. Without an approver such calls are denied.
+        validators: look at each answer: functions of its text (or of the value, with `output`), or of that and a
+            `RunContext`; sync or async. One that returns False, or raises a ValueError or an AssertionError, sends the
+            answer back to the model with the reason. After two corrections an `AnswerRejectedError` is raised.
+        guards: the same for questions: what one refuses is not sent, and the result's status is "blocked".
         tool_tracebacks: if a tool raises, the model reads the exception's type and text; with True, also the lines of
             your code that led to it, with the names of your files. The trace always has the whole traceback.
 
@@ -114,6 +121,8 @@ class Agent(SideTasks):
         trace: Trace | Literal[False] | None = None,
         approve: Approve | None = None,
         tool_tracebacks: bool = False,
+        validators: Sequence[UserCheck] = (),
+        guards: Sequence[UserCheck] = (),
         **unknown: Never,
     ) -> None:
         if unknown:
@@ -142,6 +151,7 @@ class Agent(SideTasks):
         self.observers: list[Callable[[Event], None]] = []
         #: Names of tools that are not offered, unless a call of `chat` names them.
         self.tools_off: set[str] = set()
+        self.validators, self.guards = checked_functions("validators", validators), checked_functions("guards", guards)
         #: What tools get as `RunContext.deps` if a question brings none, such as one of a cell or a panel.
         self.deps: Any = None
         #: What `use` added.
@@ -324,6 +334,8 @@ class Agent(SideTasks):
             answer=self._answer,
             budget=self.budget,
             record_http=self.trace.record_http,
+            checks=[as_answer_check(function) for function in self.validators],
+            guards=list(self.guards),
             agent=self,
             **of_question,
         )
@@ -463,7 +475,7 @@ class Agent(SideTasks):
         # set last, since an AgentConfig brings its own system prompt
         other.context = self.context.copy()
         other.limits, other.budget, other.temperature = self.limits, self.budget, self.temperature
-        other.deps = self.deps
+        other.deps, other.validators, other.guards = self.deps, list(self.validators), list(self.guards)
         other.toolsets = Toolsets(self.toolsets)
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         return other
@@ -479,7 +491,7 @@ class Agent(SideTasks):
         """
         other = self.fork()
         other.context = ContextManager()
-        other.system_prompt, other.trace = system_prompt, self.trace
+        other.system_prompt, other.trace, other.validators = system_prompt, self.trace, []
         if not tools:
             other.tool_executor = self.tool_executor.with_options(only=[])
             other.function_registry, other.toolsets = other.tool_executor.registry, Toolsets()
@@ -501,12 +513,14 @@ class Agent(SideTasks):
     def parcel(self) -> Callable[[], Agent]:
         """What makes an agent like this one in another process; `cloudpickle` takes it there. It holds no key.
 
-        Conversation, trace, budget and approver stay here. Raises `ConfigurationError` for tools that can't travel.
+        Conversation, trace, budget, approver, deps stay here. Raises `ConfigurationError` for tools that can't travel.
         """
         return parcel(self)
 
     async def _summarise(self, messages: Sequence[LLMMessage]) -> str:
-        result = await self.side_agent(summary.PROMPT).chat(summary.transcript(messages), origin={"source": "summary"})
+        summariser = self.side_agent(summary.PROMPT)
+        summariser.guards = []  # the vendor has read it all
+        result = await summariser.chat(summary.transcript(messages), origin={"source": "summary"})
         if result.status not in ("ok", "truncated") or not result.content:  # a part of a summary is better than none
             raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
         return result.content

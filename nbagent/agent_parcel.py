@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from nbagent.core.checking import UserCheck
 from nbagent.core.limits import Limits
 from nbagent.errors import ConfigurationError
 from nbagent.functions.live import LiveRegistry
@@ -33,6 +34,7 @@ def parcel(agent: Any) -> Callable[[], Any]:
         agent.system_prompt,
         agent.limits,
         agent.temperature,
+        agent.guards,
         {name: getattr(executor, name) for name in ("timeout", "max_result_chars", "tracebacks")},
         {name: getattr(trace, name) for name in ("record_http", "is_recording")},
     )
@@ -45,6 +47,7 @@ def _unpacked(
     system_prompt: str | None,
     limits: Limits,
     temperature: float | None,
+    guards: list[UserCheck],
     executor: dict[str, Any],
     trace: dict[str, Any],
 ) -> Any:
@@ -55,5 +58,5 @@ def _unpacked(
     agent = kind(provider, registry, system_prompt, limits=limits, trace=recording)
     for name, value in executor.items():
         setattr(agent.tool_executor, name, value)
-    agent.temperature = temperature
+    agent.temperature, agent.guards = temperature, guards
     return agent

@@ -31,6 +31,7 @@
     │   └── TurnLostError                 the turn went to another process, or its conversation was deleted
     ├── ReplayError                       the recording has no answer to a request; `.difference` shows why
     ├── ExtractionError                   no answer fitted the requested type; `.answer` is the last one
+    ├── AnswerRejectedError               no answer passed the agent's validators; `.answer` is the last one
     ├── AgentBusyError                    the new run would wait for a run that waits for it
     └── AgentDepthError                   agents ask agents deeper than `Limits.max_depth`
 
@@ -245,6 +246,14 @@ class ToolExecutionError(ToolError):
 
 class ExtractionError(NbagentError):
     """The model's answer does not fit the requested type, even after corrections. `answer` is its last text."""
+
+    def __init__(self, message: str, *, answer: str = "") -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
+class AnswerRejectedError(NbagentError):
+    """The model's answer fails a check of `Agent(validators=…)`, even after corrections. `answer` is its last text."""
 
     def __init__(self, message: str, *, answer: str = "") -> None:
         super().__init__(message)

@@ -1,16 +1,33 @@
-"""Checks of the answer that would end a run. An answer that fails one goes back to the model with the reason."""
+"""Checks: of the answer that would end a run, and of the question before anything is sent.
+
+An answer that fails goes back to the model with the reason, and a question that fails ends the run. The user's own
+checks are functions of a text, or of what `output` asks for, and, if they take a second argument, of a `RunContext`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
+from nbagent.checks import invalid
 from nbagent.core.results import AgentResult
+from nbagent.core.run_context import RunContext
+from nbagent.core.threads import run_in_thread
+from nbagent.errors import AnswerRejectedError, ConfigurationError
 
 #: How often the model may correct its answer within a run.
 CORRECTIONS = 2
+_CORRECT = """\
+This answer is not accepted:
+{reason}
+Answer again. Do not mention this check."""
+
+#: Passes with True or None. Fails with False, or with a ValueError or an AssertionError, whose text is the reason.
+UserCheck = Callable[..., Any]
 
 
-class AnswerRejectedError(Exception):
+class SentBackError(Exception):
     """An answer fails a check. The text tells the model why; `error` ends the run once it had its corrections."""
 
     def __init__(self, text: str, error: Exception) -> None:
@@ -18,5 +35,64 @@ class AnswerRejectedError(Exception):
         self.error = error
 
 
-#: Accepts the answer of a run, and may set `result.data`, or raises `AnswerRejectedError`.
-AnswerCheck = Callable[[AgentResult], None]
+class QuestionRefusedError(Exception):
+    """A guard does not let a question pass. The text is the reason."""
+
+
+#: Accepts the answer of a run, and may set `result.data`, or raises `SentBackError`.
+AnswerCheck = Callable[[AgentResult, RunContext], Awaitable[None] | None]
+
+
+def checked_functions(name: str, functions: Iterable[UserCheck]) -> list[UserCheck]:
+    """The functions as a list. Raises ConfigurationError for one that can't be called with one or two arguments."""
+    expected = "a list of functions of (text) or (text, context)"
+    if not isinstance(functions, Iterable):
+        raise invalid(name, functions, expected)
+    listed = list(functions)
+    for function in listed:
+        try:
+            number = _required(function)
+        except (TypeError, ValueError):
+            raise invalid(name, function, expected) from None
+        if number not in (1, 2):
+            raise invalid(name, function, expected, f"It takes {number} arguments.")
+    return listed
+
+
+def as_answer_check(function: UserCheck) -> AnswerCheck:
+    """A check of the user's as one of the loop's."""
+
+    async def check(result: AgentResult, context: RunContext) -> None:
+        value = result.content if result.data is None else result.data
+        if (reason := await reason_against(function, value, context)) is not None:
+            text = f"The answer is not accepted: {reason}\nThe model did not correct it."
+            raise SentBackError(_CORRECT.format(reason=reason), AnswerRejectedError(text, answer=result.content))
+
+    return check
+
+
+async def reason_against(function: UserCheck, value: Any, context: RunContext) -> str | None:
+    """Why a check fails for this value; None if it passes. What else it raises is raised. Sync ones run in a thread."""
+    arguments = (value, context)[: _required(function)]
+    name = getattr(function, "__name__", repr(function))
+    try:
+        is_async = inspect.iscoroutinefunction(function)
+        verdict = function(*arguments) if is_async else await run_in_thread(function, *arguments)
+        verdict = await verdict if inspect.isawaitable(verdict) else verdict
+    except (AssertionError, ValueError) as error:
+        if isinstance(error, ConfigurationError):  # a mistake in the check's own code
+            raise
+        return str(error) or f"{name} fails"
+    if verdict is False:
+        return f"{name} fails"
+    if verdict is None or verdict is True:
+        return None
+    fix = "To say why, raise ValueError('…')."
+    raise invalid(f"{name}()", verdict, "True or None if the text passes, False if it does not", fix)
+
+
+def _required(function: UserCheck) -> int:
+    """How many arguments it needs."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return sum(each.kind in kinds and each.default is each.empty for each in parameters)

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 from nbagent.core import events
-from nbagent.core.checking import CORRECTIONS, AnswerRejectedError
+from nbagent.core.checking import CORRECTIONS, QuestionRefusedError, SentBackError
 from nbagent.core.events import Event
 from nbagent.core.limits import LimitReached
 from nbagent.core.messages import LLMMessage, LLMResponse, new_id
@@ -35,11 +35,12 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     try:
         with run.context.asking(message, run.replaces, run.branch_at) as prompt:
             yield run.emit(_run_started(run, prompt))
+            await run.check_question(prompt)
             if run.answer is not None:
                 async with aclosing(run.answer(run, prompt)) as answering:
                     async for event in answering:
                         yield event
-                _passes_checks(run, run.result.status)
+                await _passes_checks(run, run.result.status)
             while run.answer is None and (limit := run.spent.reached_limit()) is None:
                 with Turn(run) as turn:
                     for step in (turn.summarise, turn.ask_model, turn.run_tools):
@@ -48,7 +49,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
                                 while run.pending_events:
                                     yield run.pending_events.pop(0)
                                 yield event
-                if turn.response is not None and not turn.calls and _accepts(run, turn.response):
+                if turn.response is not None and not turn.calls and await _accepts(run, turn.response):
                     break
         if limit:
             run.result.status, run.result.limit_reason, run.result.status_reason = "limit", limit.reason, limit.text
@@ -60,10 +61,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         run.emit(events.Interrupted(run.result.content, messages=run.closing_messages), _complete_result(run))
         raise
     except Exception as error:  # noqa: BLE001  any failure must end in one last event; `chat` raises it
-        run.result.status, run.result.status_reason = "error", str(error)
-        error.__dict__["partial"] = run.result  # also on exceptions that are not our own
-        failed = events.Error(str(error), exception=error, messages=run.closing_messages)
-        last = run.emit(failed, _complete_result(run))
+        last = run.emit(_ended_by(error, run), _complete_result(run))
     finally:
         run.spent.over = True
         run.entry.leave()
@@ -71,23 +69,33 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         yield event
 
 
-def _accepts(run: Run, answer: LLMResponse) -> bool:
+def _ended_by(error: Exception, run: Run) -> Event:
+    """The last event of a run that this error ends. A question that was refused ends it, too, but does not fail it."""
+    if isinstance(error, QuestionRefusedError):
+        run.result.status, run.result.status_reason = "blocked", f"The question was not sent: {error}"
+        return events.Done(result=run.result)
+    run.result.status, run.result.status_reason = "error", str(error)
+    error.__dict__["partial"] = run.result  # also on exceptions that are not our own
+    return events.Error(str(error), exception=error, messages=run.closing_messages)
+
+
+async def _accepts(run: Run, answer: LLMResponse) -> bool:
     """Whether the run ends with this answer, and how. A call that was denied on the way counts only if it is whole."""
     status, reason = answer_status(answer)
     if status != "ok":
         run.result.status, run.result.status_reason = status, reason
-    return _passes_checks(run, status)
+    return await _passes_checks(run, status)
 
 
-def _passes_checks(run: Run, status: Status) -> bool:
+async def _passes_checks(run: Run, status: Status) -> bool:
     """Check an answer, unless it is not whole. One that fails goes back to the model if no limit is reached.
 
     Raises the error of the check if the model has had its corrections.
     """
     try:
-        for check in run.checks if status == "ok" else ():
-            check(run.result)
-    except AnswerRejectedError as rejected:
+        if status == "ok":
+            await run.check_answer()
+    except SentBackError as rejected:
         if run.corrections == CORRECTIONS or run.answer is not None:  # a server's agent is not asked again
             raise rejected.error from None
         run.corrections += 1

@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.answer_json import json_in
-from nbagent.core.checking import AnswerRejectedError
+from nbagent.core.checking import SentBackError
 from nbagent.core.results import AgentResult
+from nbagent.core.run_context import RunContext
 from nbagent.errors import ConfigurationError, ExtractionError
 from nbagent.text import shortened
 
@@ -54,14 +55,14 @@ class Output:
     adapter: TypeAdapter[Any]
     _is_wrapped: bool
 
-    def check(self, result: AgentResult) -> None:
+    def check(self, result: AgentResult, _context: RunContext) -> None:
         """Set the value of an answer as its `data`. See `AnswerCheck`."""
         try:
             result.data = self.read(result.content)
         except ValueError as problem:
             text = f"Expected {self.type_name} in the model's answer: {problem}; the model did not correct it."
             error = ExtractionError(text, answer=result.content)
-            raise AnswerRejectedError(_CORRECT.format(problem=problem), error) from None
+            raise SentBackError(_CORRECT.format(problem=problem), error) from None
 
     def read(self, text: str) -> Any:
         """The value in an answer. Raises ValueError with what is wrong, in words for the model."""

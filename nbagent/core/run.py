@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from nbagent.core.budget import Budget
 from nbagent.core.cells import Cell, current_cell
-from nbagent.core.checking import AnswerCheck
+from nbagent.core.checking import AnswerCheck, QuestionRefusedError, UserCheck, reason_against
 from nbagent.core.events import Event
 from nbagent.core.history.context import ContextManager
 from nbagent.core.labels import Labels
@@ -22,6 +22,9 @@ from nbagent.core.output import Output
 from nbagent.core.queue import QueueEntry, enclosing_runs
 from nbagent.core.results import AgentResult, ToolOutcome
 from nbagent.core.run_context import RunContext, current_call
+from nbagent.core.threads import inherit_runs
+
+T = TypeVar("T")
 
 
 class Provider(Protocol):
@@ -96,8 +99,10 @@ class Run:
     answer: Callable[[Run, Sequence[LLMMessage]], AsyncGenerator[Event]] | None = None
     #: The type that the answer is to have.
     output: Output | None = None
-    #: Look at the answer that would end the run, and may send it back to the model.
+    #: Look at the answer that would end the run, after `output` did, and may send it back to the model.
     checks: Sequence[AnswerCheck] = ()
+    #: Look at the question before anything is sent, and may refuse it.
+    guards: Sequence[UserCheck] = ()
     #: What tools and checks get as `RunContext.deps`; by default the agent's, or else those of the parent.
     deps: Any = field(default=None, repr=False)
     #: The `Agent` that makes the run, which this layer does not know.
@@ -128,7 +133,7 @@ class Run:
         self.origin = {"source": "python", **cell, **self.origin}
         if self.output is not None:
             self.instructions = f"{self.instructions}\n\n{self.output.instructions}".strip()
-            self.checks = (*self.checks, self.output.check)
+            self.checks = (self.output.check, *self.checks)
             self.origin["output_type"] = self.output.type_name
         for fallback in (self.agent, self.parent):
             if self.deps is None and fallback is not None:
@@ -167,6 +172,53 @@ class Run:
                 if event is None:
                     return
                 yield event
+
+    async def check_question(self, prompt: Sequence[LLMMessage]) -> None:
+        """Show the question to the guards. Raises QuestionRefusedError if one refuses it."""
+        contents = [message.content for message in prompt if message.role == "user"]
+        parts = (
+            each for content in contents for each in ([{"text": content}] if isinstance(content, str) else content)
+        )
+        text = "\n\n".join(part.get("text", "") for part in parts)
+        for guard in self.guards:
+            reason = await self.within(reason_against(guard, text, self.run_context()))
+            if reason is not None:
+                raise QuestionRefusedError(reason)
+
+    async def check_answer(self) -> None:
+        """Show the answer to the checks. Raises SentBackError if one does not accept it."""
+        for check in self.checks:
+            if (checking := check(self.result, self.run_context())) is not None:
+                await self.within(checking)
+
+    def run_context(self, **of_call: Any) -> RunContext:
+        """What a tool or a check may know of this run."""
+        return RunContext(
+            run_id=self.run_id,
+            source=self.origin.get("source"),
+            agent_name=self.origin.get("agent"),
+            cell_id=self.origin.get("cell_id"),
+            execution_count=self.origin.get("execution_count"),
+            agent=self.agent,
+            deps=self.deps,
+            **of_call,
+        )
+
+    async def within(self, work: Awaitable[T]) -> T:
+        """Await what belongs to this run, such as a check: agents that it asks are asked by this run."""
+
+        async def awaited() -> T:
+            return await work
+
+        return await asyncio.create_task(awaited(), context=self.inner_context())
+
+    def inner_context(self) -> Context:
+        """A copy of the current context, for code that belongs to this run and that this run waits for."""
+        inherit_runs()
+        context = copy_context()
+        context.run(enclosing_runs.set, enclosing_runs.get() | {self.entry})
+        self.own(context)
+        return context
 
     def own(self, context: Context) -> None:
         """Let what runs in this context belong to this run."""

@@ -28,11 +28,9 @@ from nbagent.core.http_exchange import Exchange, stream_collecting
 from nbagent.core.in_context import InContext
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, new_id
 from nbagent.core.model_request import ModelRequest
-from nbagent.core.queue import enclosing_runs
 from nbagent.core.results import ToolOutcome, interrupted_outcomes
 from nbagent.core.run import Run, current_teller
 from nbagent.core.run_context import RunContext, current_call, current_history
-from nbagent.core.threads import inherit_runs
 from nbagent.core.tool_output import ToolOutput, current_output
 
 log = logging.getLogger("nbagent")
@@ -280,10 +278,7 @@ class Turn:
     async def _run_group(self, group: list[int]) -> AsyncGenerator[Event]:
         """Run calls at the same time, each in a task with a context of its own."""
         run = self.run
-        inherit_runs()
-        context = copy_context()
-        context.run(enclosing_runs.set, enclosing_runs.get() | {run.entry})
-        run.own(context)
+        context = run.inner_context()
         tasks: dict[asyncio.Task[ToolOutcome], int] = {}
         interrupted: dict[int, list[ToolOutcome]] = {index: [] for index in group}
         try:
@@ -393,18 +388,11 @@ class Turn:
         return run.emit(event, self.meta)
 
     def _run_context(self, index: int, output: ToolOutput) -> RunContext:
-        origin = self.run.origin
-        return RunContext(
-            **self.meta,
+        return self.run.run_context(
+            call_id=self.meta.get("call_id"),
             tool_call_id=self._call_ids[index],
             tool_name=self.calls[index].name,
             step=self.step,
-            source=origin.get("source"),
-            agent_name=origin.get("agent"),
-            cell_id=origin.get("cell_id"),
-            execution_count=origin.get("execution_count"),
-            agent=self.run.agent,
-            deps=self.run.deps,
             output=output,
         )
 

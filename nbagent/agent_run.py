@@ -33,7 +33,7 @@ def limits_of_agent(given: Limits | None, config: AgentConfig | None) -> Limits:
 def limits_of_run(given: Limits | None, max_iterations: int | None, of_agent: Limits) -> Limits:
     """A run's limits: its own win over the agent's."""
     check_type("limits", given, Limits, optional=True, fix="Pass Limits(...).")
-    both = (given or Limits()).or_else(of_agent)
+    both = of_agent if given is None else given.or_else(of_agent)
     return both if max_iterations is None else replace(both, max_iterations=max_iterations)
 
 

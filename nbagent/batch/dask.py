@@ -130,8 +130,8 @@ class _Cluster:
                 log.info("a Dask worker was lost, its rows are asked elsewhere: %s", error)
                 continue
             if answer.input_tokens or answer.output_tokens:
-                account = Spending(Limits(max_requests=math.inf), current_account.get())
-                account.budgets = tuple(budget.account for budget in budgets)
+                spends = tuple(budget.account for budget in budgets)
+                account = Spending(Limits(max_requests=math.inf), current_account.get(), budgets=spends)
                 account.add(Usage(answer.input_tokens or 0, answer.output_tokens or 0), answer.cost)
             if any(budget.is_spent for budget in budgets):
                 for each in self._workers:

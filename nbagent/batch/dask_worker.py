@@ -125,9 +125,7 @@ class Asker:
     async def _ask(self, row: Row) -> None:
         current_admissions.set(lambda rate_key: _FarAdmission(self, rate_key))
         current_labels.set(self._labels)
-        account = Spending(Limits(max_requests=math.inf))
-        account.budgets = (self._batch.budget.account,)
-        current_account.set(account)
+        current_account.set(Spending(Limits(max_requests=math.inf), budgets=(self._batch.budget.account,)))
         agent = self._idle.pop() if self._idle else self._batch.new_agent()
         # a trace for each row, so that answer and rows of the trace leave together
         agent.trace = Trace(agent.trace.record_http, False, None, is_recording=agent.trace.is_recording)

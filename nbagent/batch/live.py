@@ -35,8 +35,8 @@ class LiveEngine:
 
     async def answers(self, batch: Batch, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
         """See `Engine`."""
-        account = Spending(Limits(max_requests=math.inf), current_account.get(), len(enclosing_runs.get()))
-        account.budgets = (batch.budget.account,)
+        spends = (batch.budget.account,)
+        account = Spending(Limits(max_requests=math.inf), current_account.get(), len(enclosing_runs.get()), spends)
         waiting = iter(rows)
         #: Answers, and each worker when it is done.
         come: asyncio.Queue[Answer | asyncio.Task[None]] = asyncio.Queue()

@@ -88,5 +88,8 @@ def labels_now(
 
 def take_labels(options: Mapping[str, Any]) -> tuple[Labels, dict[str, Any]]:
     """The labels among the options of a call, within those of the current code; and the other options."""
-    given = {name: options.get(name) for name in LabelOptions.__optional_keys__}
-    return labels_now(**given), {name: value for name, value in options.items() if name not in given}
+    names = LabelOptions.__optional_keys__
+    if names.isdisjoint(options):
+        return current_labels.get() or Labels(), dict(options)
+    others = {name: value for name, value in options.items() if name not in names}
+    return labels_now(**{name: options.get(name) for name in names}), others

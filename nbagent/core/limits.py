@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields
 from time import monotonic
@@ -131,6 +131,18 @@ class Spending:
     started: float = field(default_factory=monotonic)
     #: The run is over. What its tools left running still spends its budget, but not its time.
     over: bool = False
+    #: The accounts above this one, and each budget of theirs and its own once.
+    _above: tuple[Spending, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        parents: list[Spending] = []
+        budgets = {id(budget): budget for budget in self.budgets}
+        account = self.parent
+        while account is not None:
+            parents.append(account)
+            budgets.update((id(budget), budget) for budget in account.budgets)
+            account = account.parent
+        self._above = (*parents, *budgets.values())
 
     @property
     def cost(self) -> float | None:
@@ -214,15 +226,9 @@ class Spending:
                 return _reached(reason, limit, unit)
         return None
 
-    def _accounts(self) -> Iterator[Spending]:
-        """This account and those above it, and each budget of theirs once."""
-        account: Spending | None = self
-        budgets: dict[int, Spending] = {}
-        while account is not None:
-            yield account
-            budgets.update((id(budget), budget) for budget in account.budgets)
-            account = account.parent
-        yield from budgets.values()
+    def _accounts(self) -> tuple[Spending, ...]:
+        """This account, those above it, and their budgets."""
+        return (self, *self._above)
 
 
 #: The account that the current code spends from: that of the run whose tool it belongs to, or of a map.

@@ -9,7 +9,8 @@ counts follow OpenTelemetry: input includes cached tokens, output includes reaso
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from secrets import token_hex
 from typing import Any, Literal
@@ -252,11 +253,14 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Usage(*map(operator.add, _counts(self), _counts(other)))
 
     def to_dict(self) -> dict[str, int]:
         """Plain data."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return dict(zip(Usage.__slots__, _counts(self), strict=True))
+
+
+_counts: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*Usage.__slots__)
 
 
 @dataclass(frozen=True, slots=True)

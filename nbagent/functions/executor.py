@@ -446,8 +446,9 @@ def _bound(state: _CallState, definition: FunctionDefinition, attempt: int) -> t
     from nbagent.functions.schema.function_schema import schema_of
 
     schema = definition.schema or schema_of(definition.func)
-    run_context = replace(current_call.get(), tool_name=definition.name, attempt=attempt)
-    arguments = {**state.arguments, **dict.fromkeys(schema.run_contexts, run_context)}
+    arguments = dict(state.arguments)
+    for name in schema.run_contexts:
+        arguments[name] = replace(current_call.get(), tool_name=definition.name, attempt=attempt)
     args = [arguments[name] for name in schema.positional if name in arguments]
     return args, {name: value for name, value in arguments.items() if name not in schema.positional}
 

@@ -88,7 +88,7 @@ class Toolsets:
         return "\n\n".join(filter(None, (toolset.reminder() for toolset in self._used(offered))))
 
     def _used(self, offered: FunctionRegistry) -> list[Toolset]:
-        names = set(offered.names())
+        names = set(offered.names()) if self._toolsets else set()
         return [each for each in self._toolsets if not (own := each.tools.names()) or not names.isdisjoint(own)]
 
     async def aclose(self) -> None:

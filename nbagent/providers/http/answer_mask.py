@@ -123,7 +123,8 @@ def mask_for(request: Any, variable: str) -> AnswerMask | None:
 
     `variable` is the name that replaces the vendor's own key.
     """
-    telling = tuple((name, value) for name, value in request.headers.items() if is_telling(name))
+    names = [name.decode("ascii", "replace").lower() for name, _ in request.headers.raw]
+    telling = tuple((name, request.headers[name]) for name in names if is_telling(name))
     return _mask_for(str(request.url), telling, variable)
 
 

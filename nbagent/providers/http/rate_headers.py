@@ -31,7 +31,7 @@ def heed(response: Any) -> None:
     if response is None or (at := current_place.get()) is None:
         return
     admission, place = at
-    if quotas := rate_quotas(response.headers):
+    if quotas := rate_quotas(dict(response.headers.items())):
         admission.note(place, quotas)
 
 

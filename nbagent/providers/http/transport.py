@@ -96,7 +96,8 @@ class Transport(ABC):
         if recorded:
             response = recorded.answered(response)
         request = response.request
-        log.debug("%s %s%s: %d", request.method, request.url.host, request.url.path, response.status_code)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s %s%s: %d", request.method, request.url.host, request.url.path, response.status_code)
         try:
             if response.status_code == 407 and self._given is None and proxy_for(target.base_url):
                 raise proxy_error(target.base_url, "407 Proxy Authentication Required")

@@ -32,7 +32,7 @@ def current_cell() -> Cell:
 
 def watch_cells() -> None:
     """Note each cell from now on, if IPython is running. May be called often."""
-    shell = _shell()
+    shell = running_shell()
     if shell is None or _begun in shell.events.callbacks["pre_run_cell"]:
         return
     shell.events.register("pre_run_cell", _begun)
@@ -49,13 +49,18 @@ def request_of(shell: Any) -> dict[str, Any]:
     return dict(parent or {})
 
 
+def is_watched(shell: Any) -> bool:
+    """Whether a person may be there: front ends can answer questions, nbclient and nbval cannot."""
+    return bool(request_of(shell).get("content", {}).get("allow_stdin", True))
+
+
 def cell_id_of(shell: Any) -> str | None:
     """The id of the running cell, or None if the front end sends none."""
     cell_id: str | None = request_of(shell).get("metadata", {}).get("cellId")
     return cell_id
 
 
-def _shell() -> Any:
+def running_shell() -> Any:
     """The running IPython, or None."""
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return get_ipython() if get_ipython else None
@@ -63,7 +68,7 @@ def _shell() -> Any:
 
 def _begun(info: Any) -> None:
     """A cell begins. Its number is that of the next input: `execution_count` may have been raised already."""
-    shell = _shell()
+    shell = running_shell()
     if info.store_history:
         _newest[0] = _cell_of(shell, len(shell.history_manager.input_hist_parsed))
     elif cell_id_of(shell) in (None, current_cell().cell_id):  # code that a cell runs, as `%%capture` does

@@ -13,13 +13,13 @@ from IPython.display import display
 
 from nbagent.agent import Agent
 from nbagent.core.background import note_main_loop
-from nbagent.core.cells import cell_id_of, watch_cells
+from nbagent.core.cells import cell_id_of, is_watched, watch_cells
 from nbagent.errors import ConfigurationError
 from nbagent.functions.approval import set_default_approver
 from nbagent.functions.live import live
 from nbagent.notebook.display.approval import NotebookApprover
 from nbagent.notebook.display.captured import watch_output
-from nbagent.notebook.host import is_watched, note_cell
+from nbagent.notebook.host import note_cell
 from nbagent.notebook.magics import completion
 from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.cell_errors import last_error

@@ -13,8 +13,3 @@ def note_cell(shell: Any, code: str | None = None) -> None:
     code = code or request_of(shell).get("content", {}).get("code")
     if code and (cell_id := cell_id_of(shell)):
         record_cell(cell_id, shell.compile.get_code_name(code, code, shell.execution_count))
-
-
-def is_watched(shell: Any) -> bool:
-    """Whether a person may be there: front ends can answer questions, nbclient and nbval cannot."""
-    return bool(request_of(shell).get("content", {}).get("allow_stdin", True))

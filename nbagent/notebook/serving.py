@@ -12,6 +12,7 @@ from IPython.display import display
 
 from nbagent.agent import Agent
 from nbagent.core.background import call_on_main, note_main_loop
+from nbagent.core.cells import is_watched
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
 from nbagent.core.run_context import current_call
@@ -21,7 +22,6 @@ from nbagent.mcp.server.tool_server import ToolServer
 from nbagent.notebook.display.approval import SHOWN_WITHIN_S, Answer, ApprovalForm, ask_instead
 from nbagent.notebook.display.captured import only_in_call, watch_output
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
-from nbagent.notebook.host import is_watched
 
 NOBODY = (
     "The call needs approval, and nobody sees the form for it: it appears below the cell with `%agent serve --mcp`. "

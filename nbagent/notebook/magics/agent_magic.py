@@ -21,7 +21,7 @@ from nbagent.agent import Agent
 from nbagent.agent_summary import NO_KEY_NOTE
 from nbagent.core import events
 from nbagent.core.background import background_loop, run_sync
-from nbagent.core.cells import cell_id_of
+from nbagent.core.cells import cell_id_of, is_watched
 from nbagent.core.messages import LLMMessage
 from nbagent.core.render import markdown as render
 from nbagent.core.stream import AgentStream
@@ -31,7 +31,6 @@ from nbagent.notebook.display.approval import while_asking
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
-from nbagent.notebook.host import is_watched
 from nbagent.notebook.kernel_tools.cell_outputs import CellOutputs
 from nbagent.notebook.magics import options
 from nbagent.notebook.magics.answer_formats import FORMS, convert_answer

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbagent.core.background import background_loop
-from nbagent.core.cells import cell_id_of
-from nbagent.notebook.host import is_watched
+from nbagent.core.cells import cell_id_of, is_watched
 
 
 class CodeBelow:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from nbagent.agent import Agent
+from nbagent.core.cells import is_watched
 from nbagent.core.limits import Limits
 from nbagent.errors import NbagentError
-from nbagent.notebook.host import is_watched
 from nbagent.notebook.magics.cell_errors import readable
 from nbagent.text import did_you_mean
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import StdinNotImplementedError, UsageError
 
 from nbagent.agent import Agent
+from nbagent.core.cells import is_watched
 from nbagent.core.render import markdown as render
-from nbagent.notebook.host import is_watched
 from nbagent.notebook.panel.skill_mentions import hosts_of
 from nbagent.skills import trust
 from nbagent.skills.host import SkillHost

@@ -23,7 +23,7 @@ from IPython import get_ipython
 from nbagent.agent import Agent
 from nbagent.core import events
 from nbagent.core.background import background_loop, note_main_loop, while_main_is_busy
-from nbagent.core.cells import NO_CELL, cell_id_of
+from nbagent.core.cells import NO_CELL, cell_id_of, is_watched
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
 from nbagent.core.history.context import split_turns
@@ -39,7 +39,6 @@ from nbagent.notebook.display.cell_link import asked_in
 from nbagent.notebook.display.figures import showing_figures, uses_pyplot
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.transcript import FOR_YOU
-from nbagent.notebook.host import is_watched
 from nbagent.notebook.panel.entry import Entry, transcript_of
 from nbagent.notebook.panel.meter import Meter
 from nbagent.notebook.panel.skill_mentions import as_question

@@ -13,10 +13,10 @@ from secrets import token_hex
 from IPython import get_ipython
 from IPython.display import display, update_display
 
+from nbagent.core.cells import is_watched
 from nbagent.core.history.context import split_turns
 from nbagent.core.render import markdown as render
 from nbagent.notebook.display.recorded import Recorded
-from nbagent.notebook.host import is_watched
 from nbagent.notebook.keeper import is_kept
 from nbagent.notebook.panel.conversation import Conversation
 from nbagent.notebook.panel.entry import turn_html, turn_text

@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from nbagent.functions.live import tool as tool
     from nbagent.functions.registry import FunctionDefinition as FunctionDefinition
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
+    from nbagent.functions.vendor_tools import code_execution as code_execution
+    from nbagent.functions.vendor_tools import image_generation as image_generation
+    from nbagent.functions.vendor_tools import tool_search as tool_search
+    from nbagent.functions.vendor_tools import web_fetch as web_fetch
+    from nbagent.functions.vendor_tools import web_search as web_search
     from nbagent.mcp.client.server import MCPServer as MCPServer
     from nbagent.memory.memory import Memory as Memory
     from nbagent.notebook.explorer import TraceExplorer as TraceExplorer
@@ -111,6 +116,7 @@ _WHERE = {
     "aevaluate": "evaluation.evaluate",
     "agent_callable": "functions.discovery",
     "auto_discover_and_register": "functions.discovery",
+    "code_execution": "functions.vendor_tools",
     "compare": "comparison",
     "connect": "remote.agent",
     "create_provider": "providers",
@@ -121,6 +127,7 @@ _WHERE = {
     "from_langchain": "functions.foreign",
     "from_openai_agents": "functions.foreign",
     "from_pydantic_ai": "functions.foreign",
+    "image_generation": "functions.vendor_tools",
     "judge": "evaluation.scorers",
     "live": "functions.live",
     "matches": "evaluation.scorers",
@@ -134,6 +141,9 @@ _WHERE = {
     "replay": "providers.replay.session",
     "search_rss_by_keywords": "skills.builtin.rss.tools",
     "tool": "functions.live",
+    "tool_search": "functions.vendor_tools",
+    "web_fetch": "functions.vendor_tools",
+    "web_search": "functions.vendor_tools",
 }
 
 __all__ = list(_WHERE)

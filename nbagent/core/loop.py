@@ -80,7 +80,12 @@ def _ended_by(error: Exception, run: Run) -> Event:
 
 
 async def _accepts(run: Run, answer: LLMResponse) -> bool:
-    """Whether the run ends with this answer, and how. A call that was denied on the way counts only if it is whole."""
+    """Whether the run ends with this answer, and how. A call that was denied on the way counts only if it is whole.
+
+    One that the vendor paused goes on in the next turn.
+    """
+    if answer.finish_reason == "pause":
+        return False
     status, reason = answer_status(answer)
     if status != "ok":
         run.result.status, run.result.status_reason = status, reason

@@ -274,6 +274,8 @@ class LLMResponse:
     - `usage_estimated`: True if a count is a guess; False if all are exact, also zeros, as of an answer made by rules
     - `model`, `response_id`, `finish_reason_raw`
     - `quoted`: True if the answer quotes a tool's result instead of the model's own words
+    - `citations`: a list of `nbagent.core.citations.Citation`
+    - `vendor_calls`: the calls of tools that the vendor ran itself, see `nbagent.core.vendor_calls`
     - `parts`: the content parts in order, if the answer holds images; `content` is then only its text
     """
 

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from nbagent.core.citations import Citation, numbered
 from nbagent.core.content.images import Image
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import Content, FunctionCall, LLMResponse, Usage, short_repr
@@ -103,6 +104,8 @@ class AgentResult(Mapping[str, Any]):
       said something else
     - `cost`: in US dollars; None if the price of a request is not known
     - `data`: the value that was asked for with `output`; None without it, and if the status is not "ok" or "denied"
+    - `citations`: the sources that a vendor's own tool found: dicts `{start, end, url, title, cited_text}`, where
+      `start` and `end` are characters of `content`
     - `images`: made by the model. They display themselves in a notebook and have `save(path)` and `to_pil()`.
     """
 
@@ -118,6 +121,7 @@ class AgentResult(Mapping[str, Any]):
     status_reason: str | None = None
     data: Any = None
     images: list[Image] = field(default_factory=list)
+    citations: list[Citation] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
@@ -157,6 +161,7 @@ class AgentResult(Mapping[str, Any]):
         counts = (
             (len(self.function_calls), "tool call"),
             (len(self.images), "image"),
+            (len(numbered(self.citations)), "source"),
             (self.usage.total_tokens, "token"),
         )
         facts = [f"{number:,} {thing}{'' if number == 1 else 's'}" for number, thing in counts if number]

@@ -32,6 +32,7 @@ from nbagent.core.results import ToolOutcome, interrupted_outcomes
 from nbagent.core.run import Run, current_teller
 from nbagent.core.run_context import RunContext, current_call, current_history
 from nbagent.core.tool_output import ToolOutput, current_output
+from nbagent.core.vendor_calls import VendorCalls
 
 log = logging.getLogger("nbagent")
 
@@ -115,17 +116,15 @@ class Turn:
         response: LLMResponse | None = None
         taken: list[Event] = []
         over_budget, breather = False, Breather()
+        vendor_calls = VendorCalls(run.provider.vendor, self.step)
         try:
             async with aclose_if_possible(self._open_stream(request, context if has_context else None)) as answer:
                 async for item in answer:
                     if isinstance(item, LLMResponse):
                         response = item
                         break
-                    if isinstance(item, events.Text):
-                        self.text.append(item.content)
-                    elif isinstance(item, events.Thinking | events.ToolCallDelta):
-                        self._other_chars += len(item.content)
-                    elif isinstance(item, events.Retry):
+                    self._take_piece(item, vendor_calls)
+                    if isinstance(item, events.Retry):
                         item.metadata = {**item.metadata, "discard_chars": sum(map(len, self.text))}
                         self._count_broken_attempt()
                         self.text.clear()
@@ -141,6 +140,15 @@ class Turn:
             raise RuntimeError(f"{type(run.provider).__name__}.stream() must end with an LLMResponse")
         for event in taken:
             yield event
+
+    def _take_piece(self, item: Event, vendor_calls: VendorCalls) -> None:
+        """Keep a piece of the answer, or complete the event of one of the vendor's own tools."""
+        if isinstance(item, events.Text):
+            self.text.append(item.content)
+        elif isinstance(item, events.Thinking | events.ToolCallDelta):
+            self._other_chars += len(item.content)
+        elif isinstance(item, events.ToolCall | events.ToolResult):
+            vendor_calls.complete(item)
 
     def _open_stream(self, request: ModelRequest, context: Context | None) -> AsyncIterator[Event | LLMResponse]:
         """The provider's answer to the request, which is sent in this context if there is one."""
@@ -228,6 +236,7 @@ class Turn:
         run.spent.add(response.usage, 0.0 if is_replayed else cost)  # not paid again
         if message.content or not self.calls:
             run.result.content = message.text
+            run.result.citations = list((response.metadata or {}).get("citations", ()))
         run.result.images += images_in(message.content)
         run.result.finish_reason = response.finish_reason
         if (response.metadata or {}).get("quoted"):

@@ -54,6 +54,7 @@ from nbagent.functions.formatting import error_summary, format_error, format_res
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.schema.introspection import is_async
 from nbagent.functions.source import cell_of, function_version
+from nbagent.functions.vendor_tools import chosen_tools
 
 logger = logging.getLogger("nbagent")
 
@@ -150,11 +151,12 @@ class ToolExecutor:
     ) -> ToolExecutor:
         """The same executor, restricted to the tools named in `only`, asking before each call, with another `timeout`.
 
-        None and False leave things as they are. An unknown name raises ConfigurationError.
+        None and False leave things as they are. An unknown name raises ConfigurationError; that of a tool which vendors
+        run, such as "web_search", offers it.
         """
         other = copy(self)
         if only is not None:
-            other.registry = self.registry.only(only)
+            other.registry = chosen_tools(self.registry, only)
         other.approve_all = self.approve_all or approve_all
         other.timeout = self.timeout if timeout is None else timeout
         return other

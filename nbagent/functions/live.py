@@ -26,11 +26,16 @@ from nbagent.functions.discovery import register_with_settings, settings_of
 from nbagent.functions.foreign import as_definition
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 from nbagent.functions.schema.introspection import name_of
+from nbagent.functions.vendor_tools import VENDOR_TOOLS, vendor_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: What a user may pass as tools.
+#: What a user may pass as tools. Texts name tools that the vendor runs, such as "web_search".
 ToolsInput = (
-    FunctionRegistry | FunctionDefinition | Callable[..., Any] | Iterable[FunctionDefinition | Callable[..., Any]]
+    FunctionRegistry
+    | FunctionDefinition
+    | Callable[..., Any]
+    | str
+    | Iterable[FunctionDefinition | Callable[..., Any] | str]
 )
 
 
@@ -44,7 +49,8 @@ class LiveRegistry(FunctionRegistry):
     def _add(self, definition: FunctionDefinition) -> None:
         """As in any registry; later redefinitions of the function are followed."""
         super()._add(definition)
-        self._bindings[definition.name] = ToolBinding(definition.func, definition.name)
+        if definition.vendor_options is None:
+            self._bindings[definition.name] = ToolBinding(definition.func, definition.name)
 
     def unregister(self, name: str) -> None:
         """Remove a tool; later redefinitions don't bring it back."""
@@ -136,7 +142,8 @@ def _refuse_unbound_method(function: Any) -> None:
 def as_registry(tools: Any) -> FunctionRegistry:
     """A registry of what a user passes as tools: None, a registry, a function, a definition, or a list of the last two.
 
-    A function keeps the options that `tool` or `agent_callable` gave it. Tools of other packages are functions, too.
+    A function keeps the options that `tool` or `agent_callable` gave it. Tools of other packages are functions, too. A
+    text names a tool that the vendor runs itself: see `functions.vendor_tools`.
     """
     if isinstance(tools, FunctionRegistry):
         return tools
@@ -145,7 +152,7 @@ def as_registry(tools: Any) -> FunctionRegistry:
     is_one = is_one or as_definition(tools) is not None
     given: dict[str, Any] = {}
     for item in () if tools is None else (tools,) if is_one else tools:
-        known = as_definition(item)
+        known = vendor_tool(item) or as_definition(item)
         if isinstance(item, FunctionDefinition):
             registry.adopt(item)
             name, func = item.name, item.func
@@ -156,7 +163,9 @@ def as_registry(tools: Any) -> FunctionRegistry:
             name, func = register_with_settings(registry, name_of(item), item, settings_of(item)), item
         else:
             expected = "functions, FunctionDefinitions or a FunctionRegistry"
-            raise invalid("tools", item, expected, "Pass functions themselves, not their names or results.")
+            fix = "Pass functions themselves, not their names or results."
+            fix += f" Tools of the vendor have names: {', '.join(VENDOR_TOOLS)}." if isinstance(item, str) else ""
+            raise invalid("tools", item, expected, fix)
         if name in given and not is_same(given[name], func):
             raise ConfigurationError(
                 f"tools: two of them are called {name!r}: {given[name]!r} and {func!r}. Give each object's methods a "

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -59,6 +59,7 @@ class FunctionDefinition:
     server that the tool comes from, as in "mcp:files"; it may be a function of the arguments that returns the name. The
     results of a `pinned` tool are not cut, and stay when a long conversation is trimmed. `native` is the neutral name
     of a tool that some vendors have themselves, such as "memory": their models are offered that one, without a schema.
+    `vendor_options` are those of a tool that the vendor also runs (see `functions.vendor_tools`), else None.
     """
 
     name: str
@@ -75,6 +76,7 @@ class FunctionDefinition:
     source: str | Callable[..., str] = ""
     pinned: bool = False
     native: str = ""
+    vendor_options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         tool = f"tool {self.name!r}"
@@ -102,9 +104,10 @@ class FunctionDefinition:
         check_number(f"{tool}: retries", self.retries, whole=True, minimum=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a provider gets: `{name, description, parameters}`, and `native` if it is set."""
+        """What a provider gets: `{name, description, parameters}`; `native` and `vendor_options` if they are set."""
         told: dict[str, Any] = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        return told | ({"native": self.native} if self.native else {})
+        told |= {"native": self.native} if self.native else {}
+        return told if self.vendor_options is None else {**told, "vendor_options": dict(self.vendor_options)}
 
 
 def _check_parameters(definition: FunctionDefinition) -> None:
@@ -180,6 +183,7 @@ class FunctionRegistry:
         self.register(definition.name, definition.description, definition.func, parameters, **options)
         entry = self._entries[definition.name]
         entry.source, entry.pinned, entry.native = definition.source, definition.pinned, definition.native
+        entry.vendor_options = definition.vendor_options
 
     def unregister(self, name: str) -> None:
         """Remove a function. A name that is not registered is ignored."""

@@ -21,6 +21,7 @@ from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.providers.options.settings import check_request_options
+from nbagent.providers.options.vendor_tools import check_available
 
 
 class LLMProvider(ABC):
@@ -67,6 +68,7 @@ class LLMProvider(ABC):
 
         Raises `ConfigurationError` for options that are impossible with the model.
         """
+        check_available(request.tools, self.vendor)
         return replace(request, effective_options={"params": {"temperature": None, **request.options}})
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:

@@ -11,6 +11,7 @@ from nbagent.checks import invalid
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest
+from nbagent.core.vendor_calls import events_of
 from nbagent.errors import ConfigurationError
 from nbagent.providers.base import StreamingProvider
 from nbagent.providers.options.settings import check_price
@@ -66,6 +67,8 @@ class ScriptedProvider(StreamingProvider):
         thinking = (response.metadata or {}).get("thinking")
         if thinking:
             yield Thinking(thinking)
+        for event in events_of(response.metadata or {}):
+            yield event
         for word in _words(response.content):
             await asyncio.sleep(self._delay)
             yield Text(word)

@@ -57,6 +57,27 @@ class ModelProfile:
 NOT_THINKING = ModelProfile(thinks=False, thinks_by_default=False, thinking_off={})
 
 
+@dataclass(frozen=True, slots=True)
+class OwnTool:
+    """How requests offer a tool that the vendor runs itself, for some of its models."""
+
+    #: What stands for it in the list of tools; empty if `body` offers it.
+    entry: Fields = field(default_factory=dict)
+    #: Where each of our options goes: a field of the entry (`outer.inner` for a field in a field), or, after a slash,
+    #: of the body.
+    options: Mapping[str, str] = field(default_factory=dict)
+    #: Further fields of the body.
+    body: Fields = field(default_factory=dict)
+    #: Further fields of each function in the request.
+    function_fields: Fields = field(default_factory=dict)
+    #: A regular expression that is searched for in the names of the models that have it.
+    models: str = ""
+    #: The format that has it; empty for each that the vendor speaks.
+    format: str = ""
+    #: Whether a request may hold it beside functions.
+    with_functions: bool = True
+
+
 def same_words(*names: str, **others: str) -> dict[str, str]:
     """Levels that the vendor calls by the same words as nbagent, and those that it calls by other ones.
 
@@ -128,6 +149,9 @@ class Vendor:
     unsigned_thinking: bool = False
     #: A model that thinks answers in a stream only.
     streams_to_think: bool = False
+    #: The tools that it runs itself, by our names (see `nbagent.functions.vendor_tools`): the first form counts that
+    #: fits the model.
+    tools: Mapping[str, tuple[OwnTool, ...]] = field(default_factory=dict)
     #: What `tool_choice` can be besides `"auto"`.
     tool_choices: tuple[str, ...] = ("none", "required", "named")
 

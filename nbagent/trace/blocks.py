@@ -86,7 +86,8 @@ def _vendor_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
         elif kind == "image":
             yield from filter(None, [next(images, None)])
         elif kind in ("tool_call", "tool_result"):  # of a tool that the vendor runs
-            yield _block(kind, as_json(item), item, name=item.get("name"))
+            block = _block(kind, as_json(item), item, name=item.get("name"))
+            yield block | {"tool_call_id": item.get("tool_use_id") or item.get("id")}
         else:
             yield _block(kind, _text(item), item)
 

@@ -90,6 +90,11 @@ COLUMNS: dict[str, dict[str, Dtype]] = {
         "tool_call_id": TEXT,
         "wire_id": TEXT, "call_id": TEXT, "parallel_group": TEXT,
     },
+    # one row per source of a part of an answer, by a tool that the vendor ran: characters `start` to `end` of its text
+    "citations": {
+        "text": TEXT, "title": TEXT, "url": TEXT, "cited_text": TEXT, "start": COUNT, "end": COUNT, "index": COUNT,
+        "message_id": TEXT, "call_id": TEXT,
+    },
     # one row per stretch of thinking
     "thinking": {
         "text": TEXT, "chars": COUNT, "kind": _KIND, "reasoning_tokens": COUNT, "index": COUNT, "call_id": TEXT,
@@ -136,6 +141,7 @@ DISPLAYED: dict[str, list[str]] = {
     "messages": ["role", "text"],
     "blocks": ["type", "name", "text", "signature", "media_type"],
     "tool_calls": ["name", "args", "result_text", "args_valid", "is_error"],
+    "citations": ["text", "title", "url", "cited_text"],
     "thinking": ["text", "chars"],
     "events": ["type", "name", "content"],
     "scores": ["name", "value", "comment", "by"],

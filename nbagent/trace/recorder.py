@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
@@ -20,11 +19,12 @@ from nbagent.core.events import Event
 from nbagent.core.history.context import estimate_tokens
 from nbagent.core.http_exchange import Exchange
 from nbagent.core.messages import LLMMessage, Usage, new_id
-from nbagent.core.results import ToolOutcome
 from nbagent.core.sizes import size_of
-from nbagent.errors import ProviderError, ToolError
+from nbagent.errors import ProviderError
 from nbagent.trace.blocks import blocks_of, thinking_of
+from nbagent.trace.citation_rows import citation_rows
 from nbagent.trace.open_run import USAGE, OpenRun, Sent
+from nbagent.trace.outcomes import outcome_columns
 from nbagent.trace.requests import chars_of, digest, message_data, messages_in, shared_start
 from nbagent.trace.storage.journal import Journal
 from nbagent.trace.storage.results import Results
@@ -34,7 +34,9 @@ from nbagent.trace.tally import Tally
 log = logging.getLogger("nbagent")
 
 #: The tables that are recorded; `usage` is computed from `calls`.
-TABLES = (*str.split("runs calls messages blocks tool_calls thinking events http prompts scores environment"),)
+TABLES = (
+    *str.split("runs calls messages blocks tool_calls citations thinking events http prompts scores environment"),
+)
 #: Default limit of the rows kept in memory, and roughly what one event takes besides its text, in bytes.
 MAX_BYTES, EVENT_BYTES = 100_000_000, 700
 #: The last requests are kept of this many conversations, and the hashes of as many system prompts and sets of tools.
@@ -378,7 +380,9 @@ class Recorder:
         run.send()
 
     def _on_retry(self, run: OpenRun, event: Event) -> None:
-        """Measure the time to the first token again."""
+        """Measure the time to the first token again. What the vendor's own tools did belongs to no answer."""
+        for tool in run.tools.values():
+            tool.update(is_error=True, error_type="retry", error_message=event.content)
         call, wait = run.call, event.metadata.get("wait_s") or 0.0
         call.update(ttft_s=None, thinking_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
         call["retry_wait_s"] += wait
@@ -419,8 +423,14 @@ class Recorder:
         _set_replayed(call, meta.get("replayed"))
         blocks = blocks_of(message, response, run.take_thinking())
         self._add_thinking(event, call, thinking_of(blocks), usage.reasoning_tokens)
+        made = {tool["wire_id"]: tool_call_id for tool_call_id, tool in run.tools.items()}
+        for block in blocks:  # of tools that the vendor ran, whose calls are told while it answers
+            block["tool_call_id"] = made.get(block.get("tool_call_id"))
         rows = self._add_message(event, message, blocks, call)
-        run.call_blocks = [row for row in rows if row["type"] == "tool_call"]
+        run.call_blocks = [row for row in rows if row["type"] == "tool_call" and row["tool_call_id"] is None]
+        for row in citation_rows(message, meta.get("citations", ())):
+            self._add_row("citations", event, {**row, "message_id": run.last_message, "call_id": call["call_id"]})
+            self.bytes += len(row["text"])
 
     def _on_usage(self, run: OpenRun, event: Event) -> None:
         run.call["cost_usd"] = event.metadata.get("cost_usd")
@@ -431,17 +441,18 @@ class Recorder:
         own = [row for row in run.call_blocks if row["tool_call_id"] is None]
         if own:
             own[0]["tool_call_id"] = meta["tool_call_id"]
-        row: Row = {key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index")}
+        row: Row = {key: meta.get(key) for key in ("tool_call_id", "wire_id", "call_id", "step", "index", "source")}
         args = as_json(event.tool_arguments)
-        row.update(name=event.tool_name, args=args, args_sent=args, parallel_group=row["call_id"])
+        row.update(name=event.tool_name, args=args, args_sent=args)
+        row["parallel_group"] = None if row["source"] else row["call_id"]  # the vendor's own tools run one by one
         run.first_open.setdefault("tool_calls", len(self.tables["tool_calls"]))  # no model made it: no turn started
         run.tools[meta["tool_call_id"]] = self._add_row("tool_calls", event, row)
 
     def _on_tool_result(self, run: OpenRun, event: kinds.ToolResult) -> None:
         row, outcome, message = run.tools[event.metadata["tool_call_id"]], event.outcome, event.message
-        if outcome is None or message is None:
+        if outcome is None:
             return
-        row.update(_outcome_columns(outcome))
+        row.update(outcome_columns(outcome))
         if event.outputs:
             row["outputs"] = as_json(event.outputs)
             self.bytes += len(row["outputs"])
@@ -449,7 +460,8 @@ class Recorder:
             row["args"] = as_json(outcome.call.arguments)
         if self.keep_results and not outcome.is_error:
             self.bytes += self.results.add(row["tool_call_id"], outcome.value, row["result_text"])
-        run.results[row["tool_call_id"]] = message
+        if message is not None:  # of a tool that the vendor ran, the answer itself holds the result
+            run.results[row["tool_call_id"]] = message
 
     def _on_context(self, _run: OpenRun, event: kinds.Context) -> None:
         """Only here is it known which rows the messages have; files keep it in the event."""
@@ -504,38 +516,6 @@ def _exchange_columns(exchange: Exchange) -> Row:
     return row
 
 
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as failed:  # noqa: BLE001  the tool's own exception class
-        return f"<its text can't be shown: {type(failed).__name__}>"
-
-
-def _traceback_of(error: BaseException) -> str:
-    try:
-        return "".join(traceback.format_exception(error))
-    except RecursionError:  # a group nested thousands deep
-        return "".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__name__}: {_text_of(error)}\n"
-
-
-def _outcome_columns(outcome: ToolOutcome) -> Row:
-    """The columns of `tool_calls` that are known once the tool has run."""
-    error = outcome.error
-    whole = error if error is not None and not isinstance(error, ToolError) else None  # our own have nothing to trace
-    return {name: getattr(outcome, name) for name in _OUTCOME_KEYS} | {
-        "args_repaired": None if outcome.args_repaired is None else as_json(outcome.args_repaired),
-        "args_raw": outcome.call.raw,
-        "result_text": content_as_text(outcome.content),
-        "result_type": None if outcome.is_error else type(outcome.value).__name__,
-        "result_repr": outcome.value_repr or None,
-        "error_type": "interrupted" if outcome.interrupted else type(error).__name__ if error else None,
-        "error_message": _text_of(error) if error else None,
-        # the whole one, library code included: the model reads a short form
-        "traceback": _traceback_of(whole) if whole else None,
-        "ended": outcome.started + outcome.duration_s,
-    }
-
-
 def _set_replayed(call: Row, times: Mapping[str, Any] | None) -> None:
     """An answer from a recording has the recorded times; what was not recorded is unknown."""
     call["replayed"] = times is not None
@@ -567,12 +547,6 @@ PLACES = {"events": "event_id", "messages": "index"}
 _KEYS = {"prompts": "hash", "environment": "session_id"}
 #: The columns that blocks share with their message.
 _MESSAGE_KEYS = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
-#: The columns of `tool_calls` that are fields of the outcome.
-_OUTCOME_KEYS = (
-    "args_valid", "validation_error", "validation_kind", "validation_field", "repaired", "approval",
-    "approval_wait_s", "truncated", "result_chars", "is_error", "started",
-    "duration_s", "source", "function_version", "cell_id_of_definition",
-)  # fmt: skip
 #: The columns of `runs` that are known when a run starts.
 _RUN_KEYS = (
     "parent_run_id", "parent_tool_call_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type",

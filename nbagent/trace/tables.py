@@ -93,6 +93,15 @@ class TraceTables:
         return self._frame("tool_calls")
 
     @property
+    def citations(self) -> TraceFrame:
+        """One row per source that an answer cites, with the part of its text that cites it.
+
+        Tools that the vendor runs find them, such as `nbagent.web_search`. `start` and `end` count characters of the
+        message's text.
+        """
+        return self._frame("citations")
+
+    @property
     def thinking(self) -> TraceFrame:
         """One row per stretch of thinking."""
         return self._frame("thinking")

@@ -136,7 +136,8 @@ def test_tools_and_definitions_have_the_same_options():
     options = list(ToolOptions.__annotations__)
     assert [name for name in inspect.signature(tool).parameters if name not in ("fn", "name", "description")] == options
     names = [field.name for field in dataclasses.fields(FunctionDefinition)]
-    assert names == ["name", "description", "parameters", "func", *options, "schema", "source", "pinned"]
+    others = ["schema", "source", "pinned", "native", "vendor_options"]
+    assert names == ["name", "description", "parameters", "func", *options, *others]
 
 
 def test_only_is_a_live_view(registry):

@@ -72,13 +72,19 @@ async def everything() -> Trace:
         FunctionCall("x", {}),
         FunctionCall("find", {"q": "x", "n": "2"}),
     ]
+    cited = {"start": 0, "end": 3, "url": "https://a.org", "title": "A", "cited_text": "Bye-bye"}
     counted = {"usage": Usage(10, 5), "usage_raw": {"in": 10}, "model": "s-1", "finish_reason_raw": "tool_use"}
     scripted = ScriptedProvider(
-        [LLMResponse("", calls, "tool_calls", counted), LLMResponse("Bye", None, "length", counted)]
+        [
+            LLMResponse("", calls, "tool_calls", counted),
+            LLMResponse("Bye", None, "length", {**counted, "citations": [cited]}),
+        ]
     )
     scripted.vendor = "local"
     picture = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
-    await Agent(scripted, tools(trace, scripted), trace=trace).chat(["What is this?", picture])
+    await Agent(scripted, tools(trace, scripted), trace=trace).chat(
+        ["What is this?", picture], origin={"cell_id": "c2"}
+    )
 
     async def wait(messages, functions):
         await asyncio.sleep(60)

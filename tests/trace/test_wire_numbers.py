@@ -43,7 +43,8 @@ def differences(trace: Trace, said_by_run: dict) -> list[str]:
     calls = trace.calls.set_index("run_id")
     texts = trace.blocks.query("type in ['text', 'refusal'] and call_id.notna()").groupby("run_id")["text"].sum()
     thoughts = trace.thinking.groupby("run_id")["chars"].sum()
-    used = {run_id: list(rows.itertuples()) for run_id, rows in trace.tool_calls.groupby("run_id")}
+    functions = trace.tool_calls[~trace.tool_calls["source"].fillna("").str.startswith("vendor:")]
+    used = {run_id: list(rows.itertuples()) for run_id, rows in functions.groupby("run_id")}
     found = []
     for run_id, want in said_by_run.items():
         row = calls.loc[run_id]

@@ -21,6 +21,7 @@ from nbagent.functions.discovery import settings_of
 from nbagent.functions.live import live
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import signature_of, underlying
+from nbagent.functions.vendor_tools import vendor_tool
 from nbagent.notebook.display.code_diff import code_diff
 from nbagent.notebook.kernel_tools.kernel_tools import KERNEL_TOOLS, kernel_tools
 from nbagent.notebook.magics import nesting
@@ -273,10 +274,12 @@ def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
 
 
 def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[FunctionDefinition]:
-    """What `add NAME` names: a function or method of the notebook, a tool of the agent, or kernel tools."""
+    """What `add NAME` names: a function or method of the notebook, a tool of the agent or vendor, or kernel tools."""
     first, *attributes = name.split(".")
     known = agent.function_registry.get_function(name)
     is_tool = known is not None or name in (KERNEL, *KERNEL_TOOLS)
+    if own := vendor_tool(namespace.get(name, name)):
+        return [known or own]
     if first in namespace and (callable(namespace[first]) or not is_tool):  # data may have a tool's name
         found = namespace[first]
         for attribute in attributes:

@@ -12,12 +12,13 @@ Breakpoints: https://docs.anthropic.com/en/docs/prompt-caching
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
+from nbagent.providers.formats import anthropic_tools
 from nbagent.providers.formats.codec import (
     Codec,
     Decoder,
@@ -70,6 +71,8 @@ class MessagesDecoder(Decoder):
             return self._delta(event["index"], event["delta"])
         if kind == "content_block_start":
             return self._start(event["index"], event["content_block"])
+        if kind == "content_block_stop":
+            return self._stop(event["index"])
         if kind == "message_start":
             self._message |= event["message"]
             self._take_usage(event["message"].get("usage"))
@@ -90,7 +93,9 @@ class MessagesDecoder(Decoder):
             raise InvalidResponseError("the answer has no content")
         self._message |= body
         self._take_usage(body.get("usage"))
-        self._blocks = {index: dict(block) for index, block in enumerate(body["content"])}
+        for index, block in enumerate(body["content"]):
+            self._start(index, block)
+            self._stop(index)
         self.done = True
 
     def finish(self) -> LLMResponse:
@@ -119,7 +124,15 @@ class MessagesDecoder(Decoder):
             return [Thinking(block["thinking"])]
         if kind == "tool_use":
             return [ToolCallDelta("", block.get("name"), metadata={"index": index})]
-        return []
+        return self._end(anthropic_tools.result_of(block)) if anthropic_tools.is_result(block) else []
+
+    def _stop(self, index: int) -> list[Event]:
+        """A block is complete. Of the vendor's own tools, the call is known now."""
+        block = self._blocks.get(index, {})
+        if block.get("type") not in anthropic_tools.CALLS:
+            return []
+        text = "".join(self._pieces.get((index, "input"), ()))
+        return self._begin(anthropic_tools.call_of(block, parse_arguments(text or block.get("input"))[0]))
 
     def _delta(self, index: int, delta: dict[str, Any]) -> list[Event]:
         kind = delta.get("type", "")
@@ -176,7 +189,8 @@ class MessagesDecoder(Decoder):
         """The answer's metadata."""
         thinking = "".join(block.get("thinking") or "" for block in blocks if block.get("type") == "thinking")
         model, response_id = self._message.get("model"), self._message.get("id")
-        metadata = self._metadata(usage_of(self._usage), reason, model, response_id, thinking)
+        cited = anthropic_tools.citations_of(blocks)
+        metadata = self._metadata(usage_of(self._usage), reason, model, response_id, thinking, cited)
         details = self._message.get("stop_details")
         return metadata | ({"stop_details": details} if details else {})
 
@@ -225,7 +239,7 @@ class MessagesCodec(Codec):
 
         The bytes that messages keep hold no breakpoints: these move on while all else stays the same byte for byte.
         """
-        groups = group_by_role(messages, self.encode_message)
+        groups = group_by_role(list(self._without_open_calls(messages)), self.encode_message)
         places = breakpoints(head, groups, self.ttl) if self.ttl else {}
         for name in ("tools", "system"):
             if name in places:
@@ -238,12 +252,13 @@ class MessagesCodec(Codec):
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         head: dict[str, Any] = {"model": model, "stream": options.stream, **self._common_fields(options)}
-        if options.tools:
-            own = self.vendor.profile(model, self.format).native_tools
-            head["tools"] = [dict(own.get(item.get("native", ""), ())) or _tool(item) for item in options.tools]
         if system:
             head["system"] = [{"type": "text", "text": system}]
         head |= options.extra
+        if options.tools:
+            own = self.vendor.profile(model, self.format).native_tools
+            tools = [dict(own.get(item.get("native", ""), ())) or _tool(item) for item in options.tools]
+            head["tools"] = [*tools, *options.extra.get("tools", ())]
         if stop := head.pop("stop", None):
             head["stop_sequences"] = [stop] if isinstance(stop, str) else stop
         return head
@@ -265,6 +280,18 @@ class MessagesCodec(Codec):
             for call in message.tool_calls or ()
         ]
         return _content(message.text) + [self._with_fitting_id(use) for use in uses]
+
+    def _without_open_calls(self, messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
+        """The messages. A call of the vendor's own tools stays open only until the user says something else."""
+        answered = {call for message in messages for call in anthropic_tools.answered(self._native(message))}
+        last = max((index for index, message in enumerate(messages) if message.opens_turn), default=-1)
+        for index, message in enumerate(messages):
+            native = self._native(message)
+            if index < last and not answered.issuperset(anthropic_tools.called(native)):
+                kept = anthropic_tools.without_open_calls(native["blocks"], answered)
+                yield message.replace(provider_extras={**native, "blocks": kept})
+            else:
+                yield message
 
     def _with_fitting_id(self, block: dict[str, Any]) -> dict[str, Any]:
         """The block with an id that the vendor takes; ids that do not fit come from other servers only."""
@@ -326,7 +353,8 @@ def _tool_result(message: LLMMessage, vendor: Vendor) -> dict[str, Any]:
 
 def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
     tool = {key: item[key] for key in ("name", "description") if item.get(key)}
-    return tool | {"input_schema": item.get("parameters") or {"type": "object", "properties": {}}}
+    schema = item.get("parameters") or {"type": "object", "properties": {}}
+    return {**tool, "input_schema": schema, **item.get("vendor_fields", {})}
 
 
 def ttl_of(holder: Any) -> str | None:

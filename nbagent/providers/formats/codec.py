@@ -8,14 +8,18 @@ import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any, ClassVar
 
+from nbagent.core.citations import Citation
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
+from nbagent.core.vendor_calls import VendorCall
 from nbagent.errors import ConfigurationError
 from nbagent.providers.formats.images import sendable_messages
 from nbagent.providers.formats.refused import IMAGES, Changes, changed_head
+from nbagent.providers.options.merged import merged
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
 
@@ -28,6 +32,8 @@ class Decoder(ABC):
         self.done = False
         self._vendor = vendor
         self._usage: dict[str, Any] = {}
+        #: The calls of the vendor's own tools, by their ids.
+        self._vendor_calls: dict[str, VendorCall] = {}
 
     @property
     def complete(self) -> bool:
@@ -51,10 +57,23 @@ class Decoder(ABC):
         if isinstance(usage, dict):
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
+    def _begin(self, call: VendorCall) -> list[Event]:
+        """The vendor calls a tool of its own."""
+        self._vendor_calls[call.id] = call
+        return [call.begun()]
+
+    def _end(self, result: VendorCall) -> list[Event]:
+        """The result is there. The call itself may have come in the answer before, which was paused."""
+        call = self._vendor_calls.get(result.id)
+        events = self._begin(replace(result, result=None)) if call is None else []
+        call = self._vendor_calls[result.id]
+        call.result, call.is_error = result.result, result.is_error
+        return [*events, call.ended()]
+
     def _metadata(
-        self, usage: Usage, finish_reason: Any, model: Any, response_id: Any, thinking: str
+        self, usage: Usage, finish_reason: Any, model: Any, response_id: Any, thinking: str, citations: list[Citation]
     ) -> dict[str, Any]:
-        """The metadata that every answer has; `thinking` only if there is any."""
+        """The metadata that every answer has; thinking, citations and calls only if there are any."""
         metadata: dict[str, Any] = {
             "usage": usage,
             "usage_raw": self._usage,
@@ -62,7 +81,9 @@ class Decoder(ABC):
             "model": model,
             "response_id": response_id,
         }
-        return metadata | ({"thinking": thinking} if thinking else {})
+        calls = [call.to_dict() for call in self._vendor_calls.values()]
+        more = {"thinking": thinking, "citations": citations, "vendor_calls": calls}
+        return metadata | {name: value for name, value in more.items() if value}
 
 
 class Codec(ABC):
@@ -183,19 +204,6 @@ class Codec(ABC):
         if options.temperature is not None:
             fields["temperature"] = max(options.temperature, self.vendor.min_temperature)
         return fields
-
-
-def merged(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields and some more, which win. Dicts are merged.
-
-    >>> merged({"a": {"x": 1}, "b": 1}, {"a": {"y": 2}})
-    {'a': {'x': 1, 'y': 2}, 'b': 1}
-    """
-    both = dict(fields)
-    for name, value in more.items():
-        old = both.get(name)
-        both[name] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return both
 
 
 #: `json.dumps` would make an encoder for each value.

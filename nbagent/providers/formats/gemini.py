@@ -16,6 +16,7 @@ from urllib.parse import quote
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
+from nbagent.providers.formats import gemini_tools
 from nbagent.providers.formats.codec import Codec, Decoder, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.gemini_schema import gemini_schema
@@ -56,6 +57,8 @@ FINISH_REASONS: dict[Any, str] = {
 }
 #: The model garbled its answer and Gemini left it out, so there is nothing to go on with.
 _GARBLED = {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}
+#: The fields of a candidate that tell what Google's own tools did.
+_GROUNDING = ("groundingMetadata", "urlContextMetadata")
 #: What may stand before a model's name. The last is for Vertex.
 _COLLECTION = re.compile(r"(models|tunedModels|publishers/google/models)/")
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
@@ -73,6 +76,7 @@ class GeminiDecoder(Decoder):
         self._text: list[str] = []
         self._answer_images = AnswerImages()
         self._thinking: list[str] = []
+        self._grounding: dict[str, Any] = {}
         self._finish: Any = None
         self._blocked: Any = None
         self._explanation = ""
@@ -131,9 +135,21 @@ class GeminiDecoder(Decoder):
                 self._thought(part, events)
             else:
                 self._said(part, events)
+            self._own_tool(part, events)
+        self._grounding |= {name: candidate[name] for name in _GROUNDING if candidate.get(name)}
         if candidate.get("finishReason"):
             self._finish = candidate["finishReason"]
             self._explanation = candidate.get("finishMessage") or self._explanation
+            if not self._vendor_calls:
+                for call in gemini_tools.calls_told_later(self._grounding):
+                    events += self._end(call)
+
+    def _own_tool(self, part: Mapping[str, Any], events: list[Event]) -> None:
+        """The call or the result of one of Google's own tools."""
+        if call := gemini_tools.call_in(part, len(self._vendor_calls)):
+            events += self._begin(call)
+        elif result := gemini_tools.result_in(part, len(self._vendor_calls) - 1):
+            events += self._end(result)
 
     def _said(self, part: dict[str, Any], events: list[Event]) -> None:
         """Text or an image. Pieces of text become one part, but a part that holds more than text is kept as it is."""
@@ -198,7 +214,8 @@ class GeminiDecoder(Decoder):
         """The answer's metadata."""
         reason = self._blocked if self._finish is None else self._finish
         thinking = "".join(self._thinking)
-        metadata = self._metadata(usage_of(self._usage), reason, self._model, self._id, thinking)
+        cited = gemini_tools.citations_of(self._grounding, "".join(self._text))
+        metadata = self._metadata(usage_of(self._usage), reason, self._model, self._id, thinking, cited)
         return metadata | ({"stop_details": self._explanation} if self._explanation else {})
 
 

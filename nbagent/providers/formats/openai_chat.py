@@ -18,6 +18,7 @@ from nbagent.core.content.images import has_image, image_url
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, ServerError
+from nbagent.providers.formats import chat_tools
 from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, token_count
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
@@ -87,6 +88,9 @@ class ChatDecoder(Decoder):
         self._grown: defaultdict[tuple[int | None, str], list[str]] = defaultdict(list)
         self._calls: list[_Call] = []
         self._answer_images = AnswerImages()
+        #: What the text cites, and the pages that Zhipu's own search found.
+        self._annotations: list[dict[str, Any]] = []
+        self._found: list[dict[str, Any]] = []
         self._finish: str | None = None
         self._refusal: list[str] = []
         self._model: str | None = None
@@ -114,6 +118,9 @@ class ChatDecoder(Decoder):
         self._model = self._model or event.get("model")
         self._id = self._id or event.get("id")
         events: list[Event] = []
+        if not self._found and isinstance(found := event.get("web_search"), list) and found:
+            self._found = found
+            events += self._end(chat_tools.search_of(found))
         for choice in choices or ():
             if not choice.get("index"):  # other choices can't have been asked for
                 self._choice(choice, events)
@@ -138,7 +145,8 @@ class ChatDecoder(Decoder):
         if "</" in text and not thinking:
             text, thinking = split_missing_open(text)
         calls = [self._function_call(call) for call in self._calls]
-        metadata = self._metadata(usage_of(self._usage), self._finish, self._model, self._id, thinking)
+        cited = chat_tools.citations_of(self._annotations, self._found, text)
+        metadata = self._metadata(usage_of(self._usage), self._finish, self._model, self._id, thinking, cited)
         if self._refusal:
             metadata["refusal"] = "".join(self._refusal)
         return LLMResponse(
@@ -170,6 +178,7 @@ class ChatDecoder(Decoder):
                 self._content(content, events)
             if images := delta.get("images"):
                 self._images(images)
+            self._annotations += [note for note in delta.get("annotations") or () if note not in self._annotations]
             for call in delta.get("tool_calls") or ():
                 self._call_delta(call, events)
             if function := delta.get("function_call"):  # the form before tool_calls
@@ -364,9 +373,10 @@ class ChatCodec(Codec):
         head: dict[str, Any] = {"model": model, "stream": options.stream, **self._common_fields(options)}
         if options.stream and vendor.stream_usage:
             head["stream_options"] = {"include_usage": True}
-        if options.tools:
-            head["tools"] = [{"type": "function", "function": _function(item)} for item in options.tools]
         head |= options.extra
+        if options.tools:
+            functions = [{"type": "function", "function": _function(item)} for item in options.tools]
+            head["tools"] = [*functions, *options.extra.get("tools", ())]
         if "max_tokens" in head:
             head[vendor.max_tokens_name] = head.pop("max_tokens")
         return head

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.content.images import image_url
-from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
+from nbagent.core.events import Event, Http, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, parse_arguments
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
+from nbagent.providers.formats import responses_tools
 from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, same_calls
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
@@ -87,9 +88,9 @@ class ResponsesDecoder(Decoder):
         if kind in _DELTAS:
             return self._delta(event["output_index"], _DELTAS[kind], event)
         if kind == "response.output_item.added":
-            return self._begin(event["output_index"], event["item"])
+            return self._item_begun(event["output_index"], event["item"])
         if kind == "response.output_item.done":
-            return self._end(event["output_index"], event["item"])
+            return self._item_ended(event["output_index"], event["item"])
         if kind == "response.function_call_arguments.done":
             return self._whole_arguments(event["output_index"], event.get("arguments") or "")
         if kind in ("response.created", "response.in_progress"):
@@ -130,11 +131,12 @@ class ResponsesDecoder(Decoder):
 
     # what one event holds
 
-    def _begin(self, index: int, item: dict[str, Any]) -> list[Event]:
+    def _item_begun(self, index: int, item: dict[str, Any]) -> list[Event]:
         self._items[index].begun = dict(item)
         if item.get("type") == "function_call":
             return [ToolCallDelta("", item.get("name"), metadata={"index": index})]
-        return []
+        name = responses_tools.NAMES.get(item.get("type") or "")
+        return [Http(name)] if name else []  # what it does is known once it has done it
 
     def _delta(self, index: int, name: str, event: Mapping[str, Any]) -> list[Event]:
         item, piece = self._items[index], event["delta"]
@@ -164,11 +166,13 @@ class ResponsesDecoder(Decoder):
         item.pieces["arguments"] = [arguments]
         return [] if shown else [ToolCallDelta(arguments, item.begun.get("name"), metadata={"index": index})]
 
-    def _end(self, index: int, ended: dict[str, Any]) -> list[Event]:
+    def _item_ended(self, index: int, ended: dict[str, Any]) -> list[Event]:
         """An item has ended; in this form it is sent back. An item that came without pieces is shown now."""
         item = self._items[index]
-        events = [] if item.begun else self._begin(index, ended)
+        events = [] if item.begun else self._item_begun(index, ended)
         item.ended = dict(ended)
+        if call := responses_tools.call_of(ended):
+            return [*events, *self._end(call)]
         return events if item.pieces else [*events, *_shown(index, ended)]
 
     def _finished(self, response: Mapping[str, Any]) -> list[Event]:
@@ -183,7 +187,7 @@ class ResponsesDecoder(Decoder):
             item = self._items.get(index)
             unended = item is not None and item.ended is None and item.begun.get("type") == ended.get("type")
             if nothing_came or unended:
-                events += self._end(index, ended)
+                events += self._item_ended(index, ended)
         return events
 
     def _about(self, items: list[dict[str, Any]], reason: str) -> dict[str, Any]:
@@ -191,7 +195,8 @@ class ResponsesDecoder(Decoder):
         self._usage = self._response.get("usage") or {}
         thinking = "".join(map(_thinking_of, items))
         model, response_id = self._response.get("model"), self._response.get("id")
-        metadata = self._metadata(usage_of(self._usage), reason or None, model, response_id, thinking)
+        cited = responses_tools.citations_of(_message_parts(items))
+        metadata = self._metadata(usage_of(self._usage), reason or None, model, response_id, thinking, cited)
         if refusal := "".join(part.get("refusal") or "" for part in _message_parts(items)):
             metadata["refusal"] = refusal
         images, place = AnswerImages(), 0
@@ -268,11 +273,12 @@ class ResponsesCodec(Codec):
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         head: dict[str, Any] = {"model": model, "stream": options.stream, "store": False}
         head |= self._common_fields(options)
-        if self.reasoning:
-            head["include"] = [_ENCRYPTED]
+        fields = _fields(options.extra)
+        if self.reasoning and fields.get("include") != []:
+            fields["include"] = list(dict.fromkeys([_ENCRYPTED, *fields.get("include", ())]))
         if options.tools:
-            head["tools"] = [_tool(item) for item in options.tools]
-        return head | _fields(options.extra)
+            fields["tools"] = [*map(_tool, options.tools), *fields.get("tools", ())]
+        return head | fields
 
     def _fragments(
         self, messages: Sequence[LLMMessage], reminder: Sequence[LLMMessage], head: dict[str, Any]
@@ -361,7 +367,8 @@ def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
     """A function. Its schema is not enforced by default, since `strict` allows no optional parameters."""
     tool = {key: item[key] for key in ("name", "description") if item.get(key)}
     parameters = item.get("parameters") or {"type": "object", "properties": {}}
-    return {"type": "function", **tool, "parameters": parameters, "strict": item.get("strict", False)}
+    strict = item.get("strict", False)
+    return {"type": "function", **tool, "parameters": parameters, "strict": strict, **item.get("vendor_fields", {})}
 
 
 def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:

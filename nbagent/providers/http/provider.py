@@ -19,6 +19,7 @@ from nbagent.core.counting import estimated_input
 from nbagent.core.events import Event, Http, Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest, Timing
+from nbagent.core.vendor_calls import events_of
 from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
@@ -511,6 +512,8 @@ async def _model_names(response: Any) -> AsyncGenerator[str]:
 
 def _in_one_piece(response: LLMResponse) -> list[Event | LLMResponse]:
     """A whole answer as the items of a stream."""
-    thinking = (response.metadata or {}).get("thinking")
+    metadata = response.metadata or {}
+    thinking = metadata.get("thinking")
     items: list[Event | LLMResponse] = [Thinking(thinking)] if thinking else []
+    items += events_of(metadata)
     return [*items, *([Text(response.content)] if response.content else []), response]

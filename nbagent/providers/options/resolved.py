@@ -12,8 +12,10 @@ from typing import Any
 
 from nbagent.checks import check_type
 from nbagent.core.model_request import Functions, ModelRequest
+from nbagent.providers.options.merged import merged
 from nbagent.providers.options.thinking import fields_for, level_of, merge_fields, thinks
 from nbagent.providers.options.tool_choice import ToolChoiceResolver
+from nbagent.providers.options.vendor_tools import offered, with_own_tools
 from nbagent.providers.vendor import Vendor
 
 
@@ -63,12 +65,14 @@ class OptionsResolver:
         self.vendor = vendor
         self.model = model
         self.profile = vendor.profile(model, format_name)
+        self._format = format_name
         self._thinking_field = "thinkingConfig" if format_name == "gemini" else "thinking"
         self._tool_choice = ToolChoiceResolver(format_name, model, vendor.tool_choices)
 
     def resolve(self, request: ModelRequest, stream: bool = True) -> ResolvedOptions:
         """Raises `ConfigurationError` for a value that no model takes, and for what this model can't do."""
-        extra = dict(request.options)
+        own = offered(request.tools, self.vendor, self._format, self.model)
+        extra = with_own_tools(request.options, own)
         extra_body = extra.pop("extra_body", {})
         check_type("extra_body", extra_body, Mapping, fix="Pass a dict of fields of the request's body.")
         thinking, choice = extra.pop("thinking", None), extra.pop("tool_choice", None)
@@ -78,7 +82,7 @@ class OptionsResolver:
         will_think = thinks(level, self.profile, sent)
         chosen = self._tool_choice.resolve(
             choice,
-            request.tools,
+            own.functions or None,
             request.messages,
             vendor_tools=bool(sent.get("tools")),
             obstacle=self._obstacle(will_think),
@@ -92,7 +96,7 @@ class OptionsResolver:
             chosen.tools,
             temperature,
             stream or (self.vendor.streams_to_think and will_think is not False),
-            {**extra, **chosen.fields},
+            merged(extra, chosen.fields),
             extra_body,
             level,
             chosen.name,

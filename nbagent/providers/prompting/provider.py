@@ -24,6 +24,7 @@ from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.providers.base import WrapperProvider
 from nbagent.providers.formats.images import without_images
+from nbagent.providers.options.vendor_tools import check_available
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call, first_json_object
 from nbagent.providers.prompting.narrowing import Tool, choose_tool, narrow, parameter_schemas, signature, words
 from nbagent.providers.prompting.result_sentences import (
@@ -100,6 +101,7 @@ class PromptedProvider(WrapperProvider):
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. The inner provider gets the request for a plain answer, without tools."""
+        check_available(request.tools, self.vendor)
         options = dict(request.options)
         choice = options.pop("tool_choice", None)
         if choice not in (None, "auto", "none"):

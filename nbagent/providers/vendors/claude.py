@@ -13,7 +13,7 @@ from nbagent.checks import check_choice, hides_arguments
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import SDKTransport
-from nbagent.providers.vendor import NOT_THINKING, ModelProfile, Vendor, same_words
+from nbagent.providers.vendor import NOT_THINKING, ModelProfile, OwnTool, Vendor, same_words
 
 # adaptive since 4.6, a budget of tokens before
 _ADAPTIVE_THINKING = {"type": "adaptive", "display": "summarized"}
@@ -83,6 +83,35 @@ PROFILES = (
     replace(_ADAPTIVE, thinks_by_default=None, show_thinking={}, temperature="always"),
 )
 
+_NOT_BEFORE_4 = r"^(?!.*claude-(2|3|instant))"
+_DOMAINS = {name: name for name in ("max_uses", "allowed_domains", "blocked_domains")}
+#: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-reference (read in November 2026). Newer forms of
+#: the search filter what they find by code, in a sandbox that nobody asked for.
+TOOLS = {
+    "web_search": (
+        OwnTool(
+            {"type": "web_search_20250305", "name": "web_search"},
+            {**_DOMAINS, "user_location": "user_location"},
+            models=_NOT_BEFORE_4,
+        ),
+    ),
+    "web_fetch": (
+        OwnTool(
+            {"type": "web_fetch_20250910", "name": "web_fetch", "citations": {"enabled": True}},
+            {**_DOMAINS, "max_content_tokens": "max_content_tokens"},
+            models=_NOT_BEFORE_4,
+        ),
+    ),
+    "code_execution": (OwnTool({"type": "code_execution_20250825", "name": "code_execution"}, models=_NOT_BEFORE_4),),
+    "tool_search": (
+        OwnTool(
+            {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
+            function_fields={"defer_loading": True},
+            models=_NOT_BEFORE_4,
+        ),
+    ),
+}
+
 VENDOR = Vendor(
     "claude",
     aliases=("anthropic",),
@@ -99,6 +128,7 @@ VENDOR = Vendor(
     call_id="[a-zA-Z0-9_-]+",
     cache_ttls=("5m", "1h"),
     schema_with_tools=".",
+    tools=TOOLS,
 )
 
 

@@ -11,7 +11,7 @@ from nbagent.checks import hides_arguments
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import HttpxTransport
-from nbagent.providers.vendor import NOT_THINKING, ModelProfile, Vendor, same_words
+from nbagent.providers.vendor import NOT_THINKING, ModelProfile, OwnTool, Vendor, same_words
 
 # a level since Gemini 3, a budget of tokens before
 _THOUGHTS = {"thinkingConfig": {"includeThoughts": True}}
@@ -50,6 +50,16 @@ PROFILES = (
     replace(_LEVEL, thinks_by_default=None, show_thinking={}, thinking_off={"thinkingConfig": {"thinkingBudget": 0}}),
 )
 
+#: Since Gemini 3, they stand beside functions, and their calls and results are parts of the answer.
+_TOLD = {"toolConfig": {"includeServerSideToolInvocations": True}}
+
+
+def _tool(entry: str) -> tuple[OwnTool, ...]:
+    """https://ai.google.dev/gemini-api/docs/tools (read in November 2026)"""
+    before_3 = OwnTool({entry: {}}, models=r"gemini-(1|2)", with_functions=False)
+    return (before_3, replace(before_3, body=_TOLD, models="", with_functions=True))
+
+
 VENDOR = Vendor(
     "gemini",
     aliases=("google", "google-genai", "googleai", "vertex"),
@@ -65,6 +75,11 @@ VENDOR = Vendor(
     max_tokens_name="maxOutputTokens",
     schema_with_tools=r"(models/)?gemini-([3-9]|\d\d|(pro|flash)-latest)",  # 2.5 answers with 400
     image_urls="https://generativelanguage.googleapis.com/|gs://",
+    tools={
+        "web_search": _tool("googleSearch"),
+        "web_fetch": _tool("urlContext"),
+        "code_execution": _tool("codeExecution"),
+    },
 )
 
 

@@ -16,7 +16,7 @@ from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import SDKTransport
-from nbagent.providers.vendor import NOT_THINKING, Fields, ModelProfile, Vendor, same_words
+from nbagent.providers.vendor import NOT_THINKING, Fields, ModelProfile, OwnTool, Vendor, same_words
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -56,6 +56,41 @@ def _with_summary(profile: ModelProfile) -> ModelProfile:
     return replace(profile, show_thinking=shown, thinking_on={**profile.thinking_on, **_SUMMARY})
 
 
+_RESPONSES = OwnTool(format="openai_responses", models=r"^(?!.*(gpt-3|gpt-4$|gpt-4-|davinci|chatgpt))")
+#: https://developers.openai.com/api/docs/guides/tools (read in November 2026)
+TOOLS = {
+    "web_search": (
+        replace(
+            _RESPONSES,
+            entry={"type": "web_search"},
+            options={
+                "max_uses": "/max_tool_calls",
+                "allowed_domains": "filters.allowed_domains",
+                "user_location": "user_location",
+            },
+            body={"include": ["web_search_call.action.sources"]},
+        ),
+    ),
+    "code_execution": (
+        replace(
+            _RESPONSES,
+            entry={"type": "code_interpreter", "container": {"type": "auto"}},
+            body={"include": ["code_interpreter_call.outputs"]},
+        ),
+    ),
+    "image_generation": (
+        replace(_RESPONSES, entry={"type": "image_generation"}, options={name: name for name in ("size", "quality")}),
+    ),
+    "tool_search": (
+        replace(
+            _RESPONSES,
+            entry={"type": "tool_search"},
+            function_fields={"defer_loading": True},
+            models=r"gpt-(5\.[4-9]|[6-9]|\d\d)",
+        ),
+    ),
+}
+
 VENDOR = Vendor(
     "openai",
     own_models=r"(?:gpt-(?!oss)|chatgpt-|codex-|o\d).*",
@@ -70,6 +105,7 @@ VENDOR = Vendor(
     call_id="[a-zA-Z0-9_-]{1,40}",
     no_images=r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini",
     schema_with_tools=".",
+    tools=TOOLS,
 )
 
 

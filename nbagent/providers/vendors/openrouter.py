@@ -3,7 +3,7 @@
 Thinking: https://openrouter.ai/docs/use-cases/reasoning-tokens (read in November 2026)
 """
 
-from nbagent.providers.vendor import LEVELS, ModelProfile, Vendor, same_words
+from nbagent.providers.vendor import LEVELS, ModelProfile, OwnTool, Vendor, same_words
 
 PROFILES = (
     ModelProfile(
@@ -26,4 +26,5 @@ VENDOR = Vendor(
     replay_fields=("reasoning_details",),
     replay_images=True,
     call_id=".{1,40}",
+    tools={"web_search": (OwnTool({"type": "openrouter:web_search"}, {"max_uses": "parameters.max_uses"}),)},
 )

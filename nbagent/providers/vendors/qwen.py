@@ -7,7 +7,7 @@
 
 from dataclasses import replace
 
-from nbagent.providers.vendor import NOT_THINKING, ModelProfile, Vendor
+from nbagent.providers.vendor import NOT_THINKING, ModelProfile, OwnTool, Vendor
 
 _SWITCHED = ModelProfile(
     thinks_by_default=False,
@@ -40,4 +40,5 @@ VENDOR = Vendor(
     tool_choices=("none", "named"),
     json_output="",  # refused while thinking
     no_images="qwen3-(max|coder)|qwq",
+    tools={"web_search": (OwnTool(body={"enable_search": True}),)},  # its sources are not told in this API
 )

@@ -1,5 +1,12 @@
 """Answers from a script in place of a vendor, for tests."""
 
-from nbagent.providers.vendor import Vendor
+from nbagent.providers.vendor import OwnTool, Vendor
 
-VENDOR = Vendor("scripted", format="", factory="nbagent.providers.scripted:ScriptedProvider", keyless=True, free=True)
+VENDOR = Vendor(
+    "scripted",
+    format="",
+    factory="nbagent.providers.scripted:ScriptedProvider",
+    keyless=True,
+    free=True,
+    tools=dict.fromkeys(str.split("web_search web_fetch code_execution image_generation tool_search"), (OwnTool(),)),
+)

@@ -7,7 +7,7 @@
 
 from dataclasses import replace
 
-from nbagent.providers.vendor import LEVELS, NOT_THINKING, ModelProfile, Vendor, same_words
+from nbagent.providers.vendor import LEVELS, NOT_THINKING, ModelProfile, OwnTool, Vendor, same_words
 
 _ON = {"thinking": {"type": "enabled"}}
 _OFF = {"thinking": {"type": "disabled"}}
@@ -19,6 +19,8 @@ PROFILES = (
     ModelProfile(r"glm-(5\.[3-9]|[6-9])", level_field=_EFFORT, levels=same_words("low", "high", "max")),
     ModelProfile(thinking_on=_ON, thinking_off=_OFF),
 )
+
+_SEARCH = {"enable": True, "search_engine": "search_std", "search_result": True}
 
 VENDOR = Vendor(
     "zhipu",
@@ -36,4 +38,5 @@ VENDOR = Vendor(
     tool_choices=(),
     json_output="object",
     no_images=r"glm-(4\.[567]|5(\.[12])?)(-(air|airx|x|turbo|flash|flashx))?$",
+    tools={"web_search": (OwnTool({"type": "web_search", "web_search": _SEARCH}),)},
 )

@@ -1,0 +1,44 @@
+"""`Citation`: a part of an answer, and the source that a vendor's own tool found for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+from urllib.parse import urlsplit
+
+
+class Citation(TypedDict):
+    """Characters `start` to `end` of an answer's text come from this source. What the vendor did not tell is None."""
+
+    start: int
+    end: int
+    url: str | None
+    title: str | None
+    cited_text: str | None
+
+
+def safe_url(url: Any) -> str | None:
+    """The address if it is one of http or https, without control characters and spaces; else None.
+
+    >>> safe_url("https://example.org/a"), safe_url("javascript:alert(1)")
+    ('https://example.org/a', None)
+    """
+    if not isinstance(url, str) or not url.isprintable() or " " in url:
+        return None
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket that is not closed
+        return None
+    return url if parts.scheme.lower() in ("http", "https") and parts.netloc else None
+
+
+def numbered(citations: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, Any], int]:
+    """The sources by `(url, title)` with their numbers, in the order in which the answer cites them.
+
+    >>> numbered([{"url": "https://a.org", "title": "A"}, {"url": "https://a.org", "title": "A"}])
+    {('https://a.org', 'A'): 1}
+    """
+    numbers: dict[tuple[Any, Any], int] = {}
+    for each in sorted(citations, key=lambda citation: citation["end"]):
+        numbers.setdefault((each.get("url"), each.get("title")), len(numbers) + 1)
+    return numbers

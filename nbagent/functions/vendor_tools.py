@@ -1,0 +1,150 @@
+"""Tools that a vendor runs itself, by one neutral name each. They are offered like functions, and never run here.
+
+>>> agent = Agent("claude", tools=[mean_by, web_search(max_uses=3)])        # doctest: +SKIP
+>>> agent.chat_sync("Who won the match?").citations                         # doctest: +SKIP
+>>> agent.chat_sync("And in 2022?", tools=["web_search"])                   # doctest: +SKIP
+
+None is on unless you name it. What each vendor has, and how, stands in its file in `providers/vendors/`: a name that
+the vendor of the model lacks is an error before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from nbagent.checks import check_number, check_type
+from nbagent.errors import ConfigurationError
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+
+
+def web_search(
+    *,
+    max_uses: int | None = None,
+    allowed_domains: Sequence[str] | None = None,
+    blocked_domains: Sequence[str] | None = None,
+    user_location: Mapping[str, str] | None = None,
+) -> FunctionDefinition:
+    """The vendor's web search, for `tools=[...]`. What the answer cites is in `result.citations`, `trace.citations`.
+
+    - `max_uses`: searches in one request
+    - `allowed_domains`, `blocked_domains`: such as `["python.org"]`; give one of them
+    - `user_location`: some of city, region, country (two letters) and timezone
+
+    An option that the vendor lacks is an error before anything is sent.
+
+    >>> web_search(max_uses=3).vendor_options
+    {'max_uses': 3}
+    """
+    _check_domains("web_search", allowed_domains, blocked_domains)
+    return _definition(
+        "web_search",
+        "Search the web.",
+        max_uses=_checked_uses(max_uses),
+        allowed_domains=allowed_domains,
+        blocked_domains=blocked_domains,
+        user_location=None if user_location is None else {"type": "approximate", **user_location},
+    )
+
+
+def web_fetch(
+    *,
+    max_uses: int | None = None,
+    allowed_domains: Sequence[str] | None = None,
+    blocked_domains: Sequence[str] | None = None,
+    max_content_tokens: int | None = None,
+) -> FunctionDefinition:
+    """The vendor's tool that reads the pages at addresses in the conversation, for `tools=[...]`.
+
+    >>> web_fetch(allowed_domains=["python.org"]).vendor_options
+    {'allowed_domains': ['python.org']}
+    """
+    _check_domains("web_fetch", allowed_domains, blocked_domains)
+    return _definition(
+        "web_fetch",
+        "Read pages of the web.",
+        max_uses=_checked_uses(max_uses),
+        allowed_domains=allowed_domains,
+        blocked_domains=blocked_domains,
+        max_content_tokens=max_content_tokens,
+    )
+
+
+def code_execution() -> FunctionDefinition:
+    """The vendor's sandbox, in which the model runs code of its own, far from your data, for `tools=[...]`.
+
+    >>> code_execution().name
+    'code_execution'
+    """
+    return _definition("code_execution", "Run code in the vendor's sandbox.")
+
+
+def image_generation(*, size: str | None = None, quality: str | None = None) -> FunctionDefinition:
+    """The vendor's tool that makes images, for `tools=[...]`. They are in `result.images`.
+
+    >>> image_generation(size="1024x1024").vendor_options
+    {'size': '1024x1024'}
+    """
+    return _definition("image_generation", "Make images.", size=size, quality=quality)
+
+
+def tool_search() -> FunctionDefinition:
+    """Let the model search for tools, rather than read the definitions of all, for `tools=[...]` with hundreds of them.
+
+    The vendor keeps the functions of the same request back until the model has found them.
+
+    >>> tool_search().name
+    'tool_search'
+    """
+    return _definition("tool_search", "Search for tools.")
+
+
+def _check_domains(owner: str, allowed: Sequence[str] | None, blocked: Sequence[str] | None) -> None:
+    for name, domains in (("allowed_domains", allowed), ("blocked_domains", blocked)):
+        fix = "Pass a list of names, such as ['python.org']."
+        check_type(f"{owner}: {name}", domains, list, tuple, optional=True, fix=fix)
+    if allowed and blocked:
+        raise ConfigurationError(f"{owner}: give allowed_domains or blocked_domains, not both.")
+
+
+def _checked_uses(max_uses: int | None) -> int | None:
+    check_number("max_uses", max_uses, whole=True, minimum=1, optional=True)
+    return max_uses
+
+
+def _definition(name: str, description: str, **options: Any) -> FunctionDefinition:
+    given = {option: value for option, value in options.items() if value is not None}
+
+    def run_here(**_: Any) -> None:
+        raise ConfigurationError(f"{name} is a tool that the vendor runs itself; nothing runs it here.")
+
+    return FunctionDefinition(name, f"{description} The vendor runs this tool.", {}, run_here, vendor_options=given)
+
+
+#: By their names, what makes them.
+VENDOR_TOOLS: Mapping[str, Callable[..., FunctionDefinition]] = {
+    make.__name__: make for make in (web_search, web_fetch, code_execution, image_generation, tool_search)
+}
+
+
+def vendor_tool(tool: Any) -> FunctionDefinition | None:
+    """The tool that this names, with the vendor's defaults: its neutral name, or what makes it; None for others.
+
+    >>> vendor_tool("web_search").vendor_options, vendor_tool("mean_by")
+    ({}, None)
+    """
+    name = tool if isinstance(tool, str) else getattr(tool, "__name__", None)
+    make = VENDOR_TOOLS.get(name) if isinstance(name, str) else None
+    return make() if make is not None and (tool is make or isinstance(tool, str)) else None
+
+
+def chosen_tools(registry: FunctionRegistry, names: Iterable[str]) -> FunctionRegistry:
+    """The tools of a registry by these names, and those of the vendor that it does not hold."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        return registry.only(names)
+    listed = list(names)
+    missing = [name for name in dict.fromkeys(listed) if name in VENDOR_TOOLS and name not in registry]
+    chosen = registry.only([name for name in listed if name not in missing])
+    for name in missing:
+        chosen.adopt(VENDOR_TOOLS[name]())
+    return chosen

@@ -1,0 +1,36 @@
+"""The vendors' own tools in answers of chat completions: what they found, and what the text cites."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nbagent.core.citations import Citation
+from nbagent.core.vendor_calls import VendorCall
+from nbagent.providers.formats.responses_tools import cited
+
+
+def citations_of(
+    annotations: Iterable[Mapping[str, Any]], found: Sequence[Mapping[str, Any]], text: str
+) -> list[Citation]:
+    """What the text cites: by annotations, or by marks such as `[ref_1]` for the pages that Zhipu's search found.
+
+    >>> citations_of([], [{"title": "A", "link": "https://a.org", "refer": "ref_1"}], "It is 5.[ref_1]")
+    [{'start': 8, 'end': 15, 'url': 'https://a.org', 'title': 'A', 'cited_text': None}]
+    """
+    notes = [note["url_citation"] for note in annotations if isinstance(note.get("url_citation"), Mapping)]
+    citations = [cited(note, 0, len(text)) for note in notes]
+    for page in found:
+        mark = page.get("refer")
+        places = re.finditer(rf"\[{re.escape(mark)}\]", text) if isinstance(mark, str) and mark else ()
+        for place in places:
+            url, title = page.get("link") or None, page.get("title") or None
+            citations.append(Citation(start=place.start(), end=place.end(), url=url, title=title, cited_text=None))
+    return citations
+
+
+def search_of(found: Iterable[Mapping[str, Any]]) -> VendorCall:
+    """The search that found these pages. Its words are not told."""
+    lines = [" ".join(filter(None, (page.get("title"), page.get("link")))) for page in found]
+    return VendorCall("web_search", {}, "searched", "\n".join(lines))

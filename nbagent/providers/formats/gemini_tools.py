@@ -1,0 +1,91 @@
+"""Google's own tools in Gemini's answers: their calls, their results, and what the text cites.
+
+https://ai.google.dev/gemini-api/docs/google-search, …/url-context and …/code-execution (read in November 2026)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nbagent.core.citations import Citation
+from nbagent.core.vendor_calls import VendorCall
+
+#: Our names of the tools, by the type of a `toolCall`.
+_NAMES = {"GOOGLE_SEARCH_WEB": "web_search", "URL_CONTEXT": "web_fetch", "FILE_SEARCH": "file_search"}
+
+
+def call_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
+    """The call in a part, the `number`th of the answer; None if there is none."""
+    if isinstance(made := part.get("toolCall"), Mapping):
+        kind = str(made.get("toolType") or "")
+        return VendorCall(_NAMES.get(kind, kind.lower()), dict(made.get("args") or {}), made.get("id") or str(number))
+    if isinstance(code := part.get("executableCode"), Mapping):
+        return VendorCall("code_execution", {"code": code.get("code") or ""}, code.get("id") or str(number))
+    return None
+
+
+def result_in(part: Mapping[str, Any], number: int) -> VendorCall | None:
+    """The result in a part, of the `number`th call unless it says otherwise; None if there is none."""
+    if isinstance(got := part.get("toolResponse"), Mapping):
+        kind = str(got.get("toolType") or "")
+        response = {key: value for key, value in (got.get("response") or {}).items() if key != "search_suggestions"}
+        text = json.dumps(response, ensure_ascii=False) if response else ""
+        return VendorCall(_NAMES.get(kind, kind.lower()), {}, got.get("id") or str(number), text)
+    if isinstance(ran := part.get("codeExecutionResult"), Mapping):
+        failed = ran.get("outcome") not in (None, "OUTCOME_OK", 1)
+        return VendorCall("code_execution", {}, ran.get("id") or str(number), ran.get("output") or "", failed)
+    return None
+
+
+def calls_told_later(candidate: Mapping[str, Any]) -> Iterator[VendorCall]:
+    """The searches and pages that are only told once the answer is there."""
+    grounding = candidate.get("groundingMetadata") or {}
+    if queries := [query for query in grounding.get("webSearchQueries") or () if query]:
+        found = [_source(chunk) for chunk in grounding.get("groundingChunks") or ()]
+        lines = "\n".join(" ".join(filter(None, source)) for source in found)
+        yield VendorCall("web_search", {"queries": queries}, "searched", lines)
+    pages = (candidate.get("urlContextMetadata") or {}).get("urlMetadata") or ()
+    for index, page in enumerate(pages):
+        status = str(page.get("urlRetrievalStatus") or "")
+        failed = bool(status) and not status.endswith("SUCCESS")
+        yield VendorCall("web_fetch", {"url": page.get("retrievedUrl")}, f"fetched_{index}", status, failed)
+
+
+def citations_of(candidate: Mapping[str, Any], text: str) -> list[Citation]:
+    """What the answer's text cites. Gemini counts bytes.
+
+    >>> support = {"segment": {"startIndex": 4, "endIndex": 6, "text": "5!"}, "groundingChunkIndices": [0]}
+    >>> chunk = {"web": {"uri": "https://a.org", "title": "A"}}
+    >>> grounding = {"groundingChunks": [chunk], "groundingSupports": [support]}
+    >>> citations_of({"groundingMetadata": grounding}, "é: 5!")
+    [{'start': 3, 'end': 5, 'url': 'https://a.org', 'title': 'A', 'cited_text': None}]
+    """
+    grounding = candidate.get("groundingMetadata") or {}
+    chunks = grounding.get("groundingChunks") or []
+    citations: list[Citation] = []
+    for support in grounding.get("groundingSupports") or ():
+        place = _span(support.get("segment") or {}, text)
+        for index in support.get("groundingChunkIndices") or () if place else ():
+            if place and isinstance(index, int) and index < len(chunks):
+                title, url = _source(chunks[index])
+                citations.append(Citation(start=place[0], end=place[1], url=url, title=title, cited_text=None))
+    return citations
+
+
+def _source(chunk: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Title and address of a source."""
+    found = next((value for value in chunk.values() if isinstance(value, Mapping)), {})
+    return found.get("title"), found.get("uri")
+
+
+def _span(segment: Mapping[str, Any], text: str) -> tuple[int, int] | None:
+    """The characters of a segment. Where its bytes do not fit, it is searched for: parts may have been joined."""
+    data, said = text.encode(), segment.get("text") or ""
+    start, end = int(segment.get("startIndex") or 0), int(segment.get("endIndex") or 0)
+    if said and data[start:end] != said.encode():
+        at = text.find(said)
+        return (at, at + len(said)) if at >= 0 else None
+    before, upto = data[:start].decode(errors="ignore"), data[:end].decode(errors="ignore")
+    return (len(before), len(upto)) if end else None

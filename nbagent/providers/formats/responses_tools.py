@@ -1,0 +1,95 @@
+"""The vendor's own tools in answers of the Responses format: their calls, their results, and what the text cites.
+
+https://developers.openai.com/api/docs/guides/tools (read in November 2026)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nbagent.core.citations import Citation
+from nbagent.core.messages import parse_arguments
+from nbagent.core.vendor_calls import VendorCall
+
+#: Our names of the tools, by the type of the item that holds a call and its result.
+NAMES = {
+    "web_search_call": "web_search",
+    "file_search_call": "file_search",
+    "code_interpreter_call": "code_execution",
+    "image_generation_call": "image_generation",
+    "tool_search_call": "tool_search",
+    "mcp_call": "remote_mcp",
+}
+
+
+def call_of(item: Mapping[str, Any]) -> VendorCall | None:
+    """The call in an item, with its result; None if the item is no such call."""
+    kind = item.get("type")
+    if kind not in NAMES or item.get("execution") == "client":
+        return None
+    name, arguments, result = NAMES[str(kind)], _arguments(item), _result(item)
+    if kind == "mcp_call":
+        name = item.get("name") or name
+    failed = item.get("status") in ("failed", "incomplete") or bool(item.get("error"))
+    return VendorCall(name, arguments, item.get("id") or "", result, failed)
+
+
+def citations_of(parts: Iterable[Mapping[str, Any]]) -> list[Citation]:
+    """What the parts of the answer's text cite."""
+    citations: list[Citation] = []
+    start = 0
+    for part in parts:
+        text = part.get("text") or part.get("refusal") or ""
+        citations += [cited(note, start, len(text)) for note in part.get("annotations") or () if _is_source(note)]
+        start += len(text)
+    return citations
+
+
+def cited(note: Mapping[str, Any], start: int, length: int) -> Citation:
+    """An annotation of a text of this length, which begins at this place of the answer."""
+    at = note.get("index") if isinstance(note.get("index"), int) else 0
+    first, last = (_place(note.get(key), at, length) for key in ("start_index", "end_index"))
+    title = note.get("title") or note.get("filename")
+    return Citation(
+        start=start + min(first, last),
+        end=start + last,
+        url=note.get("url"),
+        title=title or None,
+        cited_text=note.get("content") or None,
+    )
+
+
+def _is_source(note: Mapping[str, Any]) -> bool:
+    return note.get("type") in ("url_citation", "file_citation", "container_file_citation")
+
+
+def _place(value: Any, default: Any, length: int) -> int:
+    place = value if isinstance(value, int) else default
+    return max(0, min(int(place or 0), length))
+
+
+def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
+    action = item.get("action")
+    if isinstance(action, Mapping):
+        given = {key: value for key, value in action.items() if key not in ("type", "sources") and value}
+        return given if given.keys() != {"query", "queries"} else {"query": given["query"], **_others(given)}
+    if "arguments" in item:
+        return parse_arguments(item["arguments"])[0]
+    return {key: item[key] for key in ("code", "queries") if item.get(key)}
+
+
+def _others(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The queries, if they are more than the one that is named by itself."""
+    return {} if given["queries"] == [given["query"]] else {"queries": given["queries"]}
+
+
+def _result(item: Mapping[str, Any]) -> str:
+    """What a person may read of a result."""
+    action = item.get("action")
+    sources = action.get("sources") or () if isinstance(action, Mapping) else ()
+    lines = [source.get("url") or source.get("name") or "" for source in sources]
+    lines += [found.get("filename") or "" for found in item.get("results") or ()]
+    lines += [output.get("logs") or output.get("url") or "" for output in item.get("outputs") or ()]
+    lines += [str(item[key]) for key in ("output", "error") if item.get(key)]
+    return "\n".join(filter(None, lines))

@@ -1,0 +1,117 @@
+"""Puts the tools that a vendor runs itself into the vendor's form.
+
+A tool is on offer by its neutral name and with neutral options. What the vendor calls them stands in `Vendor.tools`;
+what it lacks is an error before anything is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbagent.core.model_request import Functions
+from nbagent.errors import ConfigurationError
+from nbagent.providers.catalog import CATALOG
+from nbagent.providers.vendor import OwnTool, Vendor
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Offered:
+    """The tools of a request: functions, and what offers the vendor's own."""
+
+    functions: list[dict[str, Any]] = field(default_factory=list)
+    #: What joins the functions in the list of tools.
+    entries: list[Fields] = field(default_factory=list)
+    #: Further fields of the request.
+    body: dict[str, Any] = field(default_factory=dict)
+
+
+def check_available(tools: Functions | None, vendor: str) -> None:
+    """Raise `ConfigurationError` if one of these tools is run by vendors, and this one lacks it."""
+    for tool in tools or ():
+        if "vendor_options" in tool and not (vendor in CATALOG and tool["name"] in CATALOG[vendor].tools):
+            raise _lacking(tool["name"], vendor)
+
+
+def offered(tools: Functions | None, vendor: Vendor, format_name: str, model: str) -> Offered:
+    """The tools in the vendor's form. Raises `ConfigurationError` for a tool or an option that the model can't have.
+
+    >>> found = offered([{"name": "web_search", "vendor_options": {}}], CATALOG["gemini"], "gemini", "gemini-3.7-flash")
+    >>> found.entries
+    [{'googleSearch': {}}]
+    """
+    made = Offered([tool for tool in tools or () if "vendor_options" not in tool])
+    for tool in tools or ():
+        if "vendor_options" in tool:
+            own = _own_tool(tool["name"], vendor, format_name, model)
+            entry, body = _filled(own, tool["vendor_options"], tool["name"], vendor.name)
+            made.entries += [entry] if entry else []
+            made.body = _joined(made.body, body)
+            if made.functions and not own.with_functions:
+                raise ConfigurationError(
+                    f"{tool['name']}: {model} can't have it beside functions. Offer it alone, with "
+                    f"tools=[{tool['name']!r}], or take a newer model."
+                )
+            made.functions = [{**each, "vendor_fields": own.function_fields} for each in made.functions]
+    return made
+
+
+def with_own_tools(options: Fields, own: Offered) -> dict[str, Any]:
+    """The options of a request with the fields that offer the vendor's own tools; the user's own fields win."""
+    fields = _joined(own.body, {"tools": own.entries} if own.entries else {})
+    lists = {key: [*value, *options[key]] for key, value in fields.items() if key in options and key == "tools"}
+    return {**fields, **options, **lists}
+
+
+def _own_tool(name: str, vendor: Vendor, format_name: str, model: str) -> OwnTool:
+    """The form of a tool that fits the model."""
+    forms = vendor.tools.get(name, ())
+    if not forms:
+        raise _lacking(name, vendor.name)
+    fitting = [form for form in forms if form.format in ("", format_name)]
+    if not fitting:
+        raise ConfigurationError(
+            f"{name}: {vendor.name} has it in another API than this provider uses: make it with "
+            f"create_provider({vendor.name!r}, api='responses')."
+        )
+    found = next((form for form in fitting if re.search(form.models, model.lower())), None)
+    if found is None:
+        raise ConfigurationError(f"{name}: {vendor.name} has it, but not with {model}. Take another of its models.")
+    return found
+
+
+def _lacking(name: str, vendor: str) -> ConfigurationError:
+    having = [each for each in CATALOG if name in CATALOG[each].tools and CATALOG[each].key_vars]
+    return ConfigurationError(
+        f"{name}: {vendor} has no such tool of its own. Vendors that have it: {', '.join(having)}. "
+        "Take a model of theirs, or pass a function of yours that does it."
+    )
+
+
+def _filled(own: OwnTool, options: Fields, name: str, vendor: str) -> tuple[Fields, Fields]:
+    """The tool's entry and fields of the body, with the options in their places."""
+    entry, body = _copy(own.entry), _copy(own.body)
+    for option, value in options.items():
+        place = own.options.get(option)
+        if place is None:
+            known = f"takes {', '.join(own.options)}" if own.options else "takes no options"
+            raise ConfigurationError(f"{name}: {vendor} does not take {option} here; it {known}.")
+        node = body if place.startswith("/") else entry
+        *outer, last = place.removeprefix("/").split(".")
+        for step in outer:
+            node = node.setdefault(step, {})
+        node[last] = value
+    return entry, body
+
+
+def _copy(fields: Fields) -> dict[str, Any]:
+    return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in fields.items()}
+
+
+def _joined(body: Fields, more: Fields) -> dict[str, Any]:
+    """Fields of two tools: lists add up."""
+    return {**body, **{key: [*body.get(key, ()), *val] if isinstance(val, list) else val for key, val in more.items()}}

@@ -1,0 +1,49 @@
+"""What a tool call's row tells of its outcome, once the tool has run."""
+
+from __future__ import annotations
+
+import traceback
+
+from nbagent.core.content.images import content_as_text
+from nbagent.core.results import ToolOutcome
+from nbagent.errors import ToolError
+from nbagent.trace.table import Row, as_json
+
+#: The columns of `tool_calls` that are fields of the outcome.
+_OUTCOME_KEYS = (
+    "args_valid", "validation_error", "validation_kind", "validation_field", "repaired", "approval",
+    "approval_wait_s", "truncated", "result_chars", "is_error", "started",
+    "duration_s", "source", "function_version", "cell_id_of_definition",
+)  # fmt: skip
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failed:  # noqa: BLE001  the tool's own exception class
+        return f"<its text can't be shown: {type(failed).__name__}>"
+
+
+def _traceback_of(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except RecursionError:  # a group nested thousands deep
+        return "".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__name__}: {_text_of(error)}\n"
+
+
+def outcome_columns(outcome: ToolOutcome) -> Row:
+    """The columns of `tool_calls` that are known once the tool has run."""
+    error = outcome.error
+    whole = error if error is not None and not isinstance(error, ToolError) else None  # our own have nothing to trace
+    return {name: getattr(outcome, name) for name in _OUTCOME_KEYS} | {
+        "args_repaired": None if outcome.args_repaired is None else as_json(outcome.args_repaired),
+        "args_raw": outcome.call.raw,
+        "result_text": content_as_text(outcome.content),
+        "result_type": None if outcome.is_error else type(outcome.value).__name__,
+        "result_repr": outcome.value_repr or None,
+        "error_type": "interrupted" if outcome.interrupted else type(error).__name__ if error else None,
+        "error_message": _text_of(error) if error else None,
+        # the whole one, library code included: the model reads a short form
+        "traceback": _traceback_of(whole) if whole else None,
+        "ended": outcome.started + outcome.duration_s,
+    }

@@ -1,0 +1,253 @@
+"""Tools that the vendor runs itself: offered by a neutral name, told in the trace, replayed and dropped."""
+
+import json
+
+import pytest
+from support.loopback import Answer, Loopback, claude_said, responses_said, said, sse
+from support.vendor_answers import (
+    BLOCKS,
+    FOUND,
+    GROUNDED,
+    ITEMS,
+    NEWS,
+    RUBY,
+    SEARCH,
+    claude_stream,
+    gemini_stream,
+    responses_stream,
+)
+
+import nbagent
+from nbagent import Agent, FunctionCall, ScriptedProvider, create_provider
+from nbagent.core.messages import LLMResponse
+from nbagent.errors import ConfigurationError
+from nbagent.providers.catalog import CATALOG
+
+PATHS = {"claude": "", "gemini": "/v1beta"}
+MODELS = {"claude": "claude-sonnet-5", "openai": "gpt-5.6-terra", "gemini": "gemini-3.7-flash", "zhipu": "glm-5.2"}
+SAID = {"claude": claude_said, "openai": responses_said}
+#: An answer of each vendor in which it searched.
+SEARCHED = {
+    "claude": claude_stream(*BLOCKS),
+    "openai": responses_stream(*ITEMS),
+}
+
+
+@pytest.fixture
+async def server():
+    async with Loopback() as loopback:
+        yield loopback
+
+
+def agent_of(vendor, server, **options):
+    more = {"api": "responses"} if vendor == "openai" else {}
+    url = server.url + PATHS.get(vendor, "/v1")
+    provider = create_provider(vendor, model=MODELS.get(vendor, "m1"), api_key="test-key", base_url=url, **more)
+    return Agent(provider, **options)
+
+
+def mean_by(column: str) -> float:
+    """The mean of a column."""
+    return 5.0
+
+
+async def ask(agent, question="Which Ruby is stable?", **options):
+    result = await agent.chat(question, **options)
+    await agent.aclose()
+    return result
+
+
+async def test_claude_searches_and_cites(server):
+    server.answers = [Answer(SEARCHED["claude"])]
+    agent = agent_of("claude", server, tools=[mean_by, nbagent.web_search(max_uses=3)])
+    result = await ask(agent)
+    sent = server.requests[0].json["tools"]
+    assert [tool["name"] for tool in sent] == ["mean_by", "web_search"]
+    assert (sent[1]["type"], sent[1]["max_uses"]) == ("web_search_20250305", 3)
+    assert result.content == "It is Ruby **4.0.6**."
+    ruby, news = result.citations
+    assert ruby == {"start": 6, "end": 20, **RUBY, "cited_text": "It is 4.0.6."}
+    assert news["url"] == NEWS["url"]
+    assert agent.trace.citations["text"].tolist() == ["Ruby **4.0.6**"] * 2
+    assert agent.trace.citations["url"].tolist() == [RUBY["url"], NEWS["url"]]
+    assert agent.trace.citations["message_id"][0] == agent.trace.messages["message_id"].iloc[-1]
+    call = agent.trace.tool_calls.iloc[0]
+    assert (call["name"], call["args"], call["source"]) == ("web_search", {"query": "stable ruby"}, "vendor:claude")
+    assert (call["result_text"], call["is_error"]) == (f"{RUBY['title']}\n{RUBY['url']}", False)
+    assert call["call_id"] == agent.trace.calls["call_id"][0]
+    own = agent.trace.blocks.query("tool_call_id == @call.tool_call_id")["type"].tolist()
+    assert own == ["tool_call", "tool_result"]
+    assert json.loads(agent.trace.calls["usage_raw"][0])["server_tool_use"] == {"web_search_requests": 1}
+    assert result.function_calls == []
+
+
+async def test_openai_searches_and_cites(server):
+    server.answers = [Answer(SEARCHED["openai"])]
+    agent = agent_of("openai", server, tools=["web_search"])
+    result = await ask(agent)
+    assert server.requests[0].json["tools"] == [{"type": "web_search"}]
+    assert server.requests[0].json["include"] == ["reasoning.encrypted_content", "web_search_call.action.sources"]
+    assert result.citations == [{"start": 6, "end": 16, **RUBY, "cited_text": None}]
+    call = agent.trace.tool_calls.iloc[0]
+    assert (call["name"], call["args"], call["result_text"]) == ("web_search", {"query": "stable ruby"}, RUBY["url"])
+
+
+async def test_gemini_is_grounded(server):
+    told = {"groundingMetadata": GROUNDED}
+    server.answers = [Answer(gemini_stream({"text": "Né: it "}, {"text": "Ruby 4.0.6 is."}, **told))]
+    agent = agent_of("gemini", server)
+    result = await ask(agent, tools=["web_search"])
+    assert server.requests[0].json["tools"] == [{"googleSearch": {}}]
+    assert result.citations == [{"start": 7, "end": 17, **RUBY, "cited_text": None}]
+    assert agent.trace.citations["text"][0] == "Ruby 4.0.6"
+    call = agent.trace.tool_calls.iloc[0]
+    assert (call["name"], call["args"]) == ("web_search", {"queries": ["stable ruby"]})
+    assert call["result_text"] == f"{RUBY['title']} {RUBY['url']}"
+
+
+async def test_gemini_runs_code_and_reads_pages(server):
+    parts = [
+        {"executableCode": {"language": "PYTHON", "code": "print(6*7)"}, "thoughtSignature": "c2ln"},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42\n"}},
+        {"text": "42"},
+    ]
+    server.answers = [Answer(gemini_stream(*parts))]
+    agent = agent_of("gemini", server)
+    await ask(agent, tools=["code_execution"])
+    call = agent.trace.tool_calls.iloc[0]
+    assert (call["name"], call["args"], call["result_text"]) == ("code_execution", {"code": "print(6*7)"}, "42\n")
+
+
+async def test_zhipu_tells_the_pages_of_its_search(server):
+    found = [{"title": "Ruby", "link": RUBY["url"], "refer": "ref_1", "content": "…"}]
+    server.answers = [Answer(sse(said("It is 4.0.6.[ref_1]", web_search=found)))]
+    agent = agent_of("zhipu", server)
+    result = await ask(agent, tools=["web_search"])
+    assert server.requests[0].json["tools"][0]["web_search"]["enable"] is True
+    assert result.citations == [{"start": 12, "end": 19, "url": RUBY["url"], "title": "Ruby", "cited_text": None}]
+
+
+@pytest.mark.parametrize(("vendor", "answer"), [("claude", BLOCKS), ("openai", ITEMS)], ids=["claude", "openai"])
+async def test_the_next_turn_replays_them_byte_for_byte(vendor, answer, server):
+    server.answers = [Answer(SEARCHED[vendor]), Answer(SAID[vendor]("Yes."))]
+    agent = agent_of(vendor, server, tools=["web_search"])
+    await agent.chat("Which Ruby is stable?")
+    await ask(agent, "Are you sure?")
+    body = server.requests[1].body.decode()
+    assert all(json.dumps(each, separators=(",", ":"), ensure_ascii=False) in body for each in answer)
+
+
+@pytest.mark.parametrize("vendor", ["claude", "openai"])
+async def test_another_vendor_gets_only_the_text(vendor, server):
+    other = {"claude": "openai", "openai": "claude"}[vendor]
+    server.answers = [Answer(SEARCHED[vendor]), Answer(SAID[other]("Yes."))]
+    agent = agent_of(vendor, server, tools=["web_search"])
+    text = (await agent.chat("Which Ruby is stable?")).content
+    agent.provider = agent_of(other, server).provider
+    await ask(agent, "Are you sure?")
+    body = server.requests[1].body.decode()
+    assert text in body
+    assert not any(word in body for word in ("srvtoolu_1", "ws_1", "encrypted_index", "citations", "gAAAAAB"))
+
+
+async def test_a_paused_turn_goes_on(server):
+    paused = claude_stream({"type": "text", "text": "I search. "}, SEARCH, reason="pause_turn", searches=0)
+    server.answers = [Answer(paused), Answer(claude_stream(FOUND, *BLOCKS[2:]))]
+    agent = agent_of("claude", server, tools=["web_search"])
+    result = await ask(agent)
+    first, second = server.requests[1].json["messages"]
+    assert (first["role"], second["role"]) == ("user", "assistant")
+    assert second["content"] == [{"type": "text", "text": "I search. "}, SEARCH]
+    assert (result.status, result.iterations, result.content) == ("ok", 2, "It is Ruby **4.0.6**.")
+    assert agent.trace.tool_calls["result_text"].dropna().tolist() == [f"{RUBY['title']}\n{RUBY['url']}"]
+
+
+async def test_a_search_that_never_ended_is_not_sent_again(server):
+    paused = claude_stream({"type": "text", "text": "I search. "}, SEARCH, reason="pause_turn", searches=0)
+    server.answers = [Answer(paused), Answer(claude_said("Fine."))]
+    agent = agent_of("claude", server, tools=["web_search"])
+    await agent.chat("Which Ruby is stable?", max_iterations=1)
+    await ask(agent, "Leave it.")
+    assert server.requests[1].json["messages"][1]["content"] == [{"type": "text", "text": "I search. "}]
+
+
+async def test_an_answer_in_one_piece_tells_the_same(server):
+    body = {"id": "m", "type": "message", "role": "assistant", "content": BLOCKS, "stop_reason": "end_turn"}
+    server.answers = [Answer(json.dumps(body).encode(), headers={"content-type": "application/json"})]
+    agent = agent_of("claude", server, tools=["web_search"])
+    result = await ask(agent)
+    assert len(result.citations) == 2
+    assert agent.trace.tool_calls["result_text"].tolist() == [f"{RUBY['title']}\n{RUBY['url']}"]
+
+
+@pytest.mark.parametrize("name", nbagent.functions.vendor_tools.VENDOR_TOOLS)
+async def test_what_a_vendor_lacks_is_an_error_that_names_those_which_have_it(name, server):
+    agent = agent_of("deepseek", server)
+    with pytest.raises(ConfigurationError, match=f"{name}: deepseek has no such tool") as error:
+        await ask(agent, tools=[name])
+    having = {vendor for vendor in CATALOG if name in CATALOG[vendor].tools and CATALOG[vendor].key_vars}
+    assert having
+    assert all(vendor in str(error.value) for vendor in having)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("vendor", "tool", "message"),
+    [
+        ("gemini", nbagent.web_search(max_uses=1), "gemini does not take max_uses here; it takes no options"),
+        ("openai", nbagent.web_search(blocked_domains=["a.org"]), "it takes max_uses, allowed_domains, user_location"),
+    ],
+)
+async def test_an_option_that_the_vendor_lacks_is_an_error(vendor, tool, message, server):
+    agent = agent_of(vendor, server, tools=[tool])
+    with pytest.raises(ConfigurationError, match=message):
+        await ask(agent)
+    assert server.requests == []
+
+
+def test_the_embedded_model_has_none():
+    with pytest.raises(ConfigurationError, match="local has no such tool"):
+        Agent("local", tools=["web_search"]).chat_stream("Hi").preview()
+
+
+async def test_with_tool_search_functions_wait_until_they_are_found(server):
+    server.answers = [Answer(claude_said("Hi."))]
+    await ask(agent_of("claude", server, tools=[mean_by, nbagent.tool_search]))
+    mean, search = server.requests[0].json["tools"]
+    assert mean["defer_loading"] is True
+    assert search["type"] == "tool_search_tool_bm25_20251119"
+
+
+def test_nothing_is_on_unless_it_is_named():
+    assert Agent(ScriptedProvider("Hi"), tools=[mean_by]).offered_tools() == ["mean_by"]
+    assert Agent(ScriptedProvider("Hi"), tools=[mean_by, "web_search"]).offered_tools() == ["mean_by", "web_search"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Agent("local", tools=["mean_by"]), "Tools of the vendor have names: web_search"),
+        (lambda: nbagent.web_search(max_uses=0), "max_uses"),
+        (lambda: nbagent.web_search(allowed_domains=["a.org"], blocked_domains=["b.org"]), "not both"),
+        (lambda: nbagent.web_fetch(allowed_domains="a.org"), "Pass a list of names"),
+    ],
+)
+def test_wrong_input(make, message):
+    with pytest.raises(ConfigurationError, match=message):
+        make()
+
+
+def test_a_model_that_calls_it_like_a_function_reads_why_not():
+    agent = Agent(ScriptedProvider([FunctionCall("web_search", {}), "Oh."]), tools=["web_search"])
+    result = agent.chat_sync("Search")
+    assert "the vendor runs itself" in result.function_calls[0]["result"]
+
+
+def test_scripted_answers_may_cite():
+    cited = {"start": 0, "end": 4, **RUBY, "cited_text": None}
+    call = {"name": "web_search", "arguments": {"query": "ruby"}, "id": "s1", "result": "Ruby", "is_error": False}
+    answer = LLMResponse("4.0.6", None, "stop", {"citations": [cited], "vendor_calls": [call]})
+    agent = Agent(ScriptedProvider(answer), tools=["web_search"])
+    assert repr(agent.chat_sync("Which?")).startswith("<AgentResult ok: '4.0.6', 1 source")
+    assert agent.trace.tool_calls["name"].tolist() == ["web_search"]
+    assert agent.trace.runs["n_tool_calls"].tolist() == [1]

@@ -82,7 +82,7 @@ test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in
 	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" \
 	  $(addprefix --ignore=tests/notebook/,$(ANY_KERNEL)) tests/notebook
 	@echo "Long sizes"
-	@$(BIN)/pytest -q -n 2 -m "full or hypothesis or fuzz" tests
+	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full or hypothesis or fuzz" tests
 	@echo "JupyterLab in Chromium"
 	@$(BIN)/pytest -q -rR -n 2 --dist loadfile --reruns 1 -m browser tests/browser
 	@$(BIN)/python notebooks/demo.py

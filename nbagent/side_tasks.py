@@ -173,8 +173,9 @@ class SideTasks(ABC):
         The answer comes first, then `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds`, `run_id`.
         Of a Dask DataFrame it is one too, in the same partitions, asked when it is awaited.
 
-        Equal rows are asked once. Errors that each row would have, such as a wrong key, are raised. The conversation
-        does not change. Whatever ends a map, `last_map` has what is done.
+        Equal rows are asked once: the first has the tokens and the cost, the others have 0. Errors that each row would
+        have, such as a wrong key, are raised. The conversation does not change. Whatever ends a map, `last_map` has
+        what is done.
 
         >>> await agent.map(reviews, "Is this review positive? {text}")             # doctest: +SKIP
         """

@@ -16,6 +16,8 @@ COLUMNS = {
     "status": TEXT, "error": TEXT, "input_tokens": COUNT, "output_tokens": COUNT, "cost": REAL, "seconds": REAL,
     "run_id": TEXT,
 }  # fmt: skip
+#: Those that only the first of equal rows has: the sum of a column is what was spent.
+SPENT = frozenset({"input_tokens", "output_tokens", "cost"})
 #: Before the name of one of these columns if the model has a field of this name.
 PREFIX = "row_"
 
@@ -29,8 +31,9 @@ def to_frame(
 ) -> pd.DataFrame:
     """A row for each key, aligned with the index. Rows without an answer have the status "left".
 
-    With `output`, its fields are the columns of the answer (see `fields`), else there is one, `answer`. Where a model
-    has a field of a later column's name, such as `status`, that column is called `row_status`.
+    Of equal rows the first has the tokens and the cost, the others have 0. With `output`, its fields are the columns of
+    the answer (see `fields`), else there is one, `answer`. Where a model has a field of a later column's name, such as
+    `status`, that column is called `row_status`.
     """
     rows = [answers.get(key) or Answer(key, "left") for key in keys]
     if output is None:
@@ -38,8 +41,11 @@ def to_frame(
         columns = {ANSWER: pd.Series(text, index=index, dtype=TEXT)}
     else:
         columns = columns_of(output, [row.data for row in rows], index)
+    is_repeated = pd.Index(keys).duplicated()
     for name, kind in COLUMNS.items():
-        values = [getattr(row, name) for row in rows]
-        columns[f"{PREFIX}{name}" if name in columns else name] = pd.Series(values, index=index, dtype=kind)
+        column = pd.Series([getattr(row, name) for row in rows], index=index, dtype=kind)
+        if name in SPENT:
+            column = column.mask(is_repeated & column.notna().to_numpy(), 0)
+        columns[f"{PREFIX}{name}" if name in columns else name] = column
     frame = pd.DataFrame(columns, index=index)
     return frame if explode is None else exploded(frame, explode, output)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from nbagent.checks import check_type, invalid
 from nbagent.core.content.images import is_image
-from nbagent.core.content.pdf import PDF_MARK, pages_text, pdf_pages
 from nbagent.core.inputs import as_messages
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage
@@ -29,7 +25,7 @@ class Row:
     """One question.
 
     - `key`: the hash of all that decides its answer
-    - `content`: what `Agent.chat` takes. Images are read when the row is asked, not before.
+    - `content`: what `Agent.chat` takes. Files are read when the row is asked, not before.
     - `status`: "left", or why it is never asked: "skipped" if a value is missing, "error" if one can't be sent
     - `problem`: the same as a sentence
     """
@@ -136,11 +132,10 @@ def _is_missing(value: Any) -> bool:
 
 
 def _filled(template: Template, values: Mapping[str, Any]) -> Any:
-    """The question: a text; parts if a value is an image; messages if the data holds them and there is no prompt."""
+    """The question: a text; parts if a value is an image or file; messages if the data holds them without a prompt."""
     if not template:
         (value,) = values.values()
-        read = _read(value)
-        return read if isinstance(read, str | list | tuple | Mapping | LLMMessage) or is_image(read) else str(read)
+        return value if isinstance(value, str | list | tuple | Mapping | LLMMessage) or is_image(value) else str(value)
     parts: list[Any] = []
     for piece in template:
         part = piece if isinstance(piece, str) else _inserted(values, *piece)
@@ -152,21 +147,8 @@ def _filled(template: Template, values: Mapping[str, Any]) -> Any:
 
 
 def _inserted(values: Mapping[str, Any], name: str, conversion: str | None, form: str) -> Any:
-    """A value in a prompt: an image as it is, anything else as text."""
-    value = _read(values[name])
+    """A value in a prompt: an image or a file as it is, anything else as text."""
+    value = values[name]
     if is_image(value):
         return value
     return format(string.Formatter().convert_field(value, conversion), form)
-
-
-def _read(value: Any) -> Any:
-    """The text of a PDF, given as its path or its bytes; any other value as it is."""
-    if isinstance(value, bytes) and value.startswith(PDF_MARK):
-        return pages_text(pdf_pages(value))
-    if isinstance(value, os.PathLike):
-        path = Path(value).expanduser()
-        with suppress(OSError), path.open("rb") as file:  # what can't be read raises where images are read
-            if file.read(len(PDF_MARK)) == PDF_MARK:
-                file.seek(0)
-                return _read(file.read())
-    return value

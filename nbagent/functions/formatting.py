@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.content.images import image_part, image_size, is_image_object, matplotlib_figure
+from nbagent.core.content.pdf import PDF_MARK
 from nbagent.core.messages import Content
 from nbagent.text import beginning, shortened
 
@@ -47,7 +48,7 @@ def format_result(result: Any) -> Content:
     - None: `NO_VALUE`; a string: itself
     - a dict, a list and other data: JSON
     - a data frame: its shape, dtypes and head
-    - a figure or an image, or the bytes of an image file, by itself or in a list or dict: an image part
+    - a figure or an image, or the bytes of an image file or a PDF, by itself or in a list or dict: a part
     - an object that only displays something, such as `HTML(...)`: what it displays
     - anything else: `str()`
 
@@ -72,9 +73,10 @@ def format_result(result: Any) -> Content:
 
 
 def _is_image(value: Any) -> bool:
-    """Whether it is a picture, or the bytes of a whole image file."""
+    """Whether it is a picture, or the bytes of a whole image file or of a PDF."""
     value = _displayed(value)
-    return is_image_object(value) or (isinstance(value, bytes) and image_size(value) is not None)
+    is_file = isinstance(value, bytes) and (image_size(value) is not None or value.startswith(PDF_MARK))
+    return is_image_object(value) or is_file
 
 
 def _displayed(value: Any) -> Any:

@@ -141,6 +141,8 @@ class Vendor:
     no_images: str = ""
     #: A regular expression for the beginning of image addresses that the vendor fetches itself.
     image_urls: str = "https?://"
+    #: The models that take images take PDFs, too.
+    pdfs: bool = False
     #: What the vendor can hold an answer to: a JSON "schema", any JSON "object", or "" for neither.
     json_output: str = "schema"
     #: A regular expression for the beginning of the names of models that take a schema and tools in one request.
@@ -163,6 +165,10 @@ class Vendor:
     def takes_images(self, model: str) -> bool:
         """Whether the model takes images, as far as is known: an unknown model may try."""
         return not (self.no_images and re.match(self.no_images, model, re.IGNORECASE))
+
+    def takes_pdfs(self, model: str) -> bool:
+        """Whether the model reads PDFs. Those of vendors that are not known to take them get the text."""
+        return self.pdfs and self.takes_images(model)
 
     def holds_schema_with_tools(self, model: str) -> bool:
         """Whether the model can call tools and then answer in a schema. Others would call none, or refuse."""

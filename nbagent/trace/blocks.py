@@ -136,8 +136,8 @@ def _neutral_blocks(content: Content, refusal: str) -> list[Row]:
     """Text and images in order; the refusal at the end of a text becomes a block of its own."""
     blocks = []
     for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-        if part.get("type") == "image":
-            blocks.append(_image_block(part))
+        if part.get("type") in ("image", "document"):
+            blocks.append(_file_block(part))
         elif text := part.get("text"):
             rest = text.removesuffix(refusal)
             blocks += [_block("text", rest)] if rest else []
@@ -146,17 +146,18 @@ def _neutral_blocks(content: Content, refusal: str) -> list[Row]:
 
 
 def _image_blocks(content: Content) -> list[Row]:
-    return [] if isinstance(content, str) else [_image_block(part) for part in content if part.get("type") == "image"]
+    return [] if isinstance(content, str) else [_file_block(part) for part in content if part.get("type") == "image"]
 
 
-def _image_block(part: Item) -> Row:
-    """An image: its media type and the hash of its bytes, or its address."""
+def _file_block(part: Item) -> Row:
+    """An image or a document: its media type and the hash of its bytes, or its address; a document's name."""
     data = part.get("data")
     try:
         digest = hashlib.sha256(base64.b64decode(data)).hexdigest() if isinstance(data, str) else None
     except ValueError:  # not Base64: somebody edited a file
         digest = None
-    block = _block("image", None, {"url": part["url"]} if "url" in part else None)
+    about = {"url": part["url"]} if "url" in part else None
+    block = _block(part["type"], None, about, name=part.get("name"))
     return block | {"media_type": part.get("media_type"), "sha256": digest}
 
 

@@ -1,1 +1,1 @@
-"""Images in a conversation: content parts, and the image files behind them."""
+"""Images and documents in a conversation: content parts, and the files behind them."""

@@ -1,8 +1,9 @@
 """Images in messages: what a user or a tool passes becomes a content part, and a part becomes an `Image` to display.
 
 A part is plain JSON data: `{"type": "image", "media_type": "image/png", "data": base64 str}`, or `{"type": "image",
-"url": "https://…"}` for an image that the vendor fetches. The first bytes tell an image's format, not its name. PIL and
-matplotlib objects are recognised by their classes' names, so that neither library is imported for it.
+"url": "https://…"}` for an image that the vendor fetches. Files that are no images are in `documents`. The first bytes
+tell a file's format, not its name. PIL and matplotlib objects are recognised by their classes' names, so that neither
+library is imported for it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.checks import SHOWN_CHARS, invalid
+from nbagent.core.content.documents import document_note, file_part, is_document, pdf_part
+from nbagent.core.content.pdf import PDF_MARK
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.text import shortened
 
@@ -30,10 +33,11 @@ MAX_BYTES = 5 * 2**20 * 3 // 4
 MAX_FILE_SIDE = 8000
 
 _FORMATS = "PNG, JPEG, GIF or WebP"
+_FILES = f"{_FORMATS}, a PDF, or text in UTF-8"
 _KNOWN = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ACCEPTED = (
-    "Give a text, a matplotlib figure or Axes, a PIL image, a pathlib.Path, the bytes of a PNG, JPEG, GIF or WebP "
-    'file, a part such as {"type": "image", "url": "https://…"}, or a list of these'
+    "Give a text, a matplotlib figure or Axes, a PIL image, a pathlib.Path, the bytes of a PNG, JPEG, GIF, WebP or "
+    'PDF file, a part such as {"type": "image", "url": "https://…"}, or a list of these'
 )
 _PIL_MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
 
@@ -111,7 +115,10 @@ def is_image_object(value: Any) -> bool:
 
 
 def is_image(value: Any) -> bool:
-    """Whether a user who passes this value means an image: an image object, a path, bytes or a file; never a string."""
+    """Whether a user who passes this value means a picture or a document: an image object, a path, bytes or a file.
+
+    A string never is one.
+    """
     return is_image_object(value) or isinstance(value, (os.PathLike, bytes, bytearray, memoryview, io.IOBase))
 
 
@@ -156,10 +163,10 @@ def joined_content(parts: Iterable[Part]) -> str | list[Part]:
 
 
 def image_part(value: Any) -> Part:
-    """The content part of an image; parts of other types pass unchanged.
+    """The content part of an image, or of a document; parts of other types pass unchanged.
 
     Figures and PIL images become PNG of at most `MAX_SIDE` pixels a side. Bytes and files stay as they are unless they
-    exceed the vendors' limits; then PIL scales them down. Raises `ConfigurationError` for anything but images.
+    exceed the vendors' limits; then PIL scales them down. Raises `ConfigurationError` for anything else.
     """
     if isinstance(value, Mapping):
         return _known_part(dict(value))
@@ -173,9 +180,12 @@ def image_part(value: Any) -> Part:
         return _from_path(value)
     if isinstance(value, io.IOBase):
         content = value.getvalue() if isinstance(value, io.BytesIO) else value.read()
-        return _from_bytes(content, f"The file {getattr(value, 'name', type(value).__name__)!r}")
+        return _from_file(content, getattr(value, "name", type(value).__name__))
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return _from_bytes(bytes(value), f"The {type(value).__name__} value")
+        data = bytes(value)
+        if data.startswith(PDF_MARK):
+            return pdf_part(data, "document.pdf")
+        return _from_bytes(data, f"The {type(value).__name__} value")
     raise unsupported_content(value)
 
 
@@ -190,12 +200,12 @@ def _known_part(part: Part) -> Part:
     if part.get("type") == "image_url":  # the form of chat completions
         address = part.get("image_url")
         part = {"type": "image", "url": address.get("url") if isinstance(address, Mapping) else address}
+    if "path" in part and part.get("type") in ("image", "document"):
+        return _from_path(part["path"])
     if part.get("type") != "image":
         if "type" not in part:
             raise unsupported_content(part)
         return part
-    if "path" in part:
-        return _from_path(part["path"])
     data, url = part.get("data"), part.get("url")
     if isinstance(url, str) and url.startswith("data:"):
         data = url.partition(",")[2]
@@ -222,18 +232,27 @@ def _from_path(path: str | os.PathLike[str]) -> Part:
     except OSError as exc:
         where = "" if file.is_absolute() else f" The current folder is {str(Path.cwd())!r}."
         reason = exc.strerror or type(exc).__name__
-        raise ConfigurationError(f"The image {str(file)!r} can't be read: {reason}.{where}") from None
-    return _from_bytes(data, f"The file {str(file)!r}")
+        raise ConfigurationError(f"The file {str(file)!r} can't be read: {reason}.{where}") from None
+    return _from_file(data, str(file))
 
 
-def _from_bytes(data: Any, name: str) -> Part:
+def _from_file(data: Any, name: Any) -> Part:
+    """An image, a PDF, or a text in UTF-8."""
+    if isinstance(data, bytes) and image_media_type(data) is None:
+        part = file_part(data, Path(str(name)).name)
+        if part is not None:
+            return part
+    return _from_bytes(data, f"The file {name!r}", _FILES)
+
+
+def _from_bytes(data: Any, name: str, accepted: str = _FORMATS) -> Part:
     """Check the data, and scale the image down to the vendors' limits."""
     if not data:
-        raise ConfigurationError(f"{name} is empty. Give {_FORMATS}.")
+        raise ConfigurationError(f"{name} is empty. Give {accepted}.")
     media_type = image_media_type(data) if isinstance(data, bytes) else None
     if media_type is None:
         raise ConfigurationError(
-            f"{name} is not in a format that models accept: it begins with {data[:12]!r}. Give {_FORMATS}, or open it "
+            f"{name} is not in a format that models accept: it begins with {data[:12]!r}. Give {accepted}, or open it "
             "with PIL.Image.open() and pass the result."
         )
     image = Image(data, media_type)
@@ -313,10 +332,17 @@ def image_note(part: Mapping[str, Any], why: str = "") -> str:
 
 
 def content_as_text(content: str | Iterable[Mapping[str, Any]], why: str = "") -> str:
-    """A message's content as text, each image as an `image_note` on a line of its own."""
+    """A message's content as text, each image and document as a note on a line of its own."""
     if isinstance(content, str):
         return content
-    lines = [image_note(part, why) if part.get("type") == "image" else part.get("text", "") for part in content]
+    lines = [
+        image_note(part, why)
+        if part.get("type") == "image"
+        else document_note(part)
+        if is_document(part)
+        else part.get("text", "")
+        for part in content
+    ]
     return "\n".join(filter(None, lines))
 
 

@@ -29,6 +29,8 @@ SUMMARY_INTRODUCTION = "Summary of our conversation so far:\n\n"
 #: Rules of thumb until the vendor has counted: characters per token, and tokens of an image.
 CHARS_PER_TOKEN = 4
 IMAGE_TOKENS = 1_000
+#: Per page of a PDF: vendors read its text and a picture of it.
+PAGE_TOKENS = 2_000
 
 
 class ContextManager:
@@ -462,6 +464,8 @@ def _split(messages: Iterable[LLMMessage], opens: Callable[[LLMMessage], bool]) 
 
 def estimate_tokens(message: LLMMessage) -> int:
     """A rough count, used only until the vendor has counted."""
-    images = 0 if isinstance(message.content, str) else sum(p.get("type") == "image" for p in message.content)
+    parts = [] if isinstance(message.content, str) else message.content
+    images = [part.get("type") for part in parts].count("image")
+    pages = sum(int(part.get("pages") or 0) for part in parts if part.get("type") == "document")
     chars = len(message.text) + sum(len(c.name) + len(str(c.arguments)) for c in message.tool_calls or [])
-    return 4 + chars // CHARS_PER_TOKEN + images * IMAGE_TOKENS
+    return 4 + chars // CHARS_PER_TOKEN + images * IMAGE_TOKENS + pages * PAGE_TOKENS

@@ -21,7 +21,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from nbagent.core.content.documents import document_note
 from nbagent.core.content.images import Part, image_media_type, image_part, images_in, joined_content
+from nbagent.core.content.marks import END_MARK, begin_mark, without_marks
 from nbagent.core.content.pdf import PDF_MARK, pages_text, pdf_pages
 from nbagent.core.history.context import estimate_tokens
 from nbagent.core.messages import Content, LLMMessage
@@ -37,7 +39,6 @@ MAX_FILE_BYTES = 20_000_000
 MAX_CHARS = 100_000
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MARK = re.compile(r'(?:\A|\n\n)<attached name="([^"\n]*)" about="([^"\n]*)">\n|\n</attached>')
-_LIKE_A_MARK = re.compile(r"<(?=/?attached\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,9 @@ def with_attachments(text: str, attachments: Iterable[Attachment]) -> Content:
     parts = [_text_part(text)] if text else []
     for each in attachments:
         space = "\n\n" if parts else ""
-        name, about = (re.sub(r'["\s]', " ", value) for value in (each.name, each.about))
-        parts.append(_text_part(f'{space}<attached name="{name}" about="{about}">\n'))
+        parts.append(_text_part(f"{space}{begin_mark(each.name, each.about)}"))
         parts += map(_without_marks, _parts(each.content))
-        parts.append(_text_part("\n</attached>"))
+        parts.append(_text_part(END_MARK))
     return joined_content(parts)
 
 
@@ -122,7 +122,7 @@ def _parts(content: Content) -> list[Part]:
 
 
 def _without_marks(part: Part) -> Part:
-    return _text_part(_LIKE_A_MARK.sub("< ", part["text"])) if part["type"] == "text" else part
+    return _text_part(without_marks(part["text"])) if part["type"] == "text" else part
 
 
 def _text_part(text: str) -> Part:
@@ -187,6 +187,11 @@ def from_image(name: str, value: Any) -> Attachment:
     parts = [image_part(value)]
     size = [f"{'×'.join(map(str, image.size or ()))} {image.format}" for image in images_in(parts)]
     return Attachment(name, " ".join(["image", *size]), parts)
+
+
+def from_document(part: Part) -> Attachment:
+    """A document that is a part of a message already."""
+    return Attachment(part["name"], document_note(part).strip("[]"), [part])
 
 
 def _checked(name: str, about: str, content: Content) -> Attachment:

@@ -16,6 +16,7 @@ from typing import Any
 import anywidget
 import ipywidgets as widgets
 
+from nbagent.core.content.documents import is_document
 from nbagent.core.content.images import content_as_text
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.core.render import markdown as render
@@ -23,6 +24,7 @@ from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.notebook.panel.attachments import (
     Attachment,
     from_bytes,
+    from_document,
     from_image,
     not_attached,
     split_attachments,
@@ -109,7 +111,8 @@ class Draft:
         own, attachments = split_attachments(content)
         images = [part for part in own if part.get("type") == "image"] if isinstance(own, list) else []
         pictures = [from_image(f"image {number}", part) for number, part in enumerate(images, 1)]
-        self.attach(*pictures, *(each for each in attachments if not each.is_mention))
+        documents = [from_document(part) for part in own if is_document(part)] if isinstance(own, list) else []
+        self.attach(*pictures, *documents, *(each for each in attachments if not each.is_mention))
         return LLMMessage("user", own).text
 
     async def content(self, text: str, attached: Sequence[Attachment], replaces: LLMMessage | None = None) -> Content:

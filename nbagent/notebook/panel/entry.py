@@ -16,6 +16,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from nbagent.core import events
+from nbagent.core.content.documents import document_note, is_document
 from nbagent.core.content.images import Image, content_as_text, image_note
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
@@ -225,6 +226,8 @@ def _content_html(content: Content, text_html: Callable[[str], str] = render.esc
 
 
 def _part_html(part: dict[str, Any], text_html: Callable[[str], str]) -> str:
+    if is_document(part):
+        return render.escape(document_note(part))
     if part.get("type") != "image":
         return text_html(str(part.get("text", "")))
     image = Image.from_part(part)

@@ -328,18 +328,21 @@ def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The content blocks of a text or of content parts. Parts of unknown kinds are sent as they are."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    return [_image(part) if part.get("type") == "image" else dict(part) for part in content if not _empty(part)]
+    return [_block(part) for part in content if not _empty(part)]
 
 
 def _empty(part: Mapping[str, Any]) -> bool:
     return part.get("type") == "text" and not part.get("text", "").strip()
 
 
-def _image(part: Mapping[str, Any]) -> dict[str, Any]:
-    if "url" in part:
+def _block(part: Mapping[str, Any]) -> dict[str, Any]:
+    kind = part.get("type")
+    if kind in ("image", "document") and "data" in part:
+        title = {"title": part["name"]} if kind == "document" else {}
+        source = {"type": "base64", "media_type": part["media_type"], "data": part["data"]}
+        return {"type": kind, "source": source, **title}
+    if kind == "image" and "url" in part:
         return {"type": "image", "source": {"type": "url", "url": part["url"]}}
-    if "data" in part:
-        return {"type": "image", "source": {"type": "base64", "media_type": part["media_type"], "data": part["data"]}}
     return dict(part)  # in the vendor's own form already
 
 

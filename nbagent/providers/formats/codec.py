@@ -17,6 +17,7 @@ from nbagent.core.events import Event
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
 from nbagent.core.vendor_calls import VendorCall
 from nbagent.errors import ConfigurationError
+from nbagent.providers.formats.documents import sendable_documents, sent_as_text
 from nbagent.providers.formats.images import sendable_messages
 from nbagent.providers.formats.refused import IMAGES, Changes, changed_head
 from nbagent.providers.options.merged import merged
@@ -188,6 +189,7 @@ class Codec(ABC):
         Raises `ImageInputError` if the question holds an image and the model takes none.
         """
         text_only = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
+        messages = sendable_documents(messages, self.vendor.takes_pdfs(model) and not text_only)
         messages = sendable_messages(messages, self.vendor, text_only, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = merged(self._head(model, options, system), options.extra_body)
@@ -197,6 +199,11 @@ class Codec(ABC):
         head = changed_head(head, changes or {})
         opening = dumps(head)[:-1] + (b"," if head else b"")
         return b"".join((opening, b'"', self.conversation.encode(), b'":[', b",".join(fragments), b"]}"))
+
+    def left_out(self, messages: Sequence[LLMMessage], model: str) -> str:
+        """Tells the user which documents are sent as text only; empty if there are none."""
+        names = ", ".join(dict.fromkeys(sent_as_text(messages, self.vendor.takes_pdfs(model))))
+        return f"{model} reads no PDFs there: it gets the text of {names}." if names else ""
 
     def _common_fields(self, options: ResolvedOptions) -> dict[str, Any]:
         """The vendor's own fields; those for tools, if there are any; the temperature, but not below the lowest."""

@@ -388,7 +388,7 @@ def _content(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     if part.get("type") == "text":
         return {"text": part["text"]}
-    if part.get("type") == "image" and "data" in part:
+    if part.get("type") in ("image", "document") and "data" in part:
         return {"inlineData": {"mimeType": part["media_type"], "data": part["data"]}}
     if part.get("type") == "image" and "url" in part:
         kind = {"mimeType": part["media_type"]} if "media_type" in part else {}

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbagent.core.content.documents import is_document
 from nbagent.core.content.images import has_image, image_url
 from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
@@ -467,6 +468,8 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     """A content part. Parts of unknown kinds are sent as they are."""
     if part.get("type") == "image":
         return {"type": "image_url", "image_url": {"url": image_url(part)}}
+    if is_document(part):
+        return {"type": "file", "file": {"filename": part["name"], "file_data": image_url(part)}}
     return dict(part)
 
 

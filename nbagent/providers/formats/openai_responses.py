@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from nbagent.core.content.documents import is_document
 from nbagent.core.content.images import image_url
 from nbagent.core.events import Event, Http, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, parse_arguments
@@ -360,6 +361,8 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "input_text", "text": part.get("text", "")}
     if part.get("type") == "image":
         return {"type": "input_image", "image_url": image_url(part), "detail": "auto"}
+    if is_document(part):
+        return {"type": "input_file", "filename": part["name"], "file_data": image_url(part)}
     return dict(part)
 
 

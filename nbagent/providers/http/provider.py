@@ -260,9 +260,10 @@ class HTTPProvider(StreamingProvider):
             items = retrying(attempt, self.max_retries)
         else:
             items = retrying(attempt, self.max_retries, admissions(self.rate_key), estimated_input(request))
-        if options.left_out and options.left_out not in self._noted:
-            self._noted.add(options.left_out)
-            return _with_first(Http(options.left_out), items)
+        for note in (options.left_out, self.codec.left_out(request.messages, self.model_name)):
+            if note and note not in self._noted:
+                self._noted.add(note)
+                items = _with_first(Http(note), items)
         return items
 
     async def model_list(self) -> list[str]:

@@ -23,6 +23,7 @@ from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import Functions, ModelRequest
 from nbagent.providers.base import WrapperProvider
+from nbagent.providers.formats.documents import sendable_documents
 from nbagent.providers.formats.images import without_images
 from nbagent.providers.options.vendor_tools import check_available
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call, first_json_object
@@ -108,7 +109,7 @@ class PromptedProvider(WrapperProvider):
             raise invalid("tool_choice", choice, "'auto' or 'none'", f"{self.model_name} can't be made to call a tool.")
         messages = request.messages
         if isinstance(self.inner, Completer):  # its prompts are text
-            messages = without_images(messages, self.vendor, self.model_name)
+            messages = without_images(sendable_documents(messages, False), self.vendor, self.model_name)
             options = {"max_tokens": MAX_ANSWER_TOKENS, **options}
             plain_messages = without_tool_turns(messages)
             if not any(message.role == "system" for message in plain_messages):

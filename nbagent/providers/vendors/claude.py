@@ -129,6 +129,7 @@ VENDOR = Vendor(
     cache_ttls=("5m", "1h"),
     schema_with_tools=".",
     tools=TOOLS,
+    pdfs=True,
 )
 
 

@@ -73,6 +73,7 @@ VENDOR = Vendor(
     profiles=PROFILES,
     price_name="google",
     max_tokens_name="maxOutputTokens",
+    pdfs=True,
     schema_with_tools=r"(models/)?gemini-([3-9]|\d\d|(pro|flash)-latest)",  # 2.5 answers with 400
     image_urls="https://generativelanguage.googleapis.com/|gs://",
     tools={

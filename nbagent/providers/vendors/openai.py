@@ -103,6 +103,7 @@ VENDOR = Vendor(
     format_profiles={"openai_responses": tuple(map(_with_summary, PROFILES))},
     max_tokens_name="max_completion_tokens",
     call_id="[a-zA-Z0-9_-]{1,40}",
+    pdfs=True,
     no_images=r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini",
     schema_with_tools=".",
     tools=TOOLS,

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from nbagent.core.content.documents import document_note, is_document
 from nbagent.core.content.images import content_as_text, image_url
 from nbagent.core.history.repair import is_blank
 from nbagent.core.messages import FunctionCall, LLMMessage
@@ -73,6 +74,8 @@ def _message(message: LLMMessage) -> dict[str, Any]:
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     if part.get("type") == "image":
         return {"type": "image_url", "image_url": {"url": image_url(part)}}
+    if is_document(part):
+        return {"type": "text", "text": document_note(part)}
     return dict(part)
 
 

@@ -201,6 +201,6 @@ def _outcome(tool: Row) -> str:
 
 def _note(block: Row) -> str:
     """A note in place of a block without text."""
-    if block["type"] == "image":
-        return f"image, {block.get('media_type') or 'by its address'}"
+    if block["type"] in ("image", "document"):
+        return f"{block['type']}, {block.get('name') or block.get('media_type') or 'by its address'}"
     return "thinking, left out by the vendor" if block["type"] == "thinking" else f"{block['type']} by the vendor"

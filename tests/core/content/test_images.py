@@ -128,7 +128,7 @@ def test_scaling_down_a_photo_keeps_its_orientation():
 
 @pytest.mark.parametrize(("value", "says"), [
     (b"", "The bytes value is empty"),
-    (b"%PDF-1.4 abc", r"b'%PDF-1.4 abc'. Give PNG, JPEG, GIF or WebP"),
+    (b"PK\x03\x04 abc", r"b'PK.* abc'. Give PNG, JPEG, GIF or WebP"),
     (b"<svg xmlns='...'>", "not in a format that models accept"),
     (io.StringIO("text"), "not in a format that models accept"),
     (5, r"can't hold 5 \(type int\). Give a text, a matplotlib figure"),
@@ -137,7 +137,7 @@ def test_scaling_down_a_photo_keeps_its_orientation():
     ({"type": "image", "url": "cat.png"}, r"got 'cat.png'. For a file, pass pathlib.Path\('cat.png'\)"),
     ({"type": "image", "data": "bm90aGluZw=="}, "not in a format that models accept"),
     ({"type": "image", "media_type": "image/png", "data": "bm90aGluZw=="}, "not in a format that models accept"),
-    ({"type": "image", "path": "/no/such/cat.png"}, "The image '/no/such/cat.png' can't be read: No such file"),
+    ({"type": "image", "path": "/no/such/cat.png"}, "The file '/no/such/cat.png' can't be read: No such file"),
     ({"type": "image", "path": "."}, "can't be read: Is a directory.*The current folder is"),
 ])  # fmt: skip
 def test_errors_name_what_is_not_an_image(value, says):

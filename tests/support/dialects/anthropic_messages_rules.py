@@ -18,13 +18,14 @@ _FIELDS = (
 _BLOCK_FIELDS = {
     "text": {"type", "text", "citations"},
     "image": {"type", "source"},
+    "document": {"type", "source", "title"},
     "tool_use": {"type", "id", "name", "input", "caller"},
     "tool_result": {"type", "tool_use_id", "content", "is_error"},
     "thinking": {"type", "thinking", "signature"},
     "redacted_thinking": {"type", "data"},
 }
 _BY_ROLE = {
-    "user": {"text", "image", "tool_result"},
+    "user": {"text", "image", "document", "tool_result"},
     "assistant": {"text", "tool_use", "thinking", "redacted_thinking"},
 }
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")

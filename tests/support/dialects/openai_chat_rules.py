@@ -109,6 +109,10 @@ def _check_part(part: Mapping[str, Any], where: str) -> None:
     if kind == "text":
         require(part.keys() == {"type", "text"} and isinstance(part["text"], str), f"{where}: invalid text part")
         return
+    if kind == "file":  # PDFs only
+        require(part["file"].keys() == {"filename", "file_data"}, f"{where}: unknown file field")
+        require(part["file"]["file_data"].startswith("data:application/pdf;base64,"), f"{where}: invalid file")
+        return
     require(kind == "image_url" and part.keys() == {"type", "image_url"}, f"{where}: unknown variant {kind!r}")
     require(part["image_url"]["url"].startswith("data:image/"), f"{where}: invalid image URL")
 

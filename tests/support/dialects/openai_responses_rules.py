@@ -23,7 +23,7 @@ _ITEM_FIELDS = {
     "reasoning": {"type", "id", "summary", "content", "encrypted_content", "status"},
 }
 _PARTS = {
-    "user": {"input_text", "input_image"},
+    "user": {"input_text", "input_image", "input_file"},
     "system": {"input_text"},
     "assistant": {"output_text", "refusal"},
 }

@@ -1,0 +1,55 @@
+"""Documents in a conversation, for models that read PDFs and for those that get their text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nbagent.core.content.documents import as_text, document_note, has_document, is_document
+from nbagent.core.content.images import Part, joined_content
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ConfigurationError
+
+
+def sendable_documents(messages: Sequence[LLMMessage], takes_pdfs: bool) -> Sequence[LLMMessage]:
+    """The conversation with its PDFs, or with their text: in results of tools, and where the model takes no PDFs.
+
+    Raises `ConfigurationError` if a document of the question has no text; of earlier ones, a description stays.
+    """
+    if not any(has_document(message.content) for message in messages):
+        return messages
+    asked = messages[-1]
+    return [_with_text(each, each is asked) if _needs_text(each, takes_pdfs) else each for each in messages]
+
+
+def sent_as_text(messages: Sequence[LLMMessage], takes_pdfs: bool) -> list[str]:
+    """The names of the documents of which the model gets the text."""
+    needing = [message for message in messages if _needs_text(message, takes_pdfs)]
+    return [
+        part["name"] for message in needing for part in message.content if isinstance(part, dict) and is_document(part)
+    ]
+
+
+def _needs_text(message: LLMMessage, takes_pdfs: bool) -> bool:
+    return has_document(message.content) and not (takes_pdfs and message.role == "user")
+
+
+def _with_text(message: LLMMessage, is_question: bool) -> LLMMessage:
+    """The message with texts in place of documents. It keeps the result: a PDF is read only once."""
+    kept: LLMMessage | None = message.encoded.get(_with_text)
+    if kept is None:
+        parts = [] if isinstance(message.content, str) else message.content
+        kept = message.replace(content=joined_content(_text_part(part, is_question) for part in parts))
+        message.encoded[_with_text] = kept
+    return kept
+
+
+def _text_part(part: Part, is_question: bool) -> Part:
+    if not is_document(part):
+        return part
+    try:
+        return as_text(part)
+    except ConfigurationError as error:
+        if is_question:
+            fix = "Or ask a model that reads PDFs: of Claude, OpenAI or Gemini"
+            raise ConfigurationError(f"{part['name']}: {error}. {fix}.") from error.__cause__
+        return {"type": "text", "text": document_note(part, f"not shown: {error}")}

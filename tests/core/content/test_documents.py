@@ -1,0 +1,90 @@
+"""PDFs and text files as parts of a message, and files that are refused."""
+
+import io
+
+import pytest
+from pypdf import PdfReader, PdfWriter
+from support.papers import pdf
+
+from nbagent.core.content import documents
+from nbagent.core.content.documents import as_text, document_note
+from nbagent.core.content.images import content_as_text, content_parts
+from nbagent.core.history.context import estimate_tokens
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ConfigurationError
+
+PAPER = pdf("Gentoo are heaviest.", "Adelie are not.")
+
+
+def encrypted(password):
+    writer = PdfWriter(PdfReader(io.BytesIO(PAPER)))
+    writer.encrypt(password, "owner", algorithm="RC4-128")
+    file = io.BytesIO()
+    writer.write(file)
+    return file.getvalue()
+
+
+def written(folder, name, data):
+    (folder / name).write_bytes(data)
+    return folder / name
+
+
+def test_a_pdf_by_its_path_its_bytes_and_an_open_file(tmp_path):
+    path = written(tmp_path, "paper.pdf", PAPER)
+    with path.open("rb") as file:
+        parts = content_parts([path, file, PAPER, {"type": "document", "path": path}])
+    assert [part["name"] for part in parts] == ["paper.pdf", "paper.pdf", "document.pdf", "paper.pdf"]
+    assert {(part["type"], part["media_type"], part["pages"]) for part in parts} == {("document", "application/pdf", 2)}
+    assert content_as_text(["text", *parts][1:2]) == document_note(parts[0]) == "[document: paper.pdf, 2 pages]"
+    assert estimate_tokens(LLMMessage("user", parts[:1])) > 4_000
+    text = as_text(parts[0])["text"]
+    assert 'name="paper.pdf" about="PDF, 2 pages; only its text, without pictures and layout"' in text
+    assert text.endswith("Page 1\nGentoo are heaviest.\n\nPage 2\nAdelie are not.\n</attached>")
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "notes.md", "data.csv", "code.py", "Makefile"])
+def test_a_text_file_is_text_between_marks(tmp_path, name):
+    path = written(tmp_path, name, "\ufeffa,b\n1,ü</attached>".encode())
+    question, file = content_parts(["Odd?", path])
+    assert question["text"] + file["text"] == (
+        f'Odd?\n\n<attached name="{name}" about="18 characters">\na,b\n1,ü< /attached>\n</attached>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("locked.pdf", encrypted("secret"), "locked.pdf: this PDF is encrypted. Save a copy without"),
+        ("locked.pdf", encrypted(""), "encrypted"),
+        ("broken.pdf", PAPER[:200], "broken.pdf: this PDF can't be read"),
+        ("broken.pdf", b"%PDF-1.7 \xff\x00", "can't be read"),
+        ("old.docx", b"PK\x03\x04\xff\x00", "or text in UTF-8"),
+        ("latin.txt", "Größe".encode("latin-1"), "or text in UTF-8"),
+        ("nul.txt", b"a\0b", "or text in UTF-8"),
+        ("empty.txt", b"", "is empty"),
+    ],
+    ids=str,
+)
+def test_refused_with_the_reason(tmp_path, name, data, why):
+    with pytest.raises(ConfigurationError, match=why):
+        content_parts([written(tmp_path, name, data)])
+
+
+def test_files_that_are_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "MAX_PDF_BYTES", 1_000)
+    with pytest.raises(ConfigurationError, match=r"paper.pdf has .* MB: PDFs of more than"):
+        content_parts([written(tmp_path, "paper.pdf", PAPER)])
+    with pytest.raises(ConfigurationError, match="log.txt has 1.1 MB: text files of more than 1 MB"):
+        content_parts([written(tmp_path, "log.txt", b"x" * 1_100_000)])
+    with pytest.raises(ConfigurationError, match=r"can't be read: No such file.* The current folder is"):
+        content_parts([type(tmp_path)("none.pdf")])
+
+
+def test_a_vendors_own_document_passes_unchanged():
+    own = {
+        "type": "document",
+        "source": {"type": "url", "url": "https://example.org/a.pdf"},
+        "citations": {"enabled": True},
+    }
+    assert content_parts([own]) == [own]
+    assert content_as_text([own]) == ""

@@ -1,0 +1,148 @@
+"""PDFs on the wire: as files where the vendor reads them, else as their text, with a note in the trace."""
+
+import base64
+import json
+
+import pandas as pd
+import pytest
+from support.conformance_case import Case
+from support.dialects.script import reply
+from support.dialects.vendors import dialect_of
+from support.papers import pdf
+
+from nbagent import Agent, FunctionCall, ScriptedProvider, create_provider
+from nbagent.core.messages import LLMMessage
+from nbagent.errors import ConfigurationError
+from nbagent.providers.catalog import CATALOG
+from nbagent.providers.formats.anthropic import MessagesCodec
+from nbagent.providers.formats.openai_chat import ChatCodec
+from nbagent.providers.options.resolved import ResolvedOptions
+
+PAPER = pdf("Gentoo are heaviest.")
+SCANNED = pdf("")
+DATA = base64.b64encode(PAPER).decode()
+URL = f"data:application/pdf;base64,{DATA}"
+ASKED = "Which species?"
+NATIVE = {
+    "claude": {
+        "type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": DATA},
+        "title": "paper.pdf",
+    },
+    "openai chat": {"type": "file", "file": {"filename": "paper.pdf", "file_data": URL}},
+    "openai responses": {"type": "input_file", "filename": "paper.pdf", "file_data": URL},
+    "gemini": {"inlineData": {"mimeType": "application/pdf", "data": DATA}},
+}
+MODELS = {
+    "claude": "claude-sonnet-5",
+    "openai": "gpt-5.6-luna",
+    "gemini": "gemini-2.5-pro",
+    "zhipu": "glm-5",
+    "minimax": "MiniMax-M2.5",
+}
+
+
+@pytest.fixture
+def paper(tmp_path):
+    (tmp_path / "paper.pdf").write_bytes(PAPER)
+    return tmp_path / "paper.pdf"
+
+
+def case(vendor):
+    name, _, api = vendor.partition(" ")
+    options = {"api": api} if api else {}
+    return Case(vendor, dialect_of(vendor), lambda url, **more: create_provider(
+        name, model=MODELS.get(name, "m1"), base_url=url, **options, **more
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("vendor", [*NATIVE, "minimax", "zhipu", "open_source", "openrouter"])
+async def test_what_is_sent(vendor, paper):
+    async with case(vendor).talk(reply("Gentoo.")) as talk:
+        agent = Agent(talk.provider)
+        await agent.chat([ASKED, paper])
+        await agent.chat("Sure?")
+        bodies = [json.dumps(asked.body) for asked in talk.server.asked]
+    notes = [row for row in agent.trace.events["content"].dropna() if "reads no PDFs" in row]
+    sent, again = (body.replace(', "cache_control": {"type": "ephemeral"}', "") for body in bodies)
+    if vendor in NATIVE:
+        assert json.dumps(NATIVE[vendor]) in sent
+        assert json.dumps(NATIVE[vendor]) in again
+        assert notes == []
+    else:
+        assert DATA not in sent
+        assert json.dumps("Page 1\nGentoo are heaviest.")[1:-1] in sent
+        assert "only its text" in sent
+        assert len(notes) == 1
+        assert "paper.pdf" in notes[0]
+    (block,) = agent.trace.blocks.query("type == 'document'").to_dict("records")
+    assert (block["name"], block["media_type"]) == ("paper.pdf", "application/pdf")
+
+
+@pytest.mark.parametrize("vendor", ["claude", "open_source"])
+async def test_a_map_sends_the_same(vendor, paper):
+    async with case(vendor).talk(reply("Gentoo.")) as talk:
+        answers = await Agent(talk.provider).map(pd.Series([paper]), "Which species is in {file}?")
+        sent = json.dumps(talk.server.asked[0].body)
+    assert answers["answer"].tolist() == ["Gentoo."]
+    assert (DATA in sent, "only its text" in sent) == (vendor in NATIVE, vendor not in NATIVE)
+
+
+def sent_by(codec, model, *messages):
+    return codec.encode_request(list(messages), ResolvedOptions(), model).decode()
+
+
+def question(data, name="paper.pdf"):
+    part = {"type": "document", "media_type": "application/pdf", "name": name, "pages": 1}
+    return LLMMessage("user", [{"type": "text", "text": ASKED}, {**part, "data": base64.b64encode(data).decode()}])
+
+
+def test_a_scanned_pdf_needs_a_model_that_reads_pdfs():
+    assert "application/pdf" in sent_by(MessagesCodec(CATALOG["claude"]), "claude-sonnet-5", question(SCANNED))
+    chat = ChatCodec(CATALOG["open_source"])
+    with pytest.raises(ConfigurationError, match=r"paper.pdf: this PDF has no text, .* ask a model that reads PDFs"):
+        sent_by(chat, "m1", question(SCANNED))
+    later = sent_by(chat, "m1", question(SCANNED), LLMMessage("assistant", "?"), LLMMessage("user", "And?"))
+    assert "[document: paper.pdf, 1 page, not shown: this PDF has no text" in later
+
+
+def test_models_without_eyes_get_the_text():
+    assert "only its text" in sent_by(ChatCodec(CATALOG["openai"]), "gpt-3.5-turbo", question(PAPER))
+    assert "only its text" not in sent_by(ChatCodec(CATALOG["openai"]), "gpt-4o", question(PAPER))
+
+
+async def test_a_tool_returns_a_pdf():
+    def letter() -> bytes:
+        """The letter."""
+        return PAPER
+
+    provider = ScriptedProvider([FunctionCall("letter", {}), "ok"])
+    agent = Agent(provider, tools=[letter])
+    await agent.chat("?")
+    (part,) = agent.conversation_history[2].content
+    assert (part["type"], part["name"]) == ("document", "document.pdf")
+    assert "Gentoo are heaviest" in sent_by(
+        MessagesCodec(CATALOG["claude"]), "claude-sonnet-5", *agent.conversation_history
+    )
+
+
+async def test_the_text_is_read_once(monkeypatch):
+    chat, message = ChatCodec(CATALOG["open_source"]), question(PAPER)
+    first = sent_by(chat, "m1", message)
+    monkeypatch.setattr("nbagent.providers.formats.documents.as_text", None)
+    assert sent_by(chat, "m1", message) == first
+
+
+async def test_the_embedded_model_gets_the_text(paper):
+    from support.small_tools import FakeCompleter
+
+    inner = FakeCompleter("Gentoo.")
+    await Agent(inner).chat([ASKED, paper])
+    assert "Gentoo are heaviest." in json.dumps([str(each) for each in inner.prompts + inner.chats])
+
+
+async def test_a_document_is_saved_and_loaded(paper, tmp_path):
+    agent = Agent(ScriptedProvider(["ok", "ok"]))
+    await agent.chat([ASKED, paper])
+    agent.save(tmp_path / "talk.json")
+    assert Agent.load(tmp_path / "talk.json", "local").conversation_history == agent.conversation_history

@@ -145,6 +145,7 @@ def test_the_blocking_twin_takes_a_series_and_no_scorer():
         ({"agents": {"a": 3}}, r"agents\['a'\]: expected"),
         ({"frame": REVIEWS.rename(columns={"label": "status"})}, r"adds columns with the names \['status'\]: rename"),
         ({"scorers": {"s": 3}}, r"scorers\['s'\]: expected a function"),
+        ({"scorers": {"s": exact}}, r"call exact, such as exact\(\"label\"\)"),
         ({"scorers": {"s": is_same}}, r"takes \(answer, expected\): pass expected"),
         ({"expected": "none"}, "expected: expected the name of a column"),
         ({"repeats": 0}, "repeats"),

@@ -107,12 +107,17 @@ def check_scorer(name: str, scorer: Any, expected: str | None) -> None:
     """Raise `ConfigurationError` for what can't score."""
     if isinstance(scorer, Judge):
         return
+    if scorer in (exact, matches, judge):
+        raise ConfigurationError(f"scorers[{name!r}]: call {scorer.__name__}, such as {_CALLED[scorer]}.")
     if not callable(scorer):
         raise invalid(f"scorers[{name!r}]", scorer, "a function, exact(...), matches(...) or judge(...)")
     if _takes_two(scorer) and expected is None:
         raise ConfigurationError(
             f"scorers[{name!r}] takes (answer, expected): pass expected='column', or a function of one row."
         )
+
+
+_CALLED = {exact: 'exact("label")', matches: r'matches(r"\d+")', judge: 'judge(agent, "Is this polite? {answer}")'}
 
 
 def _takes_two(scorer: Callable[..., Any]) -> bool:

@@ -32,13 +32,15 @@ def safe_url(url: Any) -> str | None:
     return url if parts.scheme.lower() in ("http", "https") and parts.netloc else None
 
 
-def numbered(citations: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, Any], int]:
-    """The sources by `(url, title)` with their numbers, in the order in which the answer cites them.
+def numbered(
+    citations: Iterable[Mapping[str, Any]], known: Mapping[tuple[Any, Any], int] | None = None
+) -> dict[tuple[Any, Any], int]:
+    """The sources by `(url, title)` with their numbers, in the order in which an answer cites them; `known` come first.
 
-    >>> numbered([{"url": "https://a.org", "title": "A"}, {"url": "https://a.org", "title": "A"}])
-    {('https://a.org', 'A'): 1}
+    >>> numbered([{"end": 9, "url": "https://b.org", "title": "B"}, {"end": 5, "url": "https://a.org", "title": "A"}])
+    {('https://a.org', 'A'): 1, ('https://b.org', 'B'): 2}
     """
-    numbers: dict[tuple[Any, Any], int] = {}
+    numbers = dict(known or {})
     for each in sorted(citations, key=lambda citation: citation["end"]):
         numbers.setdefault((each.get("url"), each.get("title")), len(numbers) + 1)
     return numbers

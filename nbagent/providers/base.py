@@ -20,8 +20,9 @@ from typing import Any
 from nbagent.core.events import Event, Text, Thinking
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest
+from nbagent.providers.catalog import CATALOG
 from nbagent.providers.options.settings import check_request_options
-from nbagent.providers.options.vendor_tools import check_available
+from nbagent.providers.options.vendor_tools import available, check_available
 
 
 class LLMProvider(ABC):
@@ -96,6 +97,15 @@ class LLMProvider(ABC):
     def holds_schema_with_tools(self) -> bool:
         """Whether a request may have `output_options` and tools: the model calls tools, then answers in the schema."""
         return False
+
+    def vendor_tools(self) -> list[str]:
+        """The names of the tools that the vendor runs itself with this model, such as `web_search`.
+
+        >>> from nbagent.providers import create_provider
+        >>> create_provider("openai:gpt-5.6-terra").vendor_tools()
+        ['web_search', 'code_execution', 'image_generation', 'tool_search']
+        """
+        return available(CATALOG.get(self.vendor), "", self.model_name)
 
     async def model_list(self) -> list[str]:
         """The names of the models to choose from, sorted. A provider without a list returns its own model.

@@ -1,12 +1,14 @@
-"""What a notebook shows of a run's result: tool calls, folded, then the answer with its images, and a footer."""
+"""What a notebook shows of a run's result: tool calls, folded, the answer with its images and sources, a footer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nbagent.core.citations import numbered
 from nbagent.core.content.images import image_note
 from nbagent.core.render import markdown as render
+from nbagent.core.render import sources
 
 
 def result_html(result: Mapping[str, Any]) -> str:
@@ -16,7 +18,10 @@ def result_html(result: Mapping[str, Any]) -> str:
 
 def _pieces(result: Mapping[str, Any]) -> Iterator[str]:
     yield from map(_call_html, result["function_calls"])
-    yield render.markdown_to_html(result["content"])
+    text, citations = result["content"], result["citations"]
+    numbers = numbered(citations)
+    yield render.markdown_to_html(sources.with_marks(text, sources.mark_positions(text, citations, numbers)))
+    yield sources.sources_html(citations, numbers)
     for image in result["images"]:
         yield render.image_html(image.media_type, image.to_base64(), image_note(image.to_part()))
     yield render.note_html(result["status_reason"] or "")

@@ -24,6 +24,9 @@ class Recorded:
         self._runs = {row["run_id"]: row for row in rows("runs")}
         self._calls = {row["call_id"]: row for row in rows("calls")}
         self._tools = {(row["call_id"], row["wire_id"]): row for row in rows("tool_calls")}
+        self._citations: dict[str, list[Row]] = {}
+        for row in rows("citations"):
+            self._citations.setdefault(row["call_id"], []).append(row)
         self._thinking: dict[str, list[str]] = {}
         for row in rows("thinking"):
             self._thinking.setdefault(row["call_id"], []).append(row["text"])
@@ -40,6 +43,16 @@ class Recorded:
     def thinking(self, message: LLMMessage) -> str:
         """What the model thought before this message, as far as the vendor shows it."""
         return "\n\n".join(filter(None, self._thinking.get(self._call_ids.get(message.message_id, ""), ())))
+
+    def citations(self, message: LLMMessage) -> list[Row]:
+        """What the message cites."""
+        return self._citations.get(self._call_ids.get(message.message_id, ""), [])
+
+    def vendor_tools(self, message: LLMMessage) -> list[Row]:
+        """The calls of tools that the vendor ran for this answer."""
+        call_id = self._call_ids.get(message.message_id)
+        made = (row for (answer, _), row in self._tools.items() if answer == call_id and answer)
+        return [row for row in made if str(row.get("source") or "").startswith("vendor:")]
 
     def tool(self, message: LLMMessage, wire_id: str) -> Row:
         """One of the tool calls in the message."""

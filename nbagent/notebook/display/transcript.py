@@ -13,10 +13,12 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from nbagent.core import events
+from nbagent.core.citations import Citation, numbered
 from nbagent.core.content.images import Image, image_note
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMResponse, Usage
 from nbagent.core.render import markdown as render
+from nbagent.core.render import sources
 from nbagent.notebook.display.tool_call import image_html, outputs_html, result_images_html, tool_call_html
 
 #: Characters of thinking that are shown; the trace has all of it.
@@ -32,7 +34,7 @@ MimeBundle = dict[str, str]
 
 @dataclass(slots=True)
 class Segment:
-    """A part of the transcript: `text`, `thinking`, `tool` or `image`. `key` is the id of the tool call.
+    """A part of the transcript: `text`, `thinking`, `tool`, `image` or `sources`. `key` is the id of the tool call.
 
     The text of an image segment is a note about it; `image` is None if the image can't be shown.
     """
@@ -53,6 +55,21 @@ class Segment:
     stable_html: list[str] = field(default_factory=list)
     stable_ends: list[int] = field(default_factory=list)
     is_folded: bool = False
+    #: The marks in the text that stand for what it cites, in Markdown.
+    marks: set[str] = field(default_factory=set)
+
+    def add_marks(self, marks: Mapping[int, Sequence[str]]) -> None:
+        """Put marks into the text."""
+        self.pieces[:] = [sources.with_marks(self.text, marks)]
+        self.stable_html.clear()
+        self.stable_ends.clear()
+        self.marks.update(mark for here in marks.values() for mark in here)
+
+    def plain(self, text: str) -> str:
+        """A part of the text, with plain marks."""
+        for mark in self.marks:
+            text = text.replace(mark, sources.plain_mark(mark))
+        return text
 
     @property
     def text(self) -> str:
@@ -93,6 +110,7 @@ class Transcript:
         self.note = ""
         self.over = False
         self._turn_start = 0
+        self._sources: sources.Numbers = {}
         self._model = ""
         self._usage = Usage()
         self._cost: float | None = 0.0
@@ -114,8 +132,8 @@ class Transcript:
                 self.status = f"waiting for {self._model}"
             case events.Text() | events.Thinking():
                 self._add_text(event)
-            case events.TurnDone(response=LLMResponse(metadata={"parts": parts})):
-                self._place_images(parts)
+            case events.TurnDone(response=LLMResponse(metadata=dict() as about)):
+                self._complete_turn(about)
             case events.ToolCall() | events.ToolStarted() | events.ToolResult():
                 self._feed_call(event)
             case events.ToolPrinted() | events.ToolProgress():
@@ -217,6 +235,13 @@ class Transcript:
         if self.segments and self.segments[-1].duration is None:
             self.segments[-1].duration = monotonic() - self.segments[-1].started
 
+    def _complete_turn(self, about: Mapping[str, Any]) -> None:
+        """Add to the text of the turn what is known at its end."""
+        if parts := about.get("parts"):
+            self._place_images(parts)
+        if citations := about.get("citations"):
+            self._place_citations(citations)
+
     def _place_images(self, parts: list[dict[str, Any]]) -> None:
         """Replace the text of the turn by the parts of the answer, so that its images stand between its text."""
         self._end_segment()
@@ -227,6 +252,20 @@ class Transcript:
             else:
                 shown.append(Segment("text", [part.get("text", "")]))
         self.segments[self._turn_start :] = shown
+
+    def _place_citations(self, citations: list[Citation]) -> None:
+        """Put numbered marks into the text of the turn, and the list of its sources below."""
+        self._end_segment()
+        numbers = self._sources = numbered(citations, self._sources)
+        start = 0
+        for segment in self.segments[self._turn_start :]:
+            if segment.kind == "text" and self._as_html is render.markdown_to_html:
+                end = start + len(segment.text)
+                own = [{**each, "end": each["end"] - start} for each in citations if start < each["end"] <= end]
+                segment.add_marks(sources.mark_positions(segment.text, own, numbers))
+                start = end
+        self.segments.append(Segment("sources", [sources.sources_text(citations, numbers)]))
+        self.segments[-1].html = sources.sources_html(citations, numbers)
 
     def _end(self, seconds: float | None = None) -> None:
         self.status, self.over = "", True
@@ -285,7 +324,7 @@ class Transcript:
         ends = (0, *segment.stable_ends, len(segment.text))
         for piece, (start, end) in zip(pieces, pairwise(ends), strict=False):  # at the end, the last range is empty
             text = segment.text[start:end]
-            yield _Block(piece, text.strip("\n"), text)
+            yield _Block(piece, segment.plain(text.strip("\n")), text)
 
     def _texts(self) -> Iterator[str]:
         return (segment.text for segment in self.segments if segment.kind == "text")
@@ -301,6 +340,8 @@ class Transcript:
         if segment.kind == "image":
             image = segment.image
             return [image_html(image, segment.text) if image is not None else render.note_html(segment.text)]
+        if segment.kind == "sources":
+            return [segment.html or ""]
         if segment.html is None:
             block = self._block_html(segment)
             if (segment is self.segments[-1] or segment.kind == "tool") and not segment.result and not self.over:
@@ -378,7 +419,7 @@ class Transcript:
             shown = segment.outputs if self._shows_outputs else ()
             texts = [part.get("text", part.get("text/plain", "")).rstrip() for part in shown]
             return [call, *filter(None, texts), f"  {render.shortened_with_note(segment.result.content, 200)}"]
-        return [] if segment.kind == "thinking" else [segment.text]
+        return [] if segment.kind == "thinking" else [segment.plain(segment.text)]
 
     def _closing_lines(self) -> list[str]:
         lines = [line for line in (f"{self.status}…" if self.status else "", self._ending) if line]

@@ -15,10 +15,12 @@ from time import monotonic
 from typing import Any
 
 from nbagent.core import events
+from nbagent.core.citations import numbered
 from nbagent.core.content.images import image_note
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.render import markdown as render
+from nbagent.core.render.sources import sources_text
 from nbagent.core.results import AgentResult
 from nbagent.notebook.display.transcript import FOR_YOU, MimeBundle, Transcript
 from nbagent.text import shortened
@@ -160,10 +162,12 @@ class TerminalView:
                 self._print(f"▸ {render.format_call(event.tool_name or '', event.tool_arguments)}")
             case events.ToolResult():
                 self._print(f"  {render.shortened_with_note(event.content, 200)}")
-            case events.TurnDone(response=LLMResponse(metadata={"parts": parts})):
-                for part in parts:
+            case events.TurnDone(response=LLMResponse(metadata=dict() as about)):
+                for part in about.get("parts", ()):
                     if part.get("type") == "image":
                         self._print(image_note(part))
+                if citations := about.get("citations"):
+                    self._print(sources_text(citations, numbered(citations)))
             case events.Retry():
                 self._print(event.content)
             case events.Done(result=AgentResult(status_reason=str(reason))):

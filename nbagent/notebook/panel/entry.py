@@ -265,10 +265,16 @@ def _answer_events(message: LLMMessage, n_calls: int, recorded: Recorded) -> Ite
     yield events.TurnStarted(metadata=request)
     if thought := recorded.thinking(message):
         yield events.Thinking(thought, metadata={"duration_s": request.get("thinking_s")})
+    for row in recorded.vendor_tools(message):
+        about = {"tool_call_id": row["tool_call_id"], "is_error": row["is_error"], "duration_s": row["duration_s"]}
+        yield events.ToolCall("", row["name"], json.loads(row["args"]), about)
+        yield events.ToolResult(row["result_text"] or "", row["name"], None, about)
+    told: dict[str, Any] = {"citations": recorded.citations(message)}
     if not isinstance(message.content, str):
-        yield events.TurnDone(response=LLMResponse("", None, None, {"parts": message.content}))
+        told["parts"] = message.content
     elif message.content:
         yield events.Text(message.content)
+    yield events.TurnDone(response=LLMResponse("", None, None, told))
     if request:
         yield events.UsageReport(metadata=request)
     for number, call in enumerate(message.tool_calls or [], n_calls):

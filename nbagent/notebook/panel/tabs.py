@@ -15,6 +15,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from nbagent.core.render import markdown as render
+from nbagent.errors import NbagentError
+from nbagent.functions.vendor_tools import vendor_tool
 from nbagent.notebook.panel.conversation import Conversation
 from nbagent.trace.views import timeline
 
@@ -132,7 +134,7 @@ class SetupTab:
         self._prompt.disabled = is_locked
 
     def _update_tools(self) -> None:
-        names, off = tuple(self._agent.function_registry.names()), self._agent.tools_off
+        names, on = self._names(), set(self._agent.offered_tools())
         if names != self._tool_names or not self._tools.children:
             self._tool_names = names
             note = widgets.HTML(f'<div class="nbagent-status">{NO_TOOLS}</div>')
@@ -140,17 +142,29 @@ class SetupTab:
             for widget in old:
                 widget.close()
         for name, box in zip(names, self._tools.children, strict=False):
-            if box.value == (name in off):
-                box.value = name not in off
+            if box.value != (name in on):
+                box.value = name in on
+
+    def _names(self) -> tuple[str, ...]:
+        """The agent's tools, then those that the vendor of its model runs itself."""
+        own = self._agent.function_registry.names()
+        try:
+            others = self._agent.provider.vendor_tools()
+        except (NbagentError, ImportError):  # the agent has no model yet
+            others = []
+        return (*own, *(name for name in others if name not in own))
 
     def _checkbox(self, name: str) -> Any:
-        tool = self._agent.function_registry.get_function(name)
+        tool = self._agent.function_registry.get_function(name) or vendor_tool(name)
         about = tool.description.strip().partition("\n")[0] if tool else ""
-        box = widgets.Checkbox(name not in self._agent.tools_off, description=name, indent=False, tooltip=about)
+        is_on = name in self._agent.offered_tools()
+        box = widgets.Checkbox(is_on, description=name, indent=False, tooltip=about)
         box.observe(lambda change: self._apply(lambda on: self._offer(name, on), change["new"]), "value")
         return box
 
     def _offer(self, name: str, on: bool) -> None:
+        if on and name not in self._agent.function_registry and (tool := vendor_tool(name)):
+            self._agent.function_registry.adopt(tool)
         (self._agent.tools_off.discard if on else self._agent.tools_off.add)(name)
         self._conversation.show_notice(self._conversation.notice)
 

@@ -44,6 +44,7 @@ from nbagent.providers.http.spellings import SHORTEST_SECRET
 from nbagent.providers.http.transport import Transport
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
 from nbagent.providers.options.settings import BodyOptions, check_body_options, check_json, check_settings
+from nbagent.providers.options.vendor_tools import available
 from nbagent.providers.vendor import Vendor
 from nbagent.text import shortened
 
@@ -226,6 +227,10 @@ class HTTPProvider(StreamingProvider):
     def holds_schema_with_tools(self) -> bool:
         """See `LLMProvider.holds_schema_with_tools`."""
         return self._function_calling and self._vendor.holds_schema_with_tools(self._model)
+
+    def vendor_tools(self) -> list[str]:
+        """See `LLMProvider.vendor_tools`."""
+        return available(self._vendor, self.codec.format, self._model) if self._function_calling else []
 
     def check(self) -> None:
         """Raise `AuthenticationError` if the vendor needs a key and there is none."""

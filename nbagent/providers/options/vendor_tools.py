@@ -30,6 +30,20 @@ class Offered:
     body: dict[str, Any] = field(default_factory=dict)
 
 
+def available(vendor: Vendor | None, format_name: str, model: str) -> list[str]:
+    """The names of the tools that this vendor runs itself with this model.
+
+    >>> available(CATALOG["gemini"], "gemini", "gemini-3.7-flash")
+    ['web_search', 'web_fetch', 'code_execution']
+    """
+    tools = vendor.tools if vendor is not None else {}
+    return [
+        name
+        for name, forms in tools.items()
+        if any(form.format in ("", format_name) and re.search(form.models, model.lower()) for form in forms)
+    ]
+
+
 def check_available(tools: Functions | None, vendor: str) -> None:
     """Raise `ConfigurationError` if one of these tools is run by vendors, and this one lacks it."""
     for tool in tools or ():

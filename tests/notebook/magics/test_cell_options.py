@@ -353,3 +353,20 @@ def test_a_variable_in_the_line_is_one_value(kernel):
     for cell in ("%%agent -s {text}\nIs {n} even?", "%%time\n%%agent -s {text}\nIs {n} even?"):
         kernel.ok(cell)
         assert kernel.ok("agent.system_prompt, math").result == "('-o math --new', 1)"
+
+
+def test_a_tool_of_the_vendor_is_named_like_the_others(kernel):
+    script(kernel, "'x'", "'y'", "'z'")
+    kernel.ok("%%agent -t web_search,size\nx")
+    assert kernel.ok("[tool['name'] for tool in agent.provider.requests[-1][1]]").result == "['size', 'web_search']"
+    kernel.ok("%%agent\ny")
+    assert "web_search" not in kernel.ok("[tool['name'] for tool in agent.provider.requests[-1][1]]").result
+    kernel.ok("%agent tools add web_search")
+    kernel.ok("%%agent\nz")
+    assert "web_search" in kernel.ok("[tool['name'] for tool in agent.provider.requests[-1][1]]").result
+    kernel.ok("agent.function_registry.unregister('web_search')\nagent.provider = 'open_source:m'")
+    failed = kernel.run("%%agent -t code_execution\nx")
+    assert (
+        "code_execution: open_source has no such tool of its own. Vendors that have it: openai, claude, gemini"
+        in failed.traceback
+    )

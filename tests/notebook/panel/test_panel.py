@@ -264,6 +264,11 @@ def test_model_tools_and_prompt(kernel):
     panel.tab("Chat")
     panel.ask("who")
     panel.until_text("('Be brief.', ['add'])")
+    panel.tab("Setup")
+    panel.set({"value": True}, description="web_search")
+    panel.tab("Chat")
+    panel.ask("and now?")
+    panel.until_text("('Be brief.', ['add', 'web_search'])")
     panel.choose_model("nobody:knows")
     panel.until_text("nobody:knows: Unknown provider 'nobody'")
     assert kernel.run("agent.provider is provider").result == "True"

@@ -43,6 +43,7 @@ from nbagent.functions.live import ToolsInput, as_registry
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 from nbagent.functions.toolset import Toolset, Toolsets
 from nbagent.other_names import OTHER_ATTRIBUTES, unknown_argument
+from nbagent.plan import Planning, plans_of_agent
 from nbagent.pricing import check_priced, price
 from nbagent.providers import preload, resolve
 from nbagent.providers.replay.active import current_recording
@@ -71,6 +72,8 @@ class AgentOptions(TypedDict, total=False):
     tool_tracebacks: bool
     validators: Sequence[UserCheck]
     guards: Sequence[UserCheck]
+    plan: bool
+    approve_plan: bool
 
 
 log = logging.getLogger("nbagent")
@@ -78,7 +81,7 @@ log.addHandler(logging.NullHandler())
 log.addFilter(readable_record)
 
 
-class Agent(SideTasks):
+class Agent(SideTasks, Planning):
     """A conversation with a model that can call your functions.
 
     Args:
@@ -97,6 +100,8 @@ class Agent(SideTasks):
             `RunContext`; sync or async. One that returns False, or raises a ValueError or an AssertionError, sends the
             answer back to the model with the reason. After two corrections an `AnswerRejectedError` is raised.
         guards: the same for questions: what one refuses is not sent, and the result's status is "blocked".
+        plan: the model gets a tool that writes and updates a list of steps: see `agent.plan`. With `approve_plan`,
+            other tools wait for a plan, and each plan with new steps waits for approval.
         tool_tracebacks: if a tool raises, the model reads the exception's type and text; with True, also the lines of
             your code that led to it, with the names of your files. The trace always has the whole traceback.
 
@@ -123,6 +128,8 @@ class Agent(SideTasks):
         tool_tracebacks: bool = False,
         validators: Sequence[UserCheck] = (),
         guards: Sequence[UserCheck] = (),
+        plan: bool = False,
+        approve_plan: bool = False,
         **unknown: Never,
     ) -> None:
         if unknown:
@@ -140,11 +147,13 @@ class Agent(SideTasks):
         config = provider if isinstance(provider, AgentConfig) else None
         self._spec: Any = provider
         self._provider: LLMProvider | None = None
-        self.function_registry = as_registry(tools) if function_registry is None else function_registry
+        #: What `use` added, and its plans.
+        self.toolsets = Toolsets()
+        own = as_registry(tools) if function_registry is None else function_registry
+        self.function_registry = self.toolsets.add(plans_of_agent(plan, approve_plan), own)
         self.tool_executor = ToolExecutor(self.function_registry, approver=approve, tracebacks=tool_tracebacks)
         self.context = context or ContextManager()
-        self.limits = limits_of_agent(limits, config)
-        self.budget = budget
+        self.limits, self.budget = limits_of_agent(limits, config), budget
         self.temperature = config.temperature if config else None
         self.trace = trace or Trace()
         #: Called with each event of each run, on the run's thread, before the event is yielded. They must not raise.
@@ -154,8 +163,6 @@ class Agent(SideTasks):
         self.validators, self.guards = checked_functions("validators", validators), checked_functions("guards", guards)
         #: What tools get as `RunContext.deps` if a question brings none, such as one of a cell or a panel.
         self.deps: Any = None
-        #: What `use` added.
-        self.toolsets = Toolsets()
         #: The labels of the blocks of `tagged` that are open, for questions that come from elsewhere, such as a panel.
         self.open_labels: list[Labels] = []
         self._queue = RunQueue()

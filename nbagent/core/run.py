@@ -151,7 +151,9 @@ class Run:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
         tools = self.tools.list_functions() or None
-        return ModelRequest(messages, tools, self.options, reminder=self.reminder())
+        context = copy_context()
+        context.run(current_call.set, self.run_context())  # a reminder may depend on who asks
+        return ModelRequest(messages, tools, self.options, reminder=context.run(self.reminder))
 
     def until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
         """The events of a step, which ends when the time of this run is over, whatever it is waiting for."""

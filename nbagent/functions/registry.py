@@ -249,6 +249,12 @@ class FunctionRegistry:
         """
         return None
 
+    def before_any_call(self, definition: FunctionDefinition) -> None:
+        """Called before a function of this registry, or of one that it is joined with, runs.
+
+        Raise `ToolError` to refuse.
+        """
+
     def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
         """Called after each call that had valid arguments; may be `async`. Its return value is ignored."""
         return None

@@ -141,8 +141,14 @@ class JoinedRegistry(FunctionRegistry):
         return self._owner(name) is not None
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        """As the registry says that has the tool."""
+        """As the registry says that has the tool, if none of the others refuses."""
+        self.before_any_call(definition)
         return (self._owner(definition.name) or self.own).before_call(definition, arguments)
+
+    def before_any_call(self, definition: FunctionDefinition) -> None:
+        """As all say."""
+        for registry in self._all:
+            registry.before_any_call(definition)
 
     def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
         """As the registry says that has the tool."""

@@ -1,0 +1,293 @@
+"""Plans: the model writes a list of steps, keeps it up to date while it works, and is reminded of it in each request.
+
+The plan of a conversation is in its history, as the result of the last `update_plan`, so that branches, undo, saved
+conversations and forks have theirs. Only what a person has changed since then is kept here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, get_args
+from weakref import WeakKeyDictionary
+
+from nbagent.checks import check_type
+from nbagent.core.history.context import ContextManager
+from nbagent.core.messages import LLMMessage
+from nbagent.core.run_context import current_call
+from nbagent.errors import ConfigurationError, ToolError
+from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.toolset import Toolset, Toolsets
+from nbagent.text import shortened
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+UPDATE_PLAN = "update_plan"
+#: Steps of a plan, and characters of a step and of a note.
+MAX_STEPS, MAX_CHARS = 50, 300
+StepStatus = Literal["pending", "doing", "done", "dropped"]
+STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
+#: What stands for them in a checklist.
+MARKS = {"pending": "○", "doing": "▸", "done": "✓", "dropped": "✗"}
+_OPEN = ("pending", "doing")
+_STEP = re.compile(rf"^\d+\. \[({'|'.join(STATUSES)})\] (.+)(?:\n   note: (.+))?$", re.MULTILINE)
+
+_TOOL = """\
+Write the plan, or update it: pass all of its steps, in order. Call it again whenever a step begins, is done or fails. \
+Exactly one step is "doing" until all are "done" or "dropped". If a step fails, drop it, say why in its note, and add \
+the steps that take its place."""
+_INSTRUCTIONS = {
+    False: f"For a task of several steps, first write a plan with {UPDATE_PLAN}, then follow it.",
+    True: f"First write a plan with {UPDATE_PLAN}, then follow it. Other tools work only while a step is open.",
+}
+_EDITED = "The user has changed the plan. Follow it as it is now."
+
+
+class PlanStep(TypedDict, total=False):
+    """One step of the plan; pending if nothing else is said."""
+
+    step: Required[str]
+    status: StepStatus
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a plan. The note says what came of it, or why it was dropped."""
+
+    step: str
+    status: StepStatus = "pending"
+    note: str = ""
+
+
+def read_plan(text: str) -> list[Step]:
+    """The steps in the result of `update_plan`; an empty list if it is something else.
+
+    >>> read_plan("1. [done] Load the data\\n2. [doing] Plot it")
+    [Step(step='Load the data', status='done', note=''), Step(step='Plot it', status='doing', note='')]
+    """
+    found: list[Any] = _STEP.findall(text)
+    return [Step(step, status, note) for status, step, note in found]
+
+
+def write_plan(steps: Iterable[Step]) -> str:
+    """The steps as the model reads them, and as `read_plan` does."""
+    return "\n".join(
+        f"{number}. [{each.status}] {each.step}" + (f"\n   note: {each.note}" if each.note else "")
+        for number, each in enumerate(steps, 1)
+    )
+
+
+def checked_steps(given: Iterable[Mapping[str, Any]]) -> list[Step]:
+    """The steps of a plan. If none is being done, the first pending one is. Raises ValueError with what is wrong."""
+    steps = [_checked_step(each) for each in given]
+    if len(steps) > MAX_STEPS:
+        raise ValueError(f"a plan has at most {MAX_STEPS} steps, not {len(steps)}")
+    texts = [each.step for each in steps]
+    if twice := sorted({text for text in texts if texts.count(text) > 1}):
+        raise ValueError(f"this step is there twice: {twice[0]!r}")
+    doing = [each.step for each in steps if each.status == "doing"]
+    if len(doing) > 1:
+        raise ValueError(f"exactly one step is 'doing', not {len(doing)}: {', '.join(doing)}")
+    first = next((index for index, each in enumerate(steps) if each.status == "pending"), None)
+    if not doing and first is not None:
+        steps[first] = Step(steps[first].step, "doing", steps[first].note)
+    return steps
+
+
+def _checked_step(given: Mapping[str, Any]) -> Step:
+    step, status, note = _one_line(given.get("step")), given.get("status"), _one_line(given.get("note"))
+    if not step:
+        raise ValueError("a step needs a text")
+    if not isinstance(status, str):  # a missing value
+        status = "pending"
+    if status not in STATUSES:
+        raise ValueError(f"a status is one of {', '.join(STATUSES)}, not {status!r}")
+    return Step(step, status, note)
+
+
+def _one_line(text: Any) -> str:
+    return shortened(" ".join(text.split()), MAX_CHARS) if isinstance(text, str) else ""
+
+
+def revised(old: Iterable[Step], new: Iterable[Step]) -> list[Step]:
+    """The new plan with the steps that it leaves out: what was done stays so, the rest is dropped.
+
+    >>> print(write_plan(revised([Step("a", "done"), Step("b", "doing")], [Step("c", "doing")])))
+    1. [done] a
+    2. [dropped] b
+    3. [doing] c
+    """
+    steps, before = list(new), 0
+    for each in old:
+        place = next((index for index, known in enumerate(steps) if known.step == each.step), None)
+        if place is None:
+            steps.insert(before, Step(each.step, "dropped" if each.status in _OPEN else each.status, each.note))
+            place = before
+        before = place + 1
+    return steps
+
+
+@dataclass(frozen=True, slots=True)
+class _Newer:
+    """A plan that is newer than that of the history, until the history has another one.
+
+    With a `run_id` it is the model's, which the history gets at the end of the turn; without one it is a person's.
+    """
+
+    conversation_id: str
+    after: str | None
+    steps: list[Step]
+    run_id: str | None
+
+
+class Plans(Toolset):
+    """The plans of the conversations of an agent and its forks, and the tool for them. `Agent(plan=True)` makes one.
+
+    With `ask_first`, a plan with new steps waits for approval. With `plan_first`, other tools wait for a plan.
+    """
+
+    def __init__(self, ask_first: bool = False, plan_first: bool = False) -> None:
+        self.plan_first = plan_first or ask_first
+        self.tools = _PlanRegistry(self)
+        self._newer: WeakKeyDictionary[ContextManager, _Newer] = WeakKeyDictionary()
+        self.tools.register(
+            UPDATE_PLAN, _TOOL, self._update, approve=self._has_new_steps if ask_first else False, parallel=False
+        )
+        self.tools.pin()
+
+    def here(self) -> list[Step]:
+        """The plan of the conversation that the current tool call belongs to."""
+        return self.of(_conversation())
+
+    def of(self, context: ContextManager) -> list[Step]:
+        """The plan of a conversation as it is now."""
+        newer, message = self._newer.get(context), _last_plan(context)
+        is_here = newer is not None and (newer.conversation_id, newer.after) == _place(context, message)
+        if newer is not None and is_here and newer.run_id in (None, current_call.get().run_id):
+            return newer.steps
+        return read_plan(message.text) if message is not None else []
+
+    def edit(self, context: ContextManager, plan: Any) -> None:
+        """Replace the plan of a conversation. See `Planning.plan`."""
+        try:
+            if isinstance(plan, str | Mapping):
+                raise TypeError(f"expected a list of steps, got {shortened(repr(plan), 80)}")
+            rows = plan.to_dict("records") if hasattr(plan, "to_dict") else plan or ()
+            steps = checked_steps({"step": row} if isinstance(row, str) else row for row in rows)
+        except (ValueError, TypeError, AttributeError) as error:
+            fix = "Pass a DataFrame with the columns step, status and note, as agent.plan is one, or a list of texts."
+            raise ConfigurationError(f"plan: {error}. {fix}") from None
+        self._set(context, steps, None)
+
+    def instructions(self) -> str:
+        """See `Toolset`."""
+        return _INSTRUCTIONS[self.plan_first]
+
+    def reminder(self) -> str:
+        """See `Toolset`: the plan, while a step is open, and what a person has changed."""
+        steps, newer = self.here(), self._newer.get(_conversation())
+        is_edited = newer is not None and newer.run_id is None and newer.steps is steps
+        if not steps or not (is_edited or _is_open(steps)):
+            return ""
+        told = [_EDITED] if is_edited else []
+        return "\n".join([f"The plan (keep it up to date with {UPDATE_PLAN}):", write_plan(steps), *told])
+
+    def _update(self, steps: list[PlanStep]) -> str:
+        history, new = _conversation(), revised(self.here(), checked_steps(steps))
+        for message in history.messages:
+            if message.pinned and message.name == UPDATE_PLAN:  # the result of this call takes its place
+                history.pin(message, False)
+        self._set(history, new, current_call.get().run_id)
+        return write_plan(new)
+
+    def _has_new_steps(self, steps: list[PlanStep]) -> bool:
+        known = {each.step for each in self.here()}
+        return not known.issuperset(each.step for each in checked_steps(steps))
+
+    def _set(self, context: ContextManager, steps: list[Step], run_id: str | None) -> None:
+        self._newer[context] = _Newer(*_place(context, _last_plan(context)), steps, run_id)
+
+
+def plans_of_agent(plan: bool, approve_plan: bool) -> list[Plans]:
+    """What an agent with these settings uses."""
+    check_type("plan", plan, bool)
+    check_type("approve_plan", approve_plan, bool)
+    return [Plans(approve_plan)] if plan or approve_plan else []
+
+
+class _PlanRegistry(FunctionRegistry):
+    """Has the tool, and lets others run only when there is a plan, if that comes first."""
+
+    def __init__(self, plans: Plans) -> None:
+        super().__init__()
+        self._plans = plans
+
+    def pin(self) -> None:
+        """Let the plan stay when a long conversation is trimmed."""
+        self._entries[UPDATE_PLAN].pinned = True
+
+    def before_any_call(self, definition: FunctionDefinition) -> None:
+        """See `FunctionRegistry.before_any_call`."""
+        if self._plans.plan_first and definition.name != UPDATE_PLAN and not _is_open(self._plans.here()):
+            raise ToolError(f"There is no plan with an open step. Call {UPDATE_PLAN} first.", tool=definition.name)
+
+
+class Planning:
+    """The part of `Agent` that has a plan."""
+
+    toolsets: Toolsets
+    context: ContextManager
+
+    @property
+    def plan(self) -> DataFrame:
+        """The plan of the conversation, with the columns step, status ("pending", "doing", "done", "dropped") and note.
+
+        It is a copy: assign it to change the plan, also while the agent works. The model sees the new one in its next
+        request. A list of texts is a plan, too; None clears it. Needs `Agent(plan=True)`.
+
+        >>> plan = agent.plan                                               # doctest: +SKIP
+        >>> plan.loc[3, ["status", "note"]] = "dropped", "not needed"       # doctest: +SKIP
+        >>> agent.plan = plan                                               # doctest: +SKIP
+        """
+        import pandas as pd
+
+        plans = self._plans
+        rows = [(each.step, each.status, each.note) for each in plans.of(self.context)] if plans else []
+        frame = pd.DataFrame(rows, columns=["step", "status", "note"], dtype="str")
+        frame.index += 1
+        return frame
+
+    @plan.setter
+    def plan(self, plan: Any) -> None:
+        if (plans := self._plans) is None:
+            raise ConfigurationError("This agent makes no plans. Make it with Agent(..., plan=True).")
+        plans.edit(self.context, plan)
+
+    @property
+    def _plans(self) -> Plans | None:
+        return next((each for each in self.toolsets if isinstance(each, Plans)), None)
+
+
+def _conversation() -> ContextManager:
+    agent = current_call.get().agent
+    if agent is None:
+        raise ToolError("A plan belongs to a conversation, and this call to none.")
+    context: ContextManager = agent.context
+    return context
+
+
+def _last_plan(context: ContextManager) -> LLMMessage | None:
+    """The result in the history that holds the plan."""
+    results = (each for each in reversed(context.messages) if each.role == "tool" and each.name == UPDATE_PLAN)
+    return next((each for each in results if not each.is_error and read_plan(each.text)), None)
+
+
+def _place(context: ContextManager, message: LLMMessage | None) -> tuple[str, str | None]:
+    return context.conversation_id, None if message is None else message.message_id
+
+
+def _is_open(steps: Iterable[Step]) -> bool:
+    return any(each.status in _OPEN for each in steps)

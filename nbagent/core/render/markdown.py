@@ -225,12 +225,11 @@ def image_html(media_type: str, base64_data: str, caption: str) -> str:
     return f'<p><img src="data:{escape(media_type)};base64,{escape(base64_data)}" alt="{escape(caption)}"></p>'
 
 
-def details_html(summary: str, side: str, body: str) -> str:
-    """A collapsed block. All three arguments are HTML."""
+def details_html(summary: str, side: str, body: str, *, is_open: bool = False) -> str:
+    """A collapsed block. The first three arguments are HTML."""
     side = f'<span class="nbagent-side">{side}</span>' if side else ""
-    return (
-        f'<details class="{NO_TEX}"><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
-    )
+    kind = f'class="{NO_TEX}"{" open" if is_open else ""}'
+    return f'<details {kind}><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
 
 
 def note_html(text: str) -> str:

@@ -19,6 +19,7 @@ from nbagent.core.events import Event
 from nbagent.core.messages import LLMResponse, Usage
 from nbagent.core.render import markdown as render
 from nbagent.core.render import sources
+from nbagent.notebook.display.children import Children, own_event
 from nbagent.notebook.display.tool_call import image_html, outputs_html, result_images_html, tool_call_html
 
 #: Characters of thinking that are shown; the trace has all of it.
@@ -48,6 +49,7 @@ class Segment:
     image: Image | None = None
     outputs: Sequence[Mapping[str, str]] = ()  # what the tool printed and displayed
     progress: str = ""  # how far the tool says it is
+    children: Children | None = None  # the agents that the tool asked
     started: float = 0.0
     duration: float | None = None
     html: str | None = None  # cached once nothing can change any more
@@ -92,7 +94,7 @@ class Transcript:
 
     `outputs`: whether to show what tools print and display, which a cell shows by itself.
     `as_html` turns the text of the answer into safe HTML. `timings`: whether to show what differs each time, such as
-    how long things took.
+    how long things took. `above` is the transcript of the run whose tool started this one.
     """
 
     def __init__(
@@ -101,8 +103,10 @@ class Transcript:
         timings: bool = True,
         outputs: bool = True,
         as_html: Callable[[str], str] = render.markdown_to_html,
+        above: Transcript | None = None,
     ) -> None:
         self.timings = timings
+        self._is_nested = above is not None
         self._shows_outputs = outputs
         self._as_html = as_html
         self.segments: list[Segment] = []
@@ -119,7 +123,7 @@ class Transcript:
         self._footer: list[str] = []
         self._run_id = ""  # once there is an answer
         self._ending = ""
-        self._waiting: list[tuple[str | None, str]] = []
+        self._waiting: list[tuple[str | None, str]] = above._waiting if above else []
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -138,6 +142,8 @@ class Transcript:
                 self._feed_call(event)
             case events.ToolPrinted() | events.ToolProgress():
                 self._feed_call(event)
+            case events.ChildEvent():
+                self._feed_child(event)
             case events.Retry():
                 del self.segments[self._turn_start :]
                 self.status = event.content or "trying again"
@@ -171,6 +177,8 @@ class Transcript:
         for segment in self.segments:
             if segment.event is not None and key in (segment.key, segment.event.metadata.get("wire_id")):
                 segment.edited, segment.html = arguments, None
+            if segment.children is not None:
+                segment.children.show_edited(key, arguments)
 
     def mark_interrupted(self) -> None:
         """The run was cancelled: keep what is there and say so."""
@@ -212,6 +220,19 @@ class Transcript:
             case events.ToolResult():
                 self._add_result(event)
 
+    def _feed_child(self, event: events.ChildEvent) -> None:
+        """What a child spends counts here, too."""
+        if isinstance(own := own_event(event), events.UsageReport):
+            self._add_usage(own)
+        for segment in self._calls(event):
+            if segment.children is None and segment.event is not None:
+                segment.children = Children(self._nested, segment.event.tool_arguments or {})
+            if segment.children is not None:
+                segment.children.feed(event.event)
+
+    def _nested(self) -> Transcript:
+        return Transcript(timings=self.timings, outputs=self._shows_outputs, above=self)
+
     def _add_usage(self, event: Event) -> None:
         self._usage += Usage(**{key: event.metadata.get(key) or 0 for key in Usage().to_dict()})
         cost = event.metadata.get("cost_usd")
@@ -224,6 +245,8 @@ class Transcript:
         self.status = ""
         for segment in self._calls(event):
             segment.result, segment.html, segment.outputs = event, None, event.outputs
+            if segment.children is not None:
+                segment.children.end()
             if event.outcome is not None and event.outcome.approval == "edited":
                 segment.edited = event.tool_arguments
 
@@ -270,6 +293,8 @@ class Transcript:
     def _end(self, seconds: float | None = None) -> None:
         self.status, self.over = "", True
         self._end_segment()
+        for children in filter(None, (segment.children for segment in self.segments)):
+            children.end()
         usage = self._usage
         cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
         seconds = monotonic() - self._started if seconds is None else seconds
@@ -345,9 +370,14 @@ class Transcript:
         if segment.html is None:
             block = self._block_html(segment)
             if (segment is self.segments[-1] or segment.kind == "tool") and not segment.result and not self.over:
-                return [block, *self._outputs(segment)]
+                return [block, *self._below(segment)]
             segment.html = block
-        return [segment.html, *self._outputs(segment), *result_images_html(segment.result)]
+        return [segment.html, *self._below(segment), *result_images_html(segment.result)]
+
+    def _below(self, segment: Segment) -> list[str]:
+        """What stands below a call while it runs."""
+        children = segment.children.html() if segment.children is not None else []
+        return [*children, *self._outputs(segment)]
 
     def _outputs(self, segment: Segment) -> list[str]:
         return outputs_html(segment.outputs) if self._shows_outputs else []
@@ -387,7 +417,7 @@ class Transcript:
     def _closing_html(self) -> str:
         """The status while the run goes on, then how it ended and the footer."""
         closing = render.note_html(f"{self.status}…" if self.status else "") + render.note_html(self._ending)
-        if self._footer:
+        if self._footer and not self._is_nested:
             spans = "".join(f"<span>{render.escape(item)}</span>" for item in self._footer)
             run = f' data-nbagent-run="{render.escape(self._run_id)}"' if self.timings and self._run_id else ""
             closing += f'<div class="nbagent-foot {render.NO_TEX}"{run}>{spans}</div>'
@@ -414,12 +444,22 @@ class Transcript:
             arguments = segment.event.tool_arguments if segment.edited is None else segment.edited
             call = f"▸ {render.format_call(segment.event.tool_name or '', arguments)}"
             call += " (edited)" if segment.edited is not None else ""
+            below = [*segment.children.lines()] if segment.children is not None else []
             if segment.result is None:
-                return [f"{call} {self._state(segment)}"]
+                return [f"{call} {self._state(segment)}", *below]
             shown = segment.outputs if self._shows_outputs else ()
             texts = [part.get("text", part.get("text/plain", "")).rstrip() for part in shown]
-            return [call, *filter(None, texts), f"  {render.shortened_with_note(segment.result.content, 200)}"]
+            return [call, *below, *filter(None, texts), f"  {render.shortened_with_note(segment.result.content, 200)}"]
         return [] if segment.kind == "thinking" else [segment.plain(segment.text)]
+
+    def call_lines(self) -> list[str]:
+        """The tool calls, as text."""
+        return [line for segment in self.segments if segment.event is not None for line in self._lines(segment)]
+
+    @property
+    def summary(self) -> str:
+        """How the run ended, in a few words."""
+        return self._ending or " · ".join(self._footer)
 
     def _closing_lines(self) -> list[str]:
         lines = [line for line in (f"{self.status}…" if self.status else "", self._ending) if line]

@@ -162,6 +162,8 @@ class TerminalView:
                 self._print(f"▸ {render.format_call(event.tool_name or '', event.tool_arguments)}")
             case events.ToolResult():
                 self._print(f"  {render.shortened_with_note(event.content, 200)}")
+            case events.ChildEvent(event=inner):
+                self._print_call_of(inner)
             case events.TurnDone(response=LLMResponse(metadata=dict() as about)):
                 for part in about.get("parts", ()):
                     if part.get("type") == "image":
@@ -172,6 +174,14 @@ class TerminalView:
                 self._print(event.content)
             case events.Done(result=AgentResult(status_reason=str(reason))):
                 self._print(reason)
+
+    def _print_call_of(self, child: Event, indent: str = "  ") -> None:
+        """Print which tools a child calls, as they come."""
+        match child:
+            case events.ChildEvent(event=inner):
+                self._print_call_of(inner, f"{indent}  ")
+            case events.ToolCall():
+                self._print(f"{indent}▸ {render.format_call(child.tool_name or '', child.tool_arguments)}")
 
     def close(self) -> None:
         """Print the footer."""

@@ -225,8 +225,8 @@ class AgentMagics(Magics):
         if given.dry_run:
             return None
         view = self._view(given, agent)
-        feed_interrupted = partial(_feed_interrupted, view)
-        agent.observers.append(feed_interrupted)
+        feed_unread = partial(_feed_unread, view)
+        agent.observers.append(feed_unread)
         self.shell.user_ns["_agent"] = None
         try:
             async with stream:
@@ -249,7 +249,7 @@ class AgentMagics(Magics):
             view.transcript.mark_interrupted()
             raise
         finally:
-            agent.observers.remove(feed_interrupted)
+            agent.observers.remove(feed_unread)
             view.close()
         if isinstance(view, CellView) and view.live:
             background_loop().call_soon_threadsafe(_offer_buttons, agent, result.run_id)
@@ -294,9 +294,11 @@ def _outdated(replaced: LLMMessage | None, agent: Agent) -> int:
     return sum(each.opens_turn for each in following)
 
 
-def _feed_interrupted(view: CellView | TerminalView, event: events.Event) -> None:
-    """Show the calls that were interrupted: the cell reads no events any more when they end."""
-    if isinstance(event, events.ToolResult) and event.outcome is not None and event.outcome.interrupted:
+def _feed_unread(view: CellView | TerminalView, event: events.Event) -> None:
+    """Show what the cell does not read: what agents do that a tool asks, and the calls that were interrupted."""
+    if isinstance(event, events.ChildEvent):
+        view.feed(event)
+    elif isinstance(event, events.ToolResult) and event.outcome is not None and event.outcome.interrupted:
         view.transcript.feed(event)
 
 

@@ -1,0 +1,89 @@
+"""Agents that ask agents, in a real kernel: in the cell, in the panel, live, interrupted, and with approval."""
+
+import re
+
+import pytest
+from support.kernels import WIPE
+from support.panels import Panel, result
+
+pytestmark = pytest.mark.kernel
+
+HELPERS = f"""
+{WIPE}
+def look(at: str) -> str:
+    'Look.'
+    return f'saw {{at}}'
+class Steps(Gated):
+    async def stream(self, request):
+        if request.messages[-1].role == 'user':
+            yield LLMResponse('', [FunctionCall('look', {{'at': 'mass'}}, 'l')])
+        else:
+            async for each in super().stream(request): yield each
+def asking(child):
+    turns = [FunctionCall('research', {{'question': 'Heaviest?'}}, 'r'), 'The end.']
+    return Agent(ScriptedProvider(turns), tools=[child.as_tool('research', 'Finds facts.')])
+"""
+
+
+def steps(kernel, gate):
+    """An agent whose child calls a tool, and then says something before and after a file exists."""
+    kernel.ok(f"agent = asking(Agent(Steps('It is the ', '**emperor**.', {str(gate)!r}), tools=[look]))")
+
+
+def summaries(page):
+    return [re.sub(r"<[^>]*>", "", each) for each in re.findall(r"<summary>(.*?)</summary>", page)]
+
+
+def test_the_steps_of_a_child_come_live_and_are_folded_in_the_end(shared, tmp_path):
+    steps(shared, tmp_path / "gate")
+    cell = shared.send("%%agent\nWhich penguin is the heaviest?")
+    shared.until(cell, lambda: "It is the" in cell.html)
+    assert cell.html.count(" open>") == 1
+    assert [each.split("(")[0] for each in summaries(cell.html)] == ["research", "research working…", "look"]
+    (tmp_path / "gate").touch()
+    shared.ok(cell)
+    assert " open>" not in cell.html
+    assert "<strong>emperor</strong>" in cell.html
+    assert cell.text.splitlines()[:2] == ['▸ research(question="Heaviest?")', '  ▸ look(at="mass")']
+    assert shared.value("agent.trace.tree().roots[0].sums['n_calls']") == 4
+
+
+@pytest.mark.parametrize("prefix", ["", "%%time\n"], ids=["async cell", "background loop"])
+def test_the_stop_button_stops_a_child(shared, tmp_path, prefix):
+    steps(shared, tmp_path / "never")
+    cell = shared.send(f"{prefix}%%agent\nWhich penguin is the heaviest?")
+    shared.until(cell, lambda: "It is the" in cell.html)
+    shared.interrupt()
+    shared.wait(cell)
+    assert cell.error == "KeyboardInterrupt"
+    assert [each.endswith("Interrupted.") for each in summaries(cell.html)] == [False, True, False]
+    children = "agent.trace.with_children().runs['status'].tolist()"
+    assert shared.value(children) == ["interrupted", "interrupted"]
+    shared.ok("agent.provider = ScriptedProvider(['Still here.'])")
+    assert "Still here." in shared.ok("%%agent\nAnd now?").text
+
+
+def test_a_panel_shows_the_steps_of_a_child(shared, tmp_path):
+    steps(shared, tmp_path / "gate")
+    panel = Panel(shared)
+    shared.ok(
+        "asked = _.ask('Which penguin is the heaviest?')"
+        if False
+        else "panel = nbagent.ChatPanel(agent); panel.ask('Which?')"
+    )
+    panel.until_text("look(at=", "It is the")
+    assert panel.html().count(" open>") == 1
+    (tmp_path / "gate").touch()
+    panel.until_text("emperor", "The end.")
+    panel.until(lambda: " open>" not in panel.html())
+    assert result(shared, "agent.trace.runs['status'].tolist()") == "['ok']"
+
+
+def test_the_person_at_the_panel_is_asked_about_the_calls_of_a_child(shared):
+    shared.ok("agent = asking(Agent(ScriptedProvider([call, 'Gone.']), tools=[wipe]))")
+    panel = Panel(shared)
+    shared.ok("nbagent.ChatPanel(agent).ask('Wipe')")
+    panel.until_text("waiting for you…", "wipe(")
+    panel.click("Approve")
+    panel.until_text("The end.")
+    assert result(shared, "wiped") == "[('cities', 3)]"

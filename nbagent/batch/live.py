@@ -86,7 +86,7 @@ async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
     current_key.set(row.key)
     error: str | None
     try:
-        result = await agent.chat(list(row.messages), origin={"source": "map"}, **batch.options)
+        result = await agent.chat(row.content, origin={"source": "map"}, **batch.options)
     except Exception as failure:  # the row holds it; other rows are not lost
         if batch.raises or isinstance(failure, OF_ALL_ROWS):
             raise

@@ -72,11 +72,10 @@ def validate_arguments(definition: FunctionDefinition, arguments: dict[str, Any]
 
     Raises `ToolArgumentsError`, whose text is the feedback for the model.
     """
+    if definition.schema is not None:
+        return _validate_by_model(definition, arguments)
     parameters = definition.parameters or {}
     repaired = repair(arguments, parameters, parameters)
-    if definition.schema is not None:
-        values, coerced = _validate_by_model(definition, repaired)
-        return values, coerced or repaired is not arguments
     if problems := _schema_problems(definition, repaired) or _signature_problems(definition, repaired):
         raise _feedback(definition, problems)
     return _copied(repaired), repaired is not arguments
@@ -144,7 +143,7 @@ def _unexpected(path: str, known: Iterable[str]) -> Problem:
 
 
 def _validate_by_model(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Strictly as JSON first. What only the lax rules accept, such as `"5"` for 5, counts as repaired."""
+    """Strictly as JSON first. What is accepted only after a repair or by the lax rules counts as repaired."""
     from pydantic import ValidationError
 
     schema = definition.schema
@@ -158,11 +157,14 @@ def _validate_by_model(definition: FunctionDefinition, arguments: dict[str, Any]
             return schema.arguments_of(schema.model.model_validate_json(text, strict=True)), False
     except ValidationError:
         pass  # the lax rules decide
+    parameters = definition.parameters or {}
+    repaired = repair(arguments, parameters, parameters)
     try:
-        return schema.arguments_of(schema.model.model_validate(_copied(arguments))), text is not None
+        values = schema.arguments_of(schema.model.model_validate(_copied(repaired)))
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False)
-        raise _feedback(definition, _model_problems(details, arguments, schema.fields.values())) from None
+        raise _feedback(definition, _model_problems(details, repaired, schema.fields.values())) from None
+    return values, text is not None or repaired is not arguments
 
 
 def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: Iterable[str]) -> list[Problem]:

@@ -484,7 +484,8 @@ class Recorder:
                 call["http_status"] = getattr(error, "status", None) or call.get("http_status")
                 call["error_code"] = error.code if isinstance(error, ProviderError) else None
                 _set_replayed(call, getattr(error, "replayed", None))
-            self._add_thinking(event, call, thinking_of(blocks_of(_NOTHING, thought=run.take_thinking())))
+            if thought := run.take_thinking():
+                self._add_thinking(event, call, thinking_of(blocks_of(_NOTHING, thought=thought)))
         for tool in run.tools.values():
             if "is_error" not in tool:
                 tool.update(cut, is_error=True)

@@ -88,8 +88,12 @@ class Fingerprints:
         return Fingerprint([self._data[each] for each in hashes], functions, options, hashes, key)
 
 
+#: `json.dumps` would make an encoder for each value.
+_ENCODER = json.JSONEncoder(sort_keys=True)
+
+
 def _hash(after: str, data: Any) -> str:
-    text = after + json.dumps(data, sort_keys=True)
+    text = after + _ENCODER.encode(data)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -63,7 +63,7 @@ def test_a_text_file_is_text_between_marks(tmp_path, name):
         ("nul.txt", b"a\0b", "or text in UTF-8"),
         ("empty.txt", b"", "is empty"),
     ],
-    ids=str,
+    ids=["locked", "restricted", "cut off", "garbled", "archive", "latin-1", "with zeros", "empty"],
 )
 def test_refused_with_the_reason(tmp_path, name, data, why):
     with pytest.raises(ConfigurationError, match=why):

@@ -113,7 +113,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
     Its columns are `key` (a hash of what decides the answer), `question` (its beginning), `model`, `answered` (the
     time), `answer`, `data` (the values of `output` as JSON), and those of `Agent.map`. A map may be writing meanwhile.
 
-    Raises `ConfigurationError` if the file is missing or is no checkpoint, `StoreError` if it can't be read.
+    Raises `ConfigurationError` if the file is missing or is not a checkpoint, `StoreError` if it can't be read.
 
     >>> nbagent.read_checkpoint("reviews.sqlite")["cost"].sum()              # doctest: +SKIP
     """

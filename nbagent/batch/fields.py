@@ -2,7 +2,7 @@
 
 A pydantic model's fields are columns, those of a model in it too, as `address.city`. Text is the pandas string type,
 whole numbers `Int64`, numbers `Float64`, flags `boolean`, times `datetime64[us, UTC]`; lists, dicts and unions stay
-Python objects. A type that is no model has one column, `answer`.
+Python objects. A type that is not a model has one column, `answer`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def _item(annotation: Any) -> Any:
-    """The type of a list's items; None for what is no list."""
+    """The type of a list's items; None for what is not a list."""
     bare = _bare(annotation)
     is_list = get_origin(bare) in (list, tuple, set, frozenset, Sequence)
     return (get_args(bare) or (Any,))[0] if is_list else Any if bare is list else None

@@ -96,7 +96,7 @@ def event_to_json(event: AnyEvent, shared: SharedMessages | None = None) -> Data
 def event_from_json(data: Data, shared: SharedMessages | None = None) -> AnyEvent | None:
     """The event in JSON data; None if its type is unknown: a newer nbagent wrote it.
 
-    Raises InvalidResponseError if it is no event.
+    Raises InvalidResponseError if it is not an event.
 
     >>> event_from_json({"type": "text", "content": "Hi", "metadata": {"run_id": "run_1"}})
     Text(content='Hi', tool_name=None, tool_arguments=None, metadata={'run_id': 'run_1'})
@@ -133,7 +133,7 @@ def _event(kind: type[AnyEvent], data: Data, shared: SharedMessages) -> AnyEvent
     content, metadata, arguments = data["content"], data["metadata"], data.get("tool_arguments")
     tool = data.get("tool_name")
     if not isinstance(content, str) or not isinstance(tool, str | None) or not isinstance(arguments, dict | None):
-        raise TypeError("content or tool_name is no text, or tool_arguments is no object")
+        raise TypeError("content or tool_name is not text, or tool_arguments is not an object")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("run_id"), str):
         raise TypeError("metadata has no run_id")
     own = {name: _FIELDS[name][1](data[name], shared) for name in _own_fields(kind) if data.get(name) is not None}

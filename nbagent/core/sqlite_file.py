@@ -83,7 +83,7 @@ class SQLiteFormat:
             application = None
         if application != self.application_id:
             raise ConfigurationError(
-                f"{str(path)!r} is no file for {self.holds}. Name another one; if it is missing, it is made."
+                f"{str(path)!r} is not a file for {self.holds}. Name another one; if it is missing, it is made."
             )
         if version != self.version:
             raise ConfigurationError(

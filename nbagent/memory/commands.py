@@ -41,7 +41,7 @@ class Commands:
         if (note := self._notes.get(path)) is not None:
             return _numbered(note, view_range)
         if view_range:
-            raise ConfigurationError(f"{path} is no note: view_range is for notes only.")
+            raise ConfigurationError(f"{path} is not a note: view_range is for notes only.")
         found = self._notes.all(path)
         if not found and path != ROOT:
             raise ConfigurationError(f"There is nothing at {path}. View {ROOT} to see all notes.")

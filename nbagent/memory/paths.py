@@ -20,13 +20,13 @@ MAX_PATH_CHARS, MAX_DEPTH = 200, 6
 def checked_note_path(path: str) -> str:
     """The path of a note or folder, composed (Unicode NFC) and without a `/` at its end.
 
-    Raises `ConfigurationError` for what is no path below `/memories`.
+    Raises `ConfigurationError` for what is not a path below `/memories`.
 
     >>> checked_note_path("/memories/team/")
     '/memories/team'
     >>> checked_note_path("/memories/../etc/passwd")
     Traceback (most recent call last):
-    nbagent.errors.ConfigurationError: The path '/memories/../etc/passwd' is refused: '..' is no name.
+    nbagent.errors.ConfigurationError: The path '/memories/../etc/passwd' is refused: '..' is not a valid name.
     """
     composed = unicodedata.normalize("NFC", path)
     composed = composed[:-1] if composed.endswith("/") else composed
@@ -60,5 +60,5 @@ def _problem(path: str) -> str:
         return "control characters, invisible ones and odd spaces are not allowed"
     for name in names:
         if not name.strip(" .") or name[0] in " ." or name[-1] in " .":
-            return f"{name!r} is no name"
+            return f"{name!r} is not a valid name"
     return ""

@@ -285,7 +285,7 @@ class Keeper:
                 return
             said = f"{count_questions(earlier.messages)} of an earlier kernel, for `%agent restore {{}}`"
         except ConfigurationError:
-            said = f"what was in {self.path.name}, which is no conversation"
+            said = f"what was in {self.path.name}, which is not a conversation"
         asides = (self.path.with_name(f"{self.path.stem}.{number}.json") for number in count(1))
         aside = next(each for each in asides if not each.exists() and not trace_path(each).exists())
         with suppress(FileNotFoundError):

@@ -30,7 +30,7 @@ class Entry:
         self.function: Callable[..., Any] = getattr(module, function, None)  # type: ignore[assignment]  # checked next
         place = f"{Path(file).name}:{function}"
         if not callable(self.function):
-            raise EntryError(f"{place} is no function")
+            raise EntryError(f"{place} is not a function")
         hints = typing.get_type_hints(self.function)
         names = list(inspect.signature(self.function).parameters)
         self.input: Any = hints.get(names[0]) if names else None

@@ -233,7 +233,7 @@ class SkillHost(Toolset):
         return catalogue(self._instructions().values())
 
     def _instructions(self) -> dict[str, SkillManifest]:
-        """The skills that are no tools."""
+        """The skills that are not tools."""
         return {name: each for name, each in self.skills.items() if not each.is_executable}
 
     def _on(self) -> Iterator[_Loaded]:

@@ -48,7 +48,7 @@ def read_text_inside(folder: Path, name: str, limit: int) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RefusedFileError(
-            f"{name!r} is not text in UTF-8: byte {error.start} is no part of a character."
+            f"{name!r} is not text in UTF-8: byte {error.start} is not part of a character."
         ) from None
     if "\0" in text:
         raise RefusedFileError(f"{name!r} is not text: it has zero bytes.")

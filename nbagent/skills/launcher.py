@@ -144,7 +144,7 @@ def _restrict(options: dict[str, Any]) -> None:
         resource.RLIMIT_NOFILE: MAX_OPEN_FILES,
         resource.RLIMIT_CORE: 0,
     }
-    if os.getuid():  # for root it is no limit
+    if os.getuid():  # for root it is not a limit
         limits[resource.RLIMIT_NPROC] = _threads_of_user() + options["processes"] + MORE_THREADS
     for kind, wanted in limits.items():
         hard = resource.getrlimit(kind)[1]

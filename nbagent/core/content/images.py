@@ -1,7 +1,7 @@
 """Images in messages: what a user or a tool passes becomes a content part, and a part becomes an `Image` to display.
 
 A part is plain JSON data: `{"type": "image", "media_type": "image/png", "data": base64 str}`, or `{"type": "image",
-"url": "https://…"}` for an image that the vendor fetches. Files that are no images are in `documents`. The first bytes
+"url": "https://…"}` for an image that the vendor fetches. Files that are not images are in `documents`. The first bytes
 tell a file's format, not its name. PIL and matplotlib objects are recognised by their classes' names, so that neither
 library is imported for it.
 """

@@ -76,7 +76,7 @@ def _structured(outcome: ToolOutcome) -> dict[str, Any] | None:
         else:
             data = value
         return _as_json(data)
-    except Exception:  # a value's own code failed, or it is no data; the text says what it is
+    except Exception:  # a value's own code failed, or it is not data; the text says what it is
         log.debug("a %s has no JSON form", type(value).__name__, exc_info=True)
         return None
 

@@ -97,7 +97,7 @@ def parse_frame(text: str) -> pd.DataFrame:
 
     A Markdown table in a code block counts if there is none outside. A column becomes numeric if all its cells are
     numbers; numbers with leading zeros, or with more digits than a float holds, stay text. Raises ValueError if there
-    is no table or more than one, and if the length of a row differs from the header's.
+    is not a table or more than one, and if the length of a row differs from the header's.
 
     >>> parse_frame("| city | people |\\n|---|--:|\\n| Bonn | 331,885 |").to_dict("records")
     [{'city': 'Bonn', 'people': 331885}]

@@ -177,7 +177,7 @@ def from_bytes(name: str, data: bytes) -> Attachment:
         text = "\0"
     if "\0" in text:
         fix = "Load it into a variable, and mention that"
-        raise not_attached(name, f"it is no text in UTF-8, and no PNG, JPEG, GIF or WebP. {fix}")
+        raise not_attached(name, f"it is neither text in UTF-8 nor a PNG, JPEG, GIF or WebP. {fix}")
     about = f"{len(text):,} characters{', shortened' if len(text) > MAX_CHARS else ''}"
     return _checked(name, about, without_secrets(text, MAX_CHARS))
 

@@ -24,7 +24,7 @@ NAMES = {
 
 
 def call_of(item: Mapping[str, Any]) -> VendorCall | None:
-    """The call in an item, with its result; None if the item is no such call."""
+    """The call in an item, with its result; None if the item is not such a call."""
     kind = item.get("type")
     if kind not in NAMES or item.get("execution") == "client":
         return None

@@ -88,7 +88,7 @@ async def read_object(response: Any, clean: Callable[[str], str]) -> AsyncGenera
 
 
 async def read_lines(response: Any, clean: Callable[[str], str]) -> AsyncGenerator[dict[str, Any]]:
-    """The JSON objects of a body, one a line, as they come. What is no object is left out, and so is a broken end."""
+    """The JSON objects of a body, one a line, as they come. Anything else is left out, also a broken end."""
     rest = b""
     async for chunk in response.aiter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")

@@ -74,5 +74,5 @@ def _too_large(limit: int) -> ValueError:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether it is no text: a NUL within the first 8 kB."""
+    """Whether it is not text: a NUL within the first 8 kB."""
     return b"\0" in data[:8192]

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def examples(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
-    """What the last call of each run sent, and its answer; without the runs that are no good examples."""
+    """What the last call of each run sent, and its answer; without the runs that are not good examples."""
     requests = Requests(tables)
     last_calls = {call["run_id"]: call["call_id"] for call in tables["calls"]}
     answers = {row["call_id"]: row for row in tables["messages"] if row["role"] == "assistant" and row["call_id"]}

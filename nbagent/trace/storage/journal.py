@@ -33,7 +33,7 @@ TIMES = ("ts", "started", "ended")
 class Journal:
     """Appends new rows of the tables to a file, as other processes may at the same time. Methods raise OSError.
 
-    `redact` removes secrets from each line. Raises ConfigurationError if the file is there and is no trace.
+    `redact` removes secrets from each line. Raises ConfigurationError if the file is there and is not a trace.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str] = str) -> None:

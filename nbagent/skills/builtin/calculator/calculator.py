@@ -28,7 +28,7 @@ _SAMPLE = ("std", "variance")
 
 
 def _finite(value: Any) -> Any:
-    """Refuse what is no finite number of a float's size. Other types are left to pydantic."""
+    """Refuse what is not a finite number of a float's size. Other types are left to pydantic."""
     if isinstance(value, bool):
         raise ValueError("expected a number, got a boolean")
     if isinstance(value, str):

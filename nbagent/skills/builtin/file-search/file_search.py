@@ -1,7 +1,7 @@
 """Finds the lines of files that contain a text.
 
-The text is searched for as it is, and is no regular expression, so that no query can take longer than another. Links,
-devices, hidden, binary and large files are left out.
+The text is searched for as it is. It is not a regular expression, so that no query can take longer than another.
+Links, devices, hidden, binary and large files are left out.
 """
 
 import os

@@ -92,7 +92,7 @@ class _Entry:
 def run(request: Input) -> Output:
     """Summarise a log: counts by level, top messages, time range, and its last entries as a table.
 
-    Raises PermissionError for a file outside the allowed folders, and ValueError for one that is no text or too large.
+    Raises PermissionError for a file outside the allowed folders, and ValueError for one that is not text or too large.
     """
     entries = list(_entries(_text_of(request).splitlines()))
     chosen = [entry for entry in entries if request.level in (None, entry.level)]

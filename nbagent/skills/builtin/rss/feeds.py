@@ -170,7 +170,7 @@ async def _body(response: httpx2.Response) -> bytes:
 def read_feed(body: bytes, name: str, address: str, content_type: str = "") -> list[Article]:
     """The articles of an RSS or Atom feed. Broken XML is read as far as it goes.
 
-    Raises `FeedError` for what is no feed, for XML entities, which can grow without bound, and for too many tags.
+    Raises `FeedError` for what is not a feed, for XML entities, which can grow without bound, and for too many tags.
     """
     plain = body.replace(b"\0", b"")  # as UTF-16 has them
     if b"<!entity" in plain.lower():
@@ -192,7 +192,7 @@ def _check_tags(body: bytes) -> None:
     """Refuse what would take feedparser too long. Sections of CDATA are text."""
     begin = re.search(rb"<\w", body)
     if begin and begin.start() > MAX_TAG:
-        raise FeedError(f"it begins with more than {MAX_TAG:,} bytes that are no tag")
+        raise FeedError(f"it begins with more than {MAX_TAG:,} bytes that are not part of a tag")
     first, *others = body.split(b"<![CDATA[")
     tags = b"".join([first, *(each.partition(b"]]>")[2] for each in others)]).split(b"<")[1:]
     if len(tags) > MAX_TAGS:

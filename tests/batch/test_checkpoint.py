@@ -173,9 +173,9 @@ def a_newer_checkpoint(path):
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (a_database_of_another_program, "is no file for answers of a map. Name another one"),
+        (a_database_of_another_program, "is not a file for answers of a map. Name another one"),
         (a_newer_checkpoint, "has version 2 of the format, expected 1. Update nbagent"),
-        (lambda path: path.write_text("name,age\nanna,5\n"), "is no file for answers of a map"),
+        (lambda path: path.write_text("name,age\nanna,5\n"), "is not a file for answers of a map"),
         (lambda path: path.mkdir(), "it is not a file. Name another file"),
     ],
 )

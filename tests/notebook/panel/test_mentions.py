@@ -116,7 +116,7 @@ def test_files_by_what_they_hold(folder):
     notes = mentions.resolve('"my notes.md"')
     assert (notes.name, notes.about) == ("@my notes.md", "350,000 characters, shortened")
     assert len(notes.content) < 101_000
-    with pytest.raises(ConfigurationError, match=r"no text .* no PNG"):
+    with pytest.raises(ConfigurationError, match=r"neither text .* nor a PNG"):
         mentions.resolve("model.bin")
     assert from_bytes("broken.csv", b'a,b\n"1').content == 'a,b\n"1'
 

@@ -68,3 +68,6 @@ class ModelRequest:
         ['Hello', '<reminder>\\nBe brief.\\n</reminder>']
         """
         return [*self.messages, *self.reminder_messages]
+
+    #: Tokens of input after which the vendor is to summarise what came before; None if it is not.
+    compact_at: int | None = None

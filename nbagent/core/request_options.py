@@ -55,7 +55,7 @@ class RequestOptions(TypedDict, total=False):
     truncation: str
     verbosity: str
     # Claude
-    context_management: Mapping[str, Any]
+    context_management: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     mcp_servers: Sequence[Mapping[str, Any]]
     output_config: Mapping[str, Any]
     # Qwen, and servers for open models

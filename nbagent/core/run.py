@@ -45,6 +45,10 @@ class Provider(Protocol):
         """See `LLMProvider.stream`."""
         ...
 
+    def can_compact(self, tokens: int) -> bool:
+        """See `LLMProvider.can_compact`."""
+        ...
+
 
 class Tools(Protocol):
     """What the loop needs of a tool executor. `nbagent.functions.executor.ToolExecutor` implements it."""
@@ -153,7 +157,15 @@ class Run:
         tools = self.tools.list_functions() or None
         context = copy_context()
         context.run(current_call.set, self.run_context())  # a reminder may depend on who asks
-        return ModelRequest(messages, tools, self.options, reminder=context.run(self.reminder))
+        reminder = context.run(self.reminder)
+        compact_at = self.context.max_tokens if self.vendor_summarises else None
+        return ModelRequest(messages, tools, self.options, reminder=reminder, compact_at=compact_at)
+
+    @property
+    def vendor_summarises(self) -> bool:
+        """Whether the vendor itself summarises what came before, in a conversation that becomes too long."""
+        context = self.context
+        return context.strategy == "server" and self.provider.can_compact(context.max_tokens or 0)
 
     def until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
         """The events of a step, which ends when the time of this run is over, whatever it is waiting for."""

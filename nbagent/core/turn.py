@@ -99,7 +99,7 @@ class Turn:
         run = self.run
         if run.spent.reached_budget() is not None:  # a summary took the rest
             return
-        changes = run.context.prepare()
+        changes = run.context.prepare(trims=not run.vendor_summarises)
         request = run.next_request()
         if changes:
             yield run.emit(events.Context(changes, messages=run.context.trimmed))
@@ -169,12 +169,12 @@ class Turn:
         run.result.metadata["usage_estimated"] = True
 
     async def summarise(self) -> AsyncGenerator[Event]:
-        """With the strategy "summarise", replace the oldest messages of a history over its limits by a summary.
+        """Unless the strategy is "trim", replace the oldest messages of a history over its limits by a summary.
 
-        Without a summary the run goes on: the messages are then dropped.
+        Without a summary the run goes on: the messages are then dropped. The vendor may summarise instead.
         """
         run = self.run
-        if run.context.strategy != "summarise" or not (oldest := run.context.messages_to_drop()):
+        if run.context.strategy == "trim" or run.vendor_summarises or not (oldest := run.context.messages_to_drop()):
             return
         for part in run.context.split_at_current_turn(oldest):
             yield run.emit(events.Context(f"summarising {len(part)} old messages"))

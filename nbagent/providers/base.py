@@ -98,6 +98,10 @@ class LLMProvider(ABC):
         """Whether a request may have `output_options` and tools: the model calls tools, then answers in the schema."""
         return False
 
+    def can_compact(self, tokens: int) -> bool:
+        """Whether the vendor itself can summarise what came before, once a request has so many tokens."""
+        return False
+
     def vendor_tools(self) -> list[str]:
         """The names of the tools that the vendor runs itself with this model, such as `web_search`.
 
@@ -167,6 +171,10 @@ class WrapperProvider(StreamingProvider):
     def supports_function_calling(self) -> bool:
         """True: if the inner provider can't, this one does it."""
         return True
+
+    def can_compact(self, tokens: int) -> bool:
+        """See `LLMProvider.can_compact`."""
+        return self.inner.can_compact(tokens)
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """Those of the inner provider."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -76,6 +76,27 @@ class OwnTool:
     format: str = ""
     #: Whether a request may hold it beside functions.
     with_functions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """How a vendor is asked to summarise what came before in a long conversation."""
+
+    #: The fields of the request, by the number of tokens after which it is to do that.
+    fields: Callable[[int], Fields]
+    #: The lowest number that it takes.
+    least_tokens: int = 0
+    #: Betas of the API that such requests name.
+    betas: tuple[str, ...] = ()
+    #: A regular expression that is searched for in the names of the models that can.
+    models: str = ""
+    #: The format that can.
+    format: str = ""
+
+    def fits(self, tokens: int, format_name: str, model: str) -> bool:
+        """Whether such a request can be sent."""
+        fits = tokens >= self.least_tokens and format_name == self.format
+        return fits and re.search(self.models, model.lower()) is not None
 
 
 def same_words(*names: str, **others: str) -> dict[str, str]:
@@ -154,6 +175,8 @@ class Vendor:
     #: The tools that it runs itself, by our names (see `nbagent.functions.vendor_tools`): the first form counts that
     #: fits the model.
     tools: Mapping[str, tuple[OwnTool, ...]] = field(default_factory=dict)
+    #: How it summarises what came before; None if it can't.
+    compaction: Compaction | None = None
     #: What `tool_choice` can be besides `"auto"`.
     tool_choices: tuple[str, ...] = ("none", "required", "named")
 

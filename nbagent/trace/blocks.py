@@ -27,7 +27,7 @@ _IN_OTHER_COLUMNS = frozenset(
 _KINDS = {
     "text": "text", "output_text": "text", "refusal": "refusal", "thinking": "thinking", "reasoning": "thinking",
     "redacted_thinking": "redacted", "tool_use": "tool_call", "function_call": "tool_call",
-    "image_generation_call": "image",
+    "image_generation_call": "image", "compaction": "compaction",
 }  # fmt: skip
 #: Gemini's parts have no type: their keys tell them apart.
 _GEMINI_KINDS = {
@@ -129,6 +129,8 @@ def _text(item: Item) -> str:
     if item.get("type") == "reasoning":
         parts = item.get("summary") or item.get("content") or ()
         return "\n\n".join(part.get("text") or "" for part in parts)
+    if item.get("type") == "compaction":
+        return str(item.get("content") or "")
     return str(item.get("text") or item.get("thinking") or item.get("refusal") or "")
 
 

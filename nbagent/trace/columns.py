@@ -36,7 +36,7 @@ Dtype = str | pd.CategoricalDtype
 _STATUS = pd.CategoricalDtype(["running", *get_args(Status)])
 _ROLE = pd.CategoricalDtype(["system", "user", "assistant", "tool"])
 _BLOCK = pd.CategoricalDtype(
-    ["text", "thinking", "redacted", "tool_call", "tool_result", "image", "document", "refusal"]
+    ["text", "thinking", "redacted", "tool_call", "tool_result", "image", "document", "refusal", "compaction"]
 )
 _APPROVAL = pd.CategoricalDtype(["auto", "approved", "edited", "allowed", "denied"])
 _KIND = pd.CategoricalDtype(["visible", "omitted", "redacted"])

@@ -74,7 +74,7 @@ class TraceTables:
 
     @property
     def blocks(self) -> TraceFrame:
-        """One row per block of a message: text, thinking, redacted, tool_call, tool_result, image, refusal.
+        """One row per block of a message: text, thinking, redacted, tool_call, tool_result, image, refusal, compaction.
 
         `signature` says whether the vendor signed it; `provider_data` is what else came with it, as JSON. The text of a
         `tool_call` is its arguments. Images have the hash of their bytes or, in `provider_data`, their address.

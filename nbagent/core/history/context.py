@@ -24,6 +24,8 @@ from nbagent.text import shortened
 
 #: Trimming goes down to this share of the limit, so that the next requests share a prefix (for prompt caches).
 TRIM_TO = 0.75
+#: Tokens after which a vendor is asked to summarise, by default.
+COMPACT_AT = 150_000
 #: How the summary of dropped messages begins.
 SUMMARY_INTRODUCTION = "Summary of our conversation so far:\n\n"
 #: Rules of thumb until the vendor has counted: characters per token, and tokens of an image.
@@ -41,7 +43,9 @@ class ContextManager:
 
     `max_messages` does not count the system message; `max_tokens` uses the vendor's count. Over a limit, the oldest
     turns are dropped (`strategy="trim"`), or the model first summarises them in a request of its own (`"summarise"`).
-    Pinned messages and their turns stay.
+    Pinned messages and their turns stay. With `"server"` the vendor itself summarises what came before, once a request
+    has more than `max_tokens` (150,000 if you give none): the history stays whole, and its next answers carry the
+    vendor's summary. Where the vendor can't, with this model or so few tokens, that is `"summarise"`.
 
     >>> context = ContextManager(max_messages=20)
     >>> context.set_system_message("You are brief.")
@@ -54,13 +58,15 @@ class ContextManager:
         self,
         max_messages: int | None = None,
         max_tokens: int | None = None,
-        strategy: Literal["trim", "summarise"] = "trim",
+        strategy: Literal["trim", "summarise", "server"] = "trim",
     ) -> None:
         check_number("max_messages", max_messages, whole=True, minimum=1, optional=True)
         check_number("max_tokens", max_tokens, whole=True, minimum=1, optional=True)
-        check_choice("strategy", strategy, ["trim", "summarise"])
+        check_choice("strategy", strategy, ["trim", "summarise", "server"])
+        if strategy == "server" and max_messages is not None:
+            raise ConfigurationError("max_messages: vendors count tokens. With strategy='server', pass max_tokens.")
         self.max_messages = max_messages
-        self.max_tokens = max_tokens
+        self.max_tokens = COMPACT_AT if strategy == "server" and max_tokens is None else max_tokens
         self.strategy = strategy
         #: The live history; what you change here is what the model reads next.
         self.messages: list[LLMMessage] = []
@@ -367,8 +373,8 @@ class ContextManager:
         if usage.total_tokens:
             self._counted = (len(self.messages), usage.total_tokens)
 
-    def prepare(self) -> str:
-        """Repair and trim the history in place, before a request. Returns what was done, or `""`."""
+    def prepare(self, trims: bool = True) -> str:
+        """Repair the history in place, before a request, and trim it if `trims`. Returns what was done, or `""`."""
         done = []
         known = len(self._valid)
         if self.messages[:known] != self._valid:  # fast: identical objects compare equal at once
@@ -377,7 +383,7 @@ class ContextManager:
         if repaired != self.messages:
             done.append("repaired the history")
             self.messages[:] = repaired
-        oldest = self.messages_to_drop()
+        oldest = self.messages_to_drop() if trims else []
         if oldest:
             self.drop(oldest)
         self.trimmed = [*self._dropped_by_hand, *oldest]

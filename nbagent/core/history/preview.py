@@ -37,11 +37,12 @@ def preview(run: Run, message: Any) -> Preview:
     context, provider = run.context, run.provider
     with context.asking(message, run.replaces, run.branch_at):
         notes = []
-        if context.strategy == "summarise" and (oldest := context.messages_to_drop()):
+        trims = not run.vendor_summarises
+        if context.strategy != "trim" and trims and (oldest := context.messages_to_drop()):
             notes.append(f"the model would summarise {len(oldest)} old messages in a request of its own")
             context.drop(oldest)
         counted = context.has_vendor_count
-        notes.append(context.prepare())
+        notes.append(context.prepare(trims))
         request = run.next_request()
         messages, functions = request.all_messages, request.tools or []
         if counted:  # tools included

@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nbagent.core.events import Event, Text, Thinking, ToolCallDelta
+from nbagent.core.events import Context, Event, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, Usage, parse_arguments
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats import anthropic_tools
 from nbagent.providers.formats.codec import (
+    COMPACTED,
+    NOT_COMPACTED,
     Codec,
     Decoder,
     dumps,
@@ -129,6 +131,8 @@ class MessagesDecoder(Decoder):
     def _stop(self, index: int) -> list[Event]:
         """A block is complete. Of the vendor's own tools, the call is known now."""
         block = self._blocks.get(index, {})
+        if block.get("type") == "compaction":
+            return [Context(COMPACTED if block.get("content") else NOT_COMPACTED)]
         if block.get("type") not in anthropic_tools.CALLS:
             return []
         text = "".join(self._pieces.get((index, "input"), ()))
@@ -196,17 +200,19 @@ class MessagesDecoder(Decoder):
 
 
 def usage_of(raw: dict[str, Any]) -> Usage:
-    """Token counts of a Messages usage object, whose `input_tokens` leaves cached tokens out."""
+    """Token counts of a Messages usage object. `input_tokens` leaves cached tokens out; summaries are counted apart."""
     read = token_count(raw.get("cache_read_input_tokens"))
     written = token_count(raw.get("cache_creation_input_tokens"))
     details = raw.get("output_tokens_details") or {}
-    return Usage(
+    own = Usage(
         input_tokens=token_count(raw.get("input_tokens")) + read + written,
         output_tokens=token_count(raw.get("output_tokens")),
         cache_read_tokens=read,
         cache_write_tokens=written,
         reasoning_tokens=token_count(details.get("thinking_tokens")),
     )
+    others = [each for each in raw.get("iterations") or () if each.get("type") == "compaction"]
+    return sum(map(usage_of, others), own)
 
 
 class MessagesCodec(Codec):

@@ -24,6 +24,9 @@ from nbagent.providers.options.merged import merged
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.vendor import Vendor
 
+#: What the events say of a vendor that summarised what came before.
+COMPACTED, NOT_COMPACTED = "the vendor summarised the conversation so far", "the vendor could not summarise"
+
 
 class Decoder(ABC):
     """Decodes one answer. Feed it every event of the stream, then call `finish`."""

@@ -14,11 +14,20 @@ from typing import Any
 
 from nbagent.core.content.documents import is_document
 from nbagent.core.content.images import image_url
-from nbagent.core.events import Event, Http, Text, Thinking, ToolCallDelta
+from nbagent.core.events import Context, Event, Http, Text, Thinking, ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, parse_arguments
 from nbagent.errors import IncompleteStreamError, InvalidResponseError
 from nbagent.providers.formats import responses_tools
-from nbagent.providers.formats.codec import Codec, Decoder, dumps, fitting_id, fitting_name, new_call_id, same_calls
+from nbagent.providers.formats.codec import (
+    COMPACTED,
+    Codec,
+    Decoder,
+    dumps,
+    fitting_id,
+    fitting_name,
+    new_call_id,
+    same_calls,
+)
 from nbagent.providers.formats.errors import error_in_answer
 from nbagent.providers.formats.images import AnswerImages
 from nbagent.providers.formats.openai_chat import schema_format, usage_of
@@ -172,6 +181,8 @@ class ResponsesDecoder(Decoder):
         item = self._items[index]
         events = [] if item.begun else self._item_begun(index, ended)
         item.ended = dict(ended)
+        if ended.get("type") == "compaction":
+            return [*events, Context(COMPACTED)]
         if call := responses_tools.call_of(ended):
             return [*events, *self._end(call)]
         return events if item.pieces else [*events, *_shown(index, ended)]

@@ -28,6 +28,8 @@ class Target:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: The environment variable that may hold the key; its name stands for the key in the HTTP log.
     key_variable: str = "API_KEY"
+    #: Headers of this one request. They hold no secrets: SDKs write them to their logs.
+    more_headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def checked_address(base_url: str) -> str:

@@ -228,6 +228,10 @@ class HTTPProvider(StreamingProvider):
         """See `LLMProvider.holds_schema_with_tools`."""
         return self._function_calling and self._vendor.holds_schema_with_tools(self._model)
 
+    def can_compact(self, tokens: int) -> bool:
+        """See `LLMProvider.can_compact`."""
+        return self._options_resolver.can_compact(tokens)
+
     def vendor_tools(self) -> list[str]:
         """See `LLMProvider.vendor_tools`."""
         return available(self._vendor, self.codec.format, self._model) if self._function_calling else []
@@ -260,7 +264,9 @@ class HTTPProvider(StreamingProvider):
         path = self.codec.path(self.model_name, options.stream)
         changes = dict(self._refused.get(self.model_name, {}))
         encode = partial(self._encode, request)
-        attempt = partial(self._attempt, path, encode, self._read, changes, request.timing, request.tools)
+        attempt = partial(
+            self._attempt, path, encode, self._read, changes, request.timing, request.tools, options.betas
+        )
         if (admissions := current_admissions.get()) is None:
             items = retrying(attempt, self.max_retries)
         else:
@@ -339,6 +345,7 @@ class HTTPProvider(StreamingProvider):
         changes: dict[str, str | None] | None,
         timing: Timing,
         functions: Functions | None = None,
+        betas: tuple[str, ...] = (),
     ) -> AsyncGenerator[T]:
         """Send one request, and yield what `read` makes of the answer. `changes` are the fields that the model refuses;
         None if the request is not for a model.
@@ -351,7 +358,7 @@ class HTTPProvider(StreamingProvider):
         body = response = None
         try:
             body = encode(changes or {})
-            response = await self._transport.open(self._target(path), body, timing)
+            response = await self._transport.open(self._target(path, betas), body, timing)
             self._refused.setdefault(self.model_name, {}).update(changes or {})
             try:
                 async with aclosing(read(response)) as items:
@@ -411,8 +418,10 @@ class HTTPProvider(StreamingProvider):
             raise _undecodable(exc) from None
         yield answer
 
-    def _target(self, path: str) -> Target:
-        return Target(self.base_url, path, self._key(), self.timeout, self._headers, self._key_variable)
+    def _target(self, path: str, betas: tuple[str, ...] = ()) -> Target:
+        named = [*filter(None, [self._headers.get("anthropic-beta")]), *betas]
+        more = {"anthropic-beta": ",".join(named)} if betas else {}
+        return Target(self.base_url, path, self._key(), self.timeout, self._headers, self._key_variable, more)
 
     def _key(self) -> SecretStr | None:
         """The key for this request. Raises `AuthenticationError` if the vendor needs a key and there is none."""

@@ -210,7 +210,8 @@ class SDKTransport(Transport):
         own = type(client).__name__ == self._client_class
         more = {} if self._given is None else target.headers
         is_form = isinstance(body, Form)
-        headers = {**(_about(body) if own or is_form else _about(None)), **more, **_UNREAD}
+        about = _about(body) if own or is_form else _about(None)
+        headers = {**about, **more, **target.more_headers, **_UNREAD}
         options: dict[str, Any] = {"max_retries": 0, "headers": headers}
         if body is None:
             reply = await client.get(target.path, cast_to=object, options=options)

@@ -16,7 +16,7 @@ from nbagent.providers.options.merged import merged
 from nbagent.providers.options.thinking import fields_for, level_of, merge_fields, thinks
 from nbagent.providers.options.tool_choice import ToolChoiceResolver
 from nbagent.providers.options.vendor_tools import offered, with_own_tools
-from nbagent.providers.vendor import Vendor
+from nbagent.providers.vendor import Compaction, Vendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class ResolvedOptions:
     thinking_level: str | None = None
     #: The choice in our words, or `"custom"` for the vendor's own form; None if the request does not set it.
     tool_choice: str | None = None
+    #: Betas of the API that the request names.
+    betas: tuple[str, ...] = ()
     #: Tells the user which option is not sent, and why; empty if all are.
     left_out: str = ""
 
@@ -73,6 +75,9 @@ class OptionsResolver:
         """Raises `ConfigurationError` for a value that no model takes, and for what this model can't do."""
         own = offered(request.tools, self.vendor, self._format, self.model)
         extra = with_own_tools(request.options, own)
+        compaction = self._compaction(request.compact_at)
+        if compaction and request.compact_at:
+            extra = {**compaction.fields(request.compact_at), **extra}
         extra_body = extra.pop("extra_body", {})
         check_type("extra_body", extra_body, Mapping, fix="Pass a dict of fields of the request's body.")
         thinking, choice = extra.pop("thinking", None), extra.pop("tool_choice", None)
@@ -100,8 +105,18 @@ class OptionsResolver:
             extra_body,
             level,
             chosen.name,
+            compaction.betas if compaction else (),
             left_out,
         )
+
+    def _compaction(self, tokens: int | None) -> Compaction | None:
+        """How the vendor is asked to summarise, if it is to and can."""
+        own = self.vendor.compaction
+        return own if tokens and own and own.fits(tokens, self._format, self.model) else None
+
+    def can_compact(self, tokens: int) -> bool:
+        """See `LLMProvider.can_compact`."""
+        return self._compaction(tokens) is not None
 
     def _with_thinking(self, thinking: Any, extra: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
         """The level, and the fields of the request with those that set it."""

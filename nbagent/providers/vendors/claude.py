@@ -13,7 +13,7 @@ from nbagent.checks import check_choice, hides_arguments
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import SDKTransport
-from nbagent.providers.vendor import NOT_THINKING, ModelProfile, OwnTool, Vendor, same_words
+from nbagent.providers.vendor import NOT_THINKING, Compaction, ModelProfile, OwnTool, Vendor, same_words
 
 # adaptive since 4.6, a budget of tokens before
 _ADAPTIVE_THINKING = {"type": "adaptive", "display": "summarized"}
@@ -112,6 +112,23 @@ TOOLS = {
     ),
 }
 
+
+def _compacted(tokens: int) -> dict[str, Any]:
+    """Old results of tools are cleared first; then all that came before is summarised."""
+    clear = {"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": tokens * 3 // 4}}
+    compact = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": tokens}}
+    return {"context_management": {"edits": [clear, compact]}}
+
+
+#: https://platform.claude.com/docs/en/build-with-claude/compaction and …/context-editing (read in November 2026)
+_COMPACTION = Compaction(
+    _compacted,
+    least_tokens=50_000,
+    betas=("context-management-2025-06-27", "compact-2026-01-12"),
+    models=r"(opus|sonnet|haiku)-(4[-.][6-9]|[5-9])|fable|mythos",
+    format="anthropic_messages",
+)
+
 VENDOR = Vendor(
     "claude",
     aliases=("anthropic",),
@@ -128,6 +145,7 @@ VENDOR = Vendor(
     call_id="[a-zA-Z0-9_-]+",
     cache_ttls=("5m", "1h"),
     schema_with_tools=".",
+    compaction=_COMPACTION,
     tools=TOOLS,
     pdfs=True,
 )

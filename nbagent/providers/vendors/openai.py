@@ -16,7 +16,7 @@ from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import SDKTransport
-from nbagent.providers.vendor import NOT_THINKING, Fields, ModelProfile, OwnTool, Vendor, same_words
+from nbagent.providers.vendor import NOT_THINKING, Compaction, Fields, ModelProfile, OwnTool, Vendor, same_words
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -91,6 +91,11 @@ TOOLS = {
     ),
 }
 
+
+def _compacted(tokens: int) -> Fields:
+    return {"context_management": [{"type": "compaction", "compact_threshold": tokens}]}
+
+
 VENDOR = Vendor(
     "openai",
     own_models=r"(?:gpt-(?!oss)|chatgpt-|codex-|o\d).*",
@@ -107,6 +112,8 @@ VENDOR = Vendor(
     no_images=r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|o1-(mini|preview)|o3-mini",
     schema_with_tools=".",
     tools=TOOLS,
+    # https://developers.openai.com/api/docs/guides/compaction (read in November 2026)
+    compaction=Compaction(_compacted, models=r"gpt-(5|[6-9]|\d\d)", format="openai_responses"),
 )
 
 

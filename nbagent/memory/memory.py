@@ -64,6 +64,7 @@ class Memory(Toolset):
     The model reads and writes them with the tool `memory`, whose commands are those of Claude's memory tool (Claude
     gets its own tool, other models an ordinary one), and finds them with `search_memory`. An index of the newest notes
     is the last thing in each request. Notes are data: they give the model no rights, and tools ask all the same.
+    Whoever uses the agent shares its notes: of an agent on a server, all clients.
 
     Args:
         path: the file, which the first note makes; only its owner can read it. It is not encrypted. Put it on a local

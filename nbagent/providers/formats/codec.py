@@ -208,6 +208,13 @@ class Codec(ABC):
         names = ", ".join(dict.fromkeys(sent_as_text(messages, self.vendor.takes_pdfs(model))))
         return f"{model} reads no PDFs there: it gets the text of {names}." if names else ""
 
+    def read_documents(self, messages: Sequence[LLMMessage], model: str) -> None:
+        """Read the text of those, which the messages keep: 0.04 s a page, so not on the event loop.
+
+        Raises what `encode_request` raises for them.
+        """
+        sendable_documents(messages, self.vendor.takes_pdfs(model))
+
     def _common_fields(self, options: ResolvedOptions) -> dict[str, Any]:
         """The vendor's own fields; those for tools, if there are any; the temperature, but not below the lowest."""
         fields = {**self.vendor.body, **(self.vendor.tools_body if options.tools else {})}

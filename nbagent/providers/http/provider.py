@@ -19,6 +19,7 @@ from nbagent.core.counting import estimated_input
 from nbagent.core.events import Event, Http, Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest, Timing
+from nbagent.core.threads import run_in_thread
 from nbagent.core.vendor_calls import events_of
 from nbagent.errors import (
     AuthenticationError,
@@ -271,7 +272,10 @@ class HTTPProvider(StreamingProvider):
             items = retrying(attempt, self.max_retries)
         else:
             items = retrying(attempt, self.max_retries, admissions(self.rate_key), estimated_input(request))
-        for note in (options.left_out, self.codec.left_out(request.messages, self.model_name)):
+        left_out = self.codec.left_out(request.messages, self.model_name)
+        if left_out:
+            items = _after(partial(self.codec.read_documents, request.messages, self.model_name), items)
+        for note in (options.left_out, left_out):
             if note and note not in self._noted:
                 self._noted.add(note)
                 items = _with_first(Http(note), items)
@@ -495,6 +499,14 @@ def _secret(value: str | SecretStr | None) -> SecretStr | None:
 
 def _undecodable(exc: Exception) -> IncompleteStreamError:
     return IncompleteStreamError(f"the answer holds something that can't be decoded ({exc!r})")
+
+
+async def _after(step: Callable[[], None], rest: AsyncGenerator[T]) -> AsyncGenerator[T]:
+    """The items, when a thread has done something first."""
+    await run_in_thread(step)
+    async with aclosing(rest) as items:
+        async for item in items:
+            yield item
 
 
 async def _with_first(first: Event, rest: AsyncGenerator[T]) -> AsyncGenerator[Event | T]:

@@ -72,7 +72,7 @@ class AgentOptions(TypedDict, total=False):
     tool_tracebacks: bool
     validators: Sequence[UserCheck]
     guards: Sequence[UserCheck]
-    plan: bool
+    plan: bool | Literal["first"]
     approve_plan: bool
 
 
@@ -100,8 +100,8 @@ class Agent(SideTasks, Planning):
             `RunContext`; sync or async. One that returns False, or raises a ValueError or an AssertionError, sends the
             answer back to the model with the reason. After two corrections an `AnswerRejectedError` is raised.
         guards: the same for questions: what one refuses is not sent, and the result's status is "blocked".
-        plan: the model gets a tool that writes and updates a list of steps: see `agent.plan`. With `approve_plan`,
-            other tools wait for a plan, and each plan with new steps waits for approval.
+        plan: the model gets a tool that writes and updates a list of steps: see `agent.plan`. With "first", other tools
+            wait for a plan; with `approve_plan`, a plan with new steps waits for approval, too.
         tool_tracebacks: if a tool raises, the model reads the exception's type and text; with True, also the lines of
             your code that led to it, with the names of your files. The trace always has the whole traceback.
 
@@ -128,7 +128,7 @@ class Agent(SideTasks, Planning):
         tool_tracebacks: bool = False,
         validators: Sequence[UserCheck] = (),
         guards: Sequence[UserCheck] = (),
-        plan: bool = False,
+        plan: bool | Literal["first"] = False,
         approve_plan: bool = False,
         **unknown: Never,
     ) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, get_args
 from weakref import WeakKeyDictionary
 
-from nbagent.checks import check_type
+from nbagent.checks import check_choice, check_type
+from nbagent.core.events import ToolResult
 from nbagent.core.history.context import ContextManager
 from nbagent.core.messages import LLMMessage
 from nbagent.core.run_context import current_call
@@ -29,8 +30,6 @@ UPDATE_PLAN = "update_plan"
 MAX_STEPS, MAX_CHARS = 50, 300
 StepStatus = Literal["pending", "doing", "done", "dropped"]
 STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
-#: What stands for them in a checklist.
-MARKS = {"pending": "○", "doing": "▸", "done": "✓", "dropped": "✗"}
 _OPEN = ("pending", "doing")
 _STEP = re.compile(rf"^\d+\. \[({'|'.join(STATUSES)})\] (.+)(?:\n   note: (.+))?$", re.MULTILINE)
 
@@ -40,7 +39,10 @@ Exactly one step is "doing" until all are "done" or "dropped". If a step fails, 
 the steps that take its place."""
 _INSTRUCTIONS = {
     False: f"For a task of several steps, first write a plan with {UPDATE_PLAN}, then follow it.",
-    True: f"First write a plan with {UPDATE_PLAN}, then follow it. Other tools work only while a step is open.",
+    True: f"""\
+Work by plan. First write one with {UPDATE_PLAN}: few steps, each with a result that can be checked. Other tools work \
+only while a step is open. Do one step after the other, and say in its note what came of it. If a step fails, change \
+the plan. At the end, answer from what the steps have found, and say what was dropped.""",
 }
 _EDITED = "The user has changed the plan. Follow it as it is now."
 
@@ -70,6 +72,12 @@ def read_plan(text: str) -> list[Step]:
     """
     found: list[Any] = _STEP.findall(text)
     return [Step(step, status, note) for status, step, note in found]
+
+
+def plan_in(result: ToolResult) -> list[Step]:
+    """The plan that a call has written; an empty list if it is one of another tool, or failed."""
+    wrote = result.tool_name == UPDATE_PLAN and not result.metadata.get("is_error")
+    return read_plan(result.content) if wrote else []
 
 
 def write_plan(steps: Iterable[Step]) -> str:
@@ -211,11 +219,11 @@ class Plans(Toolset):
         self._newer[context] = _Newer(*_place(context, _last_plan(context)), steps, run_id)
 
 
-def plans_of_agent(plan: bool, approve_plan: bool) -> list[Plans]:
+def plans_of_agent(plan: bool | Literal["first"], approve_plan: bool) -> list[Plans]:
     """What an agent with these settings uses."""
-    check_type("plan", plan, bool)
+    check_choice("plan", plan, (True, False, "first"))
     check_type("approve_plan", approve_plan, bool)
-    return [Plans(approve_plan)] if plan or approve_plan else []
+    return [Plans(approve_plan, plan == "first")] if plan or approve_plan else []
 
 
 class _PlanRegistry(FunctionRegistry):

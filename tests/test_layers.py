@@ -34,9 +34,10 @@ BELOW = {
     "memory": {"ground", "core", "providers", "functions", "trace"},
     "loading": {*BELOW_AGENT, "agent", "skills"},
     "mcp": {*BELOW_AGENT, "agent", "loading"},
-    "notebook": {*BELOW_AGENT, "extract", "batch", "agent_summary", "side_tasks", "agent", "mcp", "skills"},
+    "notebook": {*BELOW_AGENT, "extract", "batch", "agent_summary", "plan", "side_tasks", "agent", "mcp", "skills"},
     "acp": {*BELOW_AGENT, "agent", "mcp"},
     "remote": {*BELOW_AGENT, "agent"},
+    "planner": {*BELOW_AGENT, "agent"},
     "server": {*BELOW_AGENT, "agent", "loading", "mcp", "skills"},
     "cli": {"ground", "providers", "acp", "loading", "mcp", "server"},
 }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbagent import Agent, ContextManager, FunctionCall, ScriptedProvider, create_provider
+from nbagent import Agent, ContextManager, FunctionCall, Planner, ScriptedProvider, create_provider
 from nbagent.errors import ConfigurationError
 from nbagent.plan import MAX_STEPS, STATUSES, Step, read_plan, revised, write_plan
 
@@ -168,6 +168,23 @@ async def test_with_approve_plan_nothing_begins_without_a_yes(answer):
         assert rows(agent) == []
         assert result.status == "denied"
     assert "Call update_plan first" in result.function_calls[0]["result"]
+
+
+async def test_a_planner_plans_first():
+    agent = Planner(ScriptedProvider([FunctionCall("load", {"path": "here.csv"}), *TURNS]), tools=[load])
+    result = await agent.chat("Plot it.")
+    loads = [call["is_error"] for call in result.function_calls if call["name"] == "load"]
+    assert loads == [True, True, False]
+    assert "Work by plan." in agent.provider.requests[0][0][0].text
+    fork = agent.fork()
+    fork.provider = ScriptedProvider([FunctionCall("load", {"path": "here.csv"}), "No plan."])
+    assert (await fork.chat("And now?")).function_calls[0]["is_error"]  # its plan is done
+
+
+def test_the_settings_are_checked():
+    for wrong in ({"plan": "last"}, {"approve_plan": "yes"}):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+            Agent(ScriptedProvider([]), **wrong)
 
 
 async def test_with_nobody_to_ask_the_plan_is_denied():

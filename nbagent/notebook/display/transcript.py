@@ -19,8 +19,10 @@ from nbagent.core.events import Event
 from nbagent.core.messages import LLMResponse, Usage
 from nbagent.core.render import markdown as render
 from nbagent.core.render import sources
+from nbagent.notebook.display.checklist import checklist_html, checklist_lines
 from nbagent.notebook.display.children import Children, own_event
 from nbagent.notebook.display.tool_call import image_html, outputs_html, result_images_html, tool_call_html
+from nbagent.plan import UPDATE_PLAN, Step, plan_in
 
 #: Characters of thinking that are shown; the trace has all of it.
 THINKING_CHARS = 20_000
@@ -57,6 +59,8 @@ class Segment:
     stable_html: list[str] = field(default_factory=list)
     stable_ends: list[int] = field(default_factory=list)
     is_folded: bool = False
+    #: What the call has written as the plan. Later calls update it here.
+    plan: Sequence[Step] = ()
     #: The marks in the text that stand for what it cites, in Markdown.
     marks: set[str] = field(default_factory=set)
 
@@ -207,7 +211,11 @@ class Transcript:
         match event:
             case events.ToolCall():
                 self.status = ""
-                self._add(Segment("tool", key=event.metadata["tool_call_id"], event=event))
+                plan = next((each for each in self.segments if each.plan), None)
+                if plan is None or event.tool_name != UPDATE_PLAN:
+                    self._add(Segment("tool", key=event.metadata["tool_call_id"], event=event))
+                else:
+                    plan.key, plan.event = event.metadata["tool_call_id"], event
             case events.ToolStarted():
                 for segment in self._calls(event):
                     segment.started = monotonic()
@@ -243,7 +251,12 @@ class Transcript:
 
     def _add_result(self, event: events.ToolResult) -> None:
         self.status = ""
-        for segment in self._calls(event):
+        for segment in list(self._calls(event)):
+            plan = plan_in(event)
+            if segment.plan and not plan:  # it stays as it was, and the failed call stands for itself
+                self._add(Segment("tool", key=segment.key, event=segment.event, result=event))
+                continue
+            segment.plan = plan
             segment.result, segment.html, segment.outputs = event, None, event.outputs
             if segment.children is not None:
                 segment.children.end()
@@ -383,7 +396,9 @@ class Transcript:
         return outputs_html(segment.outputs) if self._shows_outputs else []
 
     def _block_html(self, segment: Segment) -> str:
-        """A folded tool call, or folded thinking."""
+        """A plan, a folded tool call, or folded thinking."""
+        if segment.plan:
+            return checklist_html(segment.plan)
         if segment.event is not None:
             state = render.escape(self._state(segment))
             return tool_call_html(
@@ -440,6 +455,8 @@ class Transcript:
         return render.printable("\n".join([*lines, *self._closing_lines()]))
 
     def _lines(self, segment: Segment) -> list[str]:
+        if segment.plan:
+            return list(checklist_lines(segment.plan))
         if segment.event is not None:
             arguments = segment.event.tool_arguments if segment.edited is None else segment.edited
             call = f"▸ {render.format_call(segment.event.tool_name or '', arguments)}"

@@ -22,7 +22,9 @@ from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.render import markdown as render
 from nbagent.core.render.sources import sources_text
 from nbagent.core.results import AgentResult
+from nbagent.notebook.display.checklist import checklist_lines
 from nbagent.notebook.display.transcript import FOR_YOU, MimeBundle, Transcript
+from nbagent.plan import UPDATE_PLAN, plan_in
 from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
@@ -158,8 +160,10 @@ class TerminalView:
         match event:
             case events.Text():
                 self._print(event.content, end="")
-            case events.ToolCall():
+            case events.ToolCall() if event.tool_name != UPDATE_PLAN:
                 self._print(f"▸ {render.format_call(event.tool_name or '', event.tool_arguments)}")
+            case events.ToolResult() if plan := plan_in(event):
+                self._print("\n".join(checklist_lines(plan)))
             case events.ToolResult():
                 self._print(f"  {render.shortened_with_note(event.content, 200)}")
             case events.ChildEvent(event=inner):

@@ -7,6 +7,7 @@ is not paid again.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -37,7 +38,8 @@ def price(
 
     `rates` are the provider's own `price` (see `LLMProvider.price`), which replaces the list.
     `raw` is the vendor's own usage object, which may say more: Claude charges more for tokens that it caches for an
-    hour, and Gemini bills what its own tools returned as input. Models on the user's machine are free.
+    hour, and Gemini bills what its own tools returned as input. Its `vendor_calls` are the calls of the vendor's own
+    tools, of which searches have a fee. Models on the user's machine are free.
     `is_batched`: the vendor's batch endpoint answered. The list has prices of its own for that; where it has none, and
     for `rates`, such an answer costs `BATCH_SHARE` of the usual price.
 
@@ -45,8 +47,9 @@ def price(
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
     2.0
     """
+    fees = _tool_fees(raw, model, vendor)
     if rates is not None:
-        return _by_rates(usage, rates) * (BATCH_SHARE if is_batched else 1.0)
+        return _by_rates(usage, rates) * (BATCH_SHARE if is_batched else 1.0) + fees
     if _is_free(vendor):
         return 0.0
     listed_at = _listed_at(vendor)
@@ -64,9 +67,9 @@ def price(
     )
     usual = float(calc_price(tokens, model, provider_id=listed_at).total_price)
     if not is_batched:
-        return usual
+        return usual + fees
     batched = calc_price(tokens, model, provider_id=listed_at, price_context={"processing": "batch"}).total_price
-    return float(batched) if batched < usual else usual * BATCH_SHARE
+    return (float(batched) if batched < usual else usual * BATCH_SHARE) + fees
 
 
 def check_priced(limits: Limits, provider: LLMProvider) -> None:
@@ -170,6 +173,18 @@ def _one_hour_cache_writes(raw: Any) -> dict[str, int]:
     written = raw.get("cache_creation") if isinstance(raw, dict) else None
     tokens = written.get("ephemeral_1h_input_tokens") if isinstance(written, dict) else None
     return {"cache_write_1h_tokens": tokens} if isinstance(tokens, int) and tokens else {}
+
+
+def _tool_fees(raw: Any, model: str, vendor: str) -> float:
+    """US dollars for the calls of the vendor's own tools, as far as it is known what it bills."""
+    calls = raw.get("vendor_calls", ()) if isinstance(raw, dict) and vendor in CATALOG else ()
+    fees = 0.0
+    for call in calls:
+        forms = CATALOG[vendor].tools.get(call["name"], ())
+        form = next((form for form in forms if re.search(form.models, model.lower())), None)
+        if form is not None and not call["is_error"]:
+            fees += form.price * len(call["arguments"].get("queries") or [""])
+    return fees
 
 
 def _tool_use_prompt_tokens(raw: Any) -> int:

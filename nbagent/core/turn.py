@@ -254,10 +254,13 @@ class Turn:
     def _cost(self, response: LLMResponse) -> float | None:
         """US dollars; None if neither the model that answered nor the one that was asked has a price."""
         metadata, provider = response.metadata or {}, self.run.provider
+        raw = metadata.get("usage_raw")
+        if calls := metadata.get("vendor_calls"):
+            raw = {**(raw or {}), "vendor_calls": calls}
         for model in (metadata.get("model"), provider.model_name):
             if model:
                 is_batched = bool(metadata.get("batched"))
-                cost = self.run.price(response.usage, model, provider.vendor, metadata.get("usage_raw"), is_batched)
+                cost = self.run.price(response.usage, model, provider.vendor, raw, is_batched)
                 if cost is not None:
                     return cost
         return None

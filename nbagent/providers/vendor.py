@@ -74,6 +74,8 @@ class OwnTool:
     models: str = ""
     #: The format that has it; empty for each that the vendor speaks.
     format: str = ""
+    #: US dollars for each call, where the vendor bills calls; of a search, for each query.
+    price: float = 0.0
     #: Whether a request may hold it beside functions.
     with_functions: bool = True
 

@@ -31,7 +31,8 @@ _KINDS = {
 }  # fmt: skip
 #: Gemini's parts have no type: their keys tell them apart.
 _GEMINI_KINDS = {
-    "functionCall": "tool_call", "inlineData": "image", "executableCode": "tool_call",
+    "functionCall": "tool_call", "inlineData": "image", "toolCall": "tool_call", "toolResponse": "tool_result",
+    "executableCode": "tool_call",
     "codeExecutionResult": "tool_result", "text": "text",
 }  # fmt: skip
 

@@ -79,6 +79,7 @@ async def test_claude_searches_and_cites(server):
     assert own == ["tool_call", "tool_result"]
     assert json.loads(agent.trace.calls["usage_raw"][0])["server_tool_use"] == {"web_search_requests": 1}
     assert result.function_calls == []
+    assert result.cost == pytest.approx(0.01 + (9 * 2 + 5 * 10) / 1e6)  # the search, then the tokens
 
 
 async def test_openai_searches_and_cites(server):
@@ -251,3 +252,18 @@ def test_scripted_answers_may_cite():
     assert repr(agent.chat_sync("Which?")).startswith("<AgentResult ok: '4.0.6', 1 source")
     assert agent.trace.tool_calls["name"].tolist() == ["web_search"]
     assert agent.trace.runs["n_tool_calls"].tolist() == [1]
+
+
+async def test_gemini_bills_each_query(server):
+    told = {"groundingMetadata": {**GROUNDED, "webSearchQueries": ["stable ruby", "ruby releases"]}}
+    server.answers = [Answer(gemini_stream({"text": "Né: it Ruby 4.0.6 is."}, **told))]
+    agent = agent_of("gemini", server)
+    result = await ask(agent, tools=["web_search"])
+    assert result.cost == pytest.approx(0.028 + (9 * 0.75 + 5 * 3.75) / 1e6, rel=0.01)
+
+
+def test_it_is_not_served_to_mcp_clients():
+    from nbagent.mcp.server.tool_server import ToolServer
+
+    agent = Agent(ScriptedProvider("Hi"), tools=[mean_by, "web_search"])
+    assert ToolServer(agent).registry().names() == ["mean_by"]

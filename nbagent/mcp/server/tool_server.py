@@ -81,6 +81,12 @@ class ClientRequest:
 current_request: ContextVar[ClientRequest | None] = ContextVar("nbagent_current_mcp_request", default=None)
 
 
+def _is_elsewhere(registry: FunctionRegistry, name: str) -> bool:
+    """Whether a tool is one that the vendor of the agent's model runs: there is nothing to serve."""
+    tool = registry.get_function(name)
+    return tool is not None and tool.vendor_options is not None
+
+
 class ToolServer:
     """Serves the tools of `agent` and `nbagent.live`; `only` names those to offer. No model is asked.
 
@@ -120,7 +126,9 @@ class ToolServer:
     def registry(self) -> FunctionRegistry:
         """The tools on offer now."""
         joined = self._joined()
-        names = [name for name in joined.names() if name not in self.agent.tools_off]
+        names = [
+            name for name in joined.names() if name not in self.agent.tools_off and not _is_elsewhere(joined, name)
+        ]
         return joined.only([name for name in names if self.only is None or name in self.only])
 
     def _joined(self) -> FunctionRegistry:

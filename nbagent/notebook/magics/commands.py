@@ -378,7 +378,7 @@ def tool_table(shell: Any, agent: Agent) -> ToolTable:
             "signature": _signature(tool),
             "description": tool.description.strip().partition("\n")[0],
             "approval": _approval(agent, tool),
-            "defined in": _place(shell, tool.func),
+            "defined in": _place(shell, tool.func) if tool.vendor_options is None else "the vendor",
         }
         for name in registry.names()
         if (tool := registry.get_function(name)) is not None

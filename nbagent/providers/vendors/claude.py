@@ -92,6 +92,7 @@ TOOLS = {
         OwnTool(
             {"type": "web_search_20250305", "name": "web_search"},
             {**_DOMAINS, "user_location": "user_location"},
+            price=0.01,
             models=_NOT_BEFORE_4,
         ),
     ),

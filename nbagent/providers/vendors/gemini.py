@@ -54,10 +54,10 @@ PROFILES = (
 _TOLD = {"toolConfig": {"includeServerSideToolInvocations": True}}
 
 
-def _tool(entry: str) -> tuple[OwnTool, ...]:
+def _tool(entry: str, price: float = 0.0) -> tuple[OwnTool, ...]:
     """https://ai.google.dev/gemini-api/docs/tools (read in November 2026)"""
-    before_3 = OwnTool({entry: {}}, models=r"gemini-(1|2)", with_functions=False)
-    return (before_3, replace(before_3, body=_TOLD, models="", with_functions=True))
+    before_3 = OwnTool({entry: {}}, models=r"gemini-(1|2)", with_functions=False, price=price * 2.5)
+    return (before_3, replace(before_3, body=_TOLD, models="", with_functions=True, price=price))
 
 
 VENDOR = Vendor(
@@ -77,7 +77,7 @@ VENDOR = Vendor(
     schema_with_tools=r"(models/)?gemini-([3-9]|\d\d|(pro|flash)-latest)",  # 2.5 answers with 400
     image_urls="https://generativelanguage.googleapis.com/|gs://",
     tools={
-        "web_search": _tool("googleSearch"),
+        "web_search": _tool("googleSearch", price=0.014),
         "web_fetch": _tool("urlContext"),
         "code_execution": _tool("codeExecution"),
     },

@@ -69,6 +69,7 @@ TOOLS = {
                 "user_location": "user_location",
             },
             body={"include": ["web_search_call.action.sources"]},
+            price=0.01,
         ),
     ),
     "code_execution": (

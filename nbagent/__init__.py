@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from nbagent.skills.manager import ToolManager as ToolManager
     from nbagent.skills.manifest import SkillManifest as SkillManifest
     from nbagent.skills.result import SkillResult as SkillResult
+    from nbagent.teams.team import Team as Team
     from nbagent.trace.trace import Trace as Trace
 
 __version__ = "0.1.0"
@@ -109,6 +110,7 @@ _WHERE = {
     "SkillManifest": "skills.manifest",
     "SkillResult": "skills.result",
     "StreamingHandler": "core.stream",
+    "Team": "teams.team",
     "ToolExecutor": "functions.executor",
     "ToolManager": "skills.manager",
     "Trace": "trace.trace",

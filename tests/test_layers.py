@@ -31,6 +31,7 @@ BELOW = {
     "comparison": {*BELOW_AGENT, "agent"},
     "evaluation": {*BELOW_AGENT, "agent", "batch"},
     "skills": {*BELOW_AGENT, "agent"},
+    "teams": {*BELOW_AGENT, "agent", "agent_run"},
     "memory": {"ground", "core", "providers", "functions", "trace"},
     "loading": {*BELOW_AGENT, "agent", "skills"},
     "mcp": {*BELOW_AGENT, "agent", "loading"},

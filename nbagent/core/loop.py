@@ -82,14 +82,16 @@ def _ended_by(error: Exception, run: Run) -> Event:
 async def _accepts(run: Run, answer: LLMResponse) -> bool:
     """Whether the run ends with this answer, and how. A call that was denied on the way counts only if it is whole.
 
-    One that the vendor paused goes on in the next turn.
+    One that the vendor paused goes on in the next turn. In a team another agent may speak next.
     """
     if answer.finish_reason == "pause":
         return False
     status, reason = answer_status(answer)
     if status != "ok":
         run.result.status, run.result.status_reason = status, reason
-    return await _passes_checks(run, status)
+    if not await _passes_checks(run, status):
+        return False
+    return run.floor is None or status != "ok" or not run.floor.passes_on()
 
 
 async def _passes_checks(run: Run, status: Status) -> bool:

@@ -68,7 +68,8 @@ class LLMMessage:
     """One message of a conversation.
 
     - `tool_calls`: in assistant messages
-    - `tool_call_id`, `name` (of the function): in tool messages
+    - `tool_call_id`, `name` (of the function): in tool messages. In assistant messages, `name` says which member of a
+      team spoke; no vendor gets it.
     - `provider_extras`: data that a vendor wants returned unchanged (`{"vendor": "claude", ...}`). It is sent back to
       that vendor byte for byte, and to no other.
     - `is_error`: a tool message that reports a failure

@@ -70,6 +70,20 @@ class Tools(Protocol):
         ...
 
 
+class Floor(Protocol):
+    """Who speaks in a run of several agents. `nbagent.teams.team.Floor` implements it."""
+
+    speaker: str
+
+    def take(self, run: Run) -> list[LLMMessage]:
+        """Let the next one speak: set the run's provider and tools. Returns the conversation as that one reads it."""
+        ...
+
+    def passes_on(self) -> bool:
+        """After an answer: whether another one speaks now."""
+        ...
+
+
 @dataclass(slots=True)
 class Run:
     """Everything that one run works with. `Agent.chat_stream` makes it, `loop.run_loop` drives it."""
@@ -111,6 +125,8 @@ class Run:
     deps: Any = field(default=None, repr=False)
     #: The `Agent` that makes the run, which this layer does not know.
     agent: Any = field(default=None, repr=False)
+    #: Who speaks, where several agents do.
+    floor: Floor | None = None
     #: What it spends, others spend too.
     budget: Budget | None = None
     #: Whether each HTTP exchange becomes an event.
@@ -150,7 +166,7 @@ class Run:
 
     def next_request(self) -> ModelRequest:
         """The history and the tools as they are now."""
-        messages = list(self.context.messages)
+        messages = list(self.context.messages) if self.floor is None else self.floor.take(self)
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))

@@ -72,7 +72,8 @@ class Turn:
         """Leave the history valid: it keeps the text so far, and each call has one result, in call order."""
         if self.response is None:
             self._count_broken_attempt()
-            partial = LLMMessage("assistant", "".join(self.text), interrupted=True, message_id=new_id("msg"))
+            text, message_id = "".join(self.text), new_id("msg")
+            partial = LLMMessage("assistant", text, self._speaker, interrupted=True, message_id=message_id)
             self._replace_placeholder(partial if partial.content else None)
             if partial.content:
                 self.run.result.content = partial.text
@@ -207,7 +208,13 @@ class Turn:
             "n_messages_in": len(request.messages),
             **request.effective_options,
             **({"reminder": request.reminder} if request.reminder else {}),
+            **({"speaker": self._speaker} if self._speaker else {}),
         }
+
+    @property
+    def _speaker(self) -> str | None:
+        """Who asks the model, where several agents speak."""
+        return None if self.run.floor is None else self.run.floor.speaker
 
     def _take_answer(self, response: LLMResponse) -> list[Event]:
         """Put a complete answer into the history, count its tokens, and announce its tool calls.
@@ -221,6 +228,7 @@ class Turn:
         message = LLMMessage(
             "assistant",
             response.message_content,
+            name=self._speaker,
             tool_calls=self.calls or None,
             provider_extras=response.raw_response,
             message_id=new_id("msg"),

@@ -64,7 +64,7 @@ COLUMNS: dict[str, dict[str, Dtype]] = {
         "duration_s": REAL, "ttft_s": REAL, "thinking_s": REAL, "setup_s": REAL, "started": TIME, "error_type": TEXT,
         "error_message": TEXT, "error_code": TEXT, "http_status": COUNT, "attempt": COUNT, "retries": COUNT,
         "retry_wait_s": REAL, "thinking_level": TEXT, "tool_choice": TEXT, "params": TEXT, "refused": TEXT,
-        "reminder": TEXT, "stream": FLAG, "n_messages_in": COUNT, "messages_in": TEXT, "quoted": FLAG,
+        "speaker": TEXT, "reminder": TEXT, "stream": FLAG, "n_messages_in": COUNT, "messages_in": TEXT, "quoted": FLAG,
         "cache_hit": FLAG, "replayed": FLAG, "usage_estimated": FLAG, "usage_raw": TEXT, "finish_reason_raw": TEXT,
         "response_model": TEXT, "base_url_host": TEXT, "response_id": TEXT, "system_hash": TEXT, "tools_hash": TEXT,
         "span_id": TEXT, "parent_span_id": TEXT, "call_id": TEXT,

@@ -54,6 +54,8 @@ class TraceTables:
         a proxy. The times beside it leave that out, but for connecting with an SDK's client of your own (Azure,
         Bedrock, Vertex) or one over another transport than httpx's: nbagent can't see that, so it is in `ttft_s`.
 
+        `speaker` is the member of a `Team` that asked.
+
         `span_id` and `parent_span_id` are the OpenTelemetry ids, in hex, of the spans `chat` and `invoke_agent`. They
         are NA where no span was sampled: see `to_otel`.
         """

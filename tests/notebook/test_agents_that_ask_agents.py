@@ -87,3 +87,22 @@ def test_the_person_at_the_panel_is_asked_about_the_calls_of_a_child(shared):
     panel.click("Approve")
     panel.until_text("The end.")
     assert result(shared, "wiped") == "[('cities', 3)]"
+
+
+def test_a_team_in_a_cell_and_in_a_panel(shared):
+    shared.ok(
+        "from nbagent import Team\n"
+        "desk = Agent(ScriptedProvider([FunctionCall('hand_over', {'to': 'billing'}, 'h'), 'Bye.']))\n"
+        "team = Team({'desk': desk, 'billing': Agent(ScriptedProvider(['Paid back.']))})"
+    )
+    cell = shared.ok("%%agent team\nI paid twice.")
+    lines = cell.text.splitlines()
+    assert [line.partition("(")[0] for line in lines[:5]] == [
+        "desk:", "▸ hand_over", "  billing speaks now.", "billing:", "Paid back.",
+    ]  # fmt: skip
+    assert ">billing</div>" in cell.html
+    panel = Panel(shared, "nbagent.ChatPanel(team)")  # it shows the turn of the past, and the next one
+    panel.until_text("billing", "Paid back.")
+    shared.ok("nbagent.ChatPanel(team).ask('Thanks.')")
+    panel.until_text("Bye.")
+    assert re.findall(r'nbagent-speaker [^"]*">(\w+)<', panel.html()) == ["desk", "billing", "desk"]

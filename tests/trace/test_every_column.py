@@ -18,7 +18,7 @@ THINKING = (STREAMS / "messages_claude_thinking_tools.sse").read_bytes()
 #: connection.
 UNKNOWN = {
     "runs": {"replayed_cost_usd"},  # see test_replayed_costs
-    "calls": {"refused", "reminder"},  # see test_requests and test_toolset
+    "calls": {"refused", "reminder", "speaker"},  # see test_requests, test_toolset and test_team
     "tool_calls": {"cell_id_of_definition", "outputs"},
     "http": {"error_type", "error_message"},
     "scores": {"cell_id"},

@@ -120,6 +120,7 @@ class Transcript:
         self._turn_start = 0
         self._sources: sources.Numbers = {}
         self._model = ""
+        self._speaker: str | None = None
         self._usage = Usage()
         self._cost: float | None = 0.0
         self._played = 0.0  # what replayed answers cost when they were recorded
@@ -135,6 +136,7 @@ class Transcript:
         """Take one event."""
         match event:
             case events.TurnStarted():
+                self._show_speaker(event.metadata.get("speaker"))
                 self._turn_start = len(self.segments)
                 self._model = str(event.metadata.get("model") or "")
                 self.status = f"waiting for {self._model}"
@@ -227,6 +229,17 @@ class Transcript:
                     segment.progress = event.content
             case events.ToolResult():
                 self._add_result(event)
+
+    def _show_speaker(self, name: str | None) -> None:
+        """Name the member of a team who speaks from now on."""
+        if name and name != self._speaker:
+            self._add(Segment("speaker", [name]))
+        self._speaker = name
+
+    @property
+    def new_speaker(self) -> str:
+        """Who has just begun to speak; "" if that is nobody new."""
+        return self.segments[-1].text if self.segments and self.segments[-1].kind == "speaker" else ""
 
     def _feed_child(self, event: events.ChildEvent) -> None:
         """What a child spends counts here, too."""
@@ -375,6 +388,8 @@ class Transcript:
             pieces = self._text_pieces(segment)
             folded = '<span class="nbagent-quiet">Answer</span>'
             return [render.details_html(folded, "", "".join(pieces))] if segment.is_folded else pieces
+        if segment.kind == "speaker":
+            return [f'<div class="nbagent-speaker {render.NO_TEX}">{render.escape(segment.text)}</div>']
         if segment.kind == "image":
             image = segment.image
             return [image_html(image, segment.text) if image is not None else render.note_html(segment.text)]
@@ -467,6 +482,8 @@ class Transcript:
             shown = segment.outputs if self._shows_outputs else ()
             texts = [part.get("text", part.get("text/plain", "")).rstrip() for part in shown]
             return [call, *below, *filter(None, texts), f"  {render.shortened_with_note(segment.result.content, 200)}"]
+        if segment.kind == "speaker":
+            return [f"{segment.text}:"]
         return [] if segment.kind == "thinking" else [segment.plain(segment.text)]
 
     def call_lines(self) -> list[str]:

@@ -160,14 +160,14 @@ class TerminalView:
         match event:
             case events.Text():
                 self._print(event.content, end="")
-            case events.ToolCall() if event.tool_name != UPDATE_PLAN:
-                self._print(f"▸ {render.format_call(event.tool_name or '', event.tool_arguments)}")
+            case events.ToolCall() | events.ChildEvent():
+                self._print_call(event)
             case events.ToolResult() if plan := plan_in(event):
                 self._print("\n".join(checklist_lines(plan)))
             case events.ToolResult():
                 self._print(f"  {render.shortened_with_note(event.content, 200)}")
-            case events.ChildEvent(event=inner):
-                self._print_call_of(inner)
+            case events.TurnStarted() if name := self.transcript.new_speaker:
+                self._print(f"{name}:")
             case events.TurnDone(response=LLMResponse(metadata=dict() as about)):
                 for part in about.get("parts", ()):
                     if part.get("type") == "image":
@@ -179,13 +179,13 @@ class TerminalView:
             case events.Done(result=AgentResult(status_reason=str(reason))):
                 self._print(reason)
 
-    def _print_call_of(self, child: Event, indent: str = "  ") -> None:
-        """Print which tools a child calls, as they come."""
-        match child:
+    def _print_call(self, event: Event, indent: str = "") -> None:
+        """Print which tool is called, also by an agent that a tool asks."""
+        match event:
             case events.ChildEvent(event=inner):
-                self._print_call_of(inner, f"{indent}  ")
-            case events.ToolCall():
-                self._print(f"{indent}▸ {render.format_call(child.tool_name or '', child.tool_arguments)}")
+                self._print_call(inner, f"{indent}  ")
+            case events.ToolCall() if event.tool_name != UPDATE_PLAN:
+                self._print(f"{indent}▸ {render.format_call(event.tool_name or '', event.tool_arguments)}")
 
     def close(self) -> None:
         """Print the footer."""

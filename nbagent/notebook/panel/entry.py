@@ -262,7 +262,7 @@ def transcript_of(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -
 def _answer_events(message: LLMMessage, n_calls: int, recorded: Recorded) -> Iterator[Event]:
     """The events that an assistant message came from; `n_calls` is the number of earlier tool calls in the turn."""
     request = recorded.call(message)
-    yield events.TurnStarted(metadata=request)
+    yield events.TurnStarted(metadata={**request, "speaker": message.name})
     if thought := recorded.thinking(message):
         yield events.Thinking(thought, metadata={"duration_s": request.get("thinking_s")})
     for row in recorded.vendor_tools(message):

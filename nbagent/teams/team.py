@@ -1,0 +1,235 @@
+"""`Team`: several agents in one conversation. They take turns, or hand the conversation over to each other.
+
+A team is an agent: it has one history, one trace and one budget, and works in cells, panels and as a tool. Its members
+bring their models, system prompts and tools; their own conversations stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Unpack
+
+from nbagent.agent import Agent, AgentOptions
+from nbagent.agent_run import provider_of_run, recorded
+from nbagent.checks import check_choice, check_number, check_type, invalid
+from nbagent.core.limits import Limits
+from nbagent.core.messages import LLMMessage
+from nbagent.core.output import Output
+from nbagent.core.queue import QueueEntry
+from nbagent.core.run import Provider, Run, Tools
+from nbagent.errors import ConfigurationError, ToolError
+from nbagent.functions.registry import FunctionRegistry
+from nbagent.functions.toolset import JoinedRegistry, Toolsets
+from nbagent.pricing import price
+from nbagent.providers.base import LLMProvider
+from nbagent.text import shortened
+from nbagent.trace.trace import Trace
+
+#: The tool that gives another member the floor.
+HAND_OVER = "hand_over"
+#: Characters of a member's system prompt that tell the others what it is for.
+ABOUT_CHARS = 200
+#: Under this key a message keeps the form in which the other members read it.
+_HEARD = "heard by the team"
+
+
+class Team(Agent):
+    """Several agents in one conversation: `chat`, cells, panels and `as_tool` are those of any agent.
+
+    Args:
+        members: the agents, each with the name by which it speaks. The others know it by its system prompt.
+        order: "supervisor": the first member gets each question. It answers, or hands the conversation over with the
+            tool `hand_over`; who has it then answers, or hands it back. "round_robin": all speak one after the other,
+            and the last answer is the result.
+        rounds: how often each speaks in a round robin.
+        options: those of `Agent` but for the model and the tools, which the members bring. The system prompt is for
+            all members. Limits hold for all of them together.
+
+    `trace.calls["speaker"]` says whose request it was, and the messages of the history have the speaker's name.
+
+    >>> team = Team({"desk": desk, "billing": billing})                     # doctest: +SKIP
+    >>> (await team.chat("I paid twice.")).content                          # doctest: +SKIP
+    >>> Team({"writer": writer, "critic": critic}, "round_robin", rounds=2)             # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        members: Mapping[str, Agent],
+        order: Literal["supervisor", "round_robin"] = "supervisor",
+        *,
+        rounds: int = 1,
+        **options: Unpack[AgentOptions],
+    ) -> None:
+        check_choice("order", order, ("supervisor", "round_robin"))
+        check_number("rounds", rounds, whole=True, minimum=1)
+        if not isinstance(members, Mapping) or len(members) < 2:
+            fix = 'Pass them with their names, as in Team({"writer": writer, "critic": critic}).'
+            raise invalid("members", members, "at least two agents by name", fix)
+        for name, member in members.items():
+            check_type("the name of a member", name, str)
+            check_type(f"member {name!r}", member, Agent, fix="Pass an Agent.")
+        for option in ("tools", "function_registry", "plan"):
+            if options.get(option):
+                raise ConfigurationError(f"Team() takes no {option}: give it to the members.")
+        self.members, self.order, self.rounds = dict(members), order, rounds
+        super().__init__(next(iter(members.values())).provider_or_spec, **options)
+        self.toolsets = Toolsets(each for member in members.values() for each in member.toolsets)
+
+    @property
+    def provider(self) -> LLMProvider:
+        """That of the first member."""
+        return next(iter(self.members.values())).provider
+
+    @provider.setter
+    def provider(self, spec: Any) -> None:
+        if spec is not self.provider:
+            name = next(iter(self.members))
+            raise ConfigurationError(
+                f"Each member of a team has a model of its own: set team.members[{name!r}].provider."
+            )
+
+    def _new_run(
+        self,
+        entry: QueueEntry,
+        is_preview: bool,
+        *,
+        offer: tuple[bool, Iterable[str] | None, bool],
+        toolsets: Toolsets,
+        instructions: str,
+        limits: Limits,
+        output: Output | None,
+        **of_question: Any,
+    ) -> Run:
+        """A run in which the members speak."""
+        own: dict[str, Any] = {"toolsets": Toolsets(), "instructions": instructions, "limits": limits, "output": output}
+        run = super()._new_run(entry, is_preview, offer=(False, None, False), **own, **of_question)
+        run.floor = floor = Floor(self.order, self.rounds)
+        for name in self.members:
+            floor.seats[name] = self._seat(name, floor, offer, limits, output)
+        floor.speaker = floor.following = next(iter(self.members))
+        return run
+
+    def _seat(
+        self,
+        name: str,
+        floor: Floor,
+        offer: tuple[bool, Iterable[str] | None, bool],
+        limits: Limits,
+        output: Output | None,
+    ) -> Seat:
+        """What a member brings to a run."""
+        member, (use_tools, names, approve_all) = self.members[name], offer
+        if names is not None:  # some may be those of other members
+            names = [
+                each for each in ([names] if isinstance(names, str) else names) if each in member.function_registry
+            ]
+        executor = member._executor(use_tools, names, approve_all, limits.tool_seconds).with_options()
+        executor.approver = executor.approver or self.tool_executor.approver
+        if executor.call_context is None:
+            executor.call_context = self.tool_executor.call_context
+            executor.runs_exclusively = self.tool_executor.runs_exclusively
+        toolsets, registry = member.toolsets if use_tools else Toolsets(), executor.registry
+        others = [each for each in self.members if each != name]
+        if self.order == "supervisor":
+            to = others if name == next(iter(self.members)) else [next(iter(self.members))]
+            executor.registry = JoinedRegistry(registry, floor.tool({each: self._about(each) for each in to}))
+        provider, tools = recorded(provider_of_run(member.provider, output), executor)
+        note = f"You are {name}. {', '.join(others)} may speak here, too: what they said begins with [name]."
+        texts = (self.system_prompt, member.system_prompt, note, toolsets.instructions(registry))
+        return Seat(
+            "\n\n".join(filter(None, texts)),
+            provider,
+            tools,
+            partial(price, rates=member.provider.price),
+            partial(toolsets.reminder, registry),
+        )
+
+    def _about(self, name: str) -> str:
+        return shortened(" ".join((self.members[name].system_prompt or "").split()), ABOUT_CHARS)
+
+    def _check_priced(self, limits: Limits) -> None:
+        for member in self.members.values():
+            member._check_priced(limits)
+
+    def _like_this(self, trace: Trace) -> Team:
+        return Team(self.members, self.order, rounds=self.rounds, trace=trace)
+
+    def side_agent(self, system_prompt: str, tools: bool = False) -> Agent:
+        """One of the first member: see `Agent.side_agent`."""
+        other = next(iter(self.members.values())).side_agent(system_prompt, tools)
+        other.trace, other.limits, other.budget = self.trace, self.limits, self.budget
+        return other
+
+
+@dataclass(slots=True)
+class Seat:
+    """What a member brings to a run."""
+
+    system: str
+    provider: Provider
+    tools: Tools
+    price: Callable[..., float | None]
+    reminder: Callable[[], str]
+
+
+class Floor:
+    """Who speaks in a run, and who is next. `seats` are the members' by name."""
+
+    def __init__(self, order: str, rounds: int) -> None:
+        self.seats: dict[str, Seat] = {}
+        self.speaker = self.following = ""
+        self._order, self._rounds, self._answers = order, rounds, 0
+
+    def take(self, run: Run) -> list[LLMMessage]:
+        """Let the next one speak. Returns the conversation as that one reads it."""
+        self.speaker = self.following
+        seat = self.seats[self.speaker]
+        run.provider, run.tools, run.price, run.reminder = seat.provider, seat.tools, seat.price, seat.reminder
+        said = (each for each in run.context.messages if each.role != "system")
+        return [LLMMessage("system", seat.system), *(_as_heard(each, self.speaker) for each in said)]
+
+    def passes_on(self) -> bool:
+        """After an answer: whether another one speaks now."""
+        self._answers += 1
+        if self._order != "round_robin" or self._answers >= self._rounds * len(self.seats):
+            return False
+        self.following = [*self.seats][self._answers % len(self.seats)]
+        return True
+
+    def tool(self, to: Mapping[str, str]) -> FunctionRegistry:
+        """The tool with which a member hands the conversation over to one of these, whose purposes it tells."""
+
+        async def hand_over(to: str, message: str = "") -> str:
+            if self.following != self.speaker:
+                raise ToolError(f"{self.following} speaks next already: hand over to one only", tool=HAND_OVER)
+            self.following = to
+            return f"{to} speaks now. {message}".rstrip()
+
+        purposes = "\n".join(f"- {name}: {about}" if about else f"- {name}" for name, about in to.items())
+        parameters = {
+            "type": "object",
+            "properties": {
+                "to": {"type": "string", "enum": list(to)},
+                "message": {"type": "string", "description": "What that one should know or do; the user may read it."},
+            },
+            "required": ["to"],
+        }
+        registry = FunctionRegistry()
+        text = f"Let another one answer the user from now on, who reads this conversation:\n{purposes}"
+        registry.register(HAND_OVER, text, hand_over, parameters)
+        return registry
+
+
+def _as_heard(message: LLMMessage, speaker: str) -> LLMMessage:
+    """A message as the speaker reads it: the answers of others are what somebody says to it."""
+    if message.role != "assistant" or message.name in (None, speaker) or message.tool_calls:
+        return message
+    if _HEARD not in message.encoded:
+        text = f"[{message.name}] {message.text}"
+        message.encoded[_HEARD] = LLMMessage(
+            "user", text, message_id=message.message_id and f"{message.message_id}_heard"
+        )
+    heard: LLMMessage = message.encoded[_HEARD]
+    return heard

@@ -1,0 +1,200 @@
+"""Several agents in one conversation: `Team`."""
+
+import asyncio
+
+import pytest
+from support.small_agent import add, call
+
+from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Team, tool
+from nbagent.core.history.repair import repair
+from nbagent.errors import ConfigurationError
+from nbagent.notebook.display.transcript import Transcript
+
+
+def speaking(prompt, *turns, **options):
+    return Agent(ScriptedProvider(turns), system_prompt=prompt, **options)
+
+
+def over(to, message="", id="h1"):
+    return FunctionCall("hand_over", {"to": to, "message": message}, id)
+
+
+def asked(agent, number=-1):
+    """What the agent's model read."""
+    return [(message.role, message.text) for message in agent.provider.requests[number][0]]
+
+
+def offered(agent):
+    return [each["name"] for each in agent.provider.requests[0][1]]
+
+
+def team_of_two(*of_desk, billing=("Paid back.",)):
+    desk = speaking("You are the desk.", *of_desk)
+    return Team({"desk": desk, "billing": speaking("You know bills.", *billing, tools=[add])})
+
+
+# -- a supervisor -----------------------------------------------------------------------------------------------------
+
+
+async def test_the_first_one_hands_the_conversation_over_and_the_next_one_answers():
+    team = team_of_two(over("billing", "He paid twice."))
+    result = await team.chat("I paid twice.")
+    desk, billing = team.members.values()
+    assert result.content == "Paid back."
+    assert offered(desk) == ["hand_over"]
+    assert "billing: You know bills." in desk.provider.requests[0][1][0]["description"]
+    assert offered(billing) == ["add", "hand_over"]
+    system, question, handing, told = asked(billing)
+    assert system[1].startswith("You know bills.\n\nYou are billing. desk may speak here, too")
+    assert (question, handing[0]) == (("user", "I paid twice."), "assistant")
+    assert told == ("tool", "billing speaks now. He paid twice.")
+    assert team.trace.calls["speaker"].tolist() == ["desk", "billing"]
+    assert [(each.role, each.name) for each in team.conversation_history] == [
+        ("user", None), ("assistant", "desk"), ("tool", "hand_over"), ("assistant", "billing"),
+    ]  # fmt: skip
+    assert desk.conversation_history[1:] == billing.conversation_history[1:] == []
+
+
+async def test_the_next_question_is_the_first_one_s_which_reads_what_the_other_said():
+    team = team_of_two(over("billing"), "Bye.")
+    await team.chat("I paid twice.")
+    await team.chat("Thanks.")
+    assert asked(team.members["desk"])[-2:] == [("user", "[billing] Paid back."), ("user", "Thanks.")]
+
+
+async def test_one_that_can_t_help_hands_it_back():
+    team = team_of_two(over("billing"), "We are closed.", billing=(over("desk", "Not mine."),))
+    assert (await team.chat("A dog ate it.")).content == "We are closed."
+    (to,) = [each for each in team.members["billing"].provider.requests[0][1] if each["name"] == "hand_over"]
+    assert to["parameters"]["properties"]["to"]["enum"] == ["desk"]
+
+
+async def test_nobody_hands_over_to_two_or_to_a_stranger():
+    team = team_of_two([over("nobody", id="1"), over("billing", id="2"), over("billing", id="3")])
+    result = await team.chat("Go")
+    assert [each["is_error"] for each in result.function_calls] == [True, False, True]
+    assert "billing speaks next already" in result.function_calls[2]["result"]
+    assert result.content == "Paid back."
+
+
+async def test_agents_that_hand_it_to_and_fro_come_to_an_end():
+    def back(messages, functions):
+        (tool,) = [each for each in functions if each["name"] == "hand_over"]
+        return over(tool["parameters"]["properties"]["to"]["enum"][0])
+
+    team = Team({"a": Agent(ScriptedProvider(back)), "b": Agent(ScriptedProvider(back))})
+    result = await team.chat("Go")
+    assert (result.status, result.limit_reason, result.iterations) == ("limit", "iterations", 10)
+
+
+# -- a round robin ----------------------------------------------------------------------------------------------------
+
+
+async def test_all_speak_in_turn_and_read_each_other():
+    writer, critic = speaking("Write.", "Draft 1.", "Draft 2."), speaking("Criticise.", "Too long.", "Good.")
+    team = Team({"writer": writer, "critic": critic}, "round_robin", rounds=2)
+    result = await team.chat("A poem.")
+    assert (result.content, result.iterations, result.status) == ("Good.", 4, "ok")
+    assert asked(critic, 0)[1:] == [("user", "A poem."), ("user", "[writer] Draft 1.")]
+    assert asked(writer)[1:] == [("user", "A poem."), ("assistant", "Draft 1."), ("user", "[critic] Too long.")]
+    assert asked(critic)[1:][1:] == [
+        ("user", "[writer] Draft 1."), ("assistant", "Too long."), ("user", "[writer] Draft 2."),
+    ]  # fmt: skip
+    assert offered(critic) == []
+    assert team.trace.calls["speaker"].tolist() == ["writer", "critic"] * 2
+    assert [message.text for message in team.conversation_history] == [
+        "A poem.", "Draft 1.", "Too long.", "Draft 2.", "Good.",
+    ]  # fmt: skip
+
+
+async def test_an_answer_that_is_cut_off_ends_the_round():
+    writer = speaking("Write.", LLMResponse("Dra", None, "length"))
+    team = Team({"writer": writer, "critic": speaking("Criticise.")}, "round_robin")
+    assert (await team.chat("A poem.")).status == "truncated"
+
+
+# -- both -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_team_has_one_budget_and_prices_of_each_model():
+    cheap = Agent(ScriptedProvider(["a b c"], price={"input": 0, "output": 1}))
+    dear = Agent(ScriptedProvider(["a b c"], price={"input": 0, "output": 1000}))
+    team = Team({"cheap": cheap, "dear": dear}, "round_robin", limits=Limits(max_cost=1))
+    result = await team.chat("Go")
+    first, second = team.trace.calls["cost_usd"]
+    assert second == pytest.approx(1000 * first)
+    assert result.cost == pytest.approx(first + second)
+
+
+async def test_the_person_of_the_team_is_asked_about_the_calls_of_its_members():
+    @tool(approve=True)
+    def wipe() -> str:
+        """Wipe."""
+        return "wiped"
+
+    seen = []
+    one = Agent(ScriptedProvider([call("wipe"), "Done."]), tools=[wipe])
+    team = Team({"one": one, "two": speaking("")}, approve=lambda call, definition: seen.append(call.name) or True)
+    result = await team.chat("Go")
+    assert (seen, result.function_calls[0]["result"]) == (["wipe"], "wiped")
+
+
+async def test_an_interrupted_speaker_keeps_its_name_and_the_history_is_valid():
+    begun = asyncio.Event()
+
+    async def turn(messages, functions):
+        begun.set()
+        await asyncio.Event().wait()
+
+    team = Team({"desk": speaking("", over("billing")), "billing": Agent(ScriptedProvider(turn))})
+    task = asyncio.create_task(team.chat("Go"))
+    await begun.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert repair(team.conversation_history) == team.conversation_history
+    assert team.trace.runs["status"].tolist() == ["interrupted"]
+
+
+async def test_a_team_is_a_tool_and_is_forked_like_any_agent():
+    team = Team({"writer": speaking("", "Draft.", "Draft."), "critic": speaking("", "Good.", "Good.")}, "round_robin")
+    chief = Agent(
+        ScriptedProvider([call("write", question="A poem."), "end"]), tools=[team.as_tool("write", "Writes.")]
+    )
+    result = await chief.chat("Go")
+    assert result.function_calls[0]["result"] == "Good."
+    assert (await team.fork().chat("Another.")).content == "Good."
+    assert team.conversation_history == []
+
+
+async def test_a_view_says_who_speaks():
+    team, transcript = team_of_two(over("billing")), Transcript()
+    team.observers.append(transcript.feed)
+    await team.chat("I paid twice.")
+    lines = transcript.plain().splitlines()
+    assert [line.partition("(")[0] for line in lines[:5]] == [
+        "desk:", "▸ hand_over", "  billing speaks now.", "billing:", "Paid back.",
+    ]  # fmt: skip
+    assert transcript.html().count('<div class="nbagent-speaker') == 2
+
+
+def test_the_preview_is_that_of_the_first_one():
+    preview = team_of_two("Hi.").chat_stream("Go").preview()
+    assert preview.messages[0].text.startswith("You are the desk.")
+
+
+@pytest.mark.parametrize(("members", "order", "options", "wrong"), [
+    ({"one": Agent("local")}, "supervisor", {}, "at least two"),
+    ([Agent("local"), Agent("local")], "supervisor", {}, "with their names"),
+    ({"a": Agent("local"), "b": 3}, "supervisor", {}, "member 'b'"),
+    ({"a": Agent("local"), "b": Agent("local")}, "vote", {}, "order"),
+    ({"a": Agent("local"), "b": Agent("local")}, "round_robin", {"rounds": 0}, "rounds"),
+    ({"a": Agent("local"), "b": Agent("local")}, "round_robin", {"tools": [add]}, "tools"),
+])  # fmt: skip
+def test_wrong_teams(members, order, options, wrong):
+    with pytest.raises(ConfigurationError, match=wrong):
+        Team(members, order, **options)
+
+
+def test_the_model_of_a_team_is_that_of_each_member():
+    with pytest.raises(ConfigurationError, match="members"):
+        team_of_two().provider = "local"

@@ -234,8 +234,8 @@ class Agent(SideTasks, Planning):
     ) -> AgentResult:
         """Ask, let the model use the tools, and return the answer.
 
-        `message` is a text; an image (a matplotlib figure, a PIL image, a `pathlib.Path`, bytes); a list of texts,
-        images and content parts; or a list of messages, which replaces the history except for the system message.
+        `message` is a text; a figure, an image, a PDF or a text file (its bytes or `pathlib.Path`); a list of these and
+        of content parts; or a list of messages, which replaces the history except for the system message.
         With `output`, such as a pydantic model, the result's `data` is the answer as such a value. `options` are those
         of `chat_stream`. Raises a `ProviderError` if the vendor fails; `error.partial` is the unfinished result.
 

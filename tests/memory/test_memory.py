@@ -255,6 +255,17 @@ def test_scopes_are_apart(file, tmp_path, monkeypatch):
     assert Memory(file).frame["text"].tolist() == ["of the user"]
 
 
+@pytest.mark.local_model
+async def test_the_embedded_model_looks_things_up(memory):
+    memory.run("create", path=NOTE, file_text="Metric, always.")
+    agent = Agent("local").use(memory)
+    (viewed,) = (await agent.chat("View the notes.")).function_calls
+    assert NOTE in viewed["result"]
+    (found,) = (await agent.chat("Search the notes for metric.")).function_calls
+    assert (found["name"], found["arguments"]) == ("search_memory", {"query": "metric"})
+    assert found["result"] == f"{NOTE}: Metric, always."
+
+
 def test_one_memory_an_agent(file):
     with pytest.raises(ConfigurationError, match="there is a toolset 'memory' already"):
         Agent("local").use(Memory(file), Memory(file, "project"))

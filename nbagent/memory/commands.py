@@ -108,7 +108,7 @@ class Commands:
     def _note(self, path: str) -> Note:
         path = checked_note_path(path)
         if (note := self._notes.get(path)) is None:
-            what = "a folder, expected a note" if self._notes.all(path) else f"no note. View {ROOT} to see all notes"
+            what = "a folder, expected a note" if self._notes.all(path) else f"not a note. View {ROOT} to see all notes"
             raise ConfigurationError(f"{path} is {what}.")
         return note
 

@@ -87,7 +87,7 @@ async def test_the_commands(memory):
         (does("str_replace", path=NOTE, old_str="", new_str="M"), "0 times"),
         (does("str_replace", path="/memories", old_str="m"), "a folder"),
         (does("insert", path=NOTE, insert_line=0, insert_text="x"), "View it"),  # it has not been viewed
-        (does("insert", path="/memories/x", insert_line=0, insert_text="x"), "no note"),
+        (does("insert", path="/memories/x", insert_line=0, insert_text="x"), "not a note"),
         (does("delete", path=NOTE), "View it"),
         (does("delete", path="/memories"), "can't be deleted"),
         (does("rename", old_path=NOTE, new_path="/memories/x"), "View it"),
@@ -280,7 +280,7 @@ def test_nothing_is_written_before_the_first_note(file):
     )
     assert not file.exists()
     file.write_text("something else")
-    with pytest.raises(ConfigurationError, match="no file for notes"):
+    with pytest.raises(ConfigurationError, match="not a file for notes"):
         Memory(file)
     with pytest.raises(ConfigurationError, match="scope: expected 'user' or 'project'"):
         Memory(file, "team")

@@ -73,10 +73,9 @@ def agent_tool(
         finally:
             _asking.reset(token)
 
-    about = {"type": "string", "description": _KEPT if keep_conversation else _FRESH}
-    parameters = {"type": "object", "properties": {"question": about}, "required": ["question"]}
+    ask.__doc__ = f"Ask.\n\nArgs:\n    question: {_KEPT if keep_conversation else _FRESH}"
     settings: Any = {"timeout": math.inf, **options}
-    return FunctionDefinition(name, description, parameters, ask, source=f"agent:{name}", **settings)
+    return FunctionDefinition(name, description, None, ask, source=f"agent:{name}", **settings)
 
 
 def _afresh(agent: Askable) -> Askable:

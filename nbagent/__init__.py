@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from nbagent.providers.replay.session import ReplayProvider as ReplayProvider
     from nbagent.providers.replay.session import record as record
     from nbagent.providers.replay.session import replay as replay
+    from nbagent.providers.routing.router import Router as Router
     from nbagent.providers.scripted import ScriptedProvider as ScriptedProvider
     from nbagent.remote.agent import connect as connect
     from nbagent.skills.builtin.rss.tools import RSS_TOOLS_DEFINITIONS as RSS_TOOLS_DEFINITIONS
@@ -104,6 +105,7 @@ _WHERE = {
     "RSS_TOOLS_DEFINITIONS": "skills.builtin.rss.tools",
     "ReplayProvider": "providers.replay.session",
     "RequestOptions": "core.request_options",
+    "Router": "providers.routing.router",
     "RunContext": "core.run_context",
     "ScriptedProvider": "providers.scripted",
     "SkillHost": "skills.host",

@@ -44,9 +44,10 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, Too
 from nbagent.functions.toolset import Toolset, Toolsets
 from nbagent.other_names import OTHER_ATTRIBUTES, unknown_argument
 from nbagent.plan import Planning, plans_of_agent
-from nbagent.pricing import check_priced, price
-from nbagent.providers import preload, resolve
+from nbagent.pricing import check_priced, price_at
+from nbagent.providers import ProviderInput, preload, resolve
 from nbagent.providers.replay.active import current_recording
+from nbagent.providers.routing.routes import HasRoutes, provider_for
 from nbagent.side_tasks import SideTasks, offer_accessor
 from nbagent.trace.trace import Trace
 
@@ -81,13 +82,14 @@ log.addHandler(logging.NullHandler())
 log.addFilter(readable_record)
 
 
-class Agent(SideTasks, Planning):
+class Agent(SideTasks, Planning, HasRoutes):
     """A conversation with a model that can call your functions.
 
     Args:
-        provider: an `LLMProvider`, a name such as `"claude:claude-sonnet-5"` or `"local"`, or an `AgentConfig`. None
-            means NBAGENT_MODEL, then the first vendor with a key, then the embedded model. It is made and connected
-            at the first message; the import of what it needs begins now, in a thread.
+        provider: an `LLMProvider`, such as a `Router`; a name such as `"claude:claude-sonnet-5"` or `"local"`; an
+            `AgentConfig`; or a list of these: when one is down or refuses, the next one goes on. None means
+            NBAGENT_MODEL, then the first vendor with a key, then the embedded model. It is made and connected at the
+            first message; importing what it needs begins now.
         function_registry: the functions that the model may call; or pass `tools`: functions, or `nbagent.live`.
         system_prompt: instructions for the whole conversation.
         context: a `ContextManager` that trims long conversations.
@@ -115,7 +117,7 @@ class Agent(SideTasks, Planning):
 
     def __init__(
         self,
-        provider: LLMProvider | AgentConfig | str | None = None,
+        provider: ProviderInput = None,
         function_registry: FunctionRegistry | None = None,
         system_prompt: str | None = None,
         *,
@@ -191,7 +193,7 @@ class Agent(SideTasks, Planning):
         return self._provider
 
     @provider.setter
-    def provider(self, spec: LLMProvider | AgentConfig | str | None) -> None:
+    def provider(self, spec: ProviderInput) -> None:
         made = None if spec is None else resolve(spec)
         if made is not None:
             tape = current_recording()
@@ -200,7 +202,7 @@ class Agent(SideTasks, Planning):
         self._spec, self._provider = spec, made
 
     @property
-    def provider_or_spec(self) -> LLMProvider | AgentConfig | str | None:
+    def provider_or_spec(self) -> ProviderInput:
         """The provider; before its first use, what it will be made of. Assign it to `provider` to come back to it."""
         return self._provider or self._spec
 
@@ -296,6 +298,7 @@ class Agent(SideTasks, Planning):
         toolsets = self.toolsets if use_tools else Toolsets()
         new_run = partial(
             self._new_run,
+            message=message,
             offer=(use_tools, tools, approve_all),
             toolsets=toolsets,
             instructions=instructions,
@@ -320,12 +323,15 @@ class Agent(SideTasks, Planning):
         instructions: str,
         limits: Limits,
         output: Output | None,
+        message: MessageInput,
         **of_question: Any,
     ) -> Run:
         """A run for a question, with all that the agent brings to it now."""
         executor = self._executor(*offer, limits.tool_seconds)
-        provider, tools = recorded(provider_of_run(self.provider, output), executor)
-        self._check_priced(limits)
+        model = provider_for(self.routes, message) or self.provider
+        provider, tools = recorded(provider_of_run(model, output), executor)
+        for each in (limits, self.budget.account.limits) if self.budget else (limits,):
+            check_priced(each, model)
         return Run(
             entry=entry,
             provider=provider,
@@ -335,7 +341,7 @@ class Agent(SideTasks, Planning):
             output=output,
             instructions="\n\n".join(filter(None, (toolsets.instructions(executor.registry), instructions))),
             reminder=partial(toolsets.reminder, executor.registry),
-            price=partial(price, rates=self.provider.price),
+            price=price_at,
             summarise=self._summarise,
             observers=(self.trace.record, *(partial(see, self.trace) for see in self.trace.observers), self._tell),
             answer=self._answer,
@@ -346,13 +352,6 @@ class Agent(SideTasks, Planning):
             agent=self,
             **of_question,
         )
-
-    def _check_priced(self, limits: Limits) -> None:
-        tape = current_recording()
-        if tape is None or not tape.replay_only:  # a replayed answer is not paid again
-            check_priced(limits, self.provider)
-            if self.budget is not None:
-                check_priced(self.budget.account.limits, self.provider)
 
     @contextmanager
     def tagged(
@@ -485,6 +484,7 @@ class Agent(SideTasks, Planning):
         other.deps, other.validators, other.guards = self.deps, list(self.validators), list(self.guards)
         other.toolsets = Toolsets(self.toolsets)
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
+        other.routes += self.routes
         return other
 
     def _like_this(self, trace: Trace) -> Agent:
@@ -498,7 +498,7 @@ class Agent(SideTasks, Planning):
         """
         other = self.fork()
         other.context = ContextManager()
-        other.system_prompt, other.trace, other.validators = system_prompt, self.trace, []
+        other.system_prompt, other.trace, other.validators, other.routes = system_prompt, self.trace, [], []
         if not tools:
             other.tool_executor = self.tool_executor.with_options(only=[])
             other.function_registry, other.toolsets = other.tool_executor.registry, Toolsets()
@@ -544,7 +544,7 @@ class Agent(SideTasks, Planning):
     def load(
         cls,
         path: str | os.PathLike[str],
-        provider: LLMProvider | AgentConfig | str | None = None,
+        provider: ProviderInput = None,
         **options: Unpack[AgentOptions],
     ) -> Self:
         """An agent that continues a saved conversation, with any provider; `options` are those of `Agent`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.checks import check_type
@@ -16,6 +17,7 @@ from nbagent.core.run import Provider, Tools
 from nbagent.errors import ConfigurationError
 from nbagent.providers.options.settings import check_request_options
 from nbagent.providers.replay.active import current_recording
+from nbagent.providers.routing.routes import ROUTE
 
 if TYPE_CHECKING:
     from nbagent.providers.base import LLMProvider
@@ -48,8 +50,12 @@ def labels_and_options(options: Mapping[str, Any], temperature: float | None) ->
     return labels, request_options
 
 
-def provider_of_run(provider: LLMProvider, output: Output | None) -> Provider:
+def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider:
     """The provider, held to the output; if its model cannot call tools, they are described in the prompt."""
+    from nbagent.providers.routing.composite import CompositeProvider, ReadyProvider
+
+    if isinstance(provider, CompositeProvider):
+        return ReadyProvider(provider, partial(provider_of_run, output=output))
     if not provider.supports_function_calling():
         from nbagent.providers.prompting.provider import PromptedProvider
 
@@ -62,6 +68,6 @@ def provider_of_run(provider: LLMProvider, output: Output | None) -> Provider:
 
 
 def recorded(provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
-    """The same; while a recording is made or played, wrapped by it."""
+    """The same; while a recording is made or played, wrapped by it. Functions that answer run for real, as tools do."""
     tape = current_recording()
-    return (provider, tools) if tape is None else tape.wrap(provider, tools)
+    return (provider, tools) if tape is None or provider.vendor == ROUTE else tape.wrap(provider, tools)

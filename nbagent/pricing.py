@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nbagent.core.messages import Usage
 from nbagent.errors import ConfigurationError
 from nbagent.providers.catalog import CATALOG
+from nbagent.providers.replay.active import current_recording
 
 if TYPE_CHECKING:
     from nbagent.core.limits import Limits
+    from nbagent.core.run import Provider
     from nbagent.providers.base import LLMProvider
 
 #: What a batched answer costs of the usual price, with every vendor that has a batch endpoint.
@@ -72,12 +74,20 @@ def price(
     return (float(batched) if batched < usual else usual * BATCH_SHARE) + fees
 
 
+def price_at(usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False) -> float | None:
+    """`price`, by the provider's own rates if it has some."""
+    return price(usage, model, provider.vendor, raw, is_batched, rates=provider.price)
+
+
 def check_priced(limits: Limits, provider: LLMProvider) -> None:
     """Raise `ConfigurationError` if there is a limit of dollars, and no price to count them by."""
-    if limits.max_cost in (None, math.inf) or _is_free(type(provider).vendor):  # a replay has the vendor it replays
+    tape = current_recording()
+    if limits.max_cost in (None, math.inf) or (tape is not None and tape.replay_only):  # replayed: not paid again
         return
-    vendor, model = provider.vendor, provider.model_name
-    if price(Usage(), model, vendor, rates=provider.price) is None:
+    for member in provider.members:
+        vendor, model = member.vendor, member.model_name
+        if _is_free(type(member).vendor) or price_at(Usage(), model, member) is not None:
+            continue  # a replay has the vendor it replays
         raise ConfigurationError(
             f"max_cost={limits.max_cost:g}: the price of {vendor}:{model} is not known, so its costs can't be counted. "
             f'Give its price in dollars per million tokens, create_provider({vendor!r}, ..., price={{"input": 0.5, '

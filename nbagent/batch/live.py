@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from time import monotonic
 
 from nbagent.batch.answer import Answer
@@ -71,11 +71,13 @@ class LiveEngine:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _rates(batch: Batch) -> AbstractContextManager[None]:
+@contextmanager
+def _rates(batch: Batch) -> Iterator[None]:
     """The block in which the batch's `rpm` and `tpm` hold. Admissions of others know them already."""
-    if batch.admissions is not None:
-        return nullcontext()
-    return admission_of(batch.provider.rate_key).limited(batch.rpm, batch.tpm)
+    with ExitStack() as stack:
+        for key in {each.rate_key for each in batch.provider.members} if batch.admissions is None else ():
+            stack.enter_context(admission_of(key).limited(batch.rpm, batch.tpm))
+        yield
 
 
 async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:

@@ -182,7 +182,10 @@ class UsageReport(Event):
 
 @dataclass(slots=True)
 class Retry(Event):
-    """The request is sent again: discard the turn's text and thinking. `metadata`: attempt, wait_s, discard_chars."""
+    """The request is sent again: discard the turn's text and thinking. `metadata`: attempt, wait_s, discard_chars.
+
+    With `next` ("vendor:model") in the metadata, the call failed, and another model is asked: a `turn_started` follows.
+    """
 
     type: ClassVar[Literal["retry"]] = "retry"
 

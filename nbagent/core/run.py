@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -31,10 +31,15 @@ class Provider(Protocol):
     """What the loop needs of a provider. `nbagent.providers.base.LLMProvider` implements it."""
 
     vendor: str
+    price: Mapping[str, float] | None
 
     @property
     def model_name(self) -> str:
         """See `LLMProvider.model_name`."""
+        ...
+
+    def candidates(self, request: ModelRequest) -> Iterable[Provider] | Awaitable[Iterable[Provider]]:
+        """See `LLMProvider.candidates`."""
         ...
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
@@ -47,6 +52,16 @@ class Provider(Protocol):
 
     def can_compact(self, tokens: int) -> bool:
         """See `LLMProvider.can_compact`."""
+        ...
+
+
+class Price(Protocol):
+    """What an answer costs. `nbagent.pricing.price_at` implements it."""
+
+    def __call__(
+        self, usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False
+    ) -> float | None:
+        """US dollars; `raw` is the vendor's own usage object. None: the price is not known."""
         ...
 
 
@@ -93,8 +108,7 @@ class Run:
     tools: Tools
     context: ContextManager
     limits: Limits
-    #: US dollars by usage, model, vendor, the vendor's own usage object, and whether a batch endpoint answered.
-    price: Callable[[Usage, str, str, Any, bool], float | None]
+    price: Price
     #: Asks the model for a summary of messages, in a run of its own.
     summarise: Callable[[Sequence[LLMMessage]], Coroutine[Any, Any, str]]
     observers: Sequence[Callable[[Event], None]] = ()

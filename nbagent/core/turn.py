@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import aclosing, suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -29,10 +29,11 @@ from nbagent.core.in_context import InContext
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse, new_id
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.results import ToolOutcome, interrupted_outcomes
-from nbagent.core.run import Run, current_teller
+from nbagent.core.run import Provider, Run, current_teller
 from nbagent.core.run_context import RunContext, current_call, current_history
 from nbagent.core.tool_output import ToolOutput, current_output
 from nbagent.core.vendor_calls import VendorCalls
+from nbagent.errors import ProviderError
 
 log = logging.getLogger("nbagent")
 
@@ -45,6 +46,8 @@ class Turn:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        #: Who answers this turn.
+        self.provider = run.provider
         self.step = run.spent.iterations + 1
         self.meta: dict[str, Any] = {"run_id": run.run_id, "call_id": new_id("call")}
         self.text: list[str] = []
@@ -106,7 +109,54 @@ class Turn:
             yield run.emit(events.Context(changes, messages=run.context.trimmed))
         run.context.messages.append(self._placeholder)
         run.spent.add_request()
-        request = run.provider.resolve(request)
+        failure: ProviderError | None = None
+        for candidate in await self._candidates(request):
+            if failure is not None:
+                yield self._give_up(failure, candidate)
+                if run.spent.reached_budget() is not None:  # what had come of the broken answer took the rest
+                    return
+            self.provider = candidate
+            try:
+                async with aclosing(self._ask(candidate.resolve(request))) as answering:
+                    async for event in answering:
+                        yield event
+                return
+            except ProviderError as error:
+                if not error.elsewhere or self.response is not None:
+                    raise
+                failure = error
+        if failure is not None:
+            raise failure
+
+    async def _candidates(self, request: ModelRequest) -> Iterable[Provider]:
+        """Who is asked, in this order. Whoever chooses may ask agents, whose runs then belong to this one."""
+        found = self.run.provider.candidates(request)
+        if not isinstance(found, Awaitable):
+            return found
+        return await self.run.within(found)
+
+    def _give_up(self, failure: ProviderError, candidate: Provider) -> Event:
+        """End the call that failed; another one, to the candidate, follows."""
+        following = f"{candidate.vendor}:{candidate.model_name}"
+        metadata = {
+            "cost_usd": self._count_broken_attempt(),
+            "discard_chars": sum(map(len, self.text)),
+            "error": type(failure).__name__,
+            "error_message": str(failure),
+            "status": failure.status,
+            "code": failure.code,
+            "next": following,
+        }
+        self.text.clear()
+        problem = " ".join(failure.message.split()).rstrip(".")
+        text = f"{self.provider.vendor}:{self.provider.model_name}: {problem}. Going on with {following}."
+        event = self.run.emit(events.Retry(text, metadata=metadata), self.meta)
+        self.meta = {**self.meta, "call_id": new_id("call")}
+        return event
+
+    async def _ask(self, request: ModelRequest) -> AsyncGenerator[Event]:
+        """Send a request and yield the answer as it comes."""
+        run = self.run
         metadata = self._request_metadata(request)
         self._request, messages, tools = request, request.messages, metadata.pop("tools", request.tools) or ()
         started = events.TurnStarted(metadata=metadata, messages=messages, tools=tools, timing=request.timing)
@@ -117,7 +167,7 @@ class Turn:
         response: LLMResponse | None = None
         taken: list[Event] = []
         over_budget, breather = False, Breather()
-        vendor_calls = VendorCalls(run.provider.vendor, self.step)
+        vendor_calls = VendorCalls(self.provider.vendor, self.step)
         try:
             async with aclose_if_possible(self._open_stream(request, context if has_context else None)) as answer:
                 async for item in answer:
@@ -138,7 +188,7 @@ class Turn:
             if response is not None:
                 taken = self._take_answer(with_counts(response, request))
         if response is None:
-            raise RuntimeError(f"{type(run.provider).__name__}.stream() must end with an LLMResponse")
+            raise RuntimeError(f"{type(self.provider).__name__}.stream() must end with an LLMResponse")
         for event in taken:
             yield event
 
@@ -153,21 +203,23 @@ class Turn:
 
     def _open_stream(self, request: ModelRequest, context: Context | None) -> AsyncIterator[Event | LLMResponse]:
         """The provider's answer to the request, which is sent in this context if there is one."""
-        stream = self.run.provider.stream(request)
+        stream = self.provider.stream(request)
         if self.run.record_http:
             stream = stream_collecting(stream, self._record_exchange)
         return stream if context is None else InContext(stream, context)
 
-    def _count_broken_attempt(self) -> None:
-        """Count the tokens of an answer that broke off, if any had come: the vendor bills these too."""
+    def _count_broken_attempt(self) -> float | None:
+        """Count the tokens of an answer that broke off, if any had come: the vendor bills these too. In dollars."""
         run, chars = self.run, sum(map(len, self.text)) + self._other_chars
         if not chars or self._request is None:
-            return
+            return 0.0
         self._other_chars = 0
-        usage, provider = broken_attempt(self._request, chars), run.provider
+        usage, provider = broken_attempt(self._request, chars), self.provider
         is_paid = not getattr(provider, "is_replaying", False)
-        run.spent.add(usage, run.price(usage, provider.model_name, provider.vendor, None, False) if is_paid else 0.0)
+        cost = run.price(usage, provider.model_name, provider) if is_paid else 0.0
+        run.spent.add(usage, cost)
         run.result.metadata["usage_estimated"] = True
+        return cost
 
     async def summarise(self) -> AsyncGenerator[Event]:
         """Unless the strategy is "trim", replace the oldest messages of a history over its limits by a summary.
@@ -197,7 +249,7 @@ class Turn:
         self.run.pending_events.append(self.run.emit(events.Http(metadata=metadata, exchange=exchange), self.meta))
 
     def _request_metadata(self, request: ModelRequest) -> dict[str, Any]:
-        provider = self.run.provider
+        provider = self.provider
         return {
             "step": self.step,
             "provider": provider.vendor,
@@ -261,14 +313,14 @@ class Turn:
 
     def _cost(self, response: LLMResponse) -> float | None:
         """US dollars; None if neither the model that answered nor the one that was asked has a price."""
-        metadata, provider = response.metadata or {}, self.run.provider
+        metadata, provider = response.metadata or {}, self.provider
         raw = metadata.get("usage_raw")
         if calls := metadata.get("vendor_calls"):
             raw = {**(raw or {}), "vendor_calls": calls}
         for model in (metadata.get("model"), provider.model_name):
             if model:
                 is_batched = bool(metadata.get("batched"))
-                cost = self.run.price(response.usage, model, provider.vendor, raw, is_batched)
+                cost = self.run.price(response.usage, model, provider, raw, is_batched)
                 if cost is not None:
                     return cost
         return None

@@ -12,9 +12,9 @@ import functools
 import importlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from nbagent.checks import check_type, hides_arguments, invalid
 from nbagent.errors import ConfigurationError, NbagentError
@@ -40,9 +40,13 @@ _CLASSES = {
     "LocalProvider": "nbagent.providers.local.provider",
     "ReplayProvider": "nbagent.providers.replay.session",
     "ScriptedProvider": "nbagent.providers.scripted",
+    "FallbackProvider": "nbagent.providers.routing.fallback",
 }
 
 Factory = Callable[..., "LLMProvider"]
+#: One model, as a user names it; and what an agent takes: one, or several of which the next is asked when one fails.
+ModelInput: TypeAlias = "LLMProvider | AgentConfig | str"
+ProviderInput: TypeAlias = "ModelInput | Sequence[ModelInput] | None"
 _registered: dict[str, Factory] = {}
 
 
@@ -87,13 +91,14 @@ def provider_names() -> list[str]:
 
 
 @hides_arguments
-def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
+def resolve(spec: ProviderInput = None) -> LLMProvider:
     """The provider for what a user passed.
 
     - an `LLMProvider`: itself
     - `"vendor"` or `"vendor:model"`: see `create_provider`
     - an `AgentConfig`: its provider, or else any server that speaks OpenAI chat completions at its base_url, or else
       the vendor that has its model
+    - a list of these: the first one, and the next one when one fails (see `FallbackProvider`)
     - None: the environment variable NBAGENT_MODEL (`"vendor:model"`), then the first vendor of the catalog whose key is
       found (see `providers.keys`), then the embedded model
     """
@@ -104,11 +109,15 @@ def resolve(spec: LLMProvider | AgentConfig | str | None = None) -> LLMProvider:
         return spec
     if spec is None or isinstance(spec, str):
         return create_provider(_name_of(spec))
+    if isinstance(spec, list | tuple):
+        fallback: LLMProvider = __getattr__("FallbackProvider")([resolve(each) for each in spec])
+        return fallback
     config: Any = spec
     if not isinstance(config, AgentConfig):
         fix = f"Pass an instance of {config.__name__}." if isinstance(config, type) else ""
         # the value is not shown, since it may hold a key
-        raise invalid("provider", config, "a provider, 'vendor:model', an AgentConfig or None", fix, secret=True)
+        expected = "a provider, 'vendor:model', an AgentConfig, a list of these, or None"
+        raise invalid("provider", config, expected, fix, secret=True)
     given = {key: value for key in ("model", "api_key", "base_url", "price") if (value := getattr(config, key))}
     return create_provider(_name_of(config), **given)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +60,15 @@ class LLMProvider(ABC):
     def rate_key(self) -> str:
         """What the vendor counts together, for its limits of requests and tokens per minute: vendor and model."""
         return f"{self.vendor} {self.model_name}"
+
+    @property
+    def members(self) -> Sequence[LLMProvider]:
+        """The providers that answer for this one: itself, unless it is made of several."""
+        return (self,)
+
+    def candidates(self, request: ModelRequest) -> Iterable[LLMProvider] | Awaitable[Iterable[LLMProvider]]:
+        """Who answers this request: itself, or those of its members that are asked, the next one if one fails."""
+        return (self,)
 
     def check(self) -> None:  # noqa: B027  most providers need nothing
         """Raise now what the first request would raise because there is no key."""
@@ -156,7 +165,9 @@ class WrapperProvider(StreamingProvider):
 
     def __init__(self, inner: LLMProvider) -> None:
         self.inner = inner
-        self.vendor = inner.vendor
+        self.vendor, self.price = inner.vendor, inner.price
+        for name in ("base_url_host", "base_url_port", "streaming"):  # the trace looks for them
+            setattr(self, name, getattr(inner, name, None))
 
     @property
     def model_name(self) -> str:

@@ -97,6 +97,11 @@ class RemoteModel(LLMProvider):
         """The server sees to it."""
         return True
 
+    @property
+    def members(self) -> Sequence[LLMProvider]:
+        """None here: the server checks that its models have prices."""
+        return ()
+
     async def chat(self, *_: Any, **__: Any) -> Never:
         """Not possible: a server answers questions to its agent, not to its model."""
         raise ConfigurationError("The model of a remote agent can't be asked directly. Use agent.chat(...).")
@@ -144,7 +149,7 @@ class RemoteAgent(Agent):
         """Not possible."""
         raise ConfigurationError(f"{_ON_SERVER}.")
 
-    register_tool = use = register_function
+    register_tool = use = route = register_function
 
     def _executor(
         self, use_tools: bool, names: Iterable[str] | None, approve_all: bool, timeout: float | None
@@ -157,6 +162,3 @@ class RemoteAgent(Agent):
                 "tools there with approve=True."
             )
         return super()._executor(use_tools, names, approve_all, timeout)
-
-    def _check_priced(self, limits: Limits) -> None:
-        """The server checks it."""

@@ -380,10 +380,17 @@ class Recorder:
         run.send()
 
     def _on_retry(self, run: OpenRun, event: Event) -> None:
-        """Measure the time to the first token again. What the vendor's own tools did belongs to no answer."""
+        """Measure the time to the first token again. What the vendor's own tools did belongs to no answer.
+
+        If another model is asked, the call has failed.
+        """
         for tool in run.tools.values():
             tool.update(is_error=True, error_type="retry", error_message=event.content)
         call, wait = run.call, event.metadata.get("wait_s") or 0.0
+        if "next" in event.metadata:
+            call.update({name: event.metadata[key] for name, key in _FAILED.items()})
+            run.end_call()
+            return
         call.update(ttft_s=None, thinking_s=None, retries=call["retries"] + 1, attempt=call["attempt"] + 1)
         call["retry_wait_s"] += wait
         if (name := event.metadata.get("refused")) is not None:
@@ -548,6 +555,11 @@ PLACES = {"events": "event_id", "messages": "index"}
 _KEYS = {"prompts": "hash", "environment": "session_id"}
 #: The columns that blocks share with their message.
 _MESSAGE_KEYS = ("run_id", "session_id", "cell_id", "ts", "message_id", "call_id")
+#: The columns of a call that failed -> keys in the metadata of the `retry` that asks another model.
+_FAILED = {
+    "error_type": "error", "error_message": "error_message", "error_code": "code", "http_status": "status",
+    "cost_usd": "cost_usd",
+}  # fmt: skip
 #: The columns of `runs` that are known when a run starts.
 _RUN_KEYS = (
     "parent_run_id", "parent_tool_call_id", "branch", "agent", "source", "cell_id", "execution_count", "output_type",

@@ -30,9 +30,6 @@ class BatchedProvider(WrapperProvider):
 
     def __init__(self, inner: HTTPProvider, result_of: Callable[[str], dict[str, Any] | None]) -> None:
         super().__init__(inner)
-        self.price = inner.price
-        for name in ("base_url_host", "base_url_port", "streaming"):  # the trace looks for them
-            setattr(self, name, getattr(inner, name))
         self._result_of = result_of
         #: The rows whose answer was given.
         self._given: set[str] = set()

@@ -61,7 +61,7 @@ def preview(run: Run, message: Any) -> Preview:
         functions=functions,
         options={name: value for name, value in options.items() if value is not None},
         tokens=tokens,
-        cost=run.price(Usage(tokens), provider.model_name, provider.vendor, None, False),
+        cost=run.price(Usage(tokens), provider.model_name, provider),
         notes=[note for note in notes if note],
     )
 

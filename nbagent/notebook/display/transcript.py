@@ -37,7 +37,7 @@ MimeBundle = dict[str, str]
 
 @dataclass(slots=True)
 class Segment:
-    """A part of the transcript: `text`, `thinking`, `tool`, `image` or `sources`. `key` is the id of the tool call.
+    """A part of the transcript: `text`, `thinking`, `tool`, `image`, `sources` or `note`. `key` is the id of the call.
 
     The text of an image segment is a note about it; `image` is None if the image can't be shown.
     """
@@ -151,8 +151,7 @@ class Transcript:
             case events.ChildEvent():
                 self._feed_child(event)
             case events.Retry():
-                del self.segments[self._turn_start :]
-                self.status = event.content or "trying again"
+                self._begin_again(event)
             case events.Http() | events.Context():
                 self.status = event.content or self.status
             case events.UsageReport():
@@ -253,6 +252,12 @@ class Transcript:
 
     def _nested(self) -> Transcript:
         return Transcript(timings=self.timings, outputs=self._shows_outputs, above=self)
+
+    def _begin_again(self, event: Event) -> None:
+        """Discard what came in this turn. That another model is asked stays."""
+        noted = [Segment("note", [event.content])] if "next" in event.metadata else []
+        self.segments[self._turn_start :] = noted
+        self.status = event.content or "trying again"
 
     def _add_usage(self, event: Event) -> None:
         self._usage += Usage(**{key: event.metadata.get(key) or 0 for key in Usage().to_dict()})
@@ -390,7 +395,7 @@ class Transcript:
             return [render.details_html(folded, "", "".join(pieces))] if segment.is_folded else pieces
         if segment.kind == "speaker":
             return [f'<div class="nbagent-speaker {render.NO_TEX}">{render.escape(segment.text)}</div>']
-        if segment.kind == "image":
+        if segment.kind in ("image", "note"):
             image = segment.image
             return [image_html(image, segment.text) if image is not None else render.note_html(segment.text)]
         if segment.kind == "sources":

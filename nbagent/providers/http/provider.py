@@ -435,7 +435,9 @@ class HTTPProvider(StreamingProvider):
                 return None
             variables = " or ".join(self._vendor.key_vars)
             raise AuthenticationError(
-                f"there is no API key: {variables} is neither set nor in a .env file", vendor=self.vendor
+                f"there is no API key: {variables} is neither set nor in a .env file",
+                vendor=self.vendor,
+                elsewhere=True,
             )
         if not re.fullmatch(r"[!-~]+", secret.get_secret_value()):
             raise AuthenticationError("the API key holds characters that no key may have", vendor=self.vendor)

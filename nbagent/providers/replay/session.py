@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -178,7 +178,7 @@ class Recording:
         wrapped = RecordingProvider(provider, self)
         if self.run_tools:
             return wrapped, tools
-        return wrapped, ReplayedTools(tools, lambda: wrapped.last_exchange, self.exchanges)
+        return wrapped, ReplayedTools(tools, lambda: wrapped.asked.last_exchange, self.exchanges)
 
     def fingerprint(self, request: ModelRequest) -> Fingerprint:
         """The request as it stands in the file, without secrets."""
@@ -294,11 +294,11 @@ class RecordingProvider(WrapperProvider):
     def __init__(self, inner: LLMProvider, tape: Recording) -> None:
         super().__init__(inner)
         self._model = inner.model_name
-        for name in ("base_url_host", "base_url_port", "streaming"):  # the trace looks for them
-            setattr(self, name, getattr(inner, name, None))
         #: The exchange that was replayed last; None if the inner provider was asked.
         self.last_exchange: RecordedExchange | None = None
         self._tape, self._model_key = tape, (inner.vendor, inner.model_name)
+        #: Who was asked last: this one, or what records a candidate of a provider that is made of several.
+        self.asked = self
         tape.learn_secrets(inner)
 
     @property
@@ -310,6 +310,18 @@ class RecordingProvider(WrapperProvider):
     def model_name(self) -> str:
         """The inner model's name; in a replay the name of the model that answered."""
         return self._model
+
+    def candidates(self, request: ModelRequest) -> Iterable[LLMProvider] | Awaitable[Iterable[LLMProvider]]:
+        """See `LLMProvider.candidates`. Each of them is recorded by itself."""
+        found = self.inner.candidates(request)
+        return self._recorded(found) if isinstance(found, Awaitable) else (self,)
+
+    async def _recorded(self, found: Awaitable[Iterable[LLMProvider]]) -> Iterable[LLMProvider]:
+        return map(self._for, await found)
+
+    def _for(self, candidate: LLMProvider) -> LLMProvider:
+        self.asked = RecordingProvider(candidate, self._tape)
+        return self.asked
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. `vendor` and `model_name` are those that answered, if the answer is recorded."""

@@ -241,6 +241,8 @@ class Telemetry:
         if run.chat is not None:
             run.chat.span.add_event("retry", attributes_from(names.RETRY, event.metadata))
             run.chat.sent, run.chat.first = perf_counter() + (event.metadata.get("wait_s") or 0.0), None
+        if "next" in event.metadata:  # another model is asked
+            self._end_chat(run, False, event.metadata["error"], event.metadata["error_message"])
 
     def _on_turn_done(self, run: _OpenRun, event: kinds.TurnDone) -> None:
         response, chat = event.response, run.chat

@@ -1,0 +1,111 @@
+"""Routes: functions that answer simple questions in place of a model. `Agent.route` adds one."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from nbagent.checks import invalid
+from nbagent.core.events import Event, Text
+from nbagent.core.inputs import MessageInput, as_messages
+from nbagent.core.messages import LLMResponse, Usage
+from nbagent.core.model_request import ModelRequest
+from nbagent.core.threads import run_in_thread
+from nbagent.errors import ConfigurationError
+from nbagent.providers.base import StreamingProvider
+
+#: The vendor of answers that functions give.
+ROUTE = "route"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Which questions a function answers: those in which a pattern finds something, or that a predicate says yes to."""
+
+    when: re.Pattern[str] | Callable[[str], Any]
+    function: Callable[[Any], Any]
+
+    def match(self, question: str) -> Any:
+        """What the function gets: the match of the pattern, or the question; None for another question."""
+        if isinstance(self.when, re.Pattern):
+            return self.when.search(question)
+        return question if self.when(question) else None
+
+
+def new_route(when: str | re.Pattern[str] | Callable[[str], Any], function: Callable[[Any], Any]) -> Route:
+    """Raises `ConfigurationError` for what can't be one."""
+    if not callable(function):
+        raise invalid("function", function, "a function that returns the answer")
+    try:
+        compiled = re.compile(when) if isinstance(when, str) else when
+    except re.error as error:
+        raise invalid("when", when, f"a regular expression ({error})") from None
+    if not isinstance(compiled, re.Pattern) and not callable(compiled):
+        raise invalid("when", when, "a regular expression, or a function of the question that returns True or False")
+    return Route(compiled, function)
+
+
+def provider_for(routes: Iterable[Route], message: MessageInput) -> RouteProvider | None:
+    """What answers the question: the first route that takes it, if there is one."""
+    question = next((each.text for each in reversed(as_messages(message)) if each.opens_turn), "") if routes else ""
+    for route in routes if question else ():
+        if (match := route.match(question)) is not None:
+            return RouteProvider(route.function, match)
+    return None
+
+
+class RouteProvider(StreamingProvider):
+    """A function as the model of one run: its answer is shown and traced as any other, and costs nothing."""
+
+    vendor = ROUTE
+
+    def __init__(self, function: Callable[[Any], Any], match: Any) -> None:
+        self.price = {"input": 0.0, "output": 0.0}
+        self._function, self._match = function, match
+
+    @property
+    def model_name(self) -> str:
+        """The name of the function."""
+        name = getattr(self._function, "__name__", type(self._function).__name__)
+        return "function" if name == "<lambda>" else name
+
+    def supports_function_calling(self) -> bool:
+        """True: it needs no help with tools."""
+        return True
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
+        """What the function returns. A blocking one runs in a thread."""
+        is_async = inspect.iscoroutinefunction(self._function)
+        given: Any = self._function(self._match) if is_async else run_in_thread(self._function, self._match)
+        answer = await given
+        answer = await answer if inspect.isawaitable(answer) else answer
+        if not isinstance(answer, str | int | float):
+            raise ConfigurationError(f"The route {self.model_name} returned {answer!r}: expected the answer as text.")
+        yield Text(str(answer))
+        yield LLMResponse(str(answer), None, "stop", {"usage": Usage(), "usage_estimated": False})
+
+
+class HasRoutes:
+    """The part of `Agent` that answers simple questions without a model."""
+
+    @cached_property
+    def routes(self) -> list[Route]:
+        """What `route` added, in the order in which they are tried."""
+        return []
+
+    def route(self, when: str | re.Pattern[str] | Callable[[str], Any], function: Callable[[Any], Any]) -> Self:
+        """Let a function answer questions of this conversation in place of a model. The first route that fits counts.
+
+        `when` is a regular expression that finds something in the question, or a function of the question that returns
+        True. `function`, sync or async, gets the `re.Match`, or else the question, and returns the answer. Such a run
+        is shown and traced as any other, costs nothing, and needs no key. Forks have the routes, too; `map`, `extract`
+        and summaries do not. `agent.routes` is the list.
+
+        >>> agent.route(r"(?i)^what time is it", lambda match: f"It is {datetime.now():%H:%M}.")    # doctest: +SKIP
+        """
+        self.routes.append(new_route(when, function))
+        return self

@@ -1,0 +1,273 @@
+"""`Agent([…])` goes on with the next vendor when one is down or refuses, in the middle of a conversation."""
+
+import json
+
+import pandas as pd
+import pytest
+from pydantic import BaseModel
+from support.loopback import Answer, Loopback, claude_said, gemini_said, said, sse
+
+import nbagent
+from nbagent import Agent, Budget, LLMResponse, ScriptedProvider, Usage, create_provider
+from nbagent.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    IncompleteStreamError,
+    ModelNotFoundError,
+    ProviderConnectionError,
+    QuotaError,
+    RateLimitError,
+    RegionError,
+    ServerError,
+)
+from nbagent.notebook.display.transcript import Transcript
+from nbagent.pricing import price
+from nbagent.providers.routing import fallback
+
+QUESTION = "How much is 2 + 2?"
+DOWN = Answer(b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}', 529)
+USED = {"prompt_tokens": 100, "completion_tokens": 10}
+THOUGHT = {"type": "thinking", "thinking": "Add them.", "signature": "c2lnbmVk"}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 2, "b": 2}}
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def claude_calls():
+    """A Messages stream that thinks, then calls `add`."""
+    start = {"id": "msg_1", "role": "assistant", "model": "m1", "content": [], "usage": {"input_tokens": 50}}
+    deltas = [
+        [{"type": "thinking_delta", "thinking": "Add them."}, {"type": "signature_delta", "signature": "c2lnbmVk"}],
+        [{"type": "input_json_delta", "partial_json": json.dumps(CALL["input"])}],
+    ]
+    events = [{"type": "message_start", "message": start}]
+    for index, block in enumerate([{**THOUGHT, "thinking": "", "signature": ""}, {**CALL, "input": {}}]):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas[index]]
+        events.append({"type": "content_block_stop", "index": index})
+    events.append({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 20}})
+    events.append({"type": "message_stop"})
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+
+
+def claude_at(server):
+    return create_provider("claude:claude-sonnet-5", api_key="k", base_url=server.url, max_retries=0)
+
+
+def openai_at(server):
+    url = f"{server.url}/v1"
+    return create_provider("openai:gpt-5-mini", api_key="k", base_url=url, api="chat", max_retries=0)
+
+
+def gemini_at(server):
+    url = f"{server.url}/v1beta"
+    return create_provider("gemini:gemini-2.5-flash", api_key="k", base_url=url, max_retries=0)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of the rests, as a list with the time."""
+    now = [1000.0]
+    monkeypatch.setattr(fallback, "monotonic", lambda: now[0])
+    return now
+
+
+def scripted(turns, model="m", **options):
+    return ScriptedProvider(turns, model=model, **options)
+
+
+def said_by(name, **options):
+    """A model that says its name and the number of messages that it reads."""
+    return scripted(lambda messages, _: f"{name} {len(messages)}", name, **options)
+
+
+async def test_the_next_vendor_goes_on_between_tools_and_answer_and_the_first_comes_back(clock):
+    async with Loopback() as claude, Loopback() as openai:
+        claude.answers = [Answer(claude_calls()), DOWN, Answer(claude_said("Six."))]
+        openai.answers = [Answer(sse(said("It is 4.", usage=USED)))]
+        agent = Agent([claude_at(claude), openai_at(openai)], tools=[add])
+        result = await agent.chat(QUESTION)
+        assert (result.content, len(result.function_calls)) == ("It is 4.", 1)
+        await agent.chat("Again?")
+        assert (len(claude.requests), len(openai.requests)) == (2, 2), "what failed rests"
+        clock[0] += fallback.REST_S + 1
+        assert (await agent.chat("And 3 + 3?")).content == "Six."
+        await agent.aclose()
+    sent = openai.requests[0].json["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
+    assert sent[1]["tool_calls"][0]["function"]["name"] == "add"
+    assert sent[2] == {"role": "tool", "tool_call_id": sent[1]["tool_calls"][0]["id"], "content": "4"}
+    assert THOUGHT["signature"] not in openai.requests[0].body.decode(), "what is Claude's own stays with Claude"
+    last = claude.requests[-1].json["messages"]
+    assert [block["type"] for block in last[1]["content"]] == ["thinking", "tool_use"]
+    assert last[1]["content"][0] == THOUGHT, "and comes back to it as it was"
+    calls = agent.trace.calls
+    assert calls["provider"].tolist() == ["claude", "claude", "openai", "openai", "claude"]
+    assert calls["error_type"].dropna().tolist() == ["ServerError"]
+    assert calls["step"].tolist() == [1, 2, 2, 1, 1]
+
+
+async def test_three_vendors_and_what_had_come_of_a_broken_answer():
+    async with Loopback() as claude, Loopback() as openai, Loopback() as gemini:
+        claude.answers = [DOWN]
+        openai.answers = [Answer(sse(said("It may be", finish=None), done=False), end="drop")]
+        gemini.answers = [Answer(gemini_said("Four."))]
+        agent = Agent([claude_at(claude), openai_at(openai), gemini_at(gemini)])
+        events = [event async for event in agent.chat_stream(QUESTION)]
+        await agent.aclose()
+    bodies = [server.requests[0].json for server in (claude, openai, gemini)]
+    assert bodies[0]["messages"][0]["content"][0]["text"] == QUESTION
+    assert bodies[1]["messages"] == [{"role": "user", "content": QUESTION}]
+    assert bodies[2]["contents"] == [{"role": "user", "parts": [{"text": QUESTION}]}]
+    kinds = [event.type for event in events]
+    assert kinds[:6] == ["run_started", "turn_started", "retry", "turn_started", "text", "retry"]
+    first, second = (event for event in events if event.type == "retry")
+    assert "Overloaded" in first.content
+    assert first.content.endswith("Going on with openai:gpt-5-mini.")
+    assert (first.metadata["discard_chars"], second.metadata["discard_chars"]) == (0, len("It may be"))
+    assert second.metadata["next"] == "gemini:gemini-2.5-flash"
+    assert (events[-1].content, events[-1].result.iterations) == ("Four.", 1)
+    assert agent.conversation_history[-1].text == "Four."
+    cell = Transcript(timings=False)
+    for event in events:
+        cell.feed(event)
+    lines = cell.plain().splitlines()
+    assert lines[0].endswith("Going on with openai:gpt-5-mini.")
+    assert lines[1].endswith("Going on with gemini:gemini-2.5-flash.")
+    assert lines[2].startswith("Four.")
+    assert "Overloaded" in cell.html()
+    calls = agent.trace.calls
+    assert calls["error_type"].tolist()[:2] == ["ServerError", "IncompleteStreamError"]
+    assert calls["http_status"].tolist()[0] == 529
+    assert calls["cost_usd"].tolist()[0] == 0.0
+    assert calls["cost_usd"].tolist()[1] > 0, "what had come is paid"
+    assert agent.trace.runs["cost_usd"].item() == pytest.approx(calls["cost_usd"].sum())
+
+
+async def test_each_vendor_gets_the_options_in_its_own_form_and_has_its_own_price():
+    class Sum(BaseModel):
+        value: int
+
+    async with Loopback() as claude, Loopback() as openai:
+        claude.answers = [DOWN]
+        openai.answers = [Answer(sse(said('{"value": 4}', usage=USED)))]
+        agent = Agent([claude_at(claude), openai_at(openai)])
+        result = await agent.chat(QUESTION, thinking="low", output=Sum)
+        await agent.aclose()
+    assert result.data == Sum(value=4)
+    asked, then = claude.requests[0].json, openai.requests[0].json
+    assert "thinking" in asked
+    assert "output_config" in asked
+    assert then["reasoning_effort"] == "low"
+    assert then["response_format"]["type"] == "json_schema"
+    assert result.cost == pytest.approx(price(Usage(100, 10), "gpt-5-mini", "openai"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RateLimitError("slow down"),
+        QuotaError("no credit"),
+        RegionError("not here"),
+        ServerError("down"),
+        ProviderConnectionError("no network"),
+        IncompleteStreamError("broke off"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_what_is_the_vendors_trouble_goes_on(error):
+    assert (await Agent([scripted([error]), said_by("b")]).chat("Hi")).content == "b 1"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AuthenticationError("wrong key", status=401),
+        ModelNotFoundError("no such model"),
+        BadRequestError("a wrong schema"),
+        ConfigurationError("a wrong option"),
+        ZeroDivisionError("a bug"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_what_is_the_users_own_is_told(error):
+    second = said_by("b")
+    with pytest.raises(type(error)):
+        await Agent([scripted([error]), second]).chat("Hi")
+    assert second.requests == []
+
+
+async def test_if_all_fail_the_last_error_is_raised():
+    agent = Agent([scripted([ServerError("one")]), scripted([QuotaError("two")])])
+    with pytest.raises(QuotaError, match="two") as caught:
+        await agent.chat("Hi")
+    assert caught.value.partial.run_id
+    assert agent.trace.calls["error_type"].tolist() == ["ServerError", "QuotaError"]
+    assert agent.conversation_history == []
+
+
+async def test_a_vendor_without_a_key_is_passed_over_and_all_without_one_are_an_error(monkeypatch):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    agent = Agent("scripted")
+    agent.provider = ["claude", said_by("b")]
+    assert (await agent.chat("Hi")).content == "b 1"
+    assert "there is no API key: ANTHROPIC_API_KEY" in agent.trace.calls["error_message"].iloc[0]
+    with pytest.raises(AuthenticationError, match="ANTHROPIC_API_KEY"):
+        agent.provider = ["claude", "openai"]
+
+
+async def test_forks_share_who_rests_and_a_rested_one_is_asked_last(clock):
+    first = scripted([ServerError("down"), "a"])
+    agent = Agent([first, said_by("b")])
+    await agent.chat("Hi")
+    fork = agent.fork()
+    assert (await fork.chat("Ho")).content == "b 3"
+    assert len(first.requests) == 1
+    agent.provider = [first, scripted([ServerError("down, too")])]
+    assert (await agent.chat("Ho")).content == "a", "another list has rests of its own"
+
+
+async def test_one_request_counts_and_the_budget_holds():
+    rates = {"input": 0, "output": 1e6}
+    late = LLMResponse("x", None, "stop", {"usage": Usage(1, 3)})
+    agent = Agent([scripted([ServerError("down")]), scripted([late] * 2, price=rates)], budget=Budget(max_cost=2.0))
+    result = await agent.chat("Hi", max_iterations=1)
+    assert (result.status, result.iterations, result.cost) == ("ok", 1, 3.0)
+    assert (await agent.chat("Ho")).limit_reason == "cost"
+    agent = Agent([said_by("b"), create_provider("qwen:mine", api_key="k")], budget=Budget(max_cost=1.0))
+    with pytest.raises(ConfigurationError, match="price of qwen:mine is not known"):
+        await agent.chat("Hi")
+
+
+async def test_a_recording_plays_the_failure_and_the_answer(tmp_path):
+    with nbagent.record(tmp_path / "run.jsonl"):
+        await Agent([scripted([ServerError("down")], "a"), said_by("b")]).chat("Hi")
+    with nbagent.replay(tmp_path / "run.jsonl", mode="none"):
+        agent = Agent([scripted([], "a"), scripted([], "b")])
+        assert (await agent.chat("Hi")).content == "b 1"
+    assert agent.trace.calls["model"].tolist() == ["a", "b"]
+
+
+async def test_rows_of_a_map_go_on_too():
+    def down(messages, _):
+        return ServerError("down") if messages[-1].text == "x" else "a"
+
+    agent = Agent([scripted(down, "a"), said_by("b")])
+    answers = await agent.map(pd.Series(["w", "x", "y"]), concurrency=1)
+    assert answers["answer"].tolist() == ["a", "b 1", "b 1"]
+
+
+async def test_as_a_provider_by_itself():
+    provider = Agent([scripted([ServerError("down")]), said_by("b")]).provider
+    assert (await provider.chat([nbagent.LLMMessage("user", "Hi")])).content == "b 1"
+
+
+@pytest.mark.parametrize("spec", [[], [3], [nbagent.Router({"a": "scripted"})]])
+def test_wrong_lists_are_named(spec):
+    with pytest.raises(ConfigurationError, match="provider: expected"):
+        Agent("scripted").provider = spec

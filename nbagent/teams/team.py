@@ -22,7 +22,7 @@ from nbagent.core.run import Provider, Run, Tools
 from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionRegistry
 from nbagent.functions.toolset import JoinedRegistry, Toolsets
-from nbagent.pricing import price
+from nbagent.pricing import check_priced
 from nbagent.providers.base import LLMProvider
 from nbagent.text import shortened
 from nbagent.trace.trace import Trace
@@ -135,6 +135,8 @@ class Team(Agent):
         if self.order == "supervisor":
             to = others if name == next(iter(self.members)) else [next(iter(self.members))]
             executor.registry = JoinedRegistry(registry, floor.tool({each: self._about(each) for each in to}))
+        for each in (limits, *(budget.account.limits for budget in (self.budget, member.budget) if budget)):
+            check_priced(each, member.provider)
         provider, tools = recorded(provider_of_run(member.provider, output), executor)
         note = f"You are {name}. {', '.join(others)} may speak here, too: what they said begins with [name]."
         texts = (self.system_prompt, member.system_prompt, note, toolsets.instructions(registry))
@@ -142,16 +144,11 @@ class Team(Agent):
             "\n\n".join(filter(None, texts)),
             provider,
             tools,
-            partial(price, rates=member.provider.price),
             partial(toolsets.reminder, registry),
         )
 
     def _about(self, name: str) -> str:
         return shortened(" ".join((self.members[name].system_prompt or "").split()), ABOUT_CHARS)
-
-    def _check_priced(self, limits: Limits) -> None:
-        for member in self.members.values():
-            member._check_priced(limits)
 
     def _like_this(self, trace: Trace) -> Team:
         return Team(self.members, self.order, rounds=self.rounds, trace=trace)
@@ -170,7 +167,6 @@ class Seat:
     system: str
     provider: Provider
     tools: Tools
-    price: Callable[..., float | None]
     reminder: Callable[[], str]
 
 
@@ -186,7 +182,7 @@ class Floor:
         """Let the next one speak. Returns the conversation as that one reads it."""
         self.speaker = self.following
         seat = self.seats[self.speaker]
-        run.provider, run.tools, run.price, run.reminder = seat.provider, seat.tools, seat.price, seat.reminder
+        run.provider, run.tools, run.reminder = seat.provider, seat.tools, seat.reminder
         said = (each for each in run.context.messages if each.role != "system")
         return [LLMMessage("system", seat.system), *(_as_heard(each, self.speaker) for each in said)]
 

@@ -8,7 +8,7 @@ from nbagent.core.render import markdown as render
 from nbagent.plan import Step
 
 #: What stands for a status.
-MARKS = {"pending": "○", "doing": "▸", "done": "✓", "dropped": "✗"}
+MARKS = {"pending": "○", "doing": "→", "done": "✓", "dropped": "✗"}
 
 
 def checklist_html(steps: Sequence[Step]) -> str:

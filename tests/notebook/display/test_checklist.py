@@ -4,6 +4,7 @@ import re
 
 import pytest
 from support.hostile import PAYLOADS
+from support.panels import Panel
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.notebook.display.checklist import checklist_html
@@ -46,8 +47,8 @@ async def shown(agent, view) -> list[str]:
     return states
 
 
-FIRST = "Plan: 0 of 2 done\n  ▸ Load a.csv\n  ○ Plot it"
-REVISED = "Plan: 0 of 2 done, 1 dropped\n  ✗ Load a.csv (not there)\n  ▸ Make data\n  ○ Plot it"
+FIRST = "Plan: 0 of 2 done\n  → Load a.csv\n  ○ Plot it"
+REVISED = "Plan: 0 of 2 done, 1 dropped\n  ✗ Load a.csv (not there)\n  → Make data\n  ○ Plot it"
 
 
 async def test_the_checklist_is_updated_in_its_place_and_a_failed_update_stands_for_itself():
@@ -86,6 +87,7 @@ def test_hostile_steps_are_text(payload):
     assert "<" not in inside
 
 
+@pytest.mark.kernel
 def test_a_plan_in_a_cell_of_a_notebook(shared):
     shared.ok(
         """
@@ -101,3 +103,25 @@ agent = Agent(ScriptedProvider([
     assert "Plan: 2 of 2 done\n  ✓ Count\n  ✓ Tell" in cell.text
     assert "Two." in cell.text
     assert "['done', 'done']" in shared.ok("print(agent.plan['status'].tolist())").stdout
+
+
+@pytest.mark.kernel
+def test_a_plan_in_the_panel_waits_for_a_click(shared):
+    shared.ok(
+        """
+def step(**given): return given
+agent = Agent(ScriptedProvider([
+    FunctionCall("update_plan", {"steps": [step(step="Count"), step(step="Tell")]}, "1"),
+    FunctionCall("update_plan", {"steps": [step(step="Count", status="done"), step(step="Tell")]}, "2"),
+    "Two so far.",
+]), approve_plan=True)
+"""
+    )
+    panel = Panel(shared)
+    panel.ask("How many?")
+    panel.until_text("update_plan asks to run")
+    panel.click("Approve")
+    panel.until_text("Plan: 1 of 2 done", "Count", "Tell", "Two so far.")
+    assert shared.ok("print(agent.trace.tool_calls['approval'].tolist())").stdout == "['approved', 'auto']\n"
+    shared.ok("plan = agent.plan; plan.loc[2, 'status'] = 'dropped'; agent.plan = plan")
+    assert shared.ok("print(agent.plan['status'].tolist())").stdout == "['done', 'dropped']\n"

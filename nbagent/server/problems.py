@@ -89,6 +89,7 @@ _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
     (errors.ProviderTimeoutError, 504, "vendor_timed_out"),
     (errors.ServerError, 503, "vendor_unavailable"),
     (errors.ProviderError, 502, "vendor_failed"),
+    (errors.AnswerRejectedError, 502, "answer_rejected"),
     (errors.LocalModelError, 503, "local_model_unavailable"),
     (errors.MCPServerError, 502, "mcp_server_failed"),
     (errors.TurnLostError, 409, "turn_lost"),

@@ -31,6 +31,7 @@ from nbagent.core import events as kinds
 from nbagent.core.events import Event
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage, LLMResponse, Usage
+from nbagent.core.model_request import ModelRequest
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace.export import otel_attributes as names
@@ -222,7 +223,8 @@ class Telemetry:
         attributes = request | attributes_from(names.OPTIONS, meta.get("params") or {})
         attributes["gen_ai.conversation.id"] = run.conversation_id
         if self.capture_content:
-            attributes |= names.input_attributes(event.messages) | names.tool_attributes(event.tools)
+            sent = ModelRequest(list(event.messages), reminder=meta.get("reminder", ""))
+            attributes |= names.input_attributes(sent.all_messages) | names.tool_attributes(event.tools)
         span = self._start("chat", meta.get("model"), SpanKind.CLIENT, run.span, attributes)
         run.chat, run.offered = _Chat(span, {"gen_ai.operation.name": "chat", **request}), event.tools
         contexts.attach(otel.set_span_in_context(span))

@@ -292,6 +292,13 @@ async def test_odd_options_and_names_are_accepted(collected):
     assert not any(name in collected.everything() for name in ("gen_ai.request.seed", "object at"))
 
 
+async def test_a_reminder_is_among_the_messages_of_its_request(collected):
+    agent = collected.follow(Agent(ScriptedProvider(["Hello."]), plan=True), capture_content=True)
+    agent.plan = ["Greet"]
+    await agent.chat("Hi")
+    assert "1. [doing] Greet" in collected.everything()
+
+
 async def test_a_collector_over_http(monkeypatch):
     monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
     async with Loopback() as server:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,14 @@ def vendors():
     servers = Vendors()
     yield servers
     servers.close()
+
+
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler of Ctrl-C, also where the tests were started with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_collection_finish() -> None:

@@ -101,6 +101,7 @@ async def test_the_budget_holds_across_workers(client, server):
     assert budget.spent == pytest.approx(server.asked.total())
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_is_done_and_the_same_call_goes_on(client, server):
     agent = agent_for(server)
     server.hold(after=30)

@@ -89,14 +89,6 @@ def test_a_cancelled_call_is_interrupted_on_the_main_thread_and_nothing_else():
     assert said == ["interrupted"]
 
 
-@pytest.fixture
-def ctrl_c():
-    """Python's own handler of Ctrl-C, also where the tests were started with the signal ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_cancels_and_lets_the_coroutine_clean_up():
     cleaned = []

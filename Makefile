@@ -138,7 +138,7 @@ bench-batches: $(VENV)/.dev ## compare a map over 10,000 rows with hand-written 
 
 bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent libraries, which it installs (minutes)
 	@$(BIN)/python tests/benchmarks/peers/run.py --peers --rounds 3
-	@$(BIN)/python tests/benchmarks/peers/run.py --adapters nbagent_httpx,chatlas,pydantic_ai,async_batch_llm --tests rows --rounds 3
+	@$(BIN)/python tests/benchmarks/peers/run.py --adapters nbagent_httpx,chatlas,pydantic_ai,async_batch_llm --tests rows,rows_f5 --rounds 1
 
 notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
 	@$(PULL)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Coroutine, Sequence
-from contextlib import aclosing
+from collections.abc import Coroutine, Sequence
 from dataclasses import fields
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -23,7 +22,7 @@ from distributed.scheduler import KilledWorker
 
 from nbagent.batch.answer import Answer
 from nbagent.batch.dask_worker import Asker
-from nbagent.batch.engine import Batch, RowAgent
+from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
 from nbagent.core.admission import Admission, Admissions, current_admissions
@@ -61,14 +60,10 @@ class DaskEngine:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def answers(self, batch: Batch, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
+    async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
         """See `Engine`."""
-        async with (
-            _Cluster(self._client, batch) as cluster,
-            aclosing(LiveEngine(cluster.ask).answers(batch, rows)) as coming,
-        ):
-            async for answer in coming:
-                yield answer
+        async with _Cluster(self._client, batch) as cluster:
+            await LiveEngine(cluster.ask).ask_rows(batch, rows, keep)
 
 
 def parcel_of(batch: Batch) -> bytes:

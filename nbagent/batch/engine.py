@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack
@@ -76,12 +76,16 @@ class Batch:
     admissions: Admissions | None = None
 
 
+#: Keeps an answer: before the next row is asked in its place, so that a kill costs the rows under way and no more.
+Keep = Callable[[Answer], object]
+
+
 class Engine(Protocol):
     """Asks rows. Which one does is `Agent.map`'s `engine`."""
 
-    def answers(self, batch: Batch, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
-        """An answer for each row, in the order in which they come. Rows that the budget does not pay for are left out.
+    async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
+        """Ask each row, and call `keep` with its answer at once. Rows that the budget does not pay for are left out.
 
-        Closing the generator ends what is under way.
+        Cancelling it ends what is under way.
         """
         ...

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import monotonic
 
 from nbagent.batch.answer import Answer
-from nbagent.batch.engine import Batch, RowAgent, current_key
+from nbagent.batch.engine import Batch, Keep, RowAgent, current_key
 from nbagent.batch.fields import to_json
 from nbagent.batch.rows import Row
 from nbagent.core.admission import Waited, admission_of, current_admissions, current_waited
@@ -33,13 +33,11 @@ class LiveEngine:
         #: Gets the answer to one row.
         self._ask = ask_row or ask
 
-    async def answers(self, batch: Batch, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
+    async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
         """See `Engine`."""
         spends = (batch.budget.account,)
         account = Spending(Limits(max_requests=math.inf), current_account.get(), len(enclosing_runs.get()), spends)
         waiting = iter(rows)
-        #: Answers, and each worker when it is done.
-        come: asyncio.Queue[Answer | asyncio.Task[None]] = asyncio.Queue()
 
         async def work() -> None:
             current_account.set(account)
@@ -48,23 +46,12 @@ class LiveEngine:
             for row in waiting:  # which all of these share
                 if batch.budget.is_spent:
                     break
-                come.put_nowait(await self._ask(agent, batch, row))
-                await come.join()  # kept, before this one asks more: a kill costs one row for each of these
+                keep(await self._ask(agent, batch, row))
 
         with _rates(batch):
             tasks = [asyncio.create_task(work()) for _ in range(min(batch.concurrency, len(rows)))]
-            for task in tasks:
-                task.add_done_callback(come.put_nowait)
-            running = len(tasks)
             try:
-                while running:
-                    item = await come.get()
-                    if isinstance(item, Answer):
-                        yield item
-                    else:
-                        running -= 1
-                        item.result()  # raises at once what it raised
-                    come.task_done()
+                await asyncio.gather(*tasks)  # raises at once what one of them raised
             finally:
                 for task in tasks:
                     task.cancel()

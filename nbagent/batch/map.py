@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -190,15 +190,17 @@ class Map:
             await self._check_the_cost(missing)
             questions = {row.key: row for row in missing}
             keys = {row.key for row in self._rows}
-            answers = self._engine.answers(self._batch, missing)
             try:
                 with progress_bar(len(keys), len(keys) - len(missing), self._progress) as show:
-                    async with heartbeat(), aclosing(answers):
-                        async for answer in answers:
-                            self._answers[answer.key] = answer
-                            if answer.is_final:
-                                kept.add(answer, questions[answer.key].messages[-1].text)
-                            show(answer)
+
+                    def keep(answer: Answer) -> None:
+                        self._answers[answer.key] = answer
+                        if answer.is_final:
+                            kept.add(answer, questions[answer.key].messages[-1].text)
+                        show(answer)
+
+                    async with heartbeat():
+                        await self._engine.ask_rows(self._batch, missing, keep)
             except BaseException as error:
                 error.add_note(self._how_to_go_on())
                 if isinstance(error, StoreError):  # what is answered is not lost, even if it can't be kept
@@ -308,7 +310,7 @@ def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:
         from nbagent.batch.dask import DaskEngine
 
         return DaskEngine(engine)
-    if hasattr(engine, "answers"):
+    if hasattr(engine, "ask_rows"):
         return cast(Engine, engine)
     raise invalid("engine", engine, "None, 'batch' or a distributed.Client")
 

@@ -1,7 +1,7 @@
 """Rows of a batch keep to a vendor's rate together, over real HTTP: none is lost, and none fails because of it."""
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pandas as pd
@@ -42,8 +42,9 @@ def rows_of(count):
 
 
 async def answers_of(agent, count, **changes):
-    async with aclosing(LiveEngine().answers(batch_of(agent, **changes), rows_of(count))) as answers:
-        return [answer async for answer in answers]
+    answers = []
+    await LiveEngine().ask_rows(batch_of(agent, **changes), rows_of(count), answers.append)
+    return answers
 
 
 def are_right(answers, server, count):
@@ -166,15 +167,19 @@ async def test_a_tool_that_asks_an_agent_needs_a_place_of_its_own_only_while_it_
 
 
 async def test_a_map_that_ends_early_gives_its_places_back():
-    """Rows in flight, rows that wait, and a break: nothing is left behind."""
+    """Rows in flight, and rows that wait: nothing is left behind."""
     async with Loopback() as server, agent_of(server) as agent:
         server.answers = [Answer(sse(said("first"))), Answer(end="stall")]
         shared = admission_of(agent.provider.rate_key)
         shared.give_back(await shared.take(), Refused(0.001))
         shared._window = 2
-        async with aclosing(LiveEngine().answers(batch_of(agent), rows_of(20))) as answers:
-            assert (await anext(answers)).text == "first"
-            await server.has_requests(3)  # two more are on their way, and five wait
+        answers = asyncio.Queue()
+        asking = asyncio.create_task(LiveEngine().ask_rows(batch_of(agent), rows_of(20), answers.put_nowait))
+        assert (await answers.get()).text == "first"
+        await server.has_requests(3)  # two more are on their way, and five wait
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
         assert shared.places == 0
         assert not [task for task in asyncio.all_tasks() if "work" in repr(task.get_coro())]
         server.answers = [Answer(sse(said("more")))]
@@ -205,8 +210,7 @@ async def test_what_a_worker_raises_comes_out():
     async with Loopback() as server, agent_of(server) as agent:
         batch = Batch(lambda: 1 / 0, agent.provider, 4, {}, Budget())
         with pytest.raises(ZeroDivisionError):
-            async for _ in LiveEngine().answers(batch, rows_of(20)):
-                pass
+            await LiveEngine().ask_rows(batch, rows_of(20), print)
         assert not server.requests
 
 

@@ -22,7 +22,7 @@ from nbagent.batch.endpoints.endpoint import Endpoint, Request, State
 from nbagent.batch.endpoints.provider import BatchedProvider
 from nbagent.batch.endpoints.submitted import Sent, Submitted
 from nbagent.batch.endpoints.vendors import endpoint_for
-from nbagent.batch.engine import Batch, RowAgent
+from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.progress import current_note
 from nbagent.batch.rows import Row
@@ -41,7 +41,7 @@ LONGEST_WAIT_S = 60.0
 class BatchEngine:
     """Asks a vendor's batch endpoint. The checkpoint keeps what was submitted.
 
-    Closing the generator leaves the batches at the vendor: the same call reads them later.
+    Cancelling it leaves the batches at the vendor: the same call reads them later.
     """
 
     def __init__(self, checkpoint: Path | None) -> None:
@@ -53,7 +53,7 @@ class BatchEngine:
             )
         self._path = checkpoint
 
-    async def answers(self, batch: Batch, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
+    async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
         """See `Engine`."""
         endpoint = endpoint_for(batch.provider)
         if not rows:
@@ -62,9 +62,7 @@ class BatchEngine:
             work = _Work(batch, {row.key: row for row in rows}, endpoint, Submitted(kept))
             try:
                 await work.submit()
-                async with aclosing(work.answers()) as answers:
-                    async for answer in answers:
-                        yield answer
+                await work.read(keep)
             except BaseException as error:
                 if work.waiting:
                     error.add_note(_left(work.waiting, batch.provider.vendor))
@@ -147,8 +145,8 @@ class _Work:
         self.submitted.accept(sent.tag, batch_id)
         self.waiting[-1] = replace(sent, batch_id=batch_id)
 
-    async def answers(self) -> AsyncGenerator[Answer]:
-        """The answers of each batch, once it is over."""
+    async def read(self, keep: Keep) -> None:
+        """Keep the answers of each batch, once it is over."""
         wait = FIRST_WAIT_S
         while self.waiting:
             done = total = 0
@@ -157,9 +155,7 @@ class _Work:
                 if state.phase == "running":
                     done, total = done + state.done, total + max(state.total, sent.count)
                     continue
-                async with aclosing(self._answers_of(sent, state)) as answers:
-                    async for answer in answers:
-                        yield answer
+                await self._answer(sent, state, keep)
                 self.waiting.remove(sent)
                 current_note.get()("")
             if self.waiting:
@@ -179,8 +175,8 @@ class _Work:
             log.warning("batch %s: %s", sent.batch_id, error)
             return State("running")
 
-    async def _answers_of(self, sent: Sent, state: State) -> AsyncGenerator[Answer]:
-        """The answers of the rows of a batch that is over."""
+    async def _answer(self, sent: Sent, state: State, keep: Keep) -> None:
+        """Answer the rows of a batch that is over: each in a run, which takes what the batch answered."""
         if not sent.is_read:
             async with aclosing(self.endpoint.results(sent.batch_id or "", state)) as results:
                 async for result in results:
@@ -197,21 +193,17 @@ class _Work:
             raise InvalidResponseError(error, vendor=self.batch.provider.vendor)
         for key in stopped:
             self.submitted.forget_row(key)
-            yield Answer(key, "error", error=error) if state.phase == "failed" else Answer(key, "left")
-        async with aclosing(self._run([self.rows[key] for key in self.rows if key in ours - stopped])) as answers:
-            async for answer in answers:
-                yield answer
-                if answer.status != "left":
-                    self.submitted.forget_row(answer.key)
+            keep(Answer(key, "error", error=error) if state.phase == "failed" else Answer(key, "left"))
+
+        def keep_and_forget(answer: Answer) -> None:
+            keep(answer)
+            if answer.status != "left":
+                self.submitted.forget_row(answer.key)
+
+        rows = [row for key, row in self.rows.items() if key in ours - stopped]
+        await LiveEngine().ask_rows(replace(self.batch, new_agent=self.new_agent), rows, keep_and_forget)
         if not self.submitted.keys_of(sent.tag):
             self.submitted.forget(sent.tag)
-
-    async def _run(self, rows: Sequence[Row]) -> AsyncGenerator[Answer]:
-        """The rows' runs, with the batch's answers."""
-        engine = LiveEngine()
-        async with aclosing(engine.answers(replace(self.batch, new_agent=self.new_agent), rows)) as answers:
-            async for answer in answers:
-                yield answer
 
 
 #: Bytes around a request in a batch, at most.

@@ -52,8 +52,8 @@ def unknown_role() -> None:
     LLMMessage("usr", "Hi")  # wrong
 
 
-def names_as_tools() -> None:
-    Agent("local", tools=["area"])  # wrong
+def numbers_as_tools() -> None:
+    Agent("local", tools=[7])  # wrong
 
 
 def dict_as_limits() -> None:

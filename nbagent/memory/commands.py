@@ -28,8 +28,8 @@ MAX_VIEW_CHARS, MAX_LISTED = 15_000, 200
 class Commands:
     """The commands on the notes of one transaction, as one conversation gives them.
 
-    Without `messages`, a program gives them, which knows what it does. All raise `ConfigurationError` for what is
-    refused, and then nothing has changed.
+    Without `messages`, whoever gives them has no conversation here, as a program or an MCP client, and may change what
+    it has not seen. All raise `ConfigurationError` for what is refused, and then nothing has changed.
     """
 
     def __init__(self, notes: Notes, messages: Iterable[LLMMessage] | None, run_id: str | None) -> None:

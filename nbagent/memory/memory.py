@@ -165,7 +165,7 @@ class Memory(Toolset):
         """
         check_choice("command", command, COMMANDS)
         call = current_call.get()
-        messages = None if call.run_id is None else current_history.get()
+        messages = current_history.get() or None  # a program has none here, nor has an MCP client
         opened = self._file.reading() if command == "view" else self._file.writing()
         with opened as notes:
             return run_command(Commands(notes, messages, call.run_id), command, arguments)

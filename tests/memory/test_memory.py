@@ -5,6 +5,7 @@ import json
 import pytest
 
 from nbagent import Agent, FunctionCall, Memory, ScriptedProvider
+from nbagent.core.tool_run import run_tool
 from nbagent.errors import ConfigurationError
 from nbagent.memory import store
 
@@ -156,6 +157,13 @@ async def test_what_is_known_is_what_the_conversation_says(memory, tmp_path):
     assert "View it" in (await agent.chat("?")).function_calls[0]["result"]
     loaded = Agent.load(tmp_path / "talk.json", ScriptedProvider([delete, "ok"])).use(memory)
     assert (await loaded.fork().chat("?")).function_calls[0]["result"] == f"Deleted: {NOTE}"
+
+
+async def test_a_client_whose_conversation_is_elsewhere_may_change_notes(memory):
+    memory.run("create", path=NOTE, file_text="m")
+    executor = Agent("local").use(memory).tool_executor
+    *_, done = [event async for event in run_tool(does("delete", path=NOTE), executor, (), {})]
+    assert done.result.function_calls[0]["result"] == f"Deleted: {NOTE}"
 
 
 async def test_what_a_note_says_is_no_proof_that_it_was_viewed(memory):

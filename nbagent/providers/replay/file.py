@@ -82,7 +82,9 @@ class RecordedExchange:
 def event_to_json(event: Event, at: float) -> dict[str, Any]:
     """An event as JSON data, `at` seconds after the request."""
     data = {"at": round(at, 4), **event.to_dict()}
-    return {key: value for key, value in data.items() if key in ("at", "type", "content") or value}
+    if not data["metadata"]:
+        del data["metadata"]
+    return {key: value for key, value in data.items() if value is not None}
 
 
 def event_from_json(data: dict[str, Any]) -> Event:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from nbagent.functions.registry import FunctionRegistry as FunctionRegistry
     from nbagent.functions.vendor_tools import code_execution as code_execution
     from nbagent.functions.vendor_tools import image_generation as image_generation
+    from nbagent.functions.vendor_tools import remote_mcp as remote_mcp
     from nbagent.functions.vendor_tools import tool_search as tool_search
     from nbagent.functions.vendor_tools import web_fetch as web_fetch
     from nbagent.functions.vendor_tools import web_search as web_search
@@ -144,6 +145,7 @@ _WHERE = {
     "register_instance_methods": "functions.discovery",
     "register_module_functions": "functions.discovery",
     "register_provider": "providers",
+    "remote_mcp": "functions.vendor_tools",
     "replay": "providers.replay.session",
     "search_rss_by_keywords": "skills.builtin.rss.tools",
     "tool": "functions.live",

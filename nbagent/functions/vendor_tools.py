@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from nbagent.checks import check_number, check_type
+from nbagent.checks import check_number, check_type, invalid
+from nbagent.core.citations import safe_url
 from nbagent.errors import ConfigurationError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 
@@ -99,6 +100,23 @@ def tool_search() -> FunctionDefinition:
     return _definition("tool_search", "Search for tools.")
 
 
+def remote_mcp(url: str, *, name: str, allowed_tools: Sequence[str] | None = None) -> FunctionDefinition:
+    """Let the vendor itself use the tools of a public MCP server, for `tools=[...]`. They run without your approval.
+
+    `name` is a word of yours for the server. No token is sent: a server that wants one, or that only this machine
+    reaches, is `agent.use(MCPServer(url, ...))`, whose tools run from here.
+
+    >>> remote_mcp("https://mcp.deepwiki.com/mcp", name="deepwiki").name
+    'remote_mcp-deepwiki'
+    """
+    if safe_url(url) is None:
+        raise invalid("remote_mcp: url", url, "an http or https address")
+    check_type("remote_mcp: name", name, str)
+    fix = "Pass a list of names."
+    check_type("remote_mcp: allowed_tools", allowed_tools, list, tuple, optional=True, fix=fix)
+    return _definition(f"remote_mcp-{name}", f"The tools of {url}.", url=url, server=name, allowed_tools=allowed_tools)
+
+
 def _check_domains(owner: str, allowed: Sequence[str] | None, blocked: Sequence[str] | None) -> None:
     for name, domains in (("allowed_domains", allowed), ("blocked_domains", blocked)):
         fix = "Pass a list of names, such as ['python.org']."
@@ -121,7 +139,7 @@ def _definition(name: str, description: str, **options: Any) -> FunctionDefiniti
     return FunctionDefinition(name, f"{description} The vendor runs this tool.", {}, run_here, vendor_options=given)
 
 
-#: By their names, what makes them.
+#: By their names, what makes those that need no argument.
 VENDOR_TOOLS: Mapping[str, Callable[..., FunctionDefinition]] = {
     make.__name__: make for make in (web_search, web_fetch, code_execution, image_generation, tool_search)
 }

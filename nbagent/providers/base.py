@@ -116,7 +116,7 @@ class LLMProvider(ABC):
 
         >>> from nbagent.providers import create_provider
         >>> create_provider("openai:gpt-5.6-terra").vendor_tools()
-        ['web_search', 'code_execution', 'image_generation', 'tool_search']
+        ['web_search', 'code_execution', 'image_generation', 'remote_mcp', 'tool_search']
         """
         return available(CATALOG.get(self.vendor), "", self.model_name)
 

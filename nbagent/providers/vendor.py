@@ -74,6 +74,10 @@ class OwnTool:
     models: str = ""
     #: The format that has it; empty for each that the vendor speaks.
     format: str = ""
+    #: Makes entry and body of the options, where it takes more than to put each in its place.
+    make: Callable[[Fields], tuple[Fields, Fields]] | None = None
+    #: Betas of the API that the request names.
+    betas: tuple[str, ...] = ()
     #: US dollars for each call, where the vendor bills calls; of a search, for each query.
     price: float = 0.0
     #: Whether a request may hold it beside functions.

@@ -219,6 +219,45 @@ async def test_with_tool_search_functions_wait_until_they_are_found(server):
     assert search["type"] == "tool_search_tool_bm25_20251119"
 
 
+DOCS = nbagent.remote_mcp("https://mcp.example.org/mcp", name="docs", allowed_tools=["ask"])
+
+
+async def test_claude_uses_an_mcp_server_itself(server):
+    use = {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "ask", "server_name": "docs", "input": {"q": "ruby"}}
+    got = {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": False}
+    got["content"] = [{"type": "text", "text": "4.0.6"}]
+    server.answers = [Answer(claude_stream(use, got, {"type": "text", "text": "It is 4.0.6."}))]
+    agent = agent_of("claude", server, tools=[DOCS])
+    await ask(agent)
+    (request,) = server.requests
+    assert request.json["mcp_servers"] == [{"type": "url", "url": "https://mcp.example.org/mcp", "name": "docs"}]
+    assert request.headers["anthropic-beta"] == "mcp-client-2025-11-20"
+    (toolset,) = request.json["tools"]
+    assert (toolset["mcp_server_name"], toolset["configs"]) == ("docs", {"ask": {"enabled": True}})
+    call = agent.trace.tool_calls.iloc[0]
+    assert (call["name"], call["args"], call["result_text"]) == ("ask", {"q": "ruby"}, "4.0.6")
+
+
+async def test_openai_uses_an_mcp_server_itself(server):
+    made = {"id": "mcp_1", "type": "mcp_call", "server_label": "docs", "name": "ask", "arguments": '{"q": "ruby"}'}
+    server.answers = [Answer(responses_stream({**made, "output": "4.0.6"}, ITEMS[2]))]
+    agent = agent_of("openai", server, tools=[DOCS])
+    await ask(agent)
+    (tool,) = server.requests[0].json["tools"]
+    assert (tool["server_label"], tool["require_approval"], tool["allowed_tools"]) == ("docs", "never", ["ask"])
+    call = agent.trace.tool_calls.iloc[0]
+    assert (call["name"], call["args"], call["result_text"]) == ("ask", {"q": "ruby"}, "4.0.6")
+
+
+async def test_two_mcp_servers_are_two_tools(server):
+    server.answers = [Answer(claude_said("Hi."))]
+    other = nbagent.remote_mcp("https://mcp.example.com/mcp", name="wiki")
+    await ask(agent_of("claude", server, tools=[DOCS, other]))
+    assert [each["name"] for each in server.requests[0].json["mcp_servers"]] == ["docs", "wiki"]
+    with pytest.raises(ConfigurationError, match="remote_mcp: deepseek has no such tool"):
+        await ask(agent_of("deepseek", server, tools=[DOCS]))
+
+
 def test_nothing_is_on_unless_it_is_named():
     assert Agent(ScriptedProvider("Hi"), tools=[mean_by]).offered_tools() == ["mean_by"]
     assert Agent(ScriptedProvider("Hi"), tools=[mean_by, "web_search"]).offered_tools() == ["mean_by", "web_search"]
@@ -230,6 +269,7 @@ def test_nothing_is_on_unless_it_is_named():
         (lambda: Agent("local", tools=["mean_by"]), "Tools of the vendor have names: web_search"),
         (lambda: nbagent.web_search(max_uses=0), "max_uses"),
         (lambda: nbagent.web_search(allowed_domains=["a.org"], blocked_domains=["b.org"]), "not both"),
+        (lambda: nbagent.remote_mcp("file:///etc", name="x"), "http or https address"),
         (lambda: nbagent.web_fetch(allowed_domains="a.org"), "Pass a list of names"),
     ],
 )

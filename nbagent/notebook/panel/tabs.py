@@ -152,7 +152,7 @@ class SetupTab:
             others = self._agent.provider.vendor_tools()
         except (NbagentError, ImportError):  # the agent has no model yet
             others = []
-        return (*own, *(name for name in others if name not in own))
+        return (*own, *(name for name in others if name not in own and vendor_tool(name)))
 
     def _checkbox(self, name: str) -> Any:
         tool = self._agent.function_registry.get_function(name) or vendor_tool(name)

@@ -105,7 +105,7 @@ class OptionsResolver:
             extra_body,
             level,
             chosen.name,
-            compaction.betas if compaction else (),
+            (*own.betas, *(compaction.betas if compaction else ())),
             left_out,
         )
 

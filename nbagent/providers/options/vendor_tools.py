@@ -28,6 +28,7 @@ class Offered:
     entries: list[Fields] = field(default_factory=list)
     #: Further fields of the request.
     body: dict[str, Any] = field(default_factory=dict)
+    betas: tuple[str, ...] = ()
 
 
 def available(vendor: Vendor | None, format_name: str, model: str) -> list[str]:
@@ -44,11 +45,16 @@ def available(vendor: Vendor | None, format_name: str, model: str) -> list[str]:
     ]
 
 
+def kind_of(tool: Fields) -> str:
+    """The name of a tool without that of one server: `remote_mcp` of `remote_mcp-files`."""
+    return str(tool["name"]).partition("-")[0]
+
+
 def check_available(tools: Functions | None, vendor: str) -> None:
     """Raise `ConfigurationError` if one of these tools is run by vendors, and this one lacks it."""
     for tool in tools or ():
-        if "vendor_options" in tool and not (vendor in CATALOG and tool["name"] in CATALOG[vendor].tools):
-            raise _lacking(tool["name"], vendor)
+        if "vendor_options" in tool and not (vendor in CATALOG and kind_of(tool) in CATALOG[vendor].tools):
+            raise _lacking(kind_of(tool), vendor)
 
 
 def offered(tools: Functions | None, vendor: Vendor, format_name: str, model: str) -> Offered:
@@ -61,10 +67,11 @@ def offered(tools: Functions | None, vendor: Vendor, format_name: str, model: st
     made = Offered([tool for tool in tools or () if "vendor_options" not in tool])
     for tool in tools or ():
         if "vendor_options" in tool:
-            own = _own_tool(tool["name"], vendor, format_name, model)
+            own = _own_tool(kind_of(tool), vendor, format_name, model)
             entry, body = _filled(own, tool["vendor_options"], tool["name"], vendor.name)
             made.entries += [entry] if entry else []
             made.body = _joined(made.body, body)
+            made.betas += own.betas
             if made.functions and not own.with_functions:
                 raise ConfigurationError(
                     f"{tool['name']}: {model} can't have it beside functions. Offer it alone, with "
@@ -108,6 +115,8 @@ def _lacking(name: str, vendor: str) -> ConfigurationError:
 
 def _filled(own: OwnTool, options: Fields, name: str, vendor: str) -> tuple[Fields, Fields]:
     """The tool's entry and fields of the body, with the options in their places."""
+    if own.make is not None:
+        return own.make(options)
     entry, body = _copy(own.entry), _copy(own.body)
     for option, value in options.items():
         place = own.options.get(option)

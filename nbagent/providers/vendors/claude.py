@@ -13,7 +13,7 @@ from nbagent.checks import check_choice, hides_arguments
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.http.provider import HTTPProvider
 from nbagent.providers.http.transport import SDKTransport
-from nbagent.providers.vendor import NOT_THINKING, Compaction, ModelProfile, OwnTool, Vendor, same_words
+from nbagent.providers.vendor import NOT_THINKING, Compaction, Fields, ModelProfile, OwnTool, Vendor, same_words
 
 # adaptive since 4.6, a budget of tokens before
 _ADAPTIVE_THINKING = {"type": "adaptive", "display": "summarized"}
@@ -83,6 +83,15 @@ PROFILES = (
     replace(_ADAPTIVE, thinks_by_default=None, show_thinking={}, temperature="always"),
 )
 
+
+def _remote_mcp(options: Fields) -> tuple[Fields, Fields]:
+    """https://platform.claude.com/docs/en/agents-and-tools/mcp-connector (read in November 2026)"""
+    toolset: dict[str, Any] = {"type": "mcp_toolset", "mcp_server_name": options["server"]}
+    if (allowed := options.get("allowed_tools")) is not None:
+        toolset |= {"default_config": {"enabled": False}, "configs": {name: {"enabled": True} for name in allowed}}
+    return toolset, {"mcp_servers": [{"type": "url", "url": options["url"], "name": options["server"]}]}
+
+
 _NOT_BEFORE_4 = r"^(?!.*claude-(2|3|instant))"
 _DOMAINS = {name: name for name in ("max_uses", "allowed_domains", "blocked_domains")}
 #: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-reference (read in November 2026). Newer forms of
@@ -104,6 +113,7 @@ TOOLS = {
         ),
     ),
     "code_execution": (OwnTool({"type": "code_execution_20250825", "name": "code_execution"}, models=_NOT_BEFORE_4),),
+    "remote_mcp": (OwnTool(make=_remote_mcp, betas=("mcp-client-2025-11-20",), models=_NOT_BEFORE_4),),
     "tool_search": (
         OwnTool(
             {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},

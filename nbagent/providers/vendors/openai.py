@@ -56,6 +56,17 @@ def _with_summary(profile: ModelProfile) -> ModelProfile:
     return replace(profile, show_thinking=shown, thinking_on={**profile.thinking_on, **_SUMMARY})
 
 
+def _remote_mcp(options: Fields) -> tuple[Fields, Fields]:
+    entry = {
+        "type": "mcp",
+        "server_label": options["server"],
+        "server_url": options["url"],
+        "require_approval": "never",
+    }
+    allowed = options.get("allowed_tools")
+    return entry | ({} if allowed is None else {"allowed_tools": allowed}), {}
+
+
 _RESPONSES = OwnTool(format="openai_responses", models=r"^(?!.*(gpt-3|gpt-4$|gpt-4-|davinci|chatgpt))")
 #: https://developers.openai.com/api/docs/guides/tools (read in November 2026)
 TOOLS = {
@@ -82,6 +93,7 @@ TOOLS = {
     "image_generation": (
         replace(_RESPONSES, entry={"type": "image_generation"}, options={name: name for name in ("size", "quality")}),
     ),
+    "remote_mcp": (replace(_RESPONSES, make=_remote_mcp),),
     "tool_search": (
         replace(
             _RESPONSES,

@@ -8,5 +8,7 @@ VENDOR = Vendor(
     factory="nbagent.providers.scripted:ScriptedProvider",
     keyless=True,
     free=True,
-    tools=dict.fromkeys(str.split("web_search web_fetch code_execution image_generation tool_search"), (OwnTool(),)),
+    tools=dict.fromkeys(
+        str.split("web_search web_fetch code_execution image_generation tool_search remote_mcp"), (OwnTool(),)
+    ),
 )

@@ -13,7 +13,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbagent.core.events import AnyEvent, Done, Error, RunStarted, ToolResult
+from nbagent.core.events import AnyEvent, Done, Error, RunStarted, ToolResult, TurnStarted
 from nbagent.core.inputs import MessageInput
 from nbagent.core.limits import Limits
 from nbagent.core.messages import LLMMessage
@@ -203,6 +203,8 @@ class HostedRun:
             self.events.append(event)
         if isinstance(event, RunStarted):
             self.run_id = event.metadata["run_id"]
+        elif isinstance(event, TurnStarted):  # one of several models may answer
+            self.provider, self.model = event.metadata["provider"], event.metadata["model"]
         elif isinstance(event, ToolResult):
             self._tool_results.append(event)
         elif isinstance(event, Done):

@@ -4,6 +4,7 @@ from support.serving import events_of, served
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.core.event_json import SharedMessages, event_from_json
+from nbagent.errors import ServerError
 
 
 def mean(numbers: list[float]) -> float:
@@ -29,6 +30,18 @@ def test_a_question_and_its_answer():
     ]
     assert data["meta"]["model"] == "scripted"
     assert data["meta"]["tool_calls_count"] == 1
+
+
+def test_the_model_that_answers_is_named_also_where_it_is_one_of_several_or_a_function():
+    models = [ScriptedProvider([ServerError("down")], model="first"), ScriptedProvider("Yes.", model="second")]
+    with served(Agent(models).route("(?i)what day", lambda match: "Tuesday.")) as server:
+        answers = [
+            server.client().post("/agent/chat", json={"message": text}).json() for text in ("Is it?", "What day?")
+        ]
+    assert [(data["response"], data["meta"]["model"]) for data in answers] == [
+        ("Yes.", "second"),
+        ("Tuesday.", "function"),
+    ]
 
 
 def test_a_conversation_goes_on():

@@ -32,7 +32,7 @@ from nbagent.core.limits import Limits
 from nbagent.core.messages import Usage
 from nbagent.core.output import output_of
 from nbagent.errors import ConfigurationError, StoreError
-from nbagent.pricing import price
+from nbagent.pricing import price_at
 from nbagent.providers.replay.file_secrets import names_of_secrets, without_secrets
 
 if TYPE_CHECKING:
@@ -252,8 +252,10 @@ class Map:
         else:
             each, assumption = ANSWER_TOKENS, f"if an answer has {ANSWER_TOKENS} tokens"
         one = Usage(math.ceil(tokens_in / (len(rows) or 1)), each)
-        dollars = price(one, provider.model_name, provider.vendor, None, self._is_batch, rates=provider.price)
-        return Estimate(tokens_in, each * len(rows), None if dollars is None else dollars * len(rows), assumption)
+        prices = [price_at(one, member.model_name, member, None, self._is_batch) for member in provider.members]
+        known_prices = [dollars for dollars in prices if dollars is not None]
+        cost = max(known_prices) * len(rows) if len(known_prices) == len(prices) else None  # any of them may answer
+        return Estimate(tokens_in, each * len(rows), cost, assumption)
 
     async def _check_the_cost(self, rows: list[Row]) -> None:
         """Ask before more may be spent than there is. Without a yes, nothing is sent."""

@@ -6,7 +6,7 @@ import sys
 import pandas as pd
 import pytest
 
-from nbagent import Agent, Budget, Limits, LLMResponse, ScriptedProvider, Usage
+from nbagent import Agent, Budget, Limits, LLMResponse, Router, ScriptedProvider, Usage
 from nbagent.errors import ConfigurationError
 
 ROWS = 400
@@ -49,6 +49,12 @@ async def test_a_map_over_its_cap_is_refused_where_nobody_can_answer(options, ca
 async def test_the_budget_of_the_agent_counts_too():
     with pytest.raises(ConfigurationError, match=r"\$0.25 of the budget is left"):
         await agent_with(budget=Budget(max_cost=0.25)).map(questions(), budget=100.0)
+
+
+async def test_the_dearest_of_several_models_counts():
+    models = [agent_with().provider, ScriptedProvider("fine", price={"input": 0.0, "output": 1000.0})]
+    with pytest.raises(ConfigurationError, match=r"400 rows may cost about \$80.00"):
+        await Agent(Router({"cheap": models[0], "strong": models[1]})).map(questions(), budget=10.0)
 
 
 async def test_an_estimate_within_the_cap_asks_nobody():

@@ -71,6 +71,7 @@ async def test_a_kill_in_the_middle_of_a_write_loses_nothing_that_was_saved(shar
         with turn_taker("write", shared_place, str(attempt), lease_s=0.5) as process:
             numbers = [int(process.stdout.readline()) for _ in range(1 + attempt % 7)]
             process.kill()
+            numbers += map(int, process.stdout)  # what it saved before the kill came
         acknowledged += [f"{attempt}-{number}" for number in numbers]
     found = [text for number in range(3) for text in await questions(store, f"c{number}")]
     assert set(acknowledged) <= set(found)

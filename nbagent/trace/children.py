@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 
 from nbagent.trace.joined import joined
 from nbagent.trace.recorder import TABLES, Recorder
-from nbagent.trace.table import Row
+from nbagent.trace.table import Row, Table
 
 #: Tables whose rows serve many runs; each row names the first of them, or none.
 _SERVING_MANY = ("prompts", "environment")
@@ -34,17 +35,44 @@ def rows_of_family(members: Mapping[Recorder, set[str] | None]) -> dict[str, lis
     return {name: sorted(rows, key=lambda row: row["ts"]) for name, rows in tables.items()}
 
 
-def with_those_below(runs: Iterable[Row], tops: Iterable[str]) -> set[str]:
-    """The `run_id`s of these runs and, among `runs`, of those that their tools started, and so on."""
+def runs_below(recorder: Recorder, run_id: str | None) -> dict[str, Recorder]:
+    """The `run_id`s of a run, or of all runs of this recorder, and of those that their tools started, and so on.
+
+    With who recorded each. Empty if nobody in the family knows the run.
+    """
     started: dict[str | None, list[str]] = {}
-    for row in runs:
-        started.setdefault(row.get("parent_run_id"), []).append(row["run_id"])
-    found, waiting = set[str](), list(tops)
+    owners: dict[str, Recorder] = {}
+    waiting = [] if run_id is None else [run_id]
+    for member in reversed(family(recorder)):
+        with member.lock:
+            for each, parent in _with_parents(member.tables["runs"]):
+                started.setdefault(parent, []).append(each)
+                owners[each] = member
+                if run_id is None and member is recorder:
+                    waiting.append(each)
+    found: dict[str, Recorder] = {}
     while waiting:
-        if (run_id := waiting.pop()) not in found:
-            found.add(run_id)
-            waiting += started.get(run_id, ())
+        each = waiting.pop()
+        if each in owners and each not in found:
+            found[each] = owners[each]
+            waiting += started.get(each, ())
     return found
+
+
+def rows_of(runs: Mapping[str, Recorder], names: Iterable[str]) -> dict[str, list[Row]]:
+    """Copies of the rows of these runs, as `runs_below` gives them, by table, in the order of their time."""
+    tables: dict[str, list[Row]] = {name: [] for name in names}
+    for run_id, recorder in runs.items():
+        with recorder.lock:
+            for name in tables:
+                tables[name] += recorder.tables[name].of(run_id)
+    return {name: sorted(rows, key=lambda row: row["ts"]) for name, rows in tables.items()}
+
+
+def _with_parents(runs: Table) -> Iterator[tuple[str, str | None]]:
+    for columns in runs.parts(names=("run_id", "parent_run_id")):
+        yield from zip(columns["run_id"], columns.get("parent_run_id") or repeat(None), strict=False)
+    yield from ((row["run_id"], row.get("parent_run_id")) for row in runs.rows)
 
 
 def _rows(recorder: Recorder, run_ids: set[str] | None) -> dict[str, list[Row]]:

@@ -16,7 +16,7 @@ from nbagent.core.json_text import json_text
 from nbagent.core.messages import well_formed
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace import environment
-from nbagent.trace.children import family, rows_of_family, with_those_below
+from nbagent.trace.children import family, rows_of, rows_of_family, runs_below
 from nbagent.trace.export import http
 from nbagent.trace.joined import joined
 from nbagent.trace.recorder import MAX_BYTES, TABLES, Recorder
@@ -208,14 +208,13 @@ class Trace(TraceTables):
 
         Of `runs`, `calls` and `tool_calls`. Raises ConfigurationError for an unknown run.
         """
-        with self.recorder.lock:
-            own = [row["run_id"] for row in self.rows("runs")]
-        if run_id is not None and run_id not in own:
+        names, runs = ("runs", "calls", "tool_calls"), runs_below(self.recorder, run_id)
+        if run_id is None:
+            whole = self.with_children()
+            return {name: [row for row in whole.rows(name) if row["run_id"] in runs] for name in names}
+        if not runs:
             raise unknown_run(run_id)
-        whole = self.with_children()
-        rows = {name: whole.rows(name) for name in ("runs", "calls", "tool_calls")}
-        wanted = with_those_below(rows["runs"], own if run_id is None else [run_id])
-        return {name: [row for row in table if row["run_id"] in wanted] for name, table in rows.items()}
+        return rows_of(runs, names)
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
         """Draw the input and output tokens of each run, and above them the dollars, where known and not 0.

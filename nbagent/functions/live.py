@@ -26,16 +26,16 @@ from nbagent.functions.discovery import register_with_settings, settings_of
 from nbagent.functions.foreign import as_definition
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
 from nbagent.functions.schema.introspection import name_of
-from nbagent.functions.vendor_tools import VENDOR_TOOLS, vendor_tool
+from nbagent.functions.vendor_tools import VENDOR_TOOLS, VendorToolName, vendor_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: What a user may pass as tools. Texts name tools that the vendor runs, such as "web_search".
+#: What a user may pass as tools.
 ToolsInput = (
     FunctionRegistry
     | FunctionDefinition
     | Callable[..., Any]
-    | str
-    | Iterable[FunctionDefinition | Callable[..., Any] | str]
+    | VendorToolName
+    | Iterable[FunctionDefinition | Callable[..., Any] | VendorToolName]
 )
 
 

@@ -11,12 +11,15 @@ the vendor of the model lacks is an error before anything is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from nbagent.checks import check_number, check_type, invalid
 from nbagent.core.citations import safe_url
 from nbagent.errors import ConfigurationError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+
+#: Those that need no argument.
+VendorToolName = Literal["web_search", "web_fetch", "code_execution", "image_generation", "tool_search"]
 
 
 def web_search(
@@ -139,7 +142,7 @@ def _definition(name: str, description: str, **options: Any) -> FunctionDefiniti
     return FunctionDefinition(name, f"{description} The vendor runs this tool.", {}, run_here, vendor_options=given)
 
 
-#: By their names, what makes those that need no argument.
+#: What makes them, by their names.
 VENDOR_TOOLS: Mapping[str, Callable[..., FunctionDefinition]] = {
     make.__name__: make for make in (web_search, web_fetch, code_execution, image_generation, tool_search)
 }

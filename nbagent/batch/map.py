@@ -259,11 +259,11 @@ class Map:
 
     async def _check_the_cost(self, rows: list[Row]) -> None:
         """Ask before more may be spent than there is. Without a yes, nothing is sent."""
-        estimate = self._estimate(rows)
-        if self._allow_partial or estimate.cost is None or not rows:
-            return
         budgets = [each for each in (self._batch.budget, self._agent.budget) if each is not None]
         left = min(each.left for each in budgets)
+        has_cap = left < math.inf or self._max_cost is not None
+        if self._allow_partial or not rows or not has_cap or (estimate := self._estimate(rows)).cost is None:
+            return
         if estimate.cost > left:
             cap = f"${left:,.2f} of the budget is left"
         elif self._max_cost is not None and estimate.cost > self._max_cost * len(rows):
@@ -288,16 +288,19 @@ async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | 
 
 
 def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output: Any) -> dict[str, Any]:
-    """What decides the answers besides the rows: the agent's settings, the model, all options but for labels."""
-    provider = agent.provider
-    own = getattr(provider, "options", {})  # a default of each request
-    address = "" if provider.vendor == "local" else getattr(provider, "base_url", "")  # a port of the moment
+    """What decides the answers besides the rows: the agent's settings, the models, all options but for labels."""
+    given = {name: options[name] for name in options if name not in LabelOptions.__annotations__}
     return {
         **agent.row_settings(tools),
-        "model": [provider.vendor, address, provider.model_name],
+        "models": [_model_settings(each, given) for each in agent.provider.members],
         "schema": None if output is None else output_of(output).schema,
-        "options": {**own, **{name: options[name] for name in options if name not in LabelOptions.__annotations__}},
     }
+
+
+def _model_settings(provider: LLMProvider, given: Mapping[str, Any]) -> list[Any]:
+    own = getattr(provider, "options", {})  # defaults of each request
+    address = "" if provider.vendor == "local" else getattr(provider, "base_url", "")  # a port of the moment
+    return [provider.vendor, address, provider.model_name, {**own, **given}]
 
 
 def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:

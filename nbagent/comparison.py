@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,6 +14,7 @@ from nbagent.agent import Agent
 from nbagent.checks import check_type, invalid
 from nbagent.core.background import run_sync
 from nbagent.core.inputs import MessageInput, as_messages
+from nbagent.core.progress import progress_bar
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.markdown import NO_TEX
 from nbagent.core.request_options import QuestionOptions
@@ -36,8 +36,8 @@ COLUMNS = {
 _RESERVED = frozenset(("self", "message", "origin"))
 #: What the plot shows, and the labels of its axes.
 MEASURES = {"seconds": "seconds a prompt", "tokens": "tokens a prompt", "cost": "dollars a prompt"}
-#: Rows of a display, characters of a value in it, and seconds before a progress bar appears.
-ROWS, WIDTH, BAR_AFTER_S = 60, 160, 1.0
+#: Rows of a display, and characters of a value in it.
+ROWS, WIDTH = 60, 160
 
 Row = dict[str, Any]
 
@@ -149,8 +149,8 @@ def compare(
 
     Each prompt goes to a fork of each agent, so the agents' conversations do not change. The agents work side by side,
     each on one prompt after the other. A failure becomes a row with an `error`, and the rest goes on. `prompts` are
-    messages for `Agent.chat`, `options` its options. A progress bar appears if tqdm is installed and it takes more
-    than a second. In async code, use `await acompare(...)`. Raises `ConfigurationError` before the first request if no
+    messages for `Agent.chat`, `options` its options. A progress bar appears if it takes more than a
+    second. In async code, use `await acompare(...)`. Raises `ConfigurationError` before the first request if no
     agent can take a prompt.
 
     >>> result = nbagent.compare({"claude": one, "qwen": other}, ["Who are you?", "What is 2 + 2?"])  # doctest: +SKIP
@@ -171,8 +171,8 @@ async def acompare(
     >>> result = await nbagent.acompare({"claude": one, "qwen": other}, prompts)        # doctest: +SKIP
     """
     asked = _checked(agents, prompts, options)
-    with _bar(len(agents) * len(asked), progress) as step:
-        answers = await asyncio.gather(*(_ask(name, agents[name], asked, step, options) for name in agents))
+    with progress_bar(len(agents) * len(asked), "comparing", "answer", shown=progress, leave=False) as bar:
+        answers = await asyncio.gather(*(_ask(name, agents[name], asked, bar.update, options) for name in agents))
     by_prompt = [answer for of_prompt in zip(*answers, strict=True) for answer in of_prompt]
     rows = [row for row, _ in by_prompt]
     frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in COLUMNS.items()})
@@ -259,17 +259,3 @@ def _seconds(run: Row, trace: Trace) -> float | None:
     if run.get("replayed"):
         return float(sum(call["duration_s"] for call in trace.rows("calls") if call["run_id"] == run["run_id"]))
     return run.get("duration_s")
-
-
-@contextmanager
-def _bar(total: int, progress: bool) -> Iterator[Callable[[], object]]:
-    """A progress bar, as a function to call after each answer. Without tqdm it does nothing."""
-    try:
-        if not progress:
-            raise ImportError
-        from tqdm.auto import tqdm
-    except ImportError:
-        yield lambda: None
-        return
-    with tqdm(total=total, desc="comparing", unit="answer", disable=None, delay=BAR_AFTER_S, leave=False) as bar:
-        yield bar.update

@@ -20,7 +20,7 @@ from nbagent.batch.engine import Batch, Engine, RowAgent
 from nbagent.batch.frame import to_frame
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.preview import SAMPLES, Estimate, MapPreview
-from nbagent.batch.progress import progress_bar
+from nbagent.batch.progress import map_progress
 from nbagent.batch.rows import Row, check_data, rows_of
 from nbagent.checks import check_choice, check_number, check_type, checked_path, invalid
 from nbagent.core.background import heartbeat
@@ -191,7 +191,7 @@ class Map:
             questions = {row.key: row for row in missing}
             keys = {row.key for row in self._rows}
             try:
-                with progress_bar(len(keys), len(keys) - len(missing), self._progress) as show:
+                with map_progress(len(keys), len(keys) - len(missing), self._progress) as show:
 
                     def keep(answer: Answer) -> None:
                         self._answers[answer.key] = answer

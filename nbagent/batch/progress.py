@@ -7,30 +7,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from nbagent.batch.answer import Answer
-from nbagent.core.cells import is_watched, running_shell
+from nbagent.core.progress import progress_bar
 
 #: Says in the bar what the map waits for.
 current_note: ContextVar[Callable[[str], object]] = ContextVar("nbagent_current_note", default=lambda text: None)
 
-#: Seconds before the bar appears.
-AFTER_S = 1.0
-
 
 @contextmanager
-def progress_bar(total: int, done: int, shown: bool) -> Iterator[Callable[[Answer], None]]:
-    """The bar, as a function to call with each answer. `done` of the rows had theirs before.
-
-    Logs and pipes, which can't overwrite a line, get none, nor do notebooks that nobody watches.
-    """
-    shell = running_shell()
-    if not shown or not is_watched(shell):
-        yield lambda answer: None
-        return
-    from tqdm.auto import tqdm
-
+def map_progress(total: int, done: int, shown: bool) -> Iterator[Callable[[Answer], None]]:
+    """The bar, as a function to call with each answer. `done` of the rows had theirs before."""
     dollars, errors = 0.0, 0
-    is_disabled = None if getattr(shell, "kernel", None) is None else False  # None: unless it is a terminal
-    with tqdm(total=total, initial=done, desc="map", unit="row", disable=is_disabled, delay=AFTER_S) as bar:
+    with progress_bar(total, "map", "row", done=done, shown=shown) as bar:
 
         def add(answer: Answer) -> None:
             nonlocal dollars, errors

@@ -8,7 +8,7 @@ import pytest
 CODE = """
 import pandas as pd
 from nbagent import Agent, ScriptedProvider
-from nbagent.batch import progress
+from nbagent.core import progress
 progress.AFTER_S = 0
 turns = ["fine", ValueError("no"), "fine"]
 agent = Agent(ScriptedProvider(turns, price={"input": 1e6, "output": 1e6}))

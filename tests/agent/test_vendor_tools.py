@@ -306,4 +306,6 @@ def test_it_is_not_served_to_mcp_clients():
     from nbagent.mcp.server.tool_server import ToolServer
 
     agent = Agent(ScriptedProvider("Hi"), tools=[mean_by, "web_search"])
-    assert ToolServer(agent).registry().names() == ["mean_by"]
+    served = ToolServer(agent).registry().names()  # with the live tools of this process
+    assert "mean_by" in served
+    assert "web_search" not in served

@@ -145,7 +145,7 @@ def test_a_hostile_feed_costs_no_more_than_its_length(pattern):
     [
         (b"<rss>" + b"<a>" * 60_000, "more than 50,000 tags"),
         (b"<rss><item " + b"".join(b"b%d='c' " % n for n in range(1_000)) + b"/>", "a tag of more than 5,000 bytes"),
-        (b"\n" * 6_000 + b"<rss>", "more than 5,000 bytes that are no tag"),
+        (b"\n" * 6_000 + b"<rss>", "more than 5,000 bytes that are not part of a tag"),
         (("<rss>" + "<a>" * 60_000).encode("utf-16"), "more than 50,000 tags"),
     ],
 )

@@ -22,7 +22,7 @@ SPREAD  := -n $(WORKERS) --dist loadfile
 
 # Notebook tests whose outcome no kernel's version changes.
 ANY_KERNEL := magics/test_keep.py magics/test_replay_in_cells.py panel/test_draft.py panel/test_versions.py \
-  test_secrets_in_notebooks.py test_secrets_in_tracebacks.py
+  test_memory_in_kernels.py test_secrets_in_notebooks.py test_secrets_in_tracebacks.py
 
 # What `make fuzz` gives each target.
 SECONDS ?= 120

@@ -14,7 +14,7 @@ FOUND = {
     "content": [{"type": "web_search_result", **RUBY, "encrypted_content": "EugCCioIEhgC", "page_age": None}],
 }
 CITED = {"type": "web_search_result_location", **RUBY, "cited_text": "It is 4.0.6.", "encrypted_index": "Eo8BCioI"}
-NEWS_CITED = {**CITED, **NEWS, "cited_text": "Ruby 4.0.6 has been released.", "encrypted_index": "Eo8BCioJ"}
+NEWS_CITED = {**CITED, **NEWS, "cited_text": "Ruby 4.0.6: a new stable version.", "encrypted_index": "Eo8BCioJ"}
 #: The whole answer of Claude's: it searches, then cites.
 BLOCKS = [
     SEARCH,

@@ -83,6 +83,7 @@ def test_approval_corrected_cell_model_picker_and_branches(lab, picture):
     answered(panel, "Answer 3 to 'three'.")
 
     panel.get_by_role("button", name="Edit this question").nth(1).click()
+    expect(panel.get_by_label("Your question")).to_have_value("wipe more")
     ask(panel, "two")
     answered(panel, "Answer 2 to 'two'.")
     expect(panel.locator(".nbagent-you")).to_have_text(["wipe it", "two"])

@@ -66,11 +66,7 @@ def test_the_stop_button_stops_a_child(shared, tmp_path, prefix):
 def test_a_panel_shows_the_steps_of_a_child(shared, tmp_path):
     steps(shared, tmp_path / "gate")
     panel = Panel(shared)
-    shared.ok(
-        "asked = _.ask('Which penguin is the heaviest?')"
-        if False
-        else "panel = nbagent.ChatPanel(agent); panel.ask('Which?')"
-    )
+    shared.ok("nbagent.ChatPanel(agent).ask('Which?')")
     panel.until_text("look(at=", "It is the")
     assert panel.html().count(" open>") == 1
     (tmp_path / "gate").touch()
@@ -83,7 +79,7 @@ def test_the_person_at_the_panel_is_asked_about_the_calls_of_a_child(shared):
     shared.ok("agent = asking(Agent(ScriptedProvider([call, 'Gone.']), tools=[wipe]))")
     panel = Panel(shared)
     shared.ok("nbagent.ChatPanel(agent).ask('Wipe')")
-    panel.until_text("waiting for you…", "wipe(")
+    panel.until_text("waiting for you…", "wipe(", "asks to run in your kernel, for the agent research")
     panel.click("Approve")
     panel.until_text("The end.")
     assert result(shared, "wiped") == "[('cities', 3)]"

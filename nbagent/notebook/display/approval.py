@@ -24,6 +24,7 @@ from nbagent.core.render import markdown as render
 from nbagent.core.render.arguments import arguments_text, folded
 from nbagent.core.render.control_chars import show_all_chars
 from nbagent.core.render.highlight import highlight_code
+from nbagent.core.run_context import current_call
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.asking import Question
@@ -78,7 +79,7 @@ class NotebookApprover:
 
     async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         """Ask about one call. If the cell is interrupted during the question, the tool does not run."""
-        where = HERE if isinstance(call, Question) else where_it_runs(definition, call.arguments)
+        where = HERE if isinstance(call, Question) else f"{where_it_runs(definition, call.arguments)}{_for_whom()}"
         if (ask := ask_instead.get()) is not None:
             return await ask(call, where)
         if not self._is_watched():
@@ -311,6 +312,12 @@ def where_it_runs(definition: FunctionDefinition, arguments: dict[str, Any]) -> 
     kind, _, name = (source if isinstance(source, str) else source(**arguments)).partition(":")
     place = {"mcp": "on the MCP server", "skill": "as the skill"}.get(kind)
     return f"{place} {render.readable_name(name)}" if place else HERE
+
+
+def _for_whom() -> str:
+    """The agent that calls the tool, if another agent asked it: the person may not know that it works."""
+    run = current_call.get()
+    return f", for the agent {render.readable_name(run.agent_name or '')}" if run.source == "agent" else ""
 
 
 def _typed_question(call: FunctionCall, where: str = HERE) -> str:

@@ -149,9 +149,11 @@ def compare(
 
     Each prompt goes to a fork of each agent, so the agents' conversations do not change. The agents work side by side,
     each on one prompt after the other. A failure becomes a row with an `error`, and the rest goes on. `prompts` are
-    messages for `Agent.chat`, `options` its options. A progress bar appears if it takes more than a
-    second. In async code, use `await acompare(...)`. Raises `ConfigurationError` before the first request if no
-    agent can take a prompt.
+    messages for `Agent.chat`, `options` its options. A progress bar appears if it takes more than a second. In async
+    code, use `await acompare(...)`. Raises `ConfigurationError` before the first request if no agent can take a prompt.
+
+    Here agents chat: each has its conversation and its tools. For the rows of a frame, use `evaluate` without scorers:
+    it maps them, with checkpoints, budgets and equal rows asked once.
 
     >>> result = nbagent.compare({"claude": one, "qwen": other}, ["Who are you?", "What is 2 + 2?"])  # doctest: +SKIP
     >>> result.frame.pivot(index="prompt", columns="agent", values="answer")                          # doctest: +SKIP

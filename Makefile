@@ -30,11 +30,12 @@ SECONDS ?= 120
 # What the targets need, by the name of their stamp.
 NEEDS.demo    := -e '.[local,plot]' nbclient
 NEEDS.lab     := -e '.[local,plot]' jupyterlab
+NEEDS.docs    := -e '.[docs]'
 NEEDS.dev     := -e '.[dev]'
 NEEDS.browser := -e '.[dev,browser]'
 # … and the smaller needs that are met with them.
-COVERS.dev     := demo lab
-COVERS.browser := demo lab dev
+COVERS.dev     := demo lab docs
+COVERS.browser := demo lab docs dev
 
 # Kernels are those of .venv, whatever other kernels this user has installed.
 export JUPYTER_PATH := $(CURDIR)/$(VENV)/share/jupyter
@@ -49,7 +50,7 @@ test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab test environments test-all test-phoenix fuzz coverage lint audit types bench bench-browser \
-  bench-batches bench-peers bench-server notebook pictures format map hooks clean
+  bench-batches bench-peers bench-server docs notebook pictures format map hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,7 +62,7 @@ demo: $(VENV)/.demo ## run the quickstart notebook in a real kernel, with the em
 lab: $(VENV)/.lab ## open the notebooks in JupyterLab (your own keys are used, if you have any)
 	@$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
-test: $(VENV)/.dev lint types ## lint, types, tests and the notebooks: all that pip can install
+test: $(VENV)/.dev lint types docs ## lint, types, tests and the notebooks: all that pip can install
 	@$(PULL)
 	@echo "The notebooks, cell by cell against their saved outputs"
 	@$(BIN)/pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
@@ -140,6 +141,10 @@ bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent 
 	@$(BIN)/python tests/benchmarks/peers/run.py --peers --rounds 3
 	@$(BIN)/python tests/benchmarks/peers/run.py --adapters nbagent_httpx,chatlas,pydantic_ai,async_batch_llm --tests rows,rows_f5 --rounds 1
 
+docs: $(VENV)/.docs ## build the documentation, its references checked: docs/_build/html/index.html
+	@echo "The documentation (sphinx -W)"
+	@$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/cache docs docs/_build/html
+
 notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
 	@$(PULL)
 	@$(BIN)/python notebooks/demo.py --save
@@ -160,7 +165,7 @@ hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install
 
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------

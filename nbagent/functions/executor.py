@@ -186,7 +186,7 @@ class ToolExecutor:
     async def run(self, call: FunctionCall) -> ToolOutcome:
         """Answer a model's call, whatever happens. Raises only CancelledError and KeyboardInterrupt.
 
-        The outcome's `error` is what the function raised, or one of our `ToolError`s.
+        The outcome's `error` is what the function raised, or a `ToolError` of ours.
         """
         state = _CallState(call)
         state.start_clock()

@@ -1,4 +1,4 @@
-"""`nbagent serve --workers 2` with Redis, as `docs/scaling.md` describes it: two processes are one server."""
+"""`nbagent serve --workers 2` with Redis, as `docs/how-to/scaling.md` describes it: two processes are one server."""
 
 import json
 import os

@@ -29,6 +29,7 @@ from nbagent.core.history.branches import Branch
 from nbagent.core.history.context import split_turns
 from nbagent.core.labels import current_labels
 from nbagent.core.messages import Content, FunctionCall, LLMMessage
+from nbagent.core.results import AgentResult
 from nbagent.core.run_context import current_call
 from nbagent.errors import ConfigurationError
 from nbagent.functions.asking import Question
@@ -56,7 +57,7 @@ class PendingQuestion:
     entry: Entry
     #: Gets the content of a question that was stopped before it was sent; each panel has its own.
     give_back: Callable[[Content], None]
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[AgentResult] | None = None
     is_started: bool = False
 
 
@@ -190,10 +191,10 @@ class Conversation:
 
     def ask(
         self, content: Content, give_back: Callable[[Content], None], replaced: Entry | None = None
-    ) -> asyncio.Task[None]:
+    ) -> asyncio.Task[AgentResult]:
         """Ask the agent, after what it is doing. As another version of a question, it begins a branch.
 
-        The task ends with the answer.
+        The task's result is the answer.
         """
         entry = Entry(as_question(content))
         if replaced is not None and self.can_edit(replaced):
@@ -211,7 +212,7 @@ class Conversation:
         self._notify()
         return question.task
 
-    def retry(self, give_back: Callable[[Content], None]) -> asyncio.Task[None] | None:
+    def retry(self, give_back: Callable[[Content], None]) -> asyncio.Task[AgentResult] | None:
         """Ask the last question again, as another version of it."""
         last = self.last_turn
         return None if last is None else self.ask(last.message.content, give_back, replaced=last)
@@ -244,16 +245,16 @@ class Conversation:
             if question.task is not None:
                 question.task.cancel()
 
-    async def _run(self, question: PendingQuestion) -> None:
+    async def _run(self, question: PendingQuestion) -> AgentResult:
         if current_labels.get() is None and self.agent.open_labels:  # typed while a cell is in such a block
             current_labels.set(self.agent.open_labels[-1])
         ask_instead.set(partial(self._approve, question))
         while_main_is_busy.set(partial(self._waiting_for_kernel, question))
         only_in_call.set(True)
         entry, origin = question.entry, {"source": "panel", **NO_CELL._asdict()}
-        await self.agent.chat_stream(entry.message, branch_at=entry.replaces, origin=origin).collect()
+        return await self.agent.chat_stream(entry.message, branch_at=entry.replaces, origin=origin).collect()
 
-    def _finish(self, question: PendingQuestion, task: asyncio.Task[None]) -> None:
+    def _finish(self, question: PendingQuestion, task: asyncio.Task[AgentResult]) -> None:
         """The question was answered, failed, or was stopped. Errors of a run arrived as events before."""
         self._process_events()
         self._pending.remove(question)
@@ -357,8 +358,11 @@ class Conversation:
         if entry is not None:
             entry.run = {**entry.run, "branch": self._branch}
             self.spoken_answer = entry.spoken_text()
-        elif self.entries:  # only the end of the run was seen: show the turn from the history instead
-            self._remove(self.entries[-1])
+        else:  # only the end of the run was seen: show the turn from the history instead
+            waiting = [question.entry for question in self._pending]
+            shown = [each for each in self.entries if each not in waiting and not each.outlasts_history]
+            for last in shown[-1:]:
+                self._remove(last)
         self.refresh()
 
     def _on_cell_end(self, cell_id: str | None) -> None:

@@ -20,6 +20,7 @@ from nbagent.core.history import summary
 from nbagent.core.history.context import split_turns
 from nbagent.core.messages import LLMMessage
 from nbagent.core.render import markdown as render
+from nbagent.core.results import AgentResult
 from nbagent.errors import NbagentError
 from nbagent.notebook.panel.conversation import Conversation
 from nbagent.text import shortened
@@ -68,10 +69,10 @@ class FollowUps:
         #: The answer that they follow.
         self._answer: LLMMessage | None = None
 
-    def after(self, question: asyncio.Task[None], is_wanted: Callable[[], bool]) -> None:
+    def after(self, question: asyncio.Task[AgentResult], is_wanted: Callable[[], bool]) -> None:
         """Suggest something once this question is answered, if nothing else goes on then and it `is_wanted`."""
 
-        def answered(_: asyncio.Task[None]) -> None:
+        def answered(_: asyncio.Task[AgentResult]) -> None:
             is_ok = not question.cancelled() and question.exception() is None
             if is_ok and is_wanted() and self._conversation.is_idle and offers_followups(self._conversation.agent):
                 self._answer = self._last_message

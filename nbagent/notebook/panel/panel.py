@@ -7,6 +7,9 @@ to the background loop (see `conversation`), and the panel shows what goes wrong
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,10 @@ from traitlets import Int, Unicode
 
 from nbagent.agent import Agent
 from nbagent.checks import check_type
+from nbagent.core.background import heartbeat
 from nbagent.core.messages import Content
 from nbagent.core.render import markdown as render
+from nbagent.core.results import AgentResult
 from nbagent.notebook.display.approval import APPROVAL_STYLE
 from nbagent.notebook.keeper import is_kept, offer_for
 from nbagent.notebook.panel.attachments import with_attachments
@@ -65,6 +70,26 @@ class PanelScript(anywidget.AnyWidget):
     def focus(self) -> None:
         """Put the cursor into the question's box."""
         self.send({"focus": True})
+
+
+class Asked:
+    """A question that was put into a panel: `await` it for the `AgentResult`. As a cell's value it shows nothing.
+
+    Raises what ended the run, and `CancelledError` after Stop. Interrupting the cell that waits leaves the run alone.
+    """
+
+    def __init__(self, answer: Future[AgentResult]) -> None:
+        self._answer = answer
+
+    def __await__(self) -> Generator[Any, None, AgentResult]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> AgentResult:
+        async with heartbeat():
+            return await asyncio.wrap_future(self._answer)
+
+    def _ipython_display_(self) -> None:
+        """Nothing: the panel shows the question and its answer."""
 
 
 class ChatPanel(widgets.VBox):
@@ -205,7 +230,7 @@ class ChatPanel(widgets.VBox):
         if (asked := self._conversation.retry(self._give_back)) is not None:
             self._await_answer(asked)
 
-    def _await_answer(self, asked: asyncio.Task[None]) -> None:
+    def _await_answer(self, asked: asyncio.Task[AgentResult]) -> None:
         self._followups.after(asked, lambda: not self._box.value.strip() and not self._draft.has_attachments)
 
     def _pick(self, text: str) -> None:
@@ -288,12 +313,23 @@ class ChatPanel(widgets.VBox):
 
     # -- public -------------------------------------------------------------------------------------------------------
 
-    def ask(self, question: str) -> None:
-        """Ask as if it had been typed. Returns at once.
+    def ask(self, question: str) -> Asked:
+        """Ask as if it had been typed. Returns at once; `await` what it returns for the answer.
 
         >>> panel.ask("And by island?")                                     # doctest: +SKIP
+        >>> result = await panel.ask("And by sex?")                         # doctest: +SKIP
         """
-        self._conversation.run_on_loop(self._conversation.ask, question, self._give_back)
+        answer: Future[AgentResult] = Future()
+        self._conversation.run_on_loop(self._ask_for, answer, question)
+        return Asked(answer)
+
+    def _ask_for(self, answer: Future[AgentResult], question: str) -> None:
+        try:
+            asked = self._conversation.ask(question, self._give_back)
+        except BaseException as error:
+            answer.set_exception(error)
+            raise
+        asked.add_done_callback(partial(_hand_over, answer))
 
     def close(self) -> None:
         """Remove the panel; the agent and its conversation stay."""
@@ -314,3 +350,14 @@ class ChatPanel(widgets.VBox):
             return
         display({**self._repr_mimebundle_(), "text/html": "", "text/plain": repr(self)}, raw=True)
         self._saved.display()
+
+
+def _hand_over(answer: Future[AgentResult], asked: asyncio.Task[AgentResult]) -> None:
+    """Give the end of a question to who waits for it on another thread."""
+    if not answer.set_running_or_notify_cancel():  # the cell that waited was interrupted
+        return
+    error = asyncio.CancelledError() if asked.cancelled() else asked.exception()
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(asked.result())

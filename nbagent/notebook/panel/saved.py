@@ -49,7 +49,8 @@ class SavedOutput:
 
     def display(self) -> None:
         """Display the conversation so far, below the panel."""
-        display(self._history(), raw=True, display_id=self._name)
+        # where nothing is updated, each display keeps what it showed
+        display(self._history(), raw=True, display_id=self._name if self._is_live else None)
         self._is_displayed = True
 
     def update(self) -> None:

@@ -28,6 +28,37 @@ def test_a_question_sent_while_a_cell_runs_is_asked_after_it(kernel, tmp_path):
     ]  # fmt: skip
 
 
+def test_a_cell_can_wait_for_what_it_asks_a_panel(kernel):
+    script(kernel, "'one'", "'two'", "RuntimeError('it broke')", "'four'")
+    panel = Panel(kernel, "panel = nbagent.ChatPanel(agent)\npanel")
+    asked = kernel.ok("panel.ask('first?')")
+    assert not asked.of("execute_result", "display_data")
+    assert kernel.ok("(await panel.ask('second?')).content").result == "'two'"
+    assert kernel.ok("list(agent.trace.runs['prompt'])").result == "['first?', 'second?']"
+    assert kernel.run("await panel.ask('third?')").error == "RuntimeError"
+    assert kernel.run("await panel.ask(' ')").error == "ConfigurationError"
+    assert kernel.ok("print(await panel.ask('fourth?'))").stdout == "four\n"
+    panel.until_text("one", "two", "it broke", "is empty", "four")
+
+
+def test_stop_ends_the_wait_of_a_cell_and_an_interrupted_cell_leaves_the_run(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
+    panel = Panel(kernel, "panel = nbagent.ChatPanel(agent)\npanel")
+    cell = kernel.send("await panel.ask('stopped?')")
+    panel.until_text("begun")
+    panel.click("Stop")
+    kernel.wait(cell)
+    assert cell.error == "CancelledError"
+    cell = kernel.send("await panel.ask('let alone?')")
+    panel.until(lambda: panel.text.count("begun") == 2)
+    kernel.interrupt()
+    kernel.wait(cell)
+    assert cell.error in ("CancelledError", "KeyboardInterrupt")
+    gate.touch()
+    panel.until_text("let alone?", "begun ended")
+
+
 def test_a_question_that_failed_stays_on_screen_but_not_in_the_conversation(kernel):
     script(kernel, "'ok one'", "RuntimeError('it broke')", "RuntimeError('it broke again')", "'ok two'", "'ok three'")
     panel = Panel(kernel)

@@ -98,6 +98,16 @@ def test_where_nobody_watches_each_panel_has_one_output_that_is_always_the_same(
     assert outputs[0] == outputs[1]
 
 
+def test_where_nobody_watches_each_display_keeps_what_it_showed(kernel):
+    """nbclient gives all displays of one id what the last one showed; nbval compares each with what it showed."""
+    script(kernel, "'yes'")
+    cells = "panel = nbagent.ChatPanel(agent)\npanel", "await panel.ask('one?'); panel"
+    shown = [kernel.ok(code, allow_stdin=False).of("display_data")[-1] for code in cells]
+    assert not [each for each in shown if each["transient"]]
+    assert shown[0]["data"]["text/plain"] == "No messages yet."
+    assert shown[1]["data"]["text/plain"].startswith("> one?\nyes")
+
+
 def test_a_kept_conversation_says_how_it_goes_on(kernel, tmp_path):
     script(kernel, "'yes'", "'no'")
     panel = Panel(kernel)

@@ -64,8 +64,9 @@ lab: $(VENV)/.lab ## open the notebooks in JupyterLab (your own keys are used, i
 
 test: $(VENV)/.dev lint types docs ## lint, types, tests and the notebooks: all that pip can install
 	@$(PULL)
-	@echo "The notebooks, cell by cell against their saved outputs"
-	@$(BIN)/pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+	@echo "The notebooks, cell by cell against their saved outputs, twice"
+	@for round in 1 2; do \
+	  $(BIN)/pytest -q $(SPREAD) --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks || exit 1; done
 	@echo "Tests"
 	@$(BIN)/pytest -q $(SPREAD) tests
 	@echo "The examples of docstrings"
@@ -145,9 +146,9 @@ docs: $(VENV)/.docs ## build the documentation, its references checked: docs/_bu
 	@echo "The documentation (sphinx -W)"
 	@$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/cache docs docs/_build/html
 
-notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs
+notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs (NOTEBOOKS=notebooks/03_traces.ipynb: only this one)
 	@$(PULL)
-	@$(BIN)/python notebooks/demo.py --save
+	@$(BIN)/python notebooks/save.py $(NOTEBOOKS)
 
 pictures: $(VENV)/.browser ## make the README's pictures again: plots, and screenshots of JupyterLab in Chromium
 	@MPLBACKEND=agg $(BIN)/python notebooks/pictures.py

@@ -1,12 +1,10 @@
 """Runs the quickstart notebook in a real kernel and prints its code, questions, tool calls, answers and tables.
 
-python notebooks/demo.py            # leaves the notebook file as it is
-python notebooks/demo.py --save     # saves the outputs in the file
+The notebook's file stays as it is: `save.py` saves outputs.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -19,6 +17,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from save import client_for
 
 NOTEBOOK = Path(__file__).with_name("01_quickstart.ipynb")
 WIDTH = 100
@@ -163,40 +162,28 @@ class Story:
         self.say("\n".join(lines), "")
 
 
-def run(save: bool) -> None:
+def run() -> None:
     """Run and print the whole notebook."""
     begin = perf_counter()
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client = NotebookClient(
-        notebook,
-        timeout=600,
-        kernel_name="python3",
-        store_widget_state=False,
-        record_timing=False,
-        extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(NOTEBOOK.parent)}},
-    )
-    title = notebook.cells[0].source.splitlines()[0].lstrip("# ")
+    client = client_for(NOTEBOOK)
+    cells = client.nb.cells
+    title = cells[0].source.splitlines()[0].lstrip("# ")
     print(
         f"\n{title}\n{'═' * len(title)}\n{NOTEBOOK.parent.name}/{NOTEBOOK.name}, cell by cell in a real kernel",
         flush=True,
     )
     with client.setup_kernel():
         story = Story(client)
-        for index in range(len(notebook.cells)):
+        for index in range(len(cells)):
             story.tell(index)
         story.finish()
-    if save:
-        nbformat.write(notebook, NOTEBOOK)
     print(f"The notebook ran in {perf_counter() - begin:.1f} s. Open it yourself: make lab")
 
 
 def main() -> int:
     """The exit status: 0 if every cell ran."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--save", action="store_true", help="save the outputs in the notebook file")
     try:
-        run(parser.parse_args().save)
+        run()
     except CellExecutionError as error:
         print(f"\nA cell failed.\n\n{COLOURS.sub('', error.traceback).strip()}")
         return 1

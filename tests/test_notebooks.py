@@ -1,0 +1,171 @@
+"""The tutorial notebooks: what `make test` does not see when nbval compares their cells with the saved outputs."""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import html5lib
+import nbformat
+import papermill
+import pytest
+from nbconvert import HTMLExporter
+from nbval.plugin import comment_markers, metadata_tags
+from traitlets.config import Config
+
+from nbagent.text import without_keys
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+PATHS = sorted(FOLDER.glob("*.ipynb"))
+#: For each notebook with a cell of parameters: other values than those in the cell.
+PARAMETERS = {"09_reproducible": {"species": "Adelie"}}
+#: What tells nbval to be less strict, or a runner to leave a cell out.
+LENIENT = (metadata_tags.keys() | comment_markers.keys() | {"skip-execution"}) - {
+    "nbval-check-output", "NBVAL_CHECK_OUTPUT",
+}  # fmt: skip
+WHY = re.compile(r"^# nbval: \w+.* \w+", re.MULTILINE)
+FOLDED = re.compile(r"<details>\n<summary>A solution</summary>\n\n(.*)\n\n</details>", re.DOTALL)
+BLOCK = re.compile(r"^```(?:python)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+MACHINE = re.compile(
+    r"(?<![\w.:/])/(?:home|Users|root|tmp|private|var|usr|opt|mnt|work)/\S+|\b[A-Z]:\\\w+|/ipykernel_\d+"
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # the hosts' own
+each = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def is_lenient(cell):
+    comments = {line.lstrip("# ") for line in cell.source.splitlines() if line.startswith("#")}
+    return bool(LENIENT & ({*cell.metadata.get("tags", [])} | comments))
+
+
+def without_reason(notebook):
+    """The code cells that are not compared, or fail, and do not say why."""
+    code = (cell for cell in notebook.cells if cell.cell_type == "code")
+    return [cell.source for cell in code if is_lenient(cell) and not WHY.search(cell.source)]
+
+
+def solution_of(notebook):
+    """The code cells of the folded solution, as their sources."""
+    folded = FOLDED.fullmatch(notebook.cells[-1].source.strip())
+    assert folded, f"the last cell is no folded solution: {notebook.cells[-1].source[:200]}"
+    return [block.strip() for block in BLOCK.findall(folded[1])]
+
+
+def loaded_by(page):
+    """The addresses that a page loads, and the code of its scripts."""
+    tree = html5lib.parse(page, namespaceHTMLElements=False)
+    nodes = list(tree.iter())
+    styles = " ".join((node.text or "") if node.tag == "style" else node.get("style") or "" for node in nodes)
+    addresses = {node.get("src") or (node.get("href") if node.tag == "link" else None) for node in nodes}
+    addresses |= set(re.findall(r"(?:url\(|@import\s)['\"]?([^)'\"\s]+)", styles))
+    addresses = {address for address in addresses if address and not address.startswith("data:")}
+    return addresses, {node.text for node in nodes if node.tag == "script"}
+
+
+def as_page(notebook):
+    return HTMLExporter().from_notebook_node(notebook)[0]
+
+
+def test_there_are_notebooks():
+    assert [path.stem for path in PATHS if path.stem.startswith("01")] == ["01_quickstart"]
+
+
+@pytest.mark.parametrize("mark", sorted(LENIENT))
+def test_a_cell_that_is_not_compared_is_found_and_its_reason(mark):
+    tagged = nbformat.v4.new_code_cell("time()", metadata={"tags": [mark]})
+    commented = nbformat.v4.new_code_cell(f"# {mark}\ntime()")
+    for cell in [tagged] if mark == mark.lower() else [commented]:
+        made = nbformat.v4.new_notebook(cells=[cell])
+        assert without_reason(made) == [cell.source]
+        cell.source += "\n# nbval:\n"
+        assert without_reason(made) == [cell.source]
+        cell.source += "\n# nbval: the time is another one in each run"
+        assert not without_reason(made)
+
+
+@each
+def test_each_cell_that_is_not_compared_says_why(path):
+    assert not without_reason(read(path))
+
+
+@each
+def test_the_file_is_as_make_notebook_saves_it(path, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    from save import tidy
+
+    tidied = read(path)
+    tidy(tidied, path.stem)
+    assert nbformat.writes(tidied) == path.read_text("utf-8").rstrip("\n"), (
+        f"make notebook NOTEBOOKS=notebooks/{path.name}"
+    )
+    assert tidied.metadata.kernelspec.name == "python3"
+    code = [cell for cell in tidied.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == [*range(1, len(code) + 1)]
+
+
+@each
+def test_it_begins_with_a_title_and_ends_with_an_exercise(path):
+    cells = read(path).cells
+    assert cells[0].cell_type == "markdown"
+    assert cells[0].source.startswith("# ")
+    assert cells[-2].source.startswith("## Exercise\n")
+    assert solution_of(read(path))
+
+
+@each
+def test_it_holds_no_path_of_a_machine_and_no_key(path):
+    text = path.read_text("utf-8")
+    assert not MACHINE.findall(text)
+    assert sys.prefix not in text
+    assert without_keys(text) == text
+
+
+@pytest.mark.kernel
+@pytest.mark.local_model
+@each
+def test_it_runs_under_papermill_and_so_does_the_solution(path, tmp_path):
+    notebook = read(path)
+    parameters = PARAMETERS.get(path.stem, {})
+    has_parameters = any("parameters" in cell.metadata.get("tags", []) for cell in notebook.cells)
+    assert has_parameters == bool(parameters), "PARAMETERS has a value for each notebook with a cell of parameters"
+    solution = solution_of(notebook)
+    notebook.cells += map(nbformat.v4.new_code_cell, solution)
+    nbformat.write(notebook, tmp_path / path.name)
+    with tempfile.TemporaryDirectory(prefix="kernel") as sockets:  # not ports, which another kernel could take first
+        papermill.execute_notebook(
+            tmp_path / path.name,
+            tmp_path / "ran.ipynb",
+            parameters,
+            cwd=FOLDER,
+            progress_bar=False,
+            config=Config(KernelManager={"transport": "ipc", "ip": f"{sockets}/socket"}),
+        )
+    ran = read(tmp_path / "ran.ipynb").cells
+    assert all(output.output_type != "error" for cell in ran for output in cell.get("outputs", []))
+    assert [cell.source for cell in ran[-len(solution) :]] == solution
+    assert any(cell.outputs for cell in ran[-len(solution) :]), "the solution shows something"
+    for name, value in parameters.items():
+        assert any(f"{name} = {value!r}" in cell.source.replace('"', "'") for cell in ran)
+        assert value in str([cell.outputs for cell in ran if "outputs" in cell])
+
+
+@each
+def test_its_page_needs_no_network_and_no_script(path):
+    notebook = read(path)
+    frame = loaded_by(as_page(nbformat.v4.new_notebook(metadata=notebook.metadata)))
+    page = as_page(notebook)
+    addresses, scripts = loaded_by(page)
+    assert addresses == frame[0], "nbconvert's own MathJax, require.js and mermaid, which the page is read without"
+    assert scripts == frame[1]
+    assert 'class="err"' not in page, "code that the lexer does not know"
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            shown = output.get("data", {"text/plain": output.get("text", "")})
+            assert {"text/html", "image/png", "text/plain", "text/markdown"} & shown.keys()
+            if shown.keys() == {"text/plain"}:
+                assert not re.search(r"<.+ object at |VBox\(|HBox\(|^<Axes", shown["text/plain"]), shown

@@ -50,7 +50,7 @@ test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab test environments test-all test-phoenix fuzz coverage lint audit types bench bench-browser \
-  bench-batches bench-peers bench-server docs notebook pictures format map hooks clean
+  bench-batches bench-peers bench-server docs notebook pictures format map reference hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -158,6 +158,9 @@ pictures: $(VENV)/.browser ## make the README's pictures again: plots, and scree
 format: $(VENV)/.dev ## format the code and apply ruff's safe corrections
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+reference: $(VENV)/.dev ## make the tables of docs/reference/ again, from the code
+	@PYTHONPATH=tests $(BIN)/python -m support.reference
 
 map: $(VENV)/.dev ## draw the map of the package in CONTRIBUTING.md again
 	@$(BIN)/python tests/support/imports.py

@@ -1,0 +1,214 @@
+"""The tables of `docs/reference/` that are made from the code. `make reference` writes them into their pages.
+
+Each stands between two comments, `<!-- made by make reference: NAME -->` and `<!-- end -->`. A test compares them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import get_args
+
+from nbagent import cli, errors
+from nbagent.core.events import AnyEvent, Event
+from nbagent.errors import NbagentError
+from nbagent.notebook.magics.agent_magic import AgentMagics
+from nbagent.notebook.magics.commands import COMMANDS
+from nbagent.providers.catalog import CATALOG, NAMES
+from nbagent.providers.vendor import Vendor
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+_PART = re.compile(r"(<!-- made by make reference: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_FORMATS = {
+    "openai_chat": "chat completions",
+    "openai_responses": "Responses",
+    "anthropic_messages": "Messages",
+    "gemini": "Gemini",
+}
+_ABOUT = {
+    "openai": "OpenAI",
+    "claude": "Anthropic",
+    "minimax": "MiniMax",
+    "qwen": "DashScope (Qwen)",
+    "zhipu": "Zhipu, Z.ai (GLM)",
+    "deepseek": "DeepSeek",
+    "openrouter": "OpenRouter",
+    "gemini": "Google Gemini",
+    "ollama": "Ollama on this machine",
+    "open_source": "any server with the OpenAI chat API: vLLM, llama.cpp, LM Studio, LocalAI",
+}
+_WHEN = {"always": "yes", "unthinking": "while not thinking", "never": "no"}
+
+
+def _table(heads: str, rows: Iterable[Iterable[str]]) -> str:
+    lines = [heads, "|" + "---|" * (heads.count("|") - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)])
+
+
+def _prose(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ", ".join(f"`{value}`" for value in values)
+
+
+# -- events and errors -------------------------------------------------------------------------------------------------
+
+
+def events_table() -> str:
+    """The events of a run, with the fields that each adds."""
+    rows = (
+        (f"`{kind.type}`", f"`{kind.__name__}`", _prose(kind.__doc__),
+         _listed(name for name in kind.__dataclass_fields__ if name not in Event.__dataclass_fields__))
+        for kind in get_args(AnyEvent)
+    )  # fmt: skip
+    return _table("| `type` | class | what it says | more fields |", rows)
+
+
+def errors_tree() -> str:
+    """The tree that the module of errors draws of itself."""
+    tree = inspect.cleandoc(errors.__doc__ or "").partition("::\n\n")[2].partition("\n\nMessages")[0]
+    return f"```text\n{inspect.cleandoc(tree)}\n```"
+
+
+def errors_table() -> str:
+    """Each error: what it means, and what its message advises."""
+    found = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, NbagentError)]
+    rows = (
+        (f"`{kind.__name__}`", _prose(kind.__doc__), "yes" if getattr(kind, "retryable", False) else "",
+         "yes" if getattr(kind, "elsewhere", False) else "")
+        for kind in found
+    )  # fmt: skip
+    return _table("| error | meaning | tried again | the next of several models is asked |", rows)
+
+
+# -- cells and commands ------------------------------------------------------------------------------------------------
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    for action in parser._actions:
+        if action.dest == "help" or isinstance(action, argparse._SubParsersAction):
+            continue
+        value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper()}"
+        names = ", ".join(f"`{name}{value}`" for name in action.option_strings)
+        yield names or f"`{action.metavar or action.dest}`", _prose(action.help)
+
+
+def cell_options() -> str:
+    """The options of `%%agent`."""
+    return _table("| option | meaning |", _arguments(AgentMagics.agent.parser))
+
+
+def line_commands() -> str:
+    """The commands of `%agent`."""
+    rows = ((f"`{f'%agent {name} {command.usage}'.strip()}`", command.help) for name, command in COMMANDS.items())
+    return _table("| command | what it does |", rows)
+
+
+def command_line() -> str:
+    """The subcommands of `nbagent`, with their arguments."""
+    (commands,) = (each for each in cli._parser()._actions if isinstance(each, argparse._SubParsersAction))
+    parts = []
+    for name, parser in commands.choices.items():
+        parts += [
+            f"## `nbagent {name}`",
+            _prose(parser.description),
+            _table("| argument | meaning |", _arguments(parser)),
+        ]
+    return "\n\n".join(parts)
+
+
+# -- vendors -----------------------------------------------------------------------------------------------------------
+
+
+def _vendors() -> Iterator[Vendor]:
+    """Those that are asked over HTTP."""
+    return (CATALOG[name] for name in NAMES if name not in ("local", "replay", "scripted"))
+
+
+def vendors_table() -> str:
+    """The vendors, and where their keys and addresses come from."""
+    rows = (
+        (f"`{each.name}`", _ABOUT[each.name], f"`{each.model}`", _listed(each.key_vars), _listed(each.base_url_vars),
+         _FORMATS[each.format])
+        for each in _vendors()
+    )  # fmt: skip
+    return _table("| name | what it is | default model | key | another address | format |", rows)
+
+
+def thinking_table() -> str:
+    """What `thinking`, `temperature` and a forced `tool_choice` can be for each vendor's default model."""
+    rows = []
+    for vendor in _vendors():
+        profile = vendor.profile(vendor.model)
+        default = {True: "thinks", False: "does not", None: "not known"}[profile.thinks_by_default]
+        off = "no" if profile.thinking_off is None else "yes"
+        forced = _WHEN[profile.forced_tools] if "required" in vendor.tool_choices else "no"
+        if forced == "no" and "named" in vendor.tool_choices:
+            forced = f"a tool's name: {_WHEN[profile.forced_tools]}"
+        rows.append(
+            (f"`{vendor.name}:{vendor.model}`", default, _listed(profile.levels) or "on, off", off,
+             _WHEN[profile.temperature], forced)
+        )  # fmt: skip
+    heads = (
+        "| model | unless asked | levels of `thinking` | can be switched off | `temperature` | forced `tool_choice` |"
+    )
+    return _table(heads, rows)
+
+
+def abilities_table() -> str:
+    """What requests to each vendor can hold."""
+    rows = []
+    for vendor in _vendors():
+        least = vendor.compaction.least_tokens if vendor.compaction else None
+        summarises = "" if least is None else f"from {least:,} tokens" if least else "yes"
+        rows.append(
+            (f"`{vendor.name}`", "some models" if vendor.no_images else "yes", "yes" if vendor.pdfs else "as text",
+             {"schema": "JSON Schema", "object": "JSON object", "": "by the prompt"}[vendor.json_output],
+             _listed(vendor.cache_ttls), summarises)
+        )  # fmt: skip
+    heads = "| name | images | PDFs | answers held to | `cache` | summarises long conversations |"
+    return _table(heads, rows)
+
+
+def vendor_tools_table() -> str:
+    """Who runs which tool itself, and with which options."""
+    rows = []
+    for name in sorted({name for vendor in _vendors() for name in vendor.tools}):
+        for vendor in _vendors():
+            forms = vendor.tools.get(name, ())
+            options = dict.fromkeys(option for form in forms for option in form.options)
+            prices = sorted({form.price for form in forms if form.price})
+            if forms:
+                costs = ", ".join(f"${price:g}" for price in prices)
+                rows.append((f"`{name}`", f"`{vendor.name}`", _listed(options), costs))
+    return _table("| tool | vendor | options | a call costs |", rows)
+
+
+#: What stands in the pages, by the name in its mark.
+PARTS: dict[str, Callable[[], str]] = {
+    "events": events_table,
+    "errors_tree": errors_tree,
+    "errors": errors_table,
+    "cell_options": cell_options,
+    "line_commands": line_commands,
+    "command_line": command_line,
+    "vendors": vendors_table,
+    "thinking": thinking_table,
+    "abilities": abilities_table,
+    "vendor_tools": vendor_tools_table,
+}
+
+
+def current(page: str) -> str:
+    """The text of a page, with its tables made anew."""
+    return _PART.sub(lambda part: f"{part[1]}\n{PARTS[part[2]]()}\n\n{part[4]}", page)
+
+
+if __name__ == "__main__":
+    for path in FOLDER.glob("*.md"):
+        path.write_text(current(path.read_text("utf-8")), "utf-8")

@@ -38,6 +38,7 @@ myst_heading_anchors = 3
 
 # Docstrings are written to be read in a notebook: single backticks are code.
 default_role = "literal"
+toc_object_entries_show_parents = "hide"
 autosummary_ignore_module_all = False
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"

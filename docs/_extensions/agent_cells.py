@@ -50,5 +50,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx's entry point."""
     for language in ("python", "ipython", "ipython3"):
         app.add_lexer(language, Cell)
-    app.add_lexer("question", QuestionOrText)
+    for language in ("question", "text"):
+        app.add_lexer(language, QuestionOrText)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -83,7 +83,7 @@ def errors_table() -> str:
          "yes" if getattr(kind, "elsewhere", False) else "")
         for kind in found
     )  # fmt: skip
-    return _table("| error | meaning | tried again | the next of several models is asked |", rows)
+    return _table("| error | meaning | sent again | next model asked |", rows)
 
 
 # -- cells and commands ------------------------------------------------------------------------------------------------

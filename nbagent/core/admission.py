@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
 
+from nbagent.core.waiter import Waiter
 from nbagent.errors import RateLimitError
 
 #: A vendor that asks for a longer wait than this has refused: the error is raised at once, with `retry_after`.
@@ -135,7 +136,7 @@ class RateAdmission:
     ) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._queue: deque[_Waiter] = deque()
+        self._queue: deque[Waiter] = deque()
         self._out: dict[int, _Out] = {}
         self._taken = self._taken_tokens = 0
         self._paces = (_Pace(), _Pace())
@@ -186,7 +187,7 @@ class RateAdmission:
 
     async def take(self, tokens: int = 0) -> int:
         """See `Admission`."""
-        waiter = _Waiter(asyncio.get_running_loop())
+        waiter = Waiter(asyncio.get_running_loop())
         with self._lock:
             self._queue.append(waiter)
         try:
@@ -298,19 +299,6 @@ class _Out:
 
     tokens: int
     taken_tokens: int
-
-
-class _Waiter:
-    """Somebody who waits, on an event loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.woken = asyncio.Event()
-
-    def wake(self) -> None:
-        """Let it look again; from any thread."""
-        with suppress(RuntimeError):  # its loop is closed
-            self._loop.call_soon_threadsafe(self.woken.set)
 
 
 @dataclass(slots=True)

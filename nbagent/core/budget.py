@@ -17,7 +17,8 @@ class Budget:
     - `max_total_tokens`: tokens, in and out
 
     Unlike `Limits`, which each run has anew, a budget is spent once. Requests that are under way when it is spent are
-    answered and counted. Raise `max_cost` to go on.
+    answered and counted. When little is left, the rows of a map and the agents that tools ask at the same time take
+    turns: they pass it by about one answer together. Raise `max_cost` to go on.
 
     >>> budget = Budget(max_cost=0.50)
     >>> agents = [Agent("openai", budget=budget), Agent("claude", budget=budget)]   # doctest: +SKIP

@@ -6,10 +6,12 @@ delegating does not evade it.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields
 from time import monotonic
@@ -18,6 +20,7 @@ from typing import Any, NamedTuple
 from nbagent.checks import check_number
 from nbagent.config import DEFAULT_MAX_DEPTH, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REQUESTS
 from nbagent.core.messages import Usage
+from nbagent.core.waiter import Waiter
 from nbagent.errors import AgentDepthError
 
 #: Before the name of a limit in capitals: `NBAGENT_MAX_COST`.
@@ -105,6 +108,8 @@ class LimitReached(NamedTuple):
 
 #: Guards all accounts: the runs of a tree may be on different threads.
 _LOCK = threading.Lock()
+#: Requests that wait for others to end, of all trees: few do, and only where a budget is nearly spent.
+_waiting: list[Waiter] = []
 
 
 @dataclass(slots=True)
@@ -126,6 +131,10 @@ class Spending:
     usage: Usage = field(default_factory=Usage)
     dollars: float = 0.0  # as far as prices are known
     all_priced: bool = True
+    #: How many requests of the runs below are under way, and the most that one answer has taken of each kind so far.
+    under_way: int = 0
+    largest: Usage = field(default_factory=Usage)
+    most_dollars: float = 0.0
     #: The limit of tool calls that kept a call from running.
     refused_at: Count | None = None
     started: float = field(default_factory=monotonic)
@@ -154,8 +163,50 @@ class Spending:
         with _LOCK:
             for account in self._accounts():
                 account.usage += usage
+                account.largest = account.largest.maximum(usage)
                 account.dollars += cost or 0.0
+                account.most_dollars = max(account.most_dollars, cost or 0.0)
                 account.all_priced = account.all_priced and cost is not None
+
+    @asynccontextmanager
+    async def asking(self) -> AsyncGenerator[None]:
+        """A request and its answer. It waits while requests of parallel runs may take the rest of a shared budget.
+
+        Each of those is expected to take as much as the largest answer so far. So the runs of a tree pass a budget by
+        one answer together, not by one each, if no answer is larger than all before it. A run whose caller has no run
+        never waits: who reads its answer may be waiting for others.
+        """
+        shared, outer = self._above if self.parent else (), _current_request.get()
+        if not shared or (outer is not None and outer.is_under_way):  # an answer can't wait for the one it is part of
+            yield
+            return
+        while (waiter := self._begin_request()) is not None:
+            try:
+                await waiter.woken.wait()
+            finally:
+                with _LOCK:
+                    _waiting.remove(waiter)
+        request = _Request()
+        _current_request.set(request)
+        try:
+            yield
+        finally:
+            request.is_under_way = False
+            with _LOCK:
+                for account in shared:
+                    account.under_way -= 1
+                for waiter in _waiting:
+                    waiter.wake()
+
+    def _begin_request(self) -> Waiter | None:
+        """Count a request as under way, or return what wakes it when another one has ended."""
+        with _LOCK:
+            if self.reached_budget() is None and any(each._may_be_spent() for each in self._above):
+                _waiting.append(waiter := Waiter(asyncio.get_running_loop()))
+                return waiter
+            for account in self._above:
+                account.under_way += 1
+        return None
 
     def add_request(self) -> None:
         """Count a request for this run and those above it."""
@@ -208,21 +259,26 @@ class Spending:
         """The first limit that is reached of those that runs share with the runs above them."""
         return next(filter(None, (account._own_budget() for account in self._accounts())), None)
 
-    def _own_budget(self) -> LimitReached | None:
-        limits = self.limits
+    def _may_be_spent(self) -> bool:
+        """Whether the requests under way may take the rest of this budget."""
+        return self.under_way > 0 and self._own_budget(self.under_way) is not None
+
+    def _own_budget(self, expected: int = 0) -> LimitReached | None:
+        """The first limit that is reached, if so many answers are still expected."""
+        limits, spent, each = self.limits, self.usage, self.largest
         requests = limits.max_requests
         if requests is None and self.parent is None:
             requests = DEFAULT_MAX_REQUESTS
         budgets = (
             ("requests", self.requests, requests, "model requests of all agents"),
-            ("tokens", self.usage.total_tokens, limits.max_total_tokens, "tokens"),
-            ("tokens", self.usage.input_tokens, limits.max_input_tokens, "input tokens"),
-            ("tokens", self.usage.output_tokens, limits.max_output_tokens, "output tokens"),
-            ("cost", self.dollars, limits.max_cost, "dollars"),
+            ("tokens", spent.total_tokens + expected * each.total_tokens, limits.max_total_tokens, "tokens"),
+            ("tokens", spent.input_tokens + expected * each.input_tokens, limits.max_input_tokens, "input tokens"),
+            ("tokens", spent.output_tokens + expected * each.output_tokens, limits.max_output_tokens, "output tokens"),
+            ("cost", self.dollars + expected * self.most_dollars, limits.max_cost, "dollars"),
             ("time", 0.0 if self.over else monotonic() - self.started, limits.max_seconds, "seconds"),
         )
-        for reason, spent, limit, unit in budgets:
-            if limit is not None and spent >= limit:
+        for reason, amount, limit, unit in budgets:
+            if limit is not None and amount >= limit:
                 return _reached(reason, limit, unit)
         return None
 
@@ -231,6 +287,15 @@ class Spending:
         return (self, *self._above)
 
 
+@dataclass(slots=True)
+class _Request:
+    """A request that others wait for."""
+
+    is_under_way: bool = True
+
+
+#: The last request that the current code sent, or that it is part of.
+_current_request: ContextVar[_Request | None] = ContextVar("nbagent_current_request", default=None)
 #: The account that the current code spends from: that of the run whose tool it belongs to, or of a map.
 current_account: ContextVar[Spending | None] = ContextVar("nbagent_current_account", default=None)
 

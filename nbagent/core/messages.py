@@ -256,6 +256,10 @@ class Usage:
     def __add__(self, other: Usage) -> Usage:
         return Usage(*map(operator.add, _counts(self), _counts(other)))
 
+    def maximum(self, other: Usage) -> Usage:
+        """The larger of each count."""
+        return Usage(*map(max, _counts(self), _counts(other)))
+
     def to_dict(self) -> dict[str, int]:
         """Plain data."""
         return dict(zip(Usage.__slots__, _counts(self), strict=True))

@@ -101,32 +101,33 @@ class Turn:
     async def ask_model(self) -> AsyncGenerator[Event]:
         """Send the history and yield the answer as it comes."""
         run = self.run
-        if run.spent.reached_budget() is not None:  # a summary took the rest
-            return
-        changes = run.context.prepare(trims=not run.vendor_summarises)
-        request = run.next_request()
-        if changes:
-            yield run.emit(events.Context(changes, messages=run.context.trimmed))
-        run.context.messages.append(self._placeholder)
-        run.spent.add_request()
-        failure: ProviderError | None = None
-        for candidate in await self._candidates(request):
-            if failure is not None:
-                yield self._give_up(failure, candidate)
-                if run.spent.reached_budget() is not None:  # what had come of the broken answer took the rest
-                    return
-            self.provider = candidate
-            try:
-                async with aclosing(self._ask(candidate.resolve(request))) as answering:
-                    async for event in answering:
-                        yield event
+        async with run.spent.asking():
+            if run.spent.reached_budget() is not None:  # a summary or a parallel run took the rest
                 return
-            except ProviderError as error:
-                if not error.elsewhere or self.response is not None:
-                    raise
-                failure = error
-        if failure is not None:
-            raise failure
+            changes = run.context.prepare(trims=not run.vendor_summarises)
+            request = run.next_request()
+            if changes:
+                yield run.emit(events.Context(changes, messages=run.context.trimmed))
+            run.context.messages.append(self._placeholder)
+            run.spent.add_request()
+            failure: ProviderError | None = None
+            for candidate in await self._candidates(request):
+                if failure is not None:
+                    yield self._give_up(failure, candidate)
+                    if run.spent.reached_budget() is not None:  # what had come of the broken answer took the rest
+                        return
+                self.provider = candidate
+                try:
+                    async with aclosing(self._ask(candidate.resolve(request))) as answering:
+                        async for event in answering:
+                            yield event
+                    return
+                except ProviderError as error:
+                    if not error.elsewhere or self.response is not None:
+                        raise
+                    failure = error
+            if failure is not None:
+                raise failure
 
     async def _candidates(self, request: ModelRequest) -> Iterable[Provider]:
         """Who is asked, in this order. Whoever chooses may ask agents, whose runs then belong to this one."""

@@ -1,0 +1,172 @@
+"""Parallel runs of a tree pass a budget that they share by one answer together, not by one each."""
+
+import asyncio
+import random
+import threading
+
+import pytest
+
+from nbagent import Agent, Budget, FunctionCall, Limits, LLMProvider, LLMResponse, ScriptedProvider, Usage
+
+#: A dollar for a million tokens in.
+PRICE = {"input": 1.0, "output": 0.0}
+#: No answer takes more.
+LARGEST = 100
+
+
+class Paced(ScriptedProvider):
+    """A scripted model whose requests overlap: each answer lets other tasks go first, several times."""
+
+    def __init__(self, script, chance, **options):
+        super().__init__(script, **options)
+        self.chance = chance
+        self.under_way = self.most_under_way = 0
+
+    async def stream(self, request):
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            for _ in range(self.chance.randint(1, 30)):
+                await asyncio.sleep(0)
+            async for item in super().stream(request):
+                yield item
+        finally:
+            self.under_way -= 1
+
+
+def answer(text, tokens, *calls):
+    return LLMResponse(text, list(calls) or None, metadata={"usage": Usage(tokens - 1, 1)})
+
+
+def asks(name, count):
+    return [FunctionCall(name, {"question": str(n)}, f"{name}{n}") for n in range(count)]
+
+
+def tree(chance, sizes=lambda: LARGEST, **options):
+    """Three agents deep: six parallel children of a boss, with four parallel children each."""
+
+    def level(*then):
+        def script(messages, functions):
+            is_done = messages[-1].role == "tool" or not then
+            return answer("done", sizes()) if is_done else answer("", sizes(), *then)
+
+        return Paced(script, chance, price=PRICE)
+
+    workers, leads = level(), level(*asks("worker", 4))
+    worker = Agent(workers)
+    lead = Agent(leads, tools=[worker.as_tool("worker", "Does a task.")])
+
+    def direct(messages, functions):
+        if messages[-1].role == "tool":
+            return answer("done", sizes())
+        return answer("", LARGEST, *asks("lead", 6))  # no other answer is larger
+
+    boss = Paced(direct, chance, price=PRICE)
+    return Agent(boss, tools=[lead.as_tool("lead", "Leads.")], **options), (boss, leads, workers)
+
+
+def limit_of(kind, tokens):
+    dollars = tokens / 1e6
+    return {
+        "tokens": {"limits": Limits(max_total_tokens=tokens)},
+        "input tokens": {"limits": Limits(max_input_tokens=tokens)},
+        "dollars": {"limits": Limits(max_cost=dollars)},
+        "a budget": {"budget": Budget(max_cost=dollars)},
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["tokens", "input tokens", "dollars", "a budget"])
+@pytest.mark.parametrize("seed", range(10))
+async def test_a_tree_passes_its_budget_by_less_than_one_answer(kind, seed):
+    chance = random.Random(seed)
+    tokens = chance.randint(150, 3_000)
+    agent, _ = tree(chance, lambda: chance.randint(2, LARGEST), **limit_of(kind, tokens))
+    result = await agent.chat("go")
+    spent = result.usage.total_tokens if kind == "tokens" else result.usage.input_tokens
+    assert spent < tokens + LARGEST
+    if result.status == "limit":
+        assert spent >= tokens
+
+
+async def test_without_a_need_nobody_waits():
+    agent, (_, leads, workers) = tree(random.Random(1), limits=Limits(max_total_tokens=1_000_000))
+    assert (await agent.chat("go")).status == "ok"
+    assert leads.most_under_way == 6
+    assert workers.most_under_way > 4
+
+
+async def test_those_who_waited_get_what_is_left():
+    """The first answer was the largest by far: the others take turns, but no money is left over because of that."""
+    agent, _ = tree(random.Random(1), lambda: 2, limits=Limits(max_total_tokens=LARGEST + 12))
+    result = await agent.chat("go")
+    assert (result.status, result.usage.total_tokens) == ("limit", LARGEST + 12)
+
+
+@pytest.mark.parametrize("seed", range(15))
+async def test_an_interrupt_leaves_nobody_waiting(seed):
+    chance = random.Random(seed)
+    agent, models = tree(chance, limits=Limits(max_total_tokens=chance.randint(300, 1_500)))
+    asked = asyncio.create_task(agent.chat("go"))
+    for _ in range(chance.randint(5, 300)):
+        await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.wait([asked])
+    assert not any(model.under_way for model in models)
+    again = await agent.chat("go on", limits=Limits(max_total_tokens=1_000_000))
+    assert again.status == "ok"
+
+
+def test_threads_take_turns_too():
+    """Tools that ask on threads of their own, each with an event loop of its own."""
+    together = threading.Barrier(4, timeout=60)
+
+    def ask(question: str) -> str:
+        """Ask a worker."""
+        together.wait()
+        return asyncio.run(Agent(workers).chat(question)).status
+
+    chance = random.Random(2)
+    workers = Paced(lambda messages, functions: answer("done", LARGEST), chance)
+    boss = ScriptedProvider(lambda messages, functions: answer("", LARGEST, *asks("ask", 4)))
+    result = Agent(boss, tools=[ask], limits=Limits(max_total_tokens=2 * LARGEST + 1)).chat_sync("go")
+    assert result.usage.total_tokens == 3 * LARGEST
+    assert sorted(call["result"] for call in result.function_calls) == ["limit", "limit", "ok", "ok"]
+
+
+class AsksAnAgent(LLMProvider):
+    """A model whose answers are those of an agent."""
+
+    model_name = "asks-an-agent"
+
+    def __init__(self, agent):
+        super().__init__()
+        self.agent = agent
+
+    def supports_function_calling(self):
+        return False
+
+    async def chat(self, messages, functions=None, temperature=None, **kwargs):
+        return answer((await self.agent.chat("inner")).content, 2)
+
+
+async def test_an_answer_does_not_wait_for_the_one_that_it_is_part_of():
+    inner = Agent(ScriptedProvider(lambda messages, functions: answer("inner", 2)))
+    outer = Agent(AsksAnAgent(inner))
+    streamed = Agent(ScriptedProvider(lambda messages, functions: answer("a b c", 2)))
+
+    async def ask() -> str:
+        """Ask."""
+        said = [(await outer.chat("go")).content]
+        async for event in streamed.chat_stream("go"):
+            if event.type == "text":
+                said.append((await inner.chat("while another answer comes")).content)
+                break
+        return " ".join(said)
+
+    boss = Agent(
+        ScriptedProvider([answer("", LARGEST, FunctionCall("ask", {}, "c1")), answer("end", 2)]),
+        tools=[ask],
+        limits=Limits(max_total_tokens=LARGEST + 20),
+    )
+    result = await boss.chat("go")
+    assert (result.status, result.function_calls[0]["result"]) == ("ok", "inner inner")

@@ -12,6 +12,7 @@ class RateLimited(Loopback):
     """Answers `limit` requests in each `window_s` seconds, and refuses the others with `status`.
 
     `told`: headers with each answer as of "openai" or "anthropic", or None. `waits`: a refusal says when to come back.
+    A server that tells nothing refuses at least one, however slow those who ask are.
     """
 
     def __init__(self, limit, window_s, told=None, waits=True, status=429):
@@ -23,9 +24,10 @@ class RateLimited(Loopback):
 
     def answer_to(self, request):
         now = asyncio.get_running_loop().time()
-        if now >= self._begun + self.window_s:
+        must_refuse = self._counted >= self.limit and not (self.told or self.refused)
+        if now >= self._begun + self.window_s and not must_refuse:
             self._begun, self._counted = now, 0
-        reset = self._begun + self.window_s - now
+        reset = max(0.0, self._begun + self.window_s - now)
         is_claude = request.path.endswith("/messages")
         if self._counted >= self.limit:
             self.refused += 1

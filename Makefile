@@ -29,7 +29,7 @@ SECONDS ?= 120
 
 # What the targets need, by the name of their stamp.
 NEEDS.demo    := -e '.[local,plot]' nbclient
-NEEDS.lab     := -e '.[local,plot]' jupyterlab
+NEEDS.lab     := -e '.[dask,local,mcp,plot,server]' jupyterlab
 NEEDS.docs    := -e '.[docs]'
 NEEDS.dev     := -e '.[dev]'
 NEEDS.browser := -e '.[dev,browser]'

@@ -485,6 +485,7 @@ class Agent(SideTasks, Planning, HasRoutes):
         other.toolsets = Toolsets(self.toolsets)
         other.tool_executor, other.tools_off = self.tool_executor, set(self.tools_off)
         other.routes += self.routes
+        self._copy_plan(other.context)
         return other
 
     def _like_this(self, trace: Trace) -> Agent:

@@ -190,6 +190,12 @@ class Plans(Toolset):
             raise ConfigurationError(f"plan: {error}. {fix}") from None
         self._set(context, steps, None)
 
+    def copy(self, context: ContextManager, other: ContextManager) -> None:
+        """Let a copy of a conversation have what a person has changed in its plan."""
+        newer = self._newer.get(context)
+        if newer is not None and newer.run_id is None and newer.steps is self.of(context):
+            self._set(other, newer.steps, None)
+
     def instructions(self) -> str:
         """See `Toolset`."""
         return _INSTRUCTIONS[self.plan_first]
@@ -273,6 +279,10 @@ class Planning:
         if (plans := self._plans) is None:
             raise ConfigurationError("This agent makes no plans. Make it with Agent(..., plan=True).")
         plans.edit(self.context, plan)
+
+    def _copy_plan(self, other: ContextManager) -> None:
+        if (plans := self._plans) is not None:
+            plans.copy(self.context, other)
 
     @property
     def _plans(self) -> Plans | None:

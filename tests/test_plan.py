@@ -210,6 +210,17 @@ async def test_each_conversation_has_its_plan(tmp_path):
     assert rows(agent) == []
 
 
+async def test_a_fork_and_a_dry_run_have_what_a_person_has_changed():
+    agent = planning(update(("a",)), "1")
+    await agent.chat("Go")
+    agent.plan = ["a", "b"]
+    fork = agent.fork()
+    assert rows(fork) == [("a", "doing", ""), ("b", "pending", "")]
+    assert "The user has changed the plan" in fork.chat_stream("Go on.").preview().messages[-1].text
+    fork.plan = None
+    assert rows(agent) == [("a", "doing", ""), ("b", "pending", "")]
+
+
 async def test_a_long_conversation_keeps_its_plan_and_only_the_newest():
     turns = [update(("a", "doing"), ("b",)), "1", update(("a", "done"), ("b", "doing")), *"23456789"]
     agent = planning(*turns, context=ContextManager(max_messages=8))

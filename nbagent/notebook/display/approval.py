@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.asking import Question
 from nbagent.functions.registry import FunctionDefinition
+from nbagent.notebook.display.checklist import checklist_html
 from nbagent.notebook.display.tool_call import LANGUAGES
+from nbagent.plan import UPDATE_PLAN, Step, checked_steps
 
 #: The style of the form; the panel uses the same colours.
 APPROVAL_STYLE = render.STYLE + render.style_html(Path(__file__).with_name("approval.css"))
@@ -175,6 +178,9 @@ class ApprovalForm:
         if isinstance(self._call, Question):
             said = f"{name} asks you<pre>{render.escape(folded(self._call.text))}</pre>"
             return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
+        if arguments == self._text and (plan := _plan_of(self._call)):
+            asked = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
+            return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{asked}</div>'
         title = f"{name} asks to run {render.escape(self._where)}"
         code = highlight_code(render.printable(arguments), LANGUAGES.get(_only_name(self._call.arguments), ""))
         shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
@@ -330,6 +336,18 @@ def _typed_question(call: FunctionCall, where: str = HERE) -> str:
     if len(arguments) <= LINE_CHARS:
         return f"Run {name}({arguments}){place}? {_CHOICES}"
     return f"{arguments_text(call.arguments)}\nRun {name} with these arguments{place}? {_CHOICES}"
+
+
+def _plan_of(call: FunctionCall) -> list[Step]:
+    """The plan that a call would write; an empty list for other calls, and for one whose steps hide something."""
+    if call.name != UPDATE_PLAN or call.arguments.keys() != {"steps"}:
+        return []
+    try:
+        given, steps = call.arguments["steps"], checked_steps(call.arguments["steps"])
+        shown = [{**asdict(step), **each, "status": step.status} for each, step in zip(given, steps, strict=True)]
+    except (ValueError, TypeError, AttributeError):
+        return []
+    return steps if shown == list(map(asdict, steps)) else []
 
 
 def _only_text_argument(arguments: dict[str, Any]) -> str | None:

@@ -54,6 +54,19 @@ def question(arguments, name="run"):
     return shown, form, {each.description: each for each in form.box.children[-1].children}
 
 
+def test_a_plan_is_asked_about_as_a_checklist_unless_that_would_hide_something():
+    steps = [{"step": "Load"}, {"step": "Plot", "status": "pending", "note": "in <b>"}]
+    shown, form, buttons = question({"steps": steps}, "update_plan")
+    assert "Work by this plan?Plan: 0 of 2 done" in shown
+    assert "Plot in <b>" in shown
+    buttons["Edit"].click()
+    assert "update_plan asks to run" in html.unescape(re.sub("<[^>]*>", "", form.box.children[0].value))
+    for odd in [{"steps": [*steps, {"step": "Send", "to": "all"}]}, {"steps": [{"step": "x" * 999 + "evil"}]}]:
+        assert "update_plan asks to run in your kernelsteps" in question(odd, "update_plan")[0]
+    assert "asks to run" in question({"steps": steps, "path": "~"}, "update_plan")[0]
+    assert "asks to run" in question({"steps": 3}, "update_plan")[0]
+
+
 @pytest.mark.parametrize("blank", ["\n", " \t\n", "\u00a0\n", "\u2800\n"])
 def test_blank_lines_push_nothing_out_of_sight(blank):
     shown, _, buttons = question({"code": "x = 1\n" + blank * 60 + "import os; os.system('rm')"})

@@ -90,6 +90,10 @@ class Team(Agent):
                 f"Each member of a team has a model of its own: set team.members[{name!r}].provider."
             )
 
+    def offered_tools(self) -> list[str]:
+        """The names of the tools that its members are offered."""
+        return list(dict.fromkeys(name for member in self.members.values() for name in member.offered_tools()))
+
     def _new_run(
         self,
         entry: QueueEntry,

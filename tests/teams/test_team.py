@@ -9,6 +9,8 @@ from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, 
 from nbagent.core.history.repair import repair
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.display.transcript import Transcript
+from nbagent.notebook.panel.conversation import conversation_of
+from nbagent.notebook.panel.tabs import SetupTab
 
 
 def speaking(prompt, *turns, **options):
@@ -175,6 +177,15 @@ async def test_a_view_says_who_speaks():
         "desk:", "▸ hand_over", "  billing speaks now.", "billing:", "Paid back.",
     ]  # fmt: skip
     assert transcript.html().count('<div class="nbagent-speaker') == 2
+
+
+def test_the_tools_of_a_team_are_those_of_its_members():
+    team = Team({"a": Agent("local", tools=[add]), "b": Agent("local", tools=[add])})
+    assert team.offered_tools() == ["add"]
+    setup = SetupTab(conversation_of(team))
+    setup.update(is_locked=False)
+    assert setup.tool_count == "1 tool"
+    assert "members bring" in setup.box.children[1].children[0].value
 
 
 def test_the_preview_is_that_of_the_first_one():

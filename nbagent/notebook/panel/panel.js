@@ -26,7 +26,7 @@ function render({ model, el }) {
   let panel = null;
   let last = null; // the last focused element of the panel
   let recalled = null; // the place of the earlier question that the box shows
-  const opened = new WeakSet(); // the pieces in which the reader opened a block
+  const chosen = new WeakMap(); // by piece, the blocks that the reader opened or closed, by their places in it
   const jump = document.createElement("button"); // to the end of the conversation
   let pressed = null; // a button that leads to another version of a question, with its place
   const held = new Map(); // by number, the questions that the kernel has not taken yet, as they are shown
@@ -117,13 +117,21 @@ function render({ model, el }) {
 
   // A block that the reader opened stays open when its piece is replaced, such as a tool call that gets its result.
   function keepOpen() {
-    for (const details of panel.querySelectorAll("details:not([open])")) {
-      details.open = opened.has(details.closest(".widget-html"));
+    for (const piece of panel.querySelectorAll(".widget-html")) {
+      const blocks = chosen.has(piece) ? piece.querySelectorAll("details") : [];
+      for (const [place, open] of chosen.get(piece) ?? []) {
+        if (blocks[place] && blocks[place].open !== open) blocks[place].open = open;
+      }
     }
   }
 
-  function onToggle({ target }) {
-    opened[target.open ? "add" : "delete"](target.closest(".widget-html"));
+  // Only clicks, also those of keys, are the reader's: blocks of agents that work come open and are folded at the end.
+  function onFold({ target }) {
+    const block = target.closest("summary")?.parentElement;
+    const piece = block?.closest(".widget-html");
+    if (!piece) return;
+    if (!chosen.has(piece)) chosen.set(piece, new Map());
+    chosen.get(piece).set([...piece.querySelectorAll("details")].indexOf(block), !block.open);
   }
 
   // If a pressed button disappears, the focus moves on: to the arguments to edit, or to the question's box.
@@ -218,7 +226,7 @@ function render({ model, el }) {
     mark(panel, { role: "region", "aria-label": "Chat with an agent" });
     panel.addEventListener("keydown", onKey, options);
     panel.addEventListener("click", onClick, options);
-    panel.addEventListener("toggle", onToggle, options);
+    panel.addEventListener("click", onFold, options);
     panel.addEventListener("focusin", (event) => (last = event.target), options);
     panel.addEventListener("focusout", (event) => event.relatedTarget && (last = null), options);
     changes.observe(panel, { childList: true, subtree: true, attributes: true, attributeFilter: ["style", "disabled"] });

@@ -24,6 +24,7 @@ log = logging.getLogger("nbagent")
 TABLES = {"runs": "one row per question", "calls": "one row per model request", "tool_calls": "one row per tool call"}
 NOTHING = '<p class="nbagent-quiet">Nothing yet.</p>'
 NO_TOOLS = "None yet: decorate a function with @tool, or %agent tools add NAME."
+TOOLS_OF_TEAM = "Its members bring their own tools."
 
 
 class TraceTab:
@@ -95,6 +96,7 @@ class SetupTab:
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
         self._agent = conversation.agent
+        self._is_team = hasattr(self._agent, "members")  # a `Team`, which this layer does not know
         self._tool_names: tuple[str, ...] = ()
         #: The thread that is updating the widgets: changes that it causes are not the user's.
         self._updating: int | None = None
@@ -110,7 +112,8 @@ class SetupTab:
     @property
     def tool_count(self) -> str:
         """`"3 tools"`, or `"2 of 3 tools"` if some are switched off."""
-        known, offered = len(self._agent.function_registry.names()), len(self._agent.offered_tools())
+        names = self._agent.offered_tools()
+        known, offered = len({*self._agent.function_registry.names(), *names}), len(names)
         return f"{f'{offered} of {known}' if offered < known else known} tool{'s' * (known != 1)}"
 
     def listen(self) -> None:
@@ -137,7 +140,8 @@ class SetupTab:
         names, on = self._names(), set(self._agent.offered_tools())
         if names != self._tool_names or not self._tools.children:
             self._tool_names = names
-            note = widgets.HTML(f'<div class="nbagent-status">{NO_TOOLS}</div>')
+            text = TOOLS_OF_TEAM if self._is_team else NO_TOOLS
+            note = widgets.HTML(f'<div class="nbagent-status">{text}</div>')
             old, self._tools.children = self._tools.children, tuple(map(self._checkbox, names)) or (note,)
             for widget in old:
                 widget.close()
@@ -149,7 +153,7 @@ class SetupTab:
         """The agent's tools, then those that the vendor of its model runs itself."""
         own = self._agent.function_registry.names()
         try:
-            others = self._agent.provider.vendor_tools()
+            others = [] if self._is_team else self._agent.provider.vendor_tools()
         except (NbagentError, ImportError):  # the agent has no model yet
             others = []
         return (*own, *(name for name in others if name not in own and vendor_tool(name)))

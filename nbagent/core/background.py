@@ -28,6 +28,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from nbagent.core.browser import IN_BROWSER, wait_in_browser
 from nbagent.core.interrupting import GRACE_S, Interruptible
 
 T = TypeVar("T")
@@ -58,7 +59,12 @@ blocked_threads: ContextVar[frozenset[int]] = ContextVar("nbagent_blocked_thread
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The background loop. It starts at first use, in a daemon thread; a forked child starts its own."""
+    """The background loop. It starts at first use, in a daemon thread; a forked child starts its own.
+
+    In a browser it is the only loop there is.
+    """
+    if IN_BROWSER:
+        return asyncio.get_running_loop()
     with _lock:
         if not _running or not _running[0][1].is_alive():
             loop = asyncio.new_event_loop()
@@ -90,6 +96,8 @@ def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop and wait for it. Ctrl-C cancels it, then raises KeyboardInterrupt."""
+    if IN_BROWSER:
+        return wait_in_browser(coroutine)
     loop = background_loop()
     if running_loop() is loop:
         coroutine.close()

@@ -2,6 +2,8 @@
 
 The threads of all agents' tools are limited, by default to 64 and else to NBAGENT_TOOL_THREADS. Tools that other tools
 wait for, since they belong to an agent that a tool asked, have a limit of their own: they always get a thread.
+
+A browser has no threads: there, functions run right where they are awaited, and no time limit ends them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import itertools
 import os
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -20,10 +22,12 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from nbagent.checks import check_number
+from nbagent.core.browser import IN_BROWSER
 from nbagent.core.interrupting import GRACE_S, Interruptible
 from nbagent.core.limits import current_account
 from nbagent.core.queue import enclosing_runs
 
+S = TypeVar("S")
 T = TypeVar("T")
 Job = Callable[[], None]
 IDLE_S = 60.0
@@ -76,6 +80,8 @@ class DaemonThreads:
         Cancelling does not stop a function that already runs, unless these threads are made with `interrupts`: then it
         gets a KeyboardInterrupt, and a moment to end.
         """
+        if IN_BROWSER:
+            return contextvars.copy_context().run(function, *args)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         ended = asyncio.Event()
@@ -157,6 +163,24 @@ def _settle(future: asyncio.Future[Any], ended: asyncio.Event, answer: Callable[
 
 #: Runs a sync function in a thread: `await run_in_thread(function, *args)`.
 run_in_thread = DaemonThreads("nbagent-tool", max_tool_threads, interrupts=True).run
+
+
+def start_early(function: Callable[..., object], *args: Any, name: str) -> None:
+    """Begin in a daemon thread what would take its time later. In a browser it takes it then."""
+    if not IN_BROWSER:
+        threading.Thread(target=function, args=args, name=name, daemon=True).start()
+
+
+def map_in_threads(function: Callable[[S], T], items: Iterable[S], at_once: int) -> list[T]:
+    """What the function returns for each item. Waits; `at_once` threads, or in a browser none, call it.
+
+    >>> map_in_threads(len, ["a", "bc"], 2)
+    [1, 2]
+    """
+    if IN_BROWSER:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(at_once) as threads:
+        return list(threads.map(function, items))
 
 
 def inherit_runs() -> None:

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 from nbagent.agent import Agent
 from nbagent.core import events
 from nbagent.core.atomic_files import atomic_write
+from nbagent.core.browser import check_possible
 from nbagent.core.events import Event
 from nbagent.core.file_lock import locked
 from nbagent.core.history import saved
@@ -94,6 +95,7 @@ class Keeper:
     """
 
     def __init__(self, shell: Any, path: Path) -> None:
+        check_possible("%agent keep", "a thread", "Write `agent.save('conversation.json')` in a cell.")
         self.path = path
         #: What `%agent restore` would bring back, for panels; "" if there is nothing.
         self.offer = ""

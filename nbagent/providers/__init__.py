@@ -11,12 +11,12 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from nbagent.checks import check_type, hides_arguments, invalid
+from nbagent.core.threads import start_early
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.providers.catalog import CATALOG, first_with_key, vendor_with_model
 from nbagent.text import did_you_mean, without_keys
@@ -154,7 +154,7 @@ def preload(spec: AgentConfig | str | None) -> None:
                 factory: Any = _factory(name)
                 import_packages(getattr(factory, "func", factory).package)
 
-    threading.Thread(target=work, name="nbagent-preload", daemon=True).start()
+    start_early(work, name="nbagent-preload")
 
 
 def _factory(spec: str) -> Factory:

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,8 @@ from nbagent.checks import check_type, checked_path
 from nbagent.core.background import run_sync
 from nbagent.core.messages import new_id
 from nbagent.core.run_context import current_call
-from nbagent.core.threads import run_in_thread
-from nbagent.errors import ToolError
+from nbagent.core.threads import map_in_threads, run_in_thread
+from nbagent.errors import ConfigurationError, ToolError
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.skills import trust
@@ -167,15 +166,14 @@ class SkillHost(Toolset):
         new = [each for each in loaded if each.definition is None and each.manifest and each.manifest.is_executable]
         if not new:
             return
-        with ThreadPoolExecutor(min(len(new), _DESCRIBED_AT_ONCE)) as threads:
-            for each, made in zip(new, threads.map(self._definition, new), strict=True):
-                assert each.manifest is not None
-                if isinstance(made, FunctionDefinition):
-                    each.definition = made
-                else:
-                    file = str(entry_of(each.manifest)[0])
-                    each.problems.append(Problem("error", each.manifest.name, made, file))
-                    each.state = "off: it is broken"
+        for each, made in zip(new, map_in_threads(self._definition, new, _DESCRIBED_AT_ONCE), strict=True):
+            assert each.manifest is not None
+            if isinstance(made, FunctionDefinition):
+                each.definition = made
+            else:
+                file = str(entry_of(each.manifest)[0])
+                each.problems.append(Problem("error", each.manifest.name, made, file))
+                each.state = "off: it is broken"
 
     def _definition(self, loaded: _Loaded) -> FunctionDefinition | str:
         """An executable skill as a tool, or why it can't be one."""
@@ -187,7 +185,7 @@ class SkillHost(Toolset):
         if parameters is None or not description:
             try:
                 described = self._runner_of(manifest).describe(manifest)
-            except EntryError as error:
+            except (EntryError, ConfigurationError) as error:
                 return str(error)
             parameters = tidy(described["input"]) if parameters is None else parameters
             description = description or described["docstring"] or _document(manifest)

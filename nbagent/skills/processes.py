@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nbagent.core.browser import check_possible
+
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 #: Seconds that the launcher may take to begin and to clean up.
 _GRACE_S = 10.0
@@ -57,6 +59,7 @@ def run_limited(
 
     Whatever ends this call, such as a KeyboardInterrupt, ends the command and all that it started.
     """
+    check_possible("A skill's program", "another process", "SkillHost(…, in_process=True) runs Python skills here.")
     with tempfile.TemporaryDirectory(prefix="nbagent-skill-", ignore_cleanup_errors=True) as private:
         files = {name: str(Path(private, name)) for name in ("stdin", "stdout", "stderr", "status")}
         Path(files["stdin"]).write_bytes(stdin)

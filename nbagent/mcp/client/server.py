@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from nbagent.checks import check_choice, check_number, check_type, hides_arguments, invalid
+from nbagent.core.browser import check_possible
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.functions.toolset import Toolset
@@ -70,6 +71,7 @@ class MCPServer(Toolset):
             raise invalid("name", name, "1 to 32 letters (a-z, A-Z), digits, _ or -")
         check_choice("approve", approve, (None, True, False))
         check_number("timeout", timeout, above=0, optional=True, fix="Pass seconds.")
+        check_possible("An MCP server", "threads and other processes", "Register Python functions as tools.")
         if find_spec("mcp_types") is None:
             raise MissingDependencyError(MISSING)
         self.name = name or (name_of_url(address.url) if address.url else name_of_command(address.command))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from IPython.core.error import UsageError
 
 from nbagent.agent import Agent
+from nbagent.core.browser import check_possible
 from nbagent.errors import ConfigurationError
 from nbagent.mcp import MISSING
 from nbagent.server import MISSING as MISSING_SERVER
@@ -39,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Serve the notebook's agent, or its tools to MCP clients, to programs on this machine; or stop that."""
+    check_possible("%agent serve", "sockets", "Serve the agent from a kernel on your machine.")
     options = _parser().parse_args(words)
     running = next((each for each in _servings if each.is_running), None)
     if options.stop:

@@ -24,6 +24,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.browser import IN_BROWSER
 from nbagent.core.model_request import Timing
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.providers.http.address import Target, behind_proxy, proxy_for, without_password
@@ -137,20 +138,23 @@ def _close_ended(opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _O
 def new_http_client(target: Target) -> httpx2.AsyncClient:
     """A client for requests to `target`. It follows no redirection, which would take the key to another host.
 
-    Behind a proxy, httpx2 reads proxies and their exceptions from the environment; loopback never has one.
+    Behind a proxy, httpx2 reads proxies and their exceptions from the environment; loopback never has one. In a
+    browser, certificates, proxies and redirections are the browser's.
 
     Raises `ConfigurationError` for certificates or a proxy that can't be used.
     """
     import httpx2
 
-    proxied = behind_proxy(target.base_url)
-    context = tls_context() if proxied or target.base_url.startswith("https:") else _trusts_nobody()
     options: dict[str, Any] = {
         "timeout": httpx2.Timeout(target.timeout, connect=min(CONNECT_TIMEOUT_S, target.timeout)),
         "headers": {"Accept-Encoding": ", ".join(COMPRESSIONS)},
         "follow_redirects": False,
         "event_hooks": {"response": [_bounded_error]},
     }
+    if IN_BROWSER:
+        return httpx2.AsyncClient(**options)
+    proxied = behind_proxy(target.base_url)
+    context = tls_context() if proxied or target.base_url.startswith("https:") else _trusts_nobody()
     if not proxied:
         with contextlib.suppress(ImportError):  # aiohttp is compiled: a new Python or platform may have no wheel yet
             from httpx_aiohttp.httpx2 import AiohttpTransport

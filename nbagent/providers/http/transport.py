@@ -12,12 +12,12 @@ import importlib
 import inspect
 import json
 import logging
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from nbagent.core.model_request import Timing
+from nbagent.core.threads import start_early
 from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderTimeoutError
 from nbagent.providers.http import client as http_client
 from nbagent.providers.http.address import Target, proxy_for
@@ -68,7 +68,7 @@ class Transport(ABC):
             return
         self._clients = http_client.ClientPerLoop()
         # imports take seconds: a thread starts on them as soon as the provider is made
-        threading.Thread(target=import_packages, args=packages[:1], name=f"import {packages[0]}", daemon=True).start()
+        start_early(import_packages, packages[0], name=f"import {packages[0]}")
 
     async def open(self, target: Target, body: bytes | None, timing: Timing) -> Any:
         """POST `body`, or GET if it is None -> a response still to be read. Raises for any status but 2xx."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.checks import check_number
+from nbagent.core.browser import check_possible
 from nbagent.core.events import Event, Http
 from nbagent.core.messages import LLMResponse, Usage
 from nbagent.core.model_request import ModelRequest, Timing
@@ -67,6 +68,9 @@ class LocalProvider(OpenSourceProvider):
         timeout: float = 300.0,
         **options: Any,
     ) -> None:
+        check_possible(
+            "The embedded model", "another process", "Name a recording, 'replay:run.jsonl', or a vendor's model."
+        )
         path = Path(model).expanduser() if model and str(model) != SMOLLM2.name else None
         if path is not None and not path.is_file():
             raise ConfigurationError(

@@ -1,0 +1,41 @@
+"""Python in a browser (Pyodide, as in JupyterLite): what is different there, known in this one place.
+
+One thread runs everything, on an event loop that always runs, and there are no other processes. Tools run on that event
+loop. httpx2 sends requests with `fetch`, as the page itself does. What needs more says so when it is used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from nbagent.errors import ConfigurationError
+
+T = TypeVar("T")
+
+IN_BROWSER = sys.platform == "emscripten"
+
+
+def check_possible(what: str, missing: str, instead: str) -> None:
+    """Raise `ConfigurationError` in a browser, for something that needs what is missing there.
+
+    >>> check_possible("The embedded model", "another process", "Use a recording.")
+    """
+    if IN_BROWSER:
+        raise ConfigurationError(f"{what} needs {missing}, which Python in a browser does not have. {instead}")
+
+
+def wait_in_browser(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine and wait for it in blocking code. Raises `RuntimeError` if this browser can't do that."""
+    try:
+        from pyodide.ffi import can_run_sync, run_sync
+
+        possible = can_run_sync()
+    except ImportError:
+        possible = False
+    if not possible:
+        coroutine.close()
+        raise RuntimeError("this browser can't wait in blocking code: write `await`, as in `await agent.chat(...)`")
+    result: T = run_sync(coroutine)
+    return result

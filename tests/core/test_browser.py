@@ -1,0 +1,146 @@
+"""Python in a browser, as far as this Python can play it: no threads, no other processes, and none of some packages.
+
+`tests/pyodide` runs the real one, without pandas.
+"""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from nbagent.core.browser import check_possible
+
+#: What is different in a browser; the standard library is imported before, as what it is.
+SETTING = """
+import asyncio, ctypes, importlib.abc, json, logging, multiprocessing, signal, socket, sqlite3, ssl, subprocess, sys
+import sysconfig, threading, uuid
+
+sysconfig.get_config_vars()  # which it looks up by the platform's name
+
+#: What has no wheel there, and what is loaded only when it is needed.
+MISSING = {"aiohttp", "filelock", "httpx_aiohttp", "ipykernel", "nest_asyncio", "psutil", "xllamacpp", "zmq"}
+MISSING |= {"anthropic", "httpx2", "jsonschema", "nh3", "openai", "yaml"}
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in MISSING:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+def refuse(*_, **__):
+    raise RuntimeError("can't start new thread")
+
+def no_process(*_, **__):
+    raise OSError(138, "emscripten does not support processes.")
+
+sys.meta_path.insert(0, Missing())
+threading.Thread.start, subprocess.Popen.__init__ = refuse, no_process
+sys.platform = "emscripten"
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+import nbagent
+
+def add(a: int, b: int) -> int:
+    "The sum."
+    return a + b
+
+def script():
+    return ScriptedProvider([FunctionCall("add", {"a": 2, "b": 3}), "It is 5."])
+"""
+
+
+def in_browser(code, folder):
+    """What `code`, the body of an async function, returns there, as JSON."""
+    body = textwrap.indent(textwrap.dedent(code), "    ")
+    program = f"{SETTING}\nasync def main():\n{body}\nprint(json.dumps(asyncio.run(main())))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, cwd=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_tools_run_and_the_trace_has_its_tables(tmp_path):
+    code = """
+        agent = Agent(script(), tools=[add])
+        answer = await agent.chat("2 + 3?")
+        calls = agent.trace.tool_calls[["name", "args", "result_text"]].to_dict("records")
+        agent.trace.save("trace.jsonl")
+        again = nbagent.Trace.load("trace.jsonl")
+        return [str(answer), calls, list(again.runs.status), list(agent.trace.environment.git_commit.isna())]
+    """
+    call = {"name": "add", "args": {"a": 2, "b": 3}, "result_text": "5"}
+    assert in_browser(code, tmp_path) == ["It is 5.", [call], ["ok"], [True]]
+
+
+def test_recordings_are_made_and_replayed(tmp_path):
+    code = """
+        with nbagent.record("run.jsonl"):
+            await Agent(script(), tools=[add]).chat("2 + 3?")
+        agent = Agent("replay:run.jsonl", tools=[add])
+        return [str(await agent.chat("2 + 3?")), bool(agent.trace.runs.replayed.all())]
+    """
+    assert in_browser(code, tmp_path) == ["It is 5.", True]
+
+
+def test_a_tool_sees_its_context_and_may_fail_ask_or_want_the_main_thread(tmp_path):
+    code = """
+        from contextvars import ContextVar
+        user, asked = ContextVar("user"), []
+
+        @nbagent.tool(main_thread=True)
+        def who() -> str:
+            "Who asks."
+            return user.get()
+
+        @nbagent.tool(approve=True)
+        def fail() -> str:
+            "Fails."
+            raise SystemExit("no")
+
+        def yes(call, definition):
+            asked.append(call.name)
+            return True
+
+        user.set("Ada")
+        calls = [FunctionCall("who", {}), FunctionCall("fail", {})]
+        agent = Agent(ScriptedProvider([calls, "Done."]), tools=[who, fail], approve=yes)
+        result = await agent.chat("?")
+        return [[call["result"] for call in result.function_calls], asked, str(result)]
+    """
+    results, asked, answer = in_browser(code, tmp_path)
+    assert results[0] == "Ada"
+    assert "SystemExit" in results[1]
+    assert (asked, answer) == (["fail"], "Done.")
+
+
+def test_a_map_asks_about_each_row(tmp_path):
+    code = """
+        import pandas as pd
+        agent = Agent(ScriptedProvider(lambda messages, functions: messages[-1].content.upper()))
+        frame = await agent.map(pd.Series(["a", "b"]), checkpoint="run.sqlite", progress=False)
+        return list(frame.answer)
+    """
+    assert in_browser(code, tmp_path) == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("await Agent('local').chat('?')", "The embedded model needs another process"),
+        ("Agent(script()).chat_sync('?')", "write `await`"),
+        ("nbagent.MCPServer('npx', 'server')", "An MCP server needs threads and other processes"),
+        (
+            "from nbagent.skills.processes import run_limited; run_limited(['ls'], cwd='.', limits=None)",
+            "A skill's program needs another process",
+        ),
+    ],
+    ids=["embedded model", "blocking call", "MCP server", "skill"],
+)
+def test_what_is_missing_is_said(code, says, tmp_path):
+    statements = "\n".join(f"    {each}" for each in code.split("; "))
+    told = in_browser(f"try:\n{statements}\nexcept Exception as error:\n    return str(error)", tmp_path)
+    assert says in told
+
+
+def test_elsewhere_everything_is_possible():
+    check_possible("The embedded model", "another process", "")

@@ -1,0 +1,88 @@
+"""Pages of the documentation as notebooks: their blocks are cells, run from top to bottom in one kernel.
+
+- A block of `python` runs. So does a block without a language that begins with `%`: a cell with a magic.
+- A block of `text` right after it is what the cell shows, where `…` stands for anything.
+- `<!-- run … -->` is a cell that readers don't see. It plays what the reader has: `llmock` is a server that answers for
+  all vendors.
+- `<!-- not run: why -->` stands before a block that can't run here.
+- The lines of a block of `bash` that begin with `nbagent` are commands that the command line takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Hidden cells, marks, and blocks of code with their language.
+_PARTS = re.compile(
+    r"^<!-- run\n(?P<hidden>.*?)^-->|^<!-- not run:(?P<reason>.*?)-->|^```(?P<language>[^\n]*)\n(?P<block>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+#: Starts the server that answers for the vendors, and points all of them there.
+LLMOCK = """
+import os
+from llmock.pytest_plugin import LLMock
+from llmock.testing import LLMockServer
+llmock = LLMock(LLMockServer().start())
+os.environ.update(llmock.env())
+"""
+
+
+@dataclass
+class Step:
+    """A cell of a page: its code, the line where it begins, and what it should show; None if the page does not say."""
+
+    code: str
+    line: int
+    shows: str | None = None
+
+
+def steps(page: str) -> Iterator[Step]:
+    """The cells of a page in their order."""
+    found: list[Step] = []
+    last: Step | None = None
+    skipped = False
+    for part in _PARTS.finditer(page):
+        line = page.count("\n", 0, part.start()) + 1
+        language, block = part["language"], part["block"] or ""
+        if part["reason"] is not None:
+            assert part["reason"].strip(), f"line {line} does not say why"
+            skipped, last = True, None
+        elif skipped:
+            skipped = False
+        elif part["hidden"] is not None:
+            found.append(Step(part["hidden"], line))
+        elif language == "python" or (language == "" and block.startswith("%")):
+            last = Step(block, line)
+            found.append(last)
+        elif language == "text" and last is not None:
+            last.shows, last = block, None
+        else:
+            last = None
+    return iter(found)
+
+
+def commands(page: str) -> Iterator[str]:
+    """The command lines of `nbagent` in a page."""
+    for part in _PARTS.finditer(page):
+        if part["language"] == "bash":
+            lines = part["block"].replace("\\\n", " ").splitlines()
+            yield from (line.split("  #")[0].strip() for line in lines if line.startswith("nbagent "))
+
+
+def is_shown(expected: str, shown: str) -> bool:
+    """Whether the text is as expected, where `…` stands for anything, and space at the ends of lines does not count."""
+    pattern = ".*?".join(re.escape(part) for part in _stripped(expected).split("…"))
+    return re.fullmatch(pattern, _stripped(shown), re.DOTALL) is not None
+
+
+def _stripped(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+
+
+def pages(root: Path) -> list[Path]:
+    """All pages of the documentation."""
+    return sorted((root / "docs").rglob("*.md"))

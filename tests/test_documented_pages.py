@@ -1,0 +1,98 @@
+"""The pages of the documentation run, and show what they say they show (see `support.documents`)."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from support.documents import LLMOCK, Step, commands, is_shown, pages, steps
+from support.kernels import Cell, Kernel
+
+from nbagent.cli import _parser
+
+ROOT = Path(__file__).parents[1]
+PAGES = [str(path.relative_to(ROOT)) for path in pages(ROOT)]
+
+#: Nothing of the machine that runs the tests.
+EMPTY = dict.fromkeys(
+    ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "NBAGENT_MAX_COST"), ""
+)
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text("utf-8")
+
+
+@pytest.mark.kernel
+@pytest.mark.local_model
+@pytest.mark.parametrize("page", [page for page in PAGES if list(steps(text_of(page)))])
+def test_a_page_runs(page, tmp_path):
+    cells = list(steps(text_of(page)))
+    shutil.copytree(ROOT / "notebooks" / "data", tmp_path / "work" / "data")
+    shutil.copytree(ROOT / "notebooks" / "skills", tmp_path / "work" / "skills")
+    with Kernel(tmp_path, {**EMPTY, "NBAGENT_MODEL": "local"}, tmp_path / "work") as kernel:
+        if any("llmock." in cell.code for cell in cells):
+            kernel.ok(LLMOCK)
+        for cell in cells:
+            done = kernel.run(cell.code, allow_stdin=False)
+            assert done.status == "ok", f"{page}, line {cell.line}: {done.traceback}"
+            if cell.shows is not None:
+                shown = text_shown(done)
+                assert is_shown(cell.shows, shown), f"{page}, line {cell.line} shows:\n{shown}"
+
+
+def text_shown(cell: Cell) -> str:
+    """What stands below the cell, as plain text: first what it printed."""
+    return "\n".join(filter(None, [cell.stdout, cell.text, cell.result]))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_are_commands(page):
+    for command in commands(text_of(page)):
+        assert _parser().parse_args(shlex.split(command)[1:]), command
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_links_of_a_page_lead_to_files(page):
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text_of(page)):
+        assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_the_rules_for_pages():
+    page = """
+```python
+1
+```
+```text
+1 … 2
+```
+<!-- run
+llmock.reply("x")
+-->
+<!-- not run: it belongs to another package -->
+```python
+raise
+```
+```
+%%agent
+Hello
+```
+```{toctree}
+index
+```
+```bash
+nbagent pull  # once
+```
+```text
+no output of ours
+```
+"""
+    assert list(steps(page)) == [
+        Step("1\n", 2, "1 … 2\n"),
+        Step('llmock.reply("x")\n', 8),
+        Step("%%agent\nHello\n", 15),
+    ]
+    assert list(commands(page)) == ["nbagent pull"]
+    assert is_shown("1 … 2\n", "1 or\nmore 2")
+    assert not is_shown("1 … 2", "1 2 3")

@@ -1,4 +1,4 @@
-"""The cell, the panel with an open tool call and the Trace tab in both themes: the pictures of the README.
+"""The cell, the panel with an open tool call and the Trace tab in both themes: the pictures of README and tutorials.
 
 `make pictures` keeps them. The data, the tools and the plot are real; what the model says is a script.
 """
@@ -6,6 +6,7 @@
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -140,3 +141,30 @@ def test_a_conversation(lab, picture, theme):
     assert len(colours) > 50
     assert not [each for each in colours if contrast(*each[1:]) < 4.5]
     picture(panel, f"trace-{name}")
+
+
+HEAVIEST = """agent = Agent("local", tools=[heaviest])
+masses = penguins.groupby("species")["body_mass_g"].mean()"""
+TOOL = """def heaviest(species: Literal["Adelie", "Chinstrap", "Gentoo"], count: int = 3) -> list:
+    "The body masses in grams of the heaviest penguins of a species."
+    return penguins[penguins["species"] == species]["body_mass_g"].nlargest(count).astype(int).tolist()"""
+
+
+def test_a_draft_and_a_version_with_the_embedded_model(lab, picture):
+    page = lab.run("draft.ipynb", [SETUP, TOOL, HEAVIEST, "ChatPanel(agent, height='250px')"])
+    panel = page.locator(".nbagent-panel")
+    box = panel.get_by_label("Your question")
+    panel.get_by_placeholder("Shift-Enter").wait_for()
+    box.fill("List the body masses of the 2 heaviest Gentoo penguins.")
+    box.press("Enter")
+    panel.get_by_role("log").get_by_text("gives 6300 and 6050.").wait_for()
+    panel.get_by_role("button", name="Edit this question").click()
+    expect(box).to_have_value("List the body masses of the 2 heaviest Gentoo penguins.")
+    box.fill("List the body masses of the 3 heaviest Gentoo penguins.")
+    box.press("Enter")
+    panel.get_by_role("log").get_by_text("gives 6300, 6050 and 6000.").wait_for()
+    expect(panel.locator(".nbagent-versions")).to_contain_text("2/2")
+    box.fill("Which of the means in @masses is largest?")
+    expect(panel.locator(".nbagent-draft")).to_contain_text("@masses")
+    expect(panel.locator(".nbagent-sum")).to_contain_text("tokens")
+    picture(panel, "panel-draft")

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbagent.checks import check_choice, check_number, check_type, checked_path
+from nbagent.checks import check_choice, check_number, check_type, checked_path, invalid
 from nbagent.core.history.context import CHARS_PER_TOKEN
 from nbagent.core.run_context import current_call, current_history
 from nbagent.core.sqlite_file import BUSY_S
@@ -20,11 +21,14 @@ from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
 from nbagent.functions.toolset import Toolset
 from nbagent.memory.commands import COMMANDS, TOOL, Commands, run_command
 from nbagent.memory.frame import apply_edits, as_frame
+from nbagent.memory.meaning import Embed, Meaning, fused
 from nbagent.memory.paths import ROOT, key_of
-from nbagent.memory.store import Note, NoteFile
+from nbagent.memory.store import MAX_NOTES, Note, NoteFile
 
 if TYPE_CHECKING:
     import pandas as pd
+
+log = logging.getLogger("nbagent")
 
 SEARCH = "search_memory"
 #: Seconds that a command may take: another process may be writing.
@@ -74,6 +78,9 @@ class Memory(Toolset):
         write: whether the model may change notes. "ask" needs approval for each change, True does not, and with False
             the model only reads. Each change is a call in `agent.trace.tool_calls`.
         index_tokens: about how many tokens the index may take; 0 for none.
+        embed: makes a vector of each of up to 100 texts, by an embedding model of your choice. `search_memory` then
+            finds notes by their meaning, too, not only by their words. The notes' texts go to that model; the vectors
+            stay in memory.
 
     Refused, with the reason: texts that hold what looks like a key or a password, notes over 100,000 bytes, more than
     1,000 notes or 5 MB, paths that are not below `/memories`, control characters; and the change of a note that the
@@ -81,6 +88,13 @@ class Memory(Toolset):
 
     >>> memory = Memory("memory.sqlite")                                    # doctest: +SKIP
     >>> agent = Agent("claude:claude-sonnet-5").use(memory)                 # doctest: +SKIP
+
+    With embeddings of OpenAI, or of any server that speaks its protocol:
+
+    >>> def embed(texts):                                                   # doctest: +SKIP
+    ...     found = openai.OpenAI().embeddings.create(model="text-embedding-3-small", input=texts)
+    ...     return [each.embedding for each in found.data]
+    >>> memory = Memory("memory.sqlite", embed=embed)                       # doctest: +SKIP
     """
 
     name = TOOL
@@ -92,12 +106,16 @@ class Memory(Toolset):
         *,
         write: Literal["ask"] | bool = "ask",
         index_tokens: int = 500,
+        embed: Embed | None = None,
     ) -> None:
         check_choice("scope", scope, ("user", "project"))
         check_choice("write", write, ("ask", True, False))
         check_number("index_tokens", index_tokens, whole=True, minimum=0)
         self.path, self.scope, self.write = checked_path(path).absolute(), scope, write
+        if embed is not None and not callable(embed):
+            raise invalid("embed", embed, "a function of a list of texts, or None")
         self._index_chars = index_tokens * CHARS_PER_TOKEN
+        self._meaning = Meaning(embed) if embed else None
         self._file = NoteFile(self.path, "user" if scope == "user" else str(_project()))
         #: The notes as `frame` showed them last.
         self._shown: dict[str, Note] = {}
@@ -138,8 +156,18 @@ class Memory(Toolset):
     def _search_tool(self, query: str, limit: int = 5) -> str:
         """Find notes by words. Returns paths and excerpts."""
         with self._file.reading() as notes:
-            found = notes.search(query, limit)
-        return "\n".join(f"{path}: {' '.join(text.split())}" for path, text in found) or "No note has any of these."
+            by_words = dict(notes.search(query, limit if self._meaning is None else MAX_NOTES))
+            all_notes = notes.all() if self._meaning else []
+        found, note = list(by_words), ""
+        if self._meaning and all_notes:
+            try:
+                found = fused(found, [each.path for each in self._meaning.nearest(query, all_notes)])
+            except Exception as error:  # the user's function may raise anything; what the words found is there
+                log.warning("memory is searched by words only", exc_info=True)
+                note = f"\n(Searched by words only: {type(error).__name__}: {error})"
+        beginnings = {each.path: each.text[:_TITLE_CHARS] for each in all_notes}
+        lines = [f"{path}: {' '.join((by_words.get(path) or beginnings[path]).split())}" for path in found[:limit]]
+        return ("\n".join(lines) or "No note has any of these.") + note
 
     def instructions(self) -> str:
         """See `Toolset`: how to use the notes."""

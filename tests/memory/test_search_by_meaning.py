@@ -1,0 +1,102 @@
+"""`Memory(embed=…)`: `search_memory` finds notes by their meaning, too."""
+
+import logging
+
+import pytest
+
+from nbagent import Agent, FunctionCall, Memory, ScriptedProvider
+from nbagent.errors import ConfigurationError
+from nbagent.memory import meaning
+
+#: What the embeddings of these tests know of words: each has a direction of its own.
+CONCEPTS = [{"car", "automobile", "vehicle"}, {"metric", "metres", "units"}, {"tea", "beverage", "drink"}]
+
+
+class Embedder:
+    """Counts the words of each concept. `texts` lists what it was asked for."""
+
+    def __init__(self):
+        self.texts = []
+
+    def __call__(self, texts):
+        self.texts += texts
+        return [[sum(word in concept for word in text.lower().split()) for concept in CONCEPTS] for text in texts]
+
+
+@pytest.fixture
+def embed():
+    return Embedder()
+
+
+@pytest.fixture
+def memory(tmp_path, embed):
+    memory = Memory(tmp_path / "memory.sqlite", write=True, embed=embed)
+    memory.run("create", path="/memories/a.md", file_text="Their car is blue")
+    memory.run("create", path="/memories/b.md", file_text="Use metric units")
+    memory.run("create", path="/memories/c.md", file_text="They like tea at four")
+    return memory
+
+
+async def found(memory, query, **arguments):
+    call = FunctionCall("search_memory", {"query": query, **arguments})
+    agent = Agent(ScriptedProvider([call, "done"])).use(memory)
+    return (await agent.chat("?")).function_calls[0]["result"].splitlines()
+
+
+async def test_notes_are_found_by_meaning(memory):
+    assert await found(memory, "which automobile", limit=1) == ["/memories/a.md: Their car is blue"]
+    assert await found(memory, "favourite beverage", limit=1) == ["/memories/c.md: They like tea at four"]
+
+
+async def test_words_and_meaning_count_together(memory):
+    """The word is in one note, the meaning in another: both come before the third."""
+    assert [line.split(":")[0] for line in await found(memory, "four metres")][2] == "/memories/a.md"
+
+
+async def test_a_version_of_a_note_is_embedded_once(memory, embed):
+    await found(memory, "car")
+    assert len(embed.texts) == 1 + 3
+    memory.run("str_replace", path="/memories/a.md", old_str="blue", new_str="red")
+    memory.run("delete", path="/memories/c.md")
+    embed.texts.clear()
+    assert (await found(memory, "automobile"))[0] == "/memories/a.md: Their car is red"
+    assert embed.texts == ["automobile", "/memories/a.md\nTheir car is red"]
+
+
+async def test_many_and_long_notes_are_sent_in_parts(memory, embed):
+    for number in range(120):
+        memory.run("create", path=f"/memories/more/{number}.md", file_text="word " * 2_000)
+    calls = []
+    counted = Memory(memory.path, embed=lambda texts: calls.append(len(texts)) or embed(texts))
+    assert (await found(counted, "vehicle"))[0].startswith("/memories/a.md")
+    assert calls == [100, 24]
+    assert max(map(len, embed.texts)) == meaning.MAX_CHARS
+
+
+async def test_without_notes_nothing_is_embedded(tmp_path, embed):
+    assert await found(Memory(tmp_path / "m.sqlite", embed=embed), "car") == ["No note has any of these."]
+    assert embed.texts == []
+
+
+@pytest.mark.parametrize(
+    ("embed", "said"),
+    [
+        (lambda texts: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda texts: [[1.0]], "embed returned 1 vectors for 4 texts"),
+        (lambda texts: [1.0 for _ in texts], "expected one list of numbers for each text"),
+        (lambda texts: [[1.0] * (1 + len(text)) for text in texts], "all of the same length"),
+    ],
+)
+async def test_a_failure_leaves_the_search_by_words(memory, embed, said, caplog):
+    other = Memory(memory.path, embed=embed)
+    with caplog.at_level(logging.WARNING, logger="nbagent"):
+        first, last = await found(other, "tea")
+    assert first == "/memories/c.md: They like tea at four"
+    assert last.startswith("(Searched by words only: ")
+    assert said in last
+    assert "memory is searched by words only" in caplog.text
+
+
+def test_what_is_not_a_function_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="embed"):
+        Memory(tmp_path / "m.sqlite", embed="text-embedding-3-small")

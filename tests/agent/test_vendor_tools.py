@@ -172,6 +172,51 @@ async def test_a_search_that_never_ended_is_not_sent_again(server):
     assert server.requests[1].json["messages"][1]["content"] == [{"type": "text", "text": "I search. "}]
 
 
+RAN = [
+    {"type": "server_tool_use", "id": "srvtoolu_2", "name": "bash_code_execution", "input": {"command": "ls"}},
+    {
+        "type": "bash_code_execution_tool_result",
+        "tool_use_id": "srvtoolu_2",
+        "content": {"type": "bash_code_execution_result", "stdout": "a.csv", "stderr": "", "return_code": 0},
+    },
+    {"type": "text", "text": "One file."},
+]
+
+
+def in_container(**of_it):
+    container = {"id": "container_1", "expires_at": "2999-01-01T00:00:00Z", **of_it}
+    return Answer(claude_stream(*RAN, searches=0, container=container))
+
+
+async def test_code_goes_on_where_its_files_are(server):
+    server.answers = [in_container(), Answer(claude_said("Still one.")), Answer(claude_said("Yes."))]
+    agent = agent_of("claude", server, tools=["code_execution"])
+    await agent.chat("Write a file.")
+    await agent.chat("And now?")
+    assert "container" not in server.requests[0].json
+    assert server.requests[1].json["container"] == "container_1"
+    agent.tools_off.add("code_execution")
+    await ask(agent, "Thanks?")
+    assert "container" not in server.requests[2].json
+
+
+async def test_the_users_container_wins(server):
+    server.answers = [in_container(), Answer(claude_said("Yes."))]
+    agent = agent_of("claude", server, tools=["code_execution"])
+    await agent.chat("Write a file.")
+    await ask(agent, "And now?", extra_body={"container": "container_2"})
+    assert server.requests[1].json["container"] == "container_2"
+
+
+@pytest.mark.parametrize("expires_at", ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00", None, "soon"])
+async def test_an_expired_container_is_not_asked_for(server, expires_at):
+    server.answers = [in_container(expires_at=expires_at), Answer(claude_said("Yes."))]
+    agent = agent_of("claude", server, tools=["code_execution"])
+    await agent.chat("Write a file.")
+    await ask(agent, "And now?")
+    assert "container" not in server.requests[1].json
+
+
 async def test_an_answer_in_one_piece_tells_the_same(server):
     body = {"id": "m", "type": "message", "role": "assistant", "content": BLOCKS, "stop_reason": "end_turn"}
     server.answers = [Answer(json.dumps(body).encode(), headers={"content-type": "application/json"})]

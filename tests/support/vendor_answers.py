@@ -25,8 +25,8 @@ BLOCKS = [
 ]
 
 
-def claude_stream(*blocks, reason="end_turn", searches=1) -> bytes:
-    """A Messages stream of these blocks, each in the pieces in which the API sends it."""
+def claude_stream(*blocks, reason="end_turn", searches=1, **told) -> bytes:
+    """A Messages stream of these blocks, each in the pieces in which the API sends it; the end tells more."""
     start = {
         "id": "msg_1",
         "role": "assistant",
@@ -38,7 +38,10 @@ def claude_stream(*blocks, reason="end_turn", searches=1) -> bytes:
     for index, block in enumerate(blocks):
         events += _block_events(index, block)
     usage = {"output_tokens": 5, "server_tool_use": {"web_search_requests": searches}}
-    events += [{"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}, {"type": "message_stop"}]
+    events += [
+        {"type": "message_delta", "delta": {"stop_reason": reason, **told}, "usage": usage},
+        {"type": "message_stop"},
+    ]
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
 
 

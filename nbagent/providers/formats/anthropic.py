@@ -13,6 +13,8 @@ Breakpoints: https://docs.anthropic.com/en/docs/prompt-caching
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from nbagent.core.events import Context, Event, Text, Thinking, ToolCallDelta
@@ -113,8 +115,13 @@ class MessagesDecoder(Decoder):
             function_calls=calls or None,
             finish_reason=FINISH_REASONS.get(reason or ""),
             metadata=self._about(blocks, reason),
-            raw_response={"vendor": self._vendor, "blocks": blocks},
+            raw_response={"vendor": self._vendor, "blocks": blocks, **self._container()},
         )
+
+    def _container(self) -> dict[str, Any]:
+        """Where the vendor ran code, if it did: the next request goes on there, with the files that the code wrote."""
+        container = self._message.get("container")
+        return {"container": container} if isinstance(container, dict) and container.get("id") else {}
 
     def _start(self, index: int, block: dict[str, Any]) -> list[Event]:
         """A block begins. What it already holds is shown as its first piece."""
@@ -245,6 +252,8 @@ class MessagesCodec(Codec):
 
         The bytes that messages keep hold no breakpoints: these move on while all else stays the same byte for byte.
         """
+        if any(str(tool.get("type")).startswith("code_execution") for tool in head.get("tools", ())):
+            head |= {**self._open_container(messages), **head}  # the user's own `container` wins
         groups = group_by_role(list(self._without_open_calls(messages)), self.encode_message)
         places = breakpoints(head, groups, self.ttl) if self.ttl else {}
         for name in ("tools", "system"):
@@ -268,6 +277,15 @@ class MessagesCodec(Codec):
         if stop := head.pop("stop", None):
             head["stop_sequences"] = [stop] if isinstance(stop, str) else stop
         return head
+
+    def _open_container(self, messages: Sequence[LLMMessage]) -> dict[str, Any]:
+        """Where the last answer ran code, unless it has expired: the vendor refuses its id then."""
+        found = [container for each in messages if (container := self._native(each).get("container"))]
+        with suppress(ValueError):  # no time, or no container yet
+            expires_at = datetime.fromisoformat(str(found[-1].get("expires_at")) if found else "")
+            if expires_at.astimezone() > datetime.now(UTC):
+                return {"container": found[-1]["id"]}
+        return {}
 
     def _pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         if message.role == "tool":

@@ -32,11 +32,17 @@ author = says(ask, "Gentoo penguins are the heaviest: 5,076 g on average.", syst
               tools=[analyst.as_tool("ask_analyst", "Knows the data.")])
 agent = Team({"desk": desk, "author": author})
 ChatPanel(agent)"""
+#: A panel that is made after the question.
+PAST = """
+analyst = says(mass, "**Gentoo**, with 5,076 g.", model="claude-haiku-4-5", tools=[mean_by])
+past = says(ask, "Gentoo.", tools=[analyst.as_tool("ask_analyst", "Knows the data.")])
+past.chat_sync("Which penguins are the heaviest?")
+ChatPanel(past)"""
 
 
 def test_speakers_and_children(lab, picture, tmp_path):
     setup = f"{SETUP}\ngate = {str(tmp_path / 'gate')!r}"
-    page = lab.run("agents.ipynb", [setup, "%%agent\nHow much do penguins weigh?", PANEL])
+    page = lab.run("agents.ipynb", [setup, "%%agent\nHow much do penguins weigh?", PANEL, PAST])
     cell, panel = page.locator(".jp-Cell").nth(1), page.locator(".nbagent-panel").first
     expect(cell.locator(".nbagent-speaker")).to_have_text(["writer", "critic", "writer", "critic"])
     expect(cell.locator("strong")).to_have_text(["4.2 kg", "5.1 kg"])
@@ -53,3 +59,8 @@ def test_speakers_and_children(lab, picture, tmp_path):
     panel.locator(".nbagent-child > details > summary").click()
     expect(panel.locator(".nbagent-child strong")).to_have_text("Gentoo")
     picture(panel, "child-in-panel-unfolded")
+    past = page.locator(".nbagent-panel").nth(1)
+    expect(past.locator(".nbagent-child > details:not([open])")).to_contain_text("claude-haiku-4-5")
+    past.locator(".nbagent-child > details > summary").click()
+    expect(past.locator(".nbagent-child strong")).to_be_visible()
+    picture(past, "child-in-past-turn")

@@ -1,10 +1,15 @@
-"""What the trace knows about past turns and the messages don't say: thinking, outcomes of calls, tokens and times."""
+"""What the trace knows about past turns and the messages don't say: thinking, outcomes of calls, tokens and times.
+
+And what agents did that tools asked: they have conversations of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nbagent.core.messages import LLMMessage
+from nbagent.trace.children import rows_of, runs_below
+from nbagent.trace.requests import messages_of
 from nbagent.trace.table import Row
 from nbagent.trace.trace import Trace
 
@@ -16,20 +21,34 @@ class Recorded:
     """
 
     def __init__(self, trace: Trace | None = None, *, timings: bool = True) -> None:
-        def rows(table: str) -> list[Row]:
-            return trace.rows(table) if trace is not None else []
-
+        names = ("messages", "runs", "calls", "tool_calls", "citations", "thinking")
+        rows: dict[str, list[Row]] = {name: [] for name in names}
+        if trace is not None:
+            recorder = trace.recorder
+            elsewhere = {run: owner for run, owner in runs_below(recorder, None).items() if owner is not recorder}
+            others = rows_of(elsewhere, names)
+            rows = {name: [*trace.rows(name), *others[name]] for name in names}
         self.timings = timings
-        self._call_ids = {row["message_id"]: row["call_id"] for row in rows("messages")}
-        self._runs = {row["run_id"]: row for row in rows("runs")}
-        self._calls = {row["call_id"]: row for row in rows("calls")}
-        self._tools = {(row["call_id"], row["wire_id"]): row for row in rows("tool_calls")}
+        self._call_ids = {row["message_id"]: row["call_id"] for row in rows["messages"]}
+        self._runs = {row["run_id"]: row for row in rows["runs"]}
+        self._calls = {row["call_id"]: row for row in rows["calls"]}
+        self._tools = {(row["call_id"], row["wire_id"]): row for row in rows["tool_calls"]}
         self._citations: dict[str, list[Row]] = {}
-        for row in rows("citations"):
+        for row in rows["citations"]:
             self._citations.setdefault(row["call_id"], []).append(row)
         self._thinking: dict[str, list[str]] = {}
-        for row in rows("thinking"):
+        for row in rows["thinking"]:
             self._thinking.setdefault(row["call_id"], []).append(row["text"])
+        #: What runs said that tools started, and these runs by the call of the tool.
+        self._said: dict[str, list[Row]] = {}
+        self._children: dict[str, list[Row]] = {}
+        for run in rows["runs"]:
+            if run.get("parent_tool_call_id"):
+                self._children.setdefault(run["parent_tool_call_id"], []).append(run)
+                self._said[run["run_id"]] = []
+        for row in rows["messages"]:
+            if row["run_id"] in self._said and row["role"] in ("assistant", "tool"):
+                self._said[row["run_id"]].append(row)
 
     def run(self, turn: Sequence[LLMMessage]) -> Row:
         """The run that the turn belongs to."""
@@ -57,3 +76,13 @@ class Recorded:
     def tool(self, message: LLMMessage, wire_id: str) -> Row:
         """One of the tool calls in the message."""
         return self._tools.get((self._call_ids.get(message.message_id), wire_id), {})
+
+    def children(self, tool: Row) -> Iterator[tuple[Row, list[LLMMessage]]]:
+        """The runs that a tool call started, each with what was said in it. `tool` is the row of the call."""
+        for run in self._children.get(tool.get("tool_call_id", ""), []):
+            said = self._said[run["run_id"]]
+            messages = [
+                message.replace(message_id=row["message_id"])
+                for message, row in zip(messages_of(said), said, strict=True)
+            ]
+            yield run, messages

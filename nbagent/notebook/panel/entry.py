@@ -24,6 +24,7 @@ from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult, ToolOutcome
 from nbagent.core.tool_output import WIDGET_TYPE
+from nbagent.errors import NbagentError
 from nbagent.notebook.display.cell_link import cell_link
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.tool_call import widget_mark
@@ -243,20 +244,41 @@ def transcript_of(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -
     run = recorded.run(turn)
     seconds = run.get("duration_s") if recorded.timings else None
     transcript = Transcript(timings=seconds is not None)
+    for event in _turn_events(turn, run, recorded):
+        transcript.feed(event)
+        if isinstance(event, events.Interrupted):
+            transcript.mark_interrupted()
+    return transcript
+
+
+def _turn_events(turn: Sequence[LLMMessage], run: Row, recorded: Recorded) -> Iterator[Event]:
+    """The events that a turn came from; `run` is the row of its run."""
     n_calls, rows = 0, dict[str, Row]()
     for message in turn:
         if message.role == "assistant":
-            for event in _answer_events(message, n_calls, recorded):
-                transcript.feed(event)
+            yield from _answer_events(message, n_calls, recorded)
             n_calls += len(message.tool_calls or [])
             rows |= {call.id: recorded.tool(message, call.id) for call in message.tool_calls or [] if call.id}
             if message.interrupted:
-                transcript.mark_interrupted()
+                yield events.Interrupted()
         elif message.role == "tool":
-            transcript.feed(_result_event(message, rows.get(message.tool_call_id or "", {})))
+            row = rows.get(message.tool_call_id or "", {})
+            yield from _child_events(message, row, recorded)
+            yield _result_event(message, row)
+    seconds = run.get("duration_s") if recorded.timings else None
     ended = AgentResult(status=run.get("status", "ok"), status_reason=run.get("status_reason"))
-    transcript.feed(events.Done(metadata={"run_id": run.get("run_id"), "duration_s": seconds}, result=ended))
-    return transcript
+    yield events.Done(metadata={"run_id": run.get("run_id"), "duration_s": seconds}, result=ended)
+
+
+def _child_events(message: LLMMessage, row: Row, recorded: Recorded) -> Iterator[Event]:
+    """What the agents did that a tool asked; `message` is its result."""
+    for run, said in recorded.children(row):
+        failed = run["status"] == "error"
+        failure = [events.Error(exception=NbagentError(run.get("error_message") or ""))] if failed else []
+        asked = events.RunStarted(run["prompt"] or "", metadata={"agent": run["agent"]})
+        for event in (asked, *_turn_events(said, run, recorded), *failure):
+            event.metadata = {**event.metadata, "run_id": run["run_id"]}
+            yield events.ChildEvent(metadata={"tool_call_id": message.tool_call_id}, event=event)
 
 
 def _answer_events(message: LLMMessage, n_calls: int, recorded: Recorded) -> Iterator[Event]:

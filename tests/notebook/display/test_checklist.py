@@ -119,7 +119,7 @@ agent = Agent(ScriptedProvider([
     )
     panel = Panel(shared)
     panel.ask("How many?")
-    panel.until_text("update_plan asks to run")
+    panel.until_text("Work by this plan?")
     panel.click("Approve")
     panel.until_text("Plan: 1 of 2 done", "Count", "Tell", "Two so far.")
     assert shared.ok("print(agent.trace.tool_calls['approval'].tolist())").stdout == "['approved', 'auto']\n"

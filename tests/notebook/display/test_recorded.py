@@ -8,6 +8,7 @@ from support.hostile import PAYLOADS
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.history.context import split_turns
 from nbagent.notebook.display.recorded import Recorded
+from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.panel.entry import transcript_of, turn_html, turn_text
 
 
@@ -71,3 +72,24 @@ async def test_nothing_of_it_is_raw_html():
         html = shown(agent, Recorded(agent.trace))
         assert "Thought" in html
         assert not re.search("<(script|img|svg|iframe|style|noscript)", html, re.IGNORECASE)
+
+
+async def test_what_agents_did_that_a_tool_asked_stands_below_its_call_as_it_did_live():
+    def asking(name, *turns, **options):
+        return Agent(ScriptedProvider(turns, model="m"), **options).as_tool(name, "Ask.")
+
+    ask = [FunctionCall("deep", {"question": "Why?"}, "d"), FunctionCall("fails", {"question": "How?"}, "f")]
+    deep = asking("deep", FunctionCall("add", {"a": 2}, "c"), "Since **2**.", tools=[add])
+    middle = asking("middle", ask, "Enough.", tools=[deep, asking("fails", RuntimeError("broken"))])
+    agent = Agent(
+        ScriptedProvider([FunctionCall("middle", {"question": "Go?"}, "m"), "Done."], model="m"), tools=[middle]
+    )
+    live = Transcript(timings=False)
+    agent.observers.append(live.feed)
+    await agent.chat("Go")
+    (turn,) = split_turns(agent.conversation_history)
+    past = transcript_of(turn, Recorded(agent.trace, timings=False))
+    assert past.plain() == live.plain()
+    assert past.html() == live.html()
+    assert past.html().count('<div class="nbagent-child">') == 3
+    assert "<strong>2</strong>" in past.html()

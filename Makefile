@@ -172,7 +172,7 @@ hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install
 
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(PYODIDE) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(PYODIDE) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ author = "The nbagent developers"
 copyright = author  # noqa: A001 (Sphinx's name)
 version = release = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 
-# The tutorials are the notebooks, as they were saved: Sphinx reads sources only below its own folder.
+# The tutorials are the notebooks, as they were saved, and their pictures: Sphinx reads sources below its folder only.
 for old in (HERE / "tutorials").glob("*.ipynb"):
     old.unlink()
 for notebook in (ROOT / "notebooks").glob("*.ipynb"):
     shutil.copy(notebook, HERE / "tutorials")
+shutil.copytree(ROOT / "notebooks" / "images", HERE / "tutorials" / "images", dirs_exist_ok=True)
 
 extensions = [
     "agent_cells",

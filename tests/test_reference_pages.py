@@ -1,6 +1,7 @@
 """The pages of `docs/reference/` say what the code does: names, types, options, variables."""
 
 import re
+import tomllib
 from dataclasses import fields
 
 import pandas as pd
@@ -78,3 +79,11 @@ def test_every_environment_variable_is_listed():
     for path in PACKAGE.rglob("*.py"):
         read_by_the_code |= set(re.findall(r'"((?:NBAGENT|OTEL)_[A-Z_]*[A-Z])"', path.read_text("utf-8")))
     assert listed == read_by_the_code
+
+
+def test_every_extra_is_listed():
+    extras = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    section = (FOLDER.parent / "start.md").read_text("utf-8").partition("\n## Extras\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)`", section, re.MULTILINE) == [
+        name for name in extras if name not in ("all", "dev", "docs", "browser")
+    ]

@@ -271,3 +271,11 @@ async def test_as_a_provider_by_itself():
 def test_wrong_lists_are_named(spec):
     with pytest.raises(ConfigurationError, match="provider: expected"):
         Agent("scripted").provider = spec
+
+
+async def test_the_embedded_model_is_there_when_the_vendor_is_not():
+    agent = Agent([ScriptedProvider([ServerError("down")]), "local"], tools=[add])
+    result = await agent.chat("Add 17 and 25.")
+    assert result.function_calls[0]["result"] == "42"
+    assert "42" in result.content
+    assert agent.trace.calls["provider"].tolist()[:2] == ["scripted", "local"]

@@ -12,6 +12,8 @@ PHOENIX := .venv-phoenix
 AUDIT  := .venv-audit
 MCP    := .venv-mcp
 PYODIDE := .pyodide
+LOWEST := .venv-lowest
+RELEASE := .venv-release
 PIP    := -m pip install -qq --disable-pip-version-check
 
 # Kernels and test processes keep the modules that they compile: each of hundreds would compile them again.
@@ -20,6 +22,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run in several processes, since most of their time they wait: for servers, kernels and a browser.
 WORKERS ?= 4
 SPREAD  := -n $(WORKERS) --dist loadfile
+
+# Old libraries use what newer ones have deprecated since.
+OLD_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
 # Notebook tests whose outcome no kernel's version changes.
 ANY_KERNEL := magics/test_keep.py magics/test_replay_in_cells.py panel/test_draft.py panel/test_versions.py \
@@ -46,12 +51,13 @@ export JUPYTER_PREFER_ENV_PATH := 1
 PULL := $(BIN)/nbagent pull >/dev/null
 
 # Tests and the demo use the embedded model, never a key from the environment.
-demo test test-all test-phoenix fuzz coverage notebook bench bench-batches bench-browser bench-server: export NBAGENT_MODEL := local
+demo test test-all test-lowest test-phoenix fuzz coverage notebook bench bench-batches bench-browser bench-server: export NBAGENT_MODEL := local
 test-all: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab test environments test-all test-phoenix fuzz coverage lint audit types bench bench-browser \
-  bench-batches bench-peers bench-server docs notebook pictures format map reference hooks clean
+  bench-batches bench-peers bench-server docs notebook pictures format map reference hooks test-lowest \
+  release-check clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -171,8 +177,17 @@ map: $(VENV)/.dev ## draw the map of the package in CONTRIBUTING.md again
 hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install
 
+test-lowest: $(LOWEST)/.lowest ## the tests with the oldest versions of everything that nbagent needs (minutes)
+	@$(LOWEST)/bin/nbagent pull >/dev/null
+	@echo "Tests with the oldest supported versions"
+	@JUPYTER_PATH=$(CURDIR)/$(LOWEST)/share/jupyter $(LOWEST)/bin/pytest -q $(SPREAD) $(OLD_WARNINGS) tests
+
+release-check: $(VENV)/.dev $(RELEASE)/.release test-lowest ## build wheel and sdist, and install them with each extra on each Python (minutes)
+	@$(PULL)
+	@$(RELEASE)/bin/python tests/support/release.py $(BIN)/python
+
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(PYODIDE) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -226,7 +241,20 @@ $(AUDIT)/.audit: | $(AUDIT)/.made
 	@$(AUDIT)/bin/python $(PIP) 'pip-audit>=2.7'
 	@touch $@
 
-$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made:
+$(RELEASE)/.release: | $(RELEASE)/.made
+	@echo "Installing what builds and checks releases into $(RELEASE) (once) …"
+	@$(RELEASE)/bin/python $(PIP) 'build>=1.3' 'check-wheel-contents>=0.6' 'twine>=6.1' 'uv>=0.9' 'zizmor>=1.16'
+	@touch $@
+
+# The oldest versions that pyproject.toml allows of what nbagent needs; what tests alone need is the newest.
+$(LOWEST)/.lowest: pyproject.toml | $(LOWEST)/.made $(RELEASE)/.release
+	@echo "Installing the oldest supported versions into $(LOWEST) (once) …"
+	@$(RELEASE)/bin/uv pip compile -q --no-annotate --no-header --resolution lowest-direct --extra all \
+	  --python $(LOWEST)/bin/python pyproject.toml -o $(LOWEST)/versions.txt >/dev/null
+	@$(RELEASE)/bin/uv pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/versions.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(LOWEST)/.made $(RELEASE)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "nbagent needs Python 3.11 or newer, and \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)." \
 	         "Name one: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12" >&2; exit 1; }

@@ -1,0 +1,163 @@
+"""Tries an installed nbagent from outside of the project: `python smoke.py [EXTRA]` names the extra that is installed.
+
+`make release-check` runs this in fresh environments, so it needs nothing but nbagent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import nbagent
+from nbagent import Agent, ScriptedProvider
+from nbagent.core.messages import FunctionCall
+
+
+def scripted_agent() -> Agent:
+    """An agent whose model asks for one tool call, and then answers."""
+
+    def double(number: int) -> int:
+        """Twice the number."""
+        return 2 * number
+
+    return Agent(ScriptedProvider([FunctionCall("double", {"number": 21}), "It is 42."]), tools=[double])
+
+
+def try_plain() -> None:
+    """What needs no extra: the agent, its trace, the command, and a cell."""
+    agent = scripted_agent()
+    result = agent.chat_sync("Twice 21?")
+    assert result.content == "It is 42.", result
+    assert agent.trace.tool_calls.result_text.tolist() == ["42"]
+    command = [str(Path(sys.executable).with_name("nbagent")), "--help"]
+    assert "Agents at home in Jupyter" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    shell.user_ns["agent"] = scripted_agent()
+    shell.run_line_magic("load_ext", "nbagent")
+    shell.run_cell("%%agent\nTwice 21?").raise_error()
+    assert shell.user_ns["_agent"].content == "It is 42."
+
+
+def try_local() -> None:
+    assert Agent("local").chat_sync("Hello").content  # `nbagent pull` has fetched the model
+
+
+def try_plot() -> None:
+    os.environ.setdefault("MPLBACKEND", "agg")
+    agent = scripted_agent()
+    agent.chat_sync("Twice 21?")
+    assert agent.trace.timeline().patches
+
+
+def try_parquet() -> None:
+    agent = scripted_agent()
+    agent.chat_sync("Twice 21?")
+    with tempfile.TemporaryDirectory() as folder:
+        agent.trace.save(f"{folder}/run.parquet")
+        assert len(nbagent.Trace.load(f"{folder}/run.parquet").tool_calls) == 1
+
+
+def try_explore() -> None:
+    agent = scripted_agent()
+    agent.chat_sync("Twice 21?")
+    assert agent.trace.explore() is not None
+
+
+def try_otel() -> None:
+    agent = scripted_agent()
+    agent.trace.to_otel("http://127.0.0.1:9").stop()
+
+
+def try_mcp() -> None:
+    nbagent.MCPServer("http://127.0.0.1:9/mcp")
+
+
+def try_rss() -> None:
+    from nbagent.skills.builtin.rss import tools
+
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Path(folder, "sources.txt")
+        sources.write_text("http://127.0.0.1:9/feed\n", "utf-8")
+        os.environ["NBAGENT_RSS_SOURCES"] = str(sources)
+        assert "error" in tools.fetch_rss_news()  # nobody is there
+
+
+def try_server() -> None:
+    from nbagent.server import ServerSettings, create_app
+
+    create_app(scripted_agent(), ServerSettings(tokens=["t" * 20]))
+
+
+def try_redis() -> None:
+    from nbagent.errors import StoreError
+    from nbagent.server.conversations.redis import RedisStore
+
+    try:
+        asyncio.run(RedisStore("redis://127.0.0.1:9").open())
+    except StoreError:  # nobody is there
+        return
+
+
+def try_acp() -> None:
+    command = [sys.executable, "-m", "nbagent.cli", "acp"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ImportError(done.stderr)
+
+
+def said_yes(messages: object, functions: object) -> str:
+    """What a scripted model answers to each row."""
+    return "yes"
+
+
+def try_dask() -> None:
+    import pandas as pd
+    from distributed import Client
+
+    with Client(processes=False, dashboard_address=None) as client:
+        agent = Agent(ScriptedProvider(said_yes))
+        assert agent.map_sync(pd.Series(["a", "b"]), engine=client).answer.tolist() == ["yes", "yes"]
+
+
+#: What each extra brings.
+FEATURES: dict[str, Callable[[], None]] = {
+    name.removeprefix("try_"): function for name, function in globals().items() if name.startswith("try_")
+}
+
+
+def read_message(extra: str) -> None:
+    """Without the extra, its feature must fail with the command that installs it."""
+    try:
+        FEATURES[extra]()
+    except (ImportError, ValueError) as error:
+        if f"pip install 'nbagent[{extra}]'" not in str(error):
+            raise
+    else:
+        raise AssertionError(f"{extra} is not installed, and its feature works: does it need the extra?")
+
+
+def main(extra: str = "") -> None:
+    """Try what the extra brings. Without one, try what needs none, and read what each feature says of its extra."""
+    warnings.simplefilter("ignore")
+    if extra == "all":
+        for feature in FEATURES.values():
+            feature()
+    elif extra:
+        FEATURES[extra]()
+    else:
+        FEATURES["plain"]()
+        for name in sorted(FEATURES.keys() - {"plain", "dask"}):  # without Dask, there is no client to pass
+            read_message(name)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -15,10 +15,11 @@ GRANTED = {
 }
 
 
-def jobs():
-    for path in WORKFLOWS:
-        for name, job in yaml.safe_load(path.read_text("utf-8"))["jobs"].items():
-            yield pytest.param(path, name, job, id=f"{path.name}/{name}")
+JOBS = [
+    pytest.param(path, name, job, id=f"{path.name}/{name}")
+    for path in WORKFLOWS
+    for name, job in yaml.safe_load(path.read_text("utf-8"))["jobs"].items()
+]
 
 
 def test_there_are_workflows():
@@ -33,7 +34,7 @@ def test_actions_are_pinned_by_commit_with_their_version(path):
         assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
 
 
-@pytest.mark.parametrize(("path", "name", "job"), jobs())
+@pytest.mark.parametrize(("path", "name", "job"), JOBS)
 def test_a_job_may_do_no_more_than_it_needs(path, name, job):
     default = yaml.safe_load(path.read_text("utf-8"))["permissions"]
     allowed = job.get("permissions", default)
@@ -45,7 +46,7 @@ def test_a_job_may_do_no_more_than_it_needs(path, name, job):
             assert step["with"]["persist-credentials"] is False
 
 
-@pytest.mark.parametrize(("path", "name", "job"), jobs())
+@pytest.mark.parametrize(("path", "name", "job"), JOBS)
 def test_nothing_of_the_event_is_put_into_a_script(path, name, job):
     assert not [step["run"] for step in job["steps"] if "${{" in step.get("run", "")]
 

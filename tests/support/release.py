@@ -82,16 +82,16 @@ def main(test_python: str) -> None:
     print("Tests of the unpacked source distribution:", check_tests_in(source, Path(test_python).absolute()))
     run(BIN / "zizmor", "--offline", "--quiet", PROJECT / ".github")
     print("Workflows: no findings (zizmor)")
-    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    chosen = [name for name in extras if name not in ("dev", "browser")]
+    (every,) = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["all"]
+    extras = [*every.removeprefix("nbagent[").removesuffix("]").split(","), "all"]
     for version in PYTHONS:
         python = interpreter(version)
         if python is None:
             print(f"Python {version}: NOT TRIED, since this machine has none")
             continue
-        for extra in ["", *chosen]:
+        for extra in ["", *extras]:
             check_extra(python, wheel, extra)
-        print(f"Python {version}: installed and tried without extras, and with each of {', '.join(chosen)}")
+        print(f"Python {version}: installed and tried without extras, and with each of {', '.join(extras)}")
 
 
 if __name__ == "__main__":

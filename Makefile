@@ -14,6 +14,7 @@ MCP    := .venv-mcp
 PYODIDE := .pyodide
 LOWEST := .venv-lowest
 RELEASE := .venv-release
+BINDER := .venv-binder
 PIP    := -m pip install -qq --disable-pip-version-check
 
 # Kernels and test processes keep the modules that they compile: each of hundreds would compile them again.
@@ -83,7 +84,7 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 	@$(PULL)
 	@$(BIN)/pytest -q --cov --cov-report=term-missing:skip-covered tests
 
-environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp $(PYODIDE)/.pyodide ## install all that test-all needs; `make -j3 environments` does it at the same time
+environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp $(PYODIDE)/.pyodide $(BINDER)/.binder ## install all that test-all needs; `make -j3 environments` does it at the same time
 
 test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, MCP servers
 	@$(PULL)
@@ -97,6 +98,7 @@ test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in
 	@echo "JupyterLab in Chromium"
 	@$(BIN)/pytest -q -rR -n 2 --dist loadfile --reruns 1 -m browser tests/browser
 	@$(BIN)/python notebooks/demo.py
+	@$(BINDER)/bin/python tests/support/binder.py
 
 test-phoenix: $(VENV)/.dev $(PHOENIX)/.phoenix ## send traces to a real Arize Phoenix, which it installs (0.9 GB)
 	@$(BIN)/pytest -q -m phoenix tests
@@ -187,7 +189,7 @@ release-check: $(VENV)/.dev $(RELEASE)/.release test-lowest ## build wheel and s
 	@$(RELEASE)/bin/python tests/support/release.py $(BIN)/python
 
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -254,7 +256,7 @@ $(LOWEST)/.lowest: pyproject.toml | $(LOWEST)/.made $(RELEASE)/.release
 	@$(RELEASE)/bin/uv pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/versions.txt -e '.[dev]'
 	@touch $@
 
-$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(LOWEST)/.made $(RELEASE)/.made:
+$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(BINDER)/.made $(LOWEST)/.made $(RELEASE)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "nbagent needs Python 3.11 or newer, and \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)." \
 	         "Name one: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12" >&2; exit 1; }

@@ -1,0 +1,97 @@
+"""Binder: what mybinder.org would build from binder/, and the link that opens it.
+
+`make test-all` also installs the environment, and does in it what a visitor does: `tests/support/binder.py`.
+"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def dockerfile():
+    command = [sys.executable, "-m", "repo2docker", "--no-build", "--debug", "."]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def link(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "binder")
+    import link
+
+    return link
+
+
+def test_the_image_installs_pulls_the_model_and_puts_the_pulled_code_first(dockerfile):
+    steps = [
+        r"COPY .*environment-2epy-2d3-2e11-2dlinux",
+        r"COPY .* src/ \$\{REPO_DIR\}/",
+        r'RUN \$\{KERNEL_PYTHON_PREFIX\}/bin/pip install --no-cache-dir -r "binder/requirements.txt"',
+        r"RUN \./binder/postBuild",
+        r'ENV R2D_ENTRYPOINT="\$\{REPO_DIR\}/binder/start"',
+        r"CMD \[\"jupyter\"",
+    ]
+    found = [re.search(step, dockerfile) for step in steps]
+    assert all(found), [step for step, match in zip(steps, found, strict=True) if not match]
+    assert [match.start() for match in found] == sorted(match.start() for match in found)
+
+
+def test_what_is_installed_is_what_the_project_needs_and_offers():
+    lines = (ROOT / "binder/requirements.txt").read_text("utf-8").splitlines()
+    project, *others = [line for line in lines if not line.startswith("#")]
+    extras = re.fullmatch(r"-e \.\[(.*)\]", project)[1].split(",")
+    assert set(extras) <= PROJECT["optional-dependencies"].keys()
+    floors = {Requirement(line).name: next(iter(Requirement(line).specifier)).version for line in others}
+    assert floors.keys() == {"ipykernel", "jupyterlab", "nbgitpuller"}
+    # The image brings older ones, which take no clicks while a cell runs.
+    assert floors["ipykernel"] >= "7.4"
+    assert floors["jupyterlab"] >= "4.6"
+    version = (ROOT / "binder/runtime.txt").read_text("utf-8").strip().removeprefix("python-")
+    assert version in SpecifierSet(PROJECT["requires-python"])
+
+
+@pytest.mark.parametrize(
+    ("repository", "image"),
+    [
+        ("https://github.com/someone/agents", "gh/someone/agents"),
+        ("https://github.com/someone/agents.git", "gh/someone/agents"),
+        ("https://gitlab.com/group/room/agents/", "gl/group%2Froom%2Fagents"),
+        ("https://git.example.org/agents", "git/https%3A%2F%2Fgit.example.org%2Fagents"),
+    ],
+)
+def test_the_link_builds_one_branch_and_pulls_the_other(link, repository, image):
+    address = urlsplit(link.link(repository))
+    assert f"{address.scheme}://{address.netloc}{address.path}" == f"https://mybinder.org/v2/{image}/binder"
+    (pulling,) = parse_qs(address.query)["urlpath"]
+    asked = {name: value for name, (value,) in parse_qs(urlsplit(pulling).query).items()}
+    assert urlsplit(pulling).path == "git-pull"
+    assert asked == {
+        "repo": repository.rstrip("/").removesuffix(".git"),
+        "branch": "main",
+        "targetpath": "latest",
+        "urlpath": "lab/tree/latest/notebooks/01_quickstart.ipynb?autodecode",
+    }
+    assert f'PYTHONPATH="$PWD/{asked["targetpath"]}' in (ROOT / "binder/start").read_text("utf-8")
+    assert (ROOT / urlsplit(unquote(asked["urlpath"])).path.removeprefix("lab/tree/latest/")).is_file()
+
+
+@pytest.mark.parametrize("wrong", ["someone/agents", "http://github.com/someone/agents", "https://github.com", ""])
+def test_what_is_no_address_of_a_repository_is_refused(link, wrong):
+    with pytest.raises(SystemExit, match=f"https address of a repository, got '{re.escape(wrong)}'"):
+        link.link(wrong)
+
+
+def test_the_command_prints_a_badge(link):
+    command = [sys.executable, "binder/link.py", "https://github.com/someone/agents"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert printed.strip() == f"[![Open on Binder]({link.BADGE})]({link.link('https://github.com/someone/agents')})"

@@ -40,7 +40,7 @@ def tidy(notebook: nbformat.NotebookNode, name: str) -> None:
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": LANGUAGE})
     notebook.nbformat_minor = 5
     for index, cell in enumerate(notebook.cells):
-        cell.id = f"{name}-{index:02}"
+        cell.id = f"{name.partition('_')[2]}-{index:02}"
         cell.metadata = nbformat.from_dict({"tags": cell.metadata.tags} if cell.metadata.get("tags") else {})
         for output in cell.get("outputs", []):
             if "text/html" in output.get("data", {}):

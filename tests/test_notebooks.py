@@ -113,7 +113,8 @@ def test_it_begins_with_a_title_and_ends_with_an_exercise(path):
     cells = read(path).cells
     assert cells[0].cell_type == "markdown"
     assert cells[0].source.startswith("# ")
-    assert cells[-2].source.startswith("## Exercise\n")
+    headings = [cell.source.splitlines()[0] for cell in cells if cell.source.startswith("#")]
+    assert headings[-1] == "## Exercise"
     assert solution_of(read(path))
 
 
@@ -158,11 +159,10 @@ def test_it_runs_under_papermill_and_so_does_the_solution(path, tmp_path):
 def test_its_page_needs_no_network_and_no_script(path):
     notebook = read(path)
     frame = loaded_by(as_page(nbformat.v4.new_notebook(metadata=notebook.metadata)))
-    page = as_page(notebook)
-    addresses, scripts = loaded_by(page)
-    assert addresses == frame[0], "nbconvert's own MathJax, require.js and mermaid, which the page is read without"
+    addresses, scripts = loaded_by(as_page(notebook))
+    assert addresses >= frame[0], "nbconvert's own MathJax and require.js, which the page is read without"
+    assert all((FOLDER / address).is_file() for address in addresses - frame[0])
     assert scripts == frame[1]
-    assert 'class="err"' not in page, "code that the lexer does not know"
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             shown = output.get("data", {"text/plain": output.get("text", "")})

@@ -227,6 +227,13 @@ $(MCP)/.mcp: tests/mcp/requirements.txt tests/mcp/package.json | $(MCP)/.made
 	  --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# What Binder would install, and do with it: kernels are its own, too.
+$(BINDER)/.binder: binder/requirements.txt binder/postBuild pyproject.toml | $(BINDER)/.made
+	@echo "Installing Binder's environment into $(BINDER) (once) …"
+	@$(BINDER)/bin/python $(PIP) -r binder/requirements.txt
+	@env -u JUPYTER_PATH PATH="$(CURDIR)/$(BINDER)/bin:$$PATH" binder/postBuild >/dev/null
+	@touch $@
+
 # The Python of browsers, which Node.js runs in tests, and what nbagent needs there.
 $(PYODIDE)/.pyodide: tests/pyodide/package.json tests/pyodide/requirements.txt | $(MCP)/.mcp
 	@echo "Installing Pyodide and wheels for it into $(PYODIDE) (once) …"

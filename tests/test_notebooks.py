@@ -113,8 +113,8 @@ def test_it_begins_with_a_title_and_ends_with_an_exercise(path):
     cells = read(path).cells
     assert cells[0].cell_type == "markdown"
     assert cells[0].source.startswith("# ")
-    headings = [cell.source.splitlines()[0] for cell in cells if cell.source.startswith("#")]
-    assert headings[-1] == "## Exercise"
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert re.findall("^## .*", text, re.MULTILINE)[-1] == "## Exercise"
     assert solution_of(read(path))
 
 

@@ -11,7 +11,7 @@ import math
 import os
 import threading
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields
 from time import monotonic
@@ -168,18 +168,19 @@ class Spending:
                 account.most_dollars = max(account.most_dollars, cost or 0.0)
                 account.all_priced = account.all_priced and cost is not None
 
-    @asynccontextmanager
-    async def asking(self) -> AsyncGenerator[None]:
+    def asking(self) -> AbstractAsyncContextManager[None]:
         """A request and its answer. It waits while requests of parallel runs may take the rest of a shared budget.
 
         Each of those is expected to take as much as the largest answer so far. So the runs of a tree pass a budget by
         one answer together, not by one each, if no answer is larger than all before it. A run whose caller has no run
         never waits: who reads its answer may be waiting for others.
         """
-        shared, outer = self._above if self.parent else (), _current_request.get()
-        if not shared or (outer is not None and outer.is_under_way):  # an answer can't wait for the one it is part of
-            yield
-            return
+        outer = _current_request.get()
+        is_part = outer is not None and outer.is_under_way  # an answer can't wait for the one it is part of
+        return nullcontext() if self.parent is None or is_part else self._taking_turns()
+
+    @asynccontextmanager
+    async def _taking_turns(self) -> AsyncGenerator[None]:
         while (waiter := self._begin_request()) is not None:
             try:
                 await waiter.woken.wait()
@@ -193,7 +194,7 @@ class Spending:
         finally:
             request.is_under_way = False
             with _LOCK:
-                for account in shared:
+                for account in self._above:
                     account.under_way -= 1
                 for waiter in _waiting:
                     waiter.wake()

@@ -16,7 +16,8 @@ AFTER_S = 1.0
 def progress_bar(
     total: int, text: str, unit: str, *, done: int = 0, shown: bool = True, leave: bool = True
 ) -> Iterator[Any]:
-    """A bar of tqdm's for so many units, of which some may be done. With `leave`, it stays at the end.
+    """A bar of tqdm's for so many units, of which some may be done. With `leave`, it stays at the end. Bytes are shown
+    as kB and MB.
 
     Logs and pipes, which can't overwrite a line, get none, nor do notebooks that nobody watches: then it does nothing.
     """
@@ -26,5 +27,6 @@ def progress_bar(
     is_disabled = None if getattr(shell, "kernel", None) is None else False  # None: unless it is a terminal
     if not shown or not is_watched(shell):
         is_disabled = True
-    with tqdm(total=total, initial=done, desc=text, unit=unit, disable=is_disabled, delay=AFTER_S, leave=leave) as bar:
+    looks = {"desc": text, "unit": unit, "unit_scale": unit == "B", "leave": leave, "delay": AFTER_S}
+    with tqdm(total=total, initial=done, disable=is_disabled, **looks) as bar:
         yield bar

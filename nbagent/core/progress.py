@@ -27,6 +27,6 @@ def progress_bar(
     is_disabled = None if getattr(shell, "kernel", None) is None else False  # None: unless it is a terminal
     if not shown or not is_watched(shell):
         is_disabled = True
-    looks = {"desc": text, "unit": unit, "unit_scale": unit == "B", "leave": leave, "delay": AFTER_S}
+    looks: dict[str, Any] = {"desc": text, "unit": unit, "unit_scale": unit == "B", "leave": leave, "delay": AFTER_S}
     with tqdm(total=total, initial=done, disable=is_disabled, **looks) as bar:
         yield bar

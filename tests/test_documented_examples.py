@@ -1,4 +1,4 @@
-"""The examples of the documents that this project grew from run as they are written there; so do the README's policies.
+"""The examples of the documents that this project grew from run as they are written there; so do the policies on tools.
 
 Only three things differ: the import line, the address (a local server stands in for the vendor), and the blocking
 `agent.chat(messages)`, which is `agent.chat_sync(messages)` here. The database is a stand-in.
@@ -233,11 +233,11 @@ def test_blocking_conversation(news_agent, llmock, capsys):
         ("read", {"path": "{folder}/link.csv"}, True),
     ],
 )
-async def test_the_policies_of_the_readme(name, arguments, asks, tmp_path):
+async def test_the_policies_of_the_page_on_tools(name, arguments, asks, tmp_path):
     (tmp_path / "link").symlink_to("/etc")
     (tmp_path / "link.csv").symlink_to("/etc/passwd")
-    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
-    (block,) = [each for each in re.findall("```python\n(.*?)```", readme, re.DOTALL) if "nbagent.outside(" in each]
+    page = (Path(__file__).parents[1] / "docs" / "how-to" / "tools.md").read_text("utf-8")
+    (block,) = [each for each in re.findall("```python\n(.*?)```", page, re.DOTALL) if "nbagent.outside(" in each]
     namespace = {"nbagent": nbagent, "tool": nbagent.tool, "Path": Path}
     exec(block, namespace)
     asked = []

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 import nbagent
 
 INIT = Path(nbagent.__file__)
-README = INIT.parents[1] / "README.md"
+PROJECT = INIT.parents[1] / "pyproject.toml"
 
 #: Slow to import, so loaded only when a run needs them.
 HEAVY = ["openai", "anthropic", "pandas", "ipywidgets", "pydantic", "IPython", "httpx"]
@@ -114,12 +113,5 @@ def test_type_checkers_see_the_same_table():
 def test_version_is_the_package_s():
     import tomllib
 
-    project = tomllib.loads((README.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
     assert nbagent.__version__ == project["version"]
-
-
-def test_readme_lists_exactly_these_names():
-    section = README.read_text("utf-8").partition("## Public names")[2].partition("\n## ")[0]
-    first_cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    listed = [name for cell in first_cells for name in re.findall(r"`(\w+)", cell)]
-    assert sorted(listed) == nbagent.__all__

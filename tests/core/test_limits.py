@@ -73,8 +73,8 @@ async def test_seconds_for_tools_that_name_none():
 
 def test_the_time_that_a_tool_has_is_the_documented_one():
     seconds = Agent(ScriptedProvider([])).tool_executor.timeout
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    assert f"A tool may take {seconds:g} seconds, unless `@tool(timeout=60)` or `Limits(tool_seconds=60)`" in readme
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "tools.md").read_text("utf-8")
+    assert f"A tool may take {seconds:g} seconds, unless `@tool(timeout=60)` or `Limits(tool_seconds=60)`" in page
     assert f"timeout of its own, {seconds:g} by default" in Limits.__doc__
 
 

@@ -394,9 +394,9 @@ async def test_a_client_that_goes_cancels_its_run(api, streamed):
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_example_of_the_readme(server, capsys):
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    (example,) = (block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "8000/v1" in block)
+def test_the_example_of_the_page_on_serving(server, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text("utf-8")
+    (example,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "8000/v1" in block)
     names = {"token": TOKEN}
     exec(example.replace("http://127.0.0.1:8000", server.url), names)
     names["client"].close()

@@ -84,5 +84,5 @@ def _stripped(text: str) -> str:
 
 
 def pages(root: Path) -> list[Path]:
-    """All pages of the documentation."""
-    return sorted((root / "docs").rglob("*.md"))
+    """All pages of the documentation, and the README."""
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]

@@ -73,7 +73,7 @@ async def test_what_is_whole_has_no_reason(loopback, connect):
 def test_the_documented_words_are_those_of_the_formats():
     codecs = (openai_chat, openai_responses, anthropic, gemini_format)
     words = {word for codec in codecs for word in codec.FINISH_REASONS.values()}
-    readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
-    for text in (AgentResult.__doc__, readme):
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "python.md").read_text("utf-8")
+    for text in (AgentResult.__doc__, page):
         _, _, about = text.partition("why the model's last answer ended")
         assert set(re.findall(r'"(\w+)"', re.split(r"None if the\s+vendor", about)[0])) == words

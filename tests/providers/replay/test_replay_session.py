@@ -1,7 +1,6 @@
 """Recording what models answer and replaying it exactly; the modes; the difference shown if no answer is recorded."""
 
 import json
-from pathlib import Path
 
 import pytest
 from support.decoding import SAMPLES, decode
@@ -228,16 +227,6 @@ async def test_mode_all_begins_anew_with_the_first_answer(path):
     with nbagent.replay(path, mode="all"):
         await Agent(ScriptedProvider(["new"])).chat("1")
     assert [line["response"]["content"] for line in lines(path)[1:]] == ["new"]
-
-
-def test_the_example_of_the_readme(path, monkeypatch):
-    monkeypatch.chdir(path.parent)
-    text = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
-    example = text.partition("## Record and replay")[2].partition("```python\n")[2].partition("```")[0]
-    agent = Agent(ScriptedProvider(["Gentoos are heavier."]))
-    exec(example, {"nbagent": nbagent, "agent": agent})
-    assert agent.trace.runs["replayed"].tolist() == [False, True]
-    assert agent.trace.runs["output"].tolist() == ["Gentoos are heavier."] * 2
 
 
 def test_wrong_arguments_are_errors(path):

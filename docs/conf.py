@@ -69,3 +69,4 @@ html_theme_options = {
     "footer_end": [],
 }
 copybutton_exclude = ".linenos, .gp, .go"
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # outputs need no button

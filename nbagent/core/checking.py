@@ -27,6 +27,15 @@ Answer again. Do not mention this check."""
 UserCheck = Callable[..., Any]
 
 
+def reason_in(text: str) -> str:
+    """Why an answer was sent back, out of the text that tells the model: all but its first and last line.
+
+    >>> reason_in(_CORRECT.format(reason="Name your sources."))
+    'Name your sources.'
+    """
+    return "\n".join(text.split("\n")[1:-1])
+
+
 class SentBackError(Exception):
     """An answer fails a check. The text tells the model why; `error` ends the run once it had its corrections."""
 
@@ -74,7 +83,7 @@ def as_answer_check(function: UserCheck) -> AnswerCheck:
 async def reason_against(function: UserCheck, value: Any, context: RunContext) -> str | None:
     """Why a check fails for this value; None if it passes. What else it raises is raised. Sync ones run in a thread."""
     arguments = (value, context)[: _required(function)]
-    name = getattr(function, "__name__", repr(function))
+    name = getattr(function, "__name__", repr(function)).replace("<lambda>", "a check of it")
     try:
         is_async = inspect.iscoroutinefunction(function)
         verdict = function(*arguments) if is_async else await run_in_thread(function, *arguments)

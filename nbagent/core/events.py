@@ -192,9 +192,11 @@ class Retry(Event):
 
 @dataclass(slots=True)
 class Context(Event):
-    """The history was trimmed, summarised or repaired, as `content` says. `messages` have left it.
+    """The history was trimmed, summarised or repaired, or not all of it can be sent, as `content` says.
 
-    `metadata`: trimmed, the `message_id`s of these in the trace.
+    `messages` have left it.
+
+    `metadata`: trimmed, the `message_id`s of these in the trace; and begins, if what is said has only begun.
     """
 
     type: ClassVar[Literal["context"]] = "context"

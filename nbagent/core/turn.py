@@ -231,7 +231,7 @@ class Turn:
         if run.context.strategy == "trim" or run.vendor_summarises or not (oldest := run.context.messages_to_drop()):
             return
         for part in run.context.split_at_current_turn(oldest):
-            yield run.emit(events.Context(f"summarising {len(part)} old messages"))
+            yield run.emit(events.Context(f"summarising {len(part)} old messages", metadata={"begins": True}))
             context = copy_context()
             run.own(context)
             try:

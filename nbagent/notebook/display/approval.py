@@ -26,6 +26,7 @@ from nbagent.core.render.arguments import arguments_text, folded
 from nbagent.core.render.control_chars import show_all_chars
 from nbagent.core.render.highlight import highlight_code
 from nbagent.core.run_context import current_call
+from nbagent.core.tool_output import current_output
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.asking import Question
@@ -188,6 +189,7 @@ class ApprovalForm:
 
     async def ask(self, shown_within: float) -> Answer | None:
         """Show the form in the running cell and return the answer; None if no front end shows it in so many seconds."""
+        in_call = current_output.set(None)  # the form is not what the tool displays
         handle = display(self.box, display_id=True)
         answer: Answer | None = None
         outcome, arguments = "not answered", self._call.arguments
@@ -213,6 +215,7 @@ class ApprovalForm:
             text = f"{outcome}: {render.format_call(self._call.name, arguments)}" if outcome else ""
             page = render.output_html(render.note_html(text)) if outcome else ""
             handle.update({"text/plain": text, "text/html": page}, raw=True)
+            current_output.reset(in_call)
             self.close()
         return answer
 

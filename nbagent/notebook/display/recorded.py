@@ -5,6 +5,8 @@ And what agents did that tools asked: they have conversations of their own.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Sequence
 
 from nbagent.core.messages import LLMMessage
@@ -21,7 +23,7 @@ class Recorded:
     """
 
     def __init__(self, trace: Trace | None = None, *, timings: bool = True) -> None:
-        names = ("messages", "runs", "calls", "tool_calls", "citations", "thinking")
+        names = ("messages", "runs", "calls", "tool_calls", "citations", "thinking", "events")
         rows: dict[str, list[Row]] = {name: [] for name in names}
         if trace is not None:
             recorder = trace.recorder
@@ -39,6 +41,13 @@ class Recorded:
         self._thinking: dict[str, list[str]] = {}
         for row in rows["thinking"]:
             self._thinking.setdefault(row["call_id"], []).append(row["text"])
+        #: When a message entered the conversation.
+        self._entered: dict[str | None, float] = {row["message_id"]: row["ts"] for row in rows["messages"]}
+        self._notes: dict[str, list[Row]] = {}
+        for row in rows["events"]:
+            data = json.loads(row["data"] or "{}") if row["type"] in ("context", "retry") else {}
+            if (row["type"] == "context" and not data.get("begins")) or "next" in data:
+                self._notes.setdefault(row["run_id"], []).append(row)
         #: What runs said that tools started, and these runs by the call of the tool.
         self._said: dict[str, list[Row]] = {}
         self._children: dict[str, list[Row]] = {}
@@ -76,6 +85,14 @@ class Recorded:
     def tool(self, message: LLMMessage, wire_id: str) -> Row:
         """One of the tool calls in the message."""
         return self._tools.get((self._call_ids.get(message.message_id), wire_id), {})
+
+    def notes(self, run: Row) -> list[Row]:
+        """Events of a run that stay: the history was trimmed or summarised, or another model was asked."""
+        return [*self._notes.get(run.get("run_id", ""), [])]
+
+    def entered(self, message: LLMMessage) -> float:
+        """When the message entered the conversation, in seconds."""
+        return self._entered.get(message.message_id, math.inf)
 
     def children(self, tool: Row) -> Iterator[tuple[Row, list[LLMMessage]]]:
         """The runs that a tool call started, each with what was said in it. `tool` is the row of the call."""

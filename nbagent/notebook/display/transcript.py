@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from nbagent.core import events
+from nbagent.core.checking import reason_in
 from nbagent.core.citations import Citation, numbered
 from nbagent.core.content.images import Image, image_note
 from nbagent.core.events import Event
@@ -150,10 +151,8 @@ class Transcript:
                 self._feed_call(event)
             case events.ChildEvent():
                 self._feed_child(event)
-            case events.Retry():
-                self._begin_again(event)
-            case events.Http() | events.Context():
-                self.status = event.content or self.status
+            case events.Retry() | events.Http() | events.Context() | events.ValidationError():
+                self._feed_notice(event)
             case events.UsageReport():
                 self._add_usage(event)
             case events.Done(result=result):
@@ -252,6 +251,18 @@ class Transcript:
 
     def _nested(self) -> Transcript:
         return Transcript(timings=self.timings, outputs=self._shows_outputs, above=self)
+
+    def _feed_notice(self, event: Event) -> None:
+        """What is told of the run itself stays as a note, or is the status for a while."""
+        match event:
+            case events.Retry():
+                self._begin_again(event)
+            case events.Context() if "begins" not in event.metadata:
+                self._add(Segment("note", [notice_text(event)]))
+            case events.ValidationError(tool_name=None):
+                self._add(Segment("note", [notice_text(event)]))
+            case events.Http() | events.Context():
+                self.status = event.content or self.status
 
     def _begin_again(self, event: Event) -> None:
         """Discard what came in this turn. That another model is asked stays."""
@@ -503,6 +514,12 @@ class Transcript:
     def _closing_lines(self) -> list[str]:
         lines = [line for line in (f"{self.status}…" if self.status else "", self._ending) if line]
         return [*lines, f"[{' · '.join(self._footer)}]"] if self._footer else lines
+
+
+def notice_text(event: Event) -> str:
+    """What a person reads of an event of the run itself, such as why an answer was sent back."""
+    is_sent_back = isinstance(event, events.ValidationError)
+    return f"Sent back: {reason_in(event.content)}" if is_sent_back else event.content
 
 
 def _may_hold_formulas(text: str) -> bool:

@@ -23,7 +23,7 @@ from nbagent.core.render import markdown as render
 from nbagent.core.render.sources import sources_text
 from nbagent.core.results import AgentResult
 from nbagent.notebook.display.checklist import checklist_lines
-from nbagent.notebook.display.transcript import FOR_YOU, MimeBundle, Transcript
+from nbagent.notebook.display.transcript import FOR_YOU, MimeBundle, Transcript, notice_text
 from nbagent.plan import UPDATE_PLAN, plan_in
 from nbagent.text import shortened
 
@@ -174,8 +174,8 @@ class TerminalView:
                         self._print(image_note(part))
                 if citations := about.get("citations"):
                     self._print(sources_text(citations, numbered(citations)))
-            case events.Retry():
-                self._print(event.content)
+            case events.Retry() | events.Context() | events.ValidationError(tool_name=None):
+                self._print(notice_text(event))
             case events.Done(result=AgentResult(status_reason=str(reason))):
                 self._print(reason)
 

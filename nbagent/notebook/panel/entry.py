@@ -228,7 +228,7 @@ def _content_html(content: Content, text_html: Callable[[str], str] = render.esc
 
 def _part_html(part: dict[str, Any], text_html: Callable[[str], str]) -> str:
     if is_document(part):
-        return render.escape(document_note(part))
+        return f'<div class="nbagent-quiet">{render.escape(document_note(part))}</div>'
     if part.get("type") != "image":
         return text_html(str(part.get("text", "")))
     image = Image.from_part(part)
@@ -253,14 +253,18 @@ def transcript_of(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -
 
 def _turn_events(turn: Sequence[LLMMessage], run: Row, recorded: Recorded) -> Iterator[Event]:
     """The events that a turn came from; `run` is the row of its run."""
-    n_calls, rows = 0, dict[str, Row]()
+    n_calls, rows, notes = 0, dict[str, Row](), recorded.notes(run)
     for message in turn:
         if message.role == "assistant":
+            while notes and notes[0]["ts"] <= recorded.entered(message):
+                yield events.Context(notes.pop(0)["content"])
             yield from _answer_events(message, n_calls, recorded)
             n_calls += len(message.tool_calls or [])
             rows |= {call.id: recorded.tool(message, call.id) for call in message.tool_calls or [] if call.id}
             if message.interrupted:
                 yield events.Interrupted()
+        elif message.is_correction:
+            yield events.ValidationError(message.text)
         elif message.role == "tool":
             row = rows.get(message.tool_call_id or "", {})
             yield from _child_events(message, row, recorded)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from nbagent.checks import hides_arguments
 from nbagent.core.admission import current_admissions
 from nbagent.core.counting import estimated_input
-from nbagent.core.events import Event, Http, Retry, Text, Thinking
+from nbagent.core.events import Context, Event, Http, Retry, Text, Thinking
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import Functions, ModelRequest, Timing
 from nbagent.core.threads import run_in_thread
@@ -275,10 +275,10 @@ class HTTPProvider(StreamingProvider):
         left_out = self.codec.left_out(request.messages, self.model_name)
         if left_out:
             items = _after(partial(self.codec.read_documents, request.messages, self.model_name), items)
-        for note in (options.left_out, left_out):
+        for note, kind in ((options.left_out, Http), (left_out, Context)):
             if note and note not in self._noted:
                 self._noted.add(note)
-                items = _with_first(Http(note), items)
+                items = _with_first(kind(note), items)
         return items
 
     async def model_list(self) -> list[str]:

@@ -5,8 +5,9 @@ import re
 import pytest
 from support.hostile import PAYLOADS
 
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Usage
+from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.history.context import split_turns
+from nbagent.errors import ServerError
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.panel.entry import transcript_of, turn_html, turn_text
@@ -93,3 +94,31 @@ async def test_what_agents_did_that_a_tool_asked_stands_below_its_call_as_it_did
     assert past.html() == live.html()
     assert past.html().count('<div class="nbagent-child">') == 3
     assert "<strong>2</strong>" in past.html()
+
+
+async def test_what_was_told_of_a_run_stays():
+    def has_a_number(answer):
+        if not any(map(str.isdigit, answer)):
+            raise ValueError("Name <b>a number</b>.")
+
+    turns = [FunctionCall("add", {"a": 2}, "c"), ServerError("It is down."), "One.", "Two.", "No.", "3."]
+    providers = [ScriptedProvider(turns[:2], model="a"), ScriptedProvider(turns[2:], model="b")]
+    context = ContextManager(max_messages=6)
+    agent = Agent(providers, tools=[add], context=context, validators=[lambda answer: answer != "One."])
+    live = []
+    agent.observers.append(lambda event: live[-1].feed(event))
+    live.append(Transcript(timings=False))
+    await agent.chat("First")
+    agent.validators = [has_a_number]
+    live.append(Transcript(timings=False))
+    await agent.chat("Second")
+    turns = split_turns(agent.conversation_history)
+    past = [transcript_of(turn, Recorded(agent.trace, timings=False)) for turn in turns]
+    assert [each.plain() for each in past] == [each.plain() for each in live][-len(past) :]
+    first, second = (each.plain().splitlines() for each in live)
+    assert first[:-1] == [
+        "▸ add(a=2)", "  2", "scripted:a: It is down. Going on with scripted:b.", "One.",
+        "Sent back: a check of it fails", "Two.",
+    ]  # fmt: skip
+    assert second[:-1] == ["trimmed 6 old messages", "No.", "Sent back: Name <b>a number</b>.", "3."]
+    assert "&lt;b&gt;a number" in live[1].html()

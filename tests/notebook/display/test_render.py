@@ -333,8 +333,13 @@ def test_control_characters_do_not_reach_a_terminal(capsys):
 
 def test_the_cell_shows_that_the_conversation_is_being_summarised():
     transcript = Transcript()
-    transcript.feed(events.Context("summarising 4 old messages"))
-    assert "summarising 4 old messages…" in transcript.plain()
+    transcript.feed(events.Context("summarising 4 old messages", metadata={"begins": True}))
+    assert transcript.plain() == "summarising 4 old messages…"
+    transcript.feed(events.Context("summarised 4 old messages"))
+    transcript.feed(events.TurnStarted(metadata={"model": "m"}))
+    transcript.feed(events.Text("Three."))
+    assert transcript.plain() == "summarised 4 old messages\nThree."
+    assert "summarised 4 old messages</div>" in transcript.html()
 
 
 def test_pieces_of_a_growing_answer_stay_as_they_are():

@@ -57,6 +57,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"nbagent {release}"
 html_static_path = ["_static"]
 html_css_files = ["nbagent.css"]
+html_sidebars = {"index": [], "start": []}
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "nbagent"},

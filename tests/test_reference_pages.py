@@ -67,6 +67,13 @@ def test_the_values_of_categories_are_listed(table):
             assert re.findall(r"`(\w+)`", row)[1:] == list(dtype.categories)
 
 
+def test_who_asks_is_listed():
+    (row,) = re.findall(r"^\| `source` \| text \| who asked.*$", read("trace.md"), re.MULTILINE)
+    folders = [path for path in PACKAGE.rglob("*.py") if "skills" not in path.parts and "display" not in path.parts]
+    named = {name for path in folders for name in re.findall(r'"source": "(\w+)"', path.read_text("utf-8"))}
+    assert set(re.findall(r"`(\w+)`", row)[1:]) == named
+
+
 def test_the_options_of_a_request_are_those_of_the_type():
     rows = re.findall(r"^\| (?:`.*?` \||(?:OpenAI|Claude|Qwen|Gemini).*)", read("options.md"), re.MULTILINE)
     listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]

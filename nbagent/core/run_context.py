@@ -20,8 +20,8 @@ class RunContext:
     - `tool_name`: the name that the model called
     - `step`: the number of the model's request in this run, from 1
     - `attempt`: 1, and one more for each retry of this call (`tool(retries=…)`)
-    - `source`, `agent_name`: who asked, as in `trace.runs`: "cell", "panel", "python", and the agent's variable; for an
-      agent that another one asked, "agent" and the name of its tool
+    - `source`, `agent_name`: who asked, as in `trace.runs`: "magic", "panel", "python", and the agent's variable; for
+      an agent that another one asked, "agent" and the name of its tool
     - `cell_id`, `execution_count`: the notebook cell that asked, if one did
     - `agent`: the `Agent`, with its conversation and its trace
     - `deps`: what the question brought as `chat(..., deps=…)`, else `agent.deps`: a connection, the user, settings.

@@ -22,12 +22,6 @@ from nbagent.providers.vendor import Vendor
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 _PART = re.compile(r"(<!-- made by make reference: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-_FORMATS = {
-    "openai_chat": "chat completions",
-    "openai_responses": "Responses",
-    "anthropic_messages": "Messages",
-    "gemini": "Gemini",
-}
 _ABOUT = {
     "openai": "OpenAI",
     "claude": "Anthropic",
@@ -133,11 +127,10 @@ def _vendors() -> Iterator[Vendor]:
 def vendors_table() -> str:
     """The vendors, and where their keys and addresses come from."""
     rows = (
-        (f"`{each.name}`", _ABOUT[each.name], f"`{each.model}`", _listed(each.key_vars), _listed(each.base_url_vars),
-         _FORMATS[each.format])
+        (f"`{each.name}`", _ABOUT[each.name], f"`{each.model}`", _listed(each.key_vars), _listed(each.base_url_vars))
         for each in _vendors()
     )  # fmt: skip
-    return _table("| name | what it is | default model | key | another address | format |", rows)
+    return _table("| name | what it is | default model | key | another address |", rows)
 
 
 def thinking_table() -> str:

@@ -159,6 +159,10 @@ class Lab:
         """
         self._end_kernel(name)
         self.write(name, cells)
+        return self.show(name, theme, blocked, prepare)
+
+    def show(self, name: str, theme: str = "JupyterLab Light", blocked: str = "", prepare: Any = None) -> Page:
+        """The page with a notebook that is already in the folder, in place of the one before, with the same options."""
         is_shared = not blocked and prepare is None
         page = self._page if is_shared else None
         if page is None:

@@ -1,0 +1,78 @@
+"""The tutorial notebooks in real JupyterLab: each runs from top to bottom, and its exported page is read offline."""
+
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbconvert import HTMLExporter
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+PATHS = sorted(FOLDER.glob("*.ipynb"))
+each = pytest.mark.parametrize("name", [path.name for path in PATHS], ids=[path.stem for path in PATHS])
+
+#: Runs all cells to the end. What needs approval waits for the reader, who denies it: so does the saved notebook.
+RUN = """async () => {
+    const deny = () => [...document.querySelectorAll('.jp-OutputArea button:enabled')].forEach(button => {
+        if (button.innerText == 'Deny' && !button.dataset.denied) { button.dataset.denied = true; button.click(); }
+    });
+    const observer = new MutationObserver(deny);
+    observer.observe(document.body, {childList: true, subtree: true, attributes: true});
+    await window.jupyterapp.commands.execute('notebook:run-all-cells');
+    observer.disconnect();
+}"""
+CODE = "window.jupyterapp.shell.currentWidget.context.model.toJSON().cells.filter(cell => cell.cell_type == 'code')"
+#: What the notebook is higher than the part of it that the window shows.
+HIDDEN = """() => {
+    const shown = document.querySelector('.jp-Notebook .jp-WindowedPanel-outer');
+    return shown.scrollHeight - shown.clientHeight;
+}"""
+
+
+@pytest.fixture(scope="module")
+def folder(lab):
+    """A copy of the notebooks, their data and their pictures in JupyterLab's folder."""
+    return Path(shutil.copytree(FOLDER, lab.folder / "notebooks", ignore=shutil.ignore_patterns("*.py", "__pycache__")))
+
+
+@each
+def test_all_cells_run(lab, folder, name, picture):
+    page = lab.show(f"notebooks/{name}")
+    size = page.viewport_size
+    page.evaluate(RUN)
+    cells = page.evaluate(CODE)
+    errors = {
+        "".join(cell["source"]): output["evalue"]
+        for cell in cells
+        for output in cell["outputs"]
+        if output["output_type"] == "error" and "raises-exception" not in cell["metadata"].get("tags", [])
+    }
+    assert not errors
+    assert [cell["execution_count"] for cell in cells] == [*range(1, len(cells) + 1)]
+    expect(page.get_by_text("Error displaying widget")).to_have_count(0)
+    page.set_viewport_size({**size, "height": size["height"] + page.evaluate(HIDDEN)})
+    page.evaluate("document.querySelector('.jp-Notebook .jp-WindowedPanel-outer').scrollTo(0, 0)")
+    picture(page, f"notebook-{Path(name).stem}")
+    page.set_viewport_size(size)
+
+
+@each
+def test_its_page_is_read_offline(lab, folder, name, picture):
+    file = folder / name.replace(".ipynb", ".html")
+    file.write_text(HTMLExporter().from_filename(FOLDER / name)[0], "utf-8")
+    page = lab.visit_file(file)
+    saved = nbformat.read(FOLDER / name, as_version=4)
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"{saved.cells[0].source.splitlines()[0][2:]}¶")
+    expect(page.locator(".jp-CodeCell")).to_have_count(sum(cell.cell_type == "code" for cell in saved.cells))
+    assert page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth)")
+    folded = page.get_by_text("A solution", exact=True)
+    expect(page.locator("details").last).not_to_have_attribute("open", "")
+    folded.click()
+    expect(page.locator("details").last.locator("pre").first).to_be_visible()
+    folded.click()
+    page.set_viewport_size({"width": 1000, "height": page.evaluate("document.documentElement.scrollHeight")})
+    picture(page, f"page-{Path(name).stem}")
+    lab.close_others()

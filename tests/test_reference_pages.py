@@ -35,6 +35,7 @@ def test_what_is_made_from_the_code_is_current(page):
 def test_the_page_of_names_has_each_public_name_once():
     blocks = re.findall(r"```\{eval-rst\}(.*?)```", read("api.md"), re.DOTALL)
     names = [name for block in blocks for name in re.findall(r"^   (\w+)$", block, re.MULTILINE)]
+    names += re.findall(r"py:data:: nbagent\.(\w+)", read("api.md"))
     assert sorted(names) == nbagent.__all__
 
 

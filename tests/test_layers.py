@@ -36,10 +36,10 @@ BELOW = {
     "loading": {*BELOW_AGENT, "agent", "skills"},
     "mcp": {*BELOW_AGENT, "agent", "loading"},
     "notebook": {*BELOW_AGENT, "extract", "batch", "agent_summary", "plan", "side_tasks", "agent", "mcp", "skills"},
-    "acp": {*BELOW_AGENT, "agent", "mcp"},
+    "acp": {*BELOW_AGENT, "plan", "agent", "mcp"},
     "remote": {*BELOW_AGENT, "agent"},
     "planner": {*BELOW_AGENT, "agent"},
-    "server": {*BELOW_AGENT, "agent", "loading", "mcp", "skills"},
+    "server": {*BELOW_AGENT, "plan", "agent", "loading", "mcp", "skills"},
     "cli": {"ground", "providers", "acp", "loading", "mcp", "server"},
 }
 #: What of `notebook` may import `server`: `%agent serve`.

@@ -14,10 +14,13 @@ from nbagent.core.content.images import images_in
 from nbagent.core.messages import Content
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
+from nbagent.plan import UPDATE_PLAN, plan_in
 from nbagent.text import shortened
 
 #: Characters of a call's arguments in its title.
 TITLE_CHARS = 100
+#: The statuses of a plan's steps in the protocol's words.
+_PLAN: dict[str, schema.PlanEntryStatus] = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
 def parts_of(prompt: Iterable[Any]) -> list[dict[str, Any]]:
@@ -53,6 +56,9 @@ def _text(text: str) -> dict[str, Any]:
 def updates_of(event: events.AnyEvent) -> Iterator[Any]:
     """What the client is told of an event."""
     metadata = event.metadata
+    if event.tool_name == UPDATE_PLAN:
+        yield from _updates_of_plan(event)
+        return
     match event:
         case events.Text():
             yield acp.update_agent_message_text(event.content)
@@ -76,6 +82,25 @@ def updates_of(event: events.AnyEvent) -> Iterator[Any]:
             status: Any = "failed" if event.outcome.is_error else "completed"
             blocks = list(_blocks(event.outcome.content))
             yield acp.update_tool_call(metadata["tool_call_id"], status=status, content=blocks)
+
+
+def _updates_of_plan(event: events.AnyEvent) -> Iterator[Any]:
+    """The plan that a call has written, without what was dropped; of one that wrote none, the call itself."""
+    if not isinstance(event, events.ToolResult) or event.outcome is None:
+        return
+    if plan := plan_in(event):
+        entries = [acp.plan_entry(each.step, status=_PLAN[each.status]) for each in plan if each.status in _PLAN]
+        yield acp.update_plan(entries)
+        return
+    status: Any = "failed" if event.outcome.is_error else "completed"
+    yield acp.start_tool_call(
+        event.metadata["tool_call_id"],
+        title_of(UPDATE_PLAN, event.outcome.call.arguments),
+        kind="other",
+        status=status,
+        content=list(_blocks(event.outcome.content)),
+        raw_input=event.outcome.call.arguments,
+    )
 
 
 def title_of(tool: str, arguments: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from nbagent.core.event_json import SharedMessages, event_from_json, json_data
 from nbagent.core.events import (
     AnyEvent,
     Approval,
+    ChildEvent,
     Done,
     Error,
     Event,
@@ -106,7 +107,9 @@ class Answering:
                     if isinstance(event, Error):
                         self._close(event.messages)
                         raise event.exception
-                    if self._is_told(event):
+                    if isinstance(event, ChildEvent):  # only observers get it
+                        self.run.emit(event)
+                    elif self._is_told(event):
                         yield self.run.emit(event)
             raise IncompleteStreamError("the server's answer ended before the run was over", vendor="nbagent server")
         except BaseException:

@@ -94,6 +94,7 @@ class AgentHost:
             if self._is_ending:
                 raise shutting_down()
             agent = self._fork(caller, request, turn, run, provider)
+            agent.observers.append(run.put_child_event)
             context = copy_context()
             context.run(current_account.set, account)
             save = partial(self._save, caller, request, turn, agent, run, account)

@@ -13,7 +13,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbagent.core.events import AnyEvent, Done, Error, RunStarted, ToolResult, TurnStarted
+from nbagent.core.events import AnyEvent, ChildEvent, Done, Error, Event, RunStarted, ToolResult, TurnStarted
 from nbagent.core.inputs import MessageInput
 from nbagent.core.limits import Limits
 from nbagent.core.messages import LLMMessage
@@ -143,6 +143,11 @@ class HostedRun:
         """Hand an event to the reader."""
         self._note(event)
         self._queue.put_nowait(event)
+
+    def put_child_event(self, event: Event) -> None:
+        """Hand out what the agents do that tools ask: only observers of the run are told."""
+        if isinstance(event, ChildEvent):
+            self.put(event)
 
     def cancel(self) -> None:
         """End the run at once, validly."""

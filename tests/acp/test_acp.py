@@ -259,3 +259,30 @@ def test_a_wrong_file_is_told_on_stderr(tmp_path, capfd):
     with pytest.raises(SystemExit):
         main(["acp", "a", "b"])
     assert "usage" in capfd.readouterr().err
+
+
+PLANS = """
+from nbagent import Agent, FunctionCall, ScriptedProvider
+def update(*steps): return FunctionCall("update_plan", {"steps": [dict(step=s, status=t) for s, t in steps]})
+turns = [
+    update(("Load", "doing"), ("Plot", "pending")), update(("Load", "done"), ("Plot", "dropped"), ("Tell", "doing")),
+    update(("Load", "nonsense")), "Done.",
+]
+agent = Agent(ScriptedProvider(turns), plan=True)
+"""
+
+
+async def test_a_plan_is_an_update_of_the_plan(tmp_path):
+    async with edited(tmp_path, PLANS) as (editor, client, _):
+        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        session = (await client.new_session(cwd=str(tmp_path))).session_id
+        await client.prompt(session_id=session, prompt=[acp.text_block("Go")])
+    plans = [[(each.content, each.status) for each in plan.entries] for plan in editor.of(schema.AgentPlanUpdate)]
+    assert plans == [
+        [("Load", "in_progress"), ("Plot", "pending")],
+        [("Load", "completed"), ("Tell", "in_progress")],
+    ]
+    (failed,) = editor.of(schema.ToolCallStart)
+    assert (failed.status, editor.of(schema.ToolCallProgress)) == ("failed", [])
+    assert "nonsense" in failed.title
+    assert editor.text() == "Done."

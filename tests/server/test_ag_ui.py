@@ -373,3 +373,28 @@ def test_a_client_that_leaves_cancels_its_run():
         while not last_messages(shown):
             shown = run(server.client(), [])
     assert roles(last_messages(shown)) == ["user", "assistant", "tool"]
+
+
+def test_the_plan_is_in_the_state_until_there_is_another_one():
+    steps = [{"step": "Load"}, {"step": "Plot"}]
+    turns = [
+        FunctionCall("update_plan", {"steps": steps}),
+        "Loading.",
+        "Still.",
+        FunctionCall("update_plan", {}),
+        "No.",
+    ]
+    with served(Agent(ScriptedProvider(turns), plan=True)) as server:
+        client = server.client()
+        events = run(client)
+        planned = [{"step": "Load", "status": "doing", "note": ""}, {"step": "Plot", "status": "pending", "note": ""}]
+        plans = [event["snapshot"]["nbagent"].get("plan") for event in of(events, "STATE_SNAPSHOT")]
+        assert plans == [None, planned, planned]
+        assert [event["type"] for event in events].index("TOOL_CALL_RESULT") < events.index(
+            of(events, "STATE_SNAPSHOT")[1]
+        )
+        for question in ("u2", "u3"):  # the second call is wrong
+            state = of(events, "STATE_SNAPSHOT")[-1]["snapshot"]
+            events = run(client, [{**QUESTION, "id": question}], state=state)
+            assert [event["snapshot"]["nbagent"]["plan"] for event in of(events, "STATE_SNAPSHOT")] == [planned] * 2
+        assert run(client, [{**QUESTION, "id": "u4"}], state={"nbagent": 3})[-1]["type"] == "RUN_ERROR"

@@ -97,3 +97,32 @@ def test_an_unforeseen_error_tells_no_details_in_full_events():
         answer = server.client().post("/agent/chat", json=body, headers={"Accept": "text/event-stream"})
     assert events_of(answer)[-1]["type"] == "error"
     assert "hunter2" not in answer.text
+
+
+def test_what_agents_do_that_a_tool_asks_is_among_the_events():
+    def fail(messages, functions):
+        raise RuntimeError("the password is hunter2")
+
+    analyst = Agent(ScriptedProvider([FunctionCall("mean", {"numbers": [1, 3]}), "It is 2."] * 2), tools=[mean])
+    tools = [analyst.as_tool("ask", "Knows."), Agent(ScriptedProvider(fail)).as_tool("broken", "Fails.")]
+    turns = [FunctionCall("ask", {"question": "Mean?"}), FunctionCall("broken", {"question": "?"}), "2."]
+    with served(Agent(ScriptedProvider(turns * 2), tools=tools)) as server:
+        short, full = (
+            server.client().post(
+                "/agent/chat", json={"message": "?", "events": form}, headers={"Accept": "text/event-stream"}
+            )
+            for form in ("short", "full")
+        )
+    for answer in (short, full):
+        events = events_of(answer)
+        children = [event for event in events if event["type"] == "child"]
+        told = [event["event"] for event in children]
+        assert [event["content"] for event in told if event["type"] == "text"] == ["It ", "is ", "2."]
+        assert [event["tool_name"] for event in told if event["type"] == "tool_result"] == ["mean"]
+        calls = [event["metadata"]["tool_call_id"] for event in events if event["type"] == "tool_started"]
+        assert [
+            event["metadata"]["tool_call_id"] for event in children if event["event"]["type"] == "run_started"
+        ] == calls
+        assert events.index(children[0]) < [event["type"] for event in events].index("tool_result")
+        assert told[-1]["type"] == "error"
+        assert all("hunter2" not in event["content"] for event in told)

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from time import monotonic
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from nbagent.core.content.images import content_as_text
 from nbagent.core.event_json import SharedMessages, event_to_json
-from nbagent.core.events import AnyEvent, Error, ToolResult
+from nbagent.core.events import AnyEvent, ChildEvent, Error, Event, ToolResult
 from nbagent.core.limits import Limits
 from nbagent.core.results import AgentResult
 from nbagent.errors import NbagentError
@@ -25,6 +25,8 @@ from nbagent.server.event_stream import EventStream, sse, while_connected
 from nbagent.server.hosted_run import HostedRun, Repeatable, RunRequest
 from nbagent.server.problems import problem_of
 from nbagent.server.security import Caller, caller_of
+
+E = TypeVar("E", bound=Event)
 
 router = APIRouter(tags=["agent"])
 
@@ -206,11 +208,18 @@ async def written(run: HostedRun, write: Callable[[AnyEvent], str]) -> AsyncIter
 
 
 def _short_text(event: AnyEvent) -> str:
+    return sse(_short_data(event), event.type)
+
+
+def _short_data(event: Event) -> dict[str, Any]:
+    """The five items of an event; with one of a child also `event`, the items of that."""
     data = event.to_dict()
+    if isinstance(event, ChildEvent):
+        data["event"] = _short_data(event.event)
     if isinstance(event, Error):
         problem = problem_of(event.exception)
         data = {**data, "content": problem.detail, "metadata": {**data["metadata"], "problem": problem.to_dict()}}
-    return sse(data, event.type)
+    return data
 
 
 def full_text() -> Callable[[AnyEvent], str]:
@@ -218,9 +227,16 @@ def full_text() -> Callable[[AnyEvent], str]:
     shared = SharedMessages()
 
     def write(event: AnyEvent) -> str:
-        if isinstance(event, Error) and not isinstance(event.exception, NbagentError):  # its text may say too much
-            detail = problem_of(event.exception).detail
-            event = replace(event, content=detail, exception=NbagentError(detail))
-        return sse(event_to_json(event, shared), event.type)
+        return sse(event_to_json(_tellable(event), shared), event.type)
 
     return write
+
+
+def _tellable(event: E) -> E:
+    """The event, without the text of an error that may say too much."""
+    if isinstance(event, ChildEvent):
+        return replace(event, event=_tellable(event.event))
+    if isinstance(event, Error) and not isinstance(event.exception, NbagentError):
+        detail = problem_of(event.exception).detail
+        return replace(event, content=detail, exception=NbagentError(detail))
+    return event

@@ -7,6 +7,7 @@ reported as calls with their results; no call is left for the client to run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 from ag_ui import core as ag_ui
@@ -14,6 +15,7 @@ from ag_ui import core as ag_ui
 from nbagent.core import events
 from nbagent.core.messages import LLMMessage
 from nbagent.core.results import AgentResult
+from nbagent.plan import plan_in
 from nbagent.server.routes.ag_ui.messages import shown_call
 
 #: The key of what nbagent adds: to the client's state, and to the metadata of events.
@@ -60,8 +62,14 @@ class Translation:
         """The conversation as it is. What the client keeps in its state stays there."""
         self._fill()
         yield ag_ui.MessagesSnapshotEvent(messages=[message.model_copy(deep=True) for message in self.messages])
+        yield from self._state_of(status, **facts)
+
+    def _state_of(self, status: str, **facts: Any) -> Iterator[ag_ui.BaseEvent]:
+        """The client's state with ours in it; the plan stays until there is another one."""
         if self._state is None or isinstance(self._state, dict):
-            ours = {"conversation_id": self._thread_id, "model": self._model, "status": status, **facts}
+            before = (self._state or {}).get(OURS)
+            plan = {"plan": before["plan"]} if isinstance(before, dict) and "plan" in before else {}
+            ours = {"conversation_id": self._thread_id, "model": self._model, "status": status, **plan, **facts}
             self._state = {**(self._state or {}), OURS: ours}
             yield ag_ui.StateSnapshotEvent(snapshot=self._state)
 
@@ -178,6 +186,8 @@ class Translation:
     def _result(self, event: events.ToolResult) -> Iterator[ag_ui.BaseEvent]:
         metadata = {key: event.metadata.get(key) for key in ("is_error", "duration_s")}
         yield self._answered(str(event.metadata["tool_call_id"]), event.content, metadata)
+        if plan := plan_in(event):
+            yield from self._state_of("running", plan=[asdict(each) for each in plan])
 
     def _answered(self, call_id: str, content: str, metadata: dict[str, Any]) -> ag_ui.BaseEvent:
         self._open_calls.pop(call_id, None)

@@ -111,7 +111,12 @@ def serve(
 def default_store() -> str:
     """The address of the user's own file of conversations, in the folder for data of applications."""
     folder = platformdirs.user_data_path("nbagent")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"Conversations can't be kept in {folder}: {error}. Name a file with --store, or memory: for none."
+        ) from error
     return f"sqlite:///{folder / 'conversations.sqlite'}"
 
 

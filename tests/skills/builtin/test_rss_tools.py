@@ -151,6 +151,14 @@ def test_the_list_is_made_in_the_users_folder_and_kept(tmp_path, monkeypatch):
     assert read_sources() == [Source("https://a.example/feed", "Mine")]
 
 
+def test_a_home_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.delenv("NBAGENT_RSS_SOURCES", raising=False)
+    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, **options: str(tmp_path / "file" / name))
+    with pytest.raises(ConfigurationError, match="can't be kept in .* Set NBAGENT_RSS_SOURCES to a file of yours"):
+        read_sources()
+
+
 def test_lines_of_the_list(sources):
     sources(
         "# comment", "", "https://a.example/feed", "private http://10.0.0.1/f My own feed", "https://a.example/feed B"

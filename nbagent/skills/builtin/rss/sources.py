@@ -43,7 +43,7 @@ class Source:
 
 
 def sources_file() -> Path:
-    """The file with the list. It is made at first use.
+    """The file with the list. It is made at first use. Raises `ConfigurationError` if it can't be.
 
     >>> sources_file()                                                      # doctest: +SKIP
     PosixPath('/home/ada/.config/nbagent/rss_sources.txt')
@@ -53,9 +53,14 @@ def sources_file() -> Path:
     import platformdirs
 
     path = Path(platformdirs.user_config_dir("nbagent", appauthor=False)) / "rss_sources.txt"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(DEFAULT, encoding="utf-8")
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(DEFAULT, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"The list of feeds can't be kept in {path}: {error}. Set {VARIABLE} to a file of yours."
+        ) from error
     return path
 
 

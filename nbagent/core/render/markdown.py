@@ -13,6 +13,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,7 @@ def image_html(media_type: str, base64_data: str, caption: str) -> str:
 
 def details_html(summary: str, side: str, body: str, *, is_open: bool = False) -> str:
     """A collapsed block. The first three arguments are HTML."""
-    side = f'<span class="nbagent-side">{side}</span>' if side else ""
+    side = f' <span class="nbagent-side">{side}</span>' if side else ""
     kind = f'class="{NO_TEX}"{" open" if is_open else ""}'
     return f'<details {kind}><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
 
@@ -235,6 +236,12 @@ def details_html(summary: str, side: str, body: str, *, is_open: bool = False) -
 def note_html(text: str) -> str:
     """A muted line, such as a status."""
     return f'<div class="nbagent-quiet {NO_TEX}">{escape(text)}</div>' if text else ""
+
+
+def footer_html(facts: Iterable[str], attributes: str = "") -> str:
+    """A muted line of facts. The blanks between them part them where the style is stripped, as on GitHub."""
+    spans = " ".join(f"<span>{escape(fact)}</span>" for fact in facts)
+    return f'<div class="nbagent-foot {NO_TEX}"{attributes}>{spans}</div>' if spans else ""
 
 
 def labelled_html(label: str, text: str) -> str:

@@ -28,8 +28,7 @@ def _pieces(result: Mapping[str, Any]) -> Iterator[str]:
     usage, cost = result["usage"], result["cost"]
     footer = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"] if usage.total_tokens else []
     footer += [f"${cost:.4f}"] if cost else []
-    spans = "".join(f"<span>{text}</span>" for text in footer)
-    yield f'<div class="nbagent-foot {render.NO_TEX}">{spans}</div>' if spans else ""
+    yield render.footer_html(footer)
 
 
 def _call_html(call: Mapping[str, Any]) -> str:

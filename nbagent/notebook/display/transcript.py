@@ -464,9 +464,8 @@ class Transcript:
         """The status while the run goes on, then how it ended and the footer."""
         closing = render.note_html(f"{self.status}…" if self.status else "") + render.note_html(self._ending)
         if self._footer and not self._is_nested:
-            spans = "".join(f"<span>{render.escape(item)}</span>" for item in self._footer)
             run = f' data-nbagent-run="{render.escape(self._run_id)}"' if self.timings and self._run_id else ""
-            closing += f'<div class="nbagent-foot {render.NO_TEX}"{run}>{spans}</div>'
+            closing += render.footer_html(self._footer, run)
         return closing
 
     def _state(self, segment: Segment) -> str:

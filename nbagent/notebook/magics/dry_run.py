@@ -60,8 +60,7 @@ def _as_html(preview: Preview, added: Mapping[str, int]) -> str:
     if preview.options:
         options = f"<pre>{render.escape(json.dumps(preview.options, indent=2, default=str))}</pre>"
         blocks.append(render.details_html('<span class="nbagent-quiet">Options</span>', "", options))
-    spans = "".join(f"<span>{render.escape(item)}</span>" for item in _footer(preview, added))
-    return render.output_html(f'{notes}{"".join(blocks)}<div class="nbagent-foot">{spans}</div>')
+    return render.output_html(f"{notes}{''.join(blocks)}{render.footer_html(_footer(preview, added))}")
 
 
 def _as_text(preview: Preview, added: Mapping[str, int]) -> str:

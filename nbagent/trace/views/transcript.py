@@ -89,9 +89,7 @@ class TraceTranscript:
             yield render.note_html(labels)
             yield f'<div class="nbagent-quiet" style="margin-top: 10px">{render.escape(role)}</div>'
             yield from (self._block_html(role, block) for block in blocks)
-            if footer := self._footer(message):
-                spans = "".join(f"<span>{render.escape(text)}</span>" for text in footer)
-                yield f'<div class="nbagent-foot">{spans}</div>'
+            yield render.footer_html(self._footer(message))
             if end:
                 yield f'<div class="nbagent-bad {render.NO_TEX}">{render.escape(render.shortened_with_note(end))}</div>'
             yield render.note_html(render.shortened_with_note(scores))

@@ -61,7 +61,7 @@ def test_its_rows_add_up_to_its_total():
     assert "vendor counted" not in first["text/html"]
     assert "vendor counted" in second["text/html"]
     for page in (first, second):
-        rows, _, footer = page["text/html"].partition('<div class="nbagent-foot">')
+        rows, _, footer = page["text/html"].partition('<div class="nbagent-foot')
         counts = [
             int(f"{sign}{number}".replace(",", "")) for sign, number in re.findall(r"([+-]?) ?([\d,]+) tokens", rows)
         ]

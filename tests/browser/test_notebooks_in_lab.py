@@ -35,7 +35,7 @@ HIDDEN = """() => {
 @pytest.fixture(scope="module")
 def folder(lab):
     """A copy of the notebooks, their data and their pictures in JupyterLab's folder."""
-    return Path(shutil.copytree(FOLDER, lab.folder / "notebooks", ignore=shutil.ignore_patterns("*.py", "__pycache__")))
+    return Path(shutil.copytree(FOLDER, lab.folder / "notebooks", ignore=shutil.ignore_patterns("__pycache__")))
 
 
 @each

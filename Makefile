@@ -86,7 +86,7 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 
 environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp $(PYODIDE)/.pyodide $(BINDER)/.binder ## install all that test-all needs; `make -j3 environments` does it at the same time
 
-test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, MCP servers
+test-all: environments docs ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, MCP servers, Pyodide
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
 	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" \
@@ -94,7 +94,7 @@ test-all: environments ## what `make test` leaves out: long sizes, JupyterLab in
 	@echo "Long sizes"
 	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full or hypothesis or fuzz" tests
 	@echo "Pyodide"
-	@$(BIN)/pytest -q -m pyodide tests
+	@$(BIN)/pytest -q -m pyodide tests/pyodide
 	@echo "JupyterLab in Chromium"
 	@$(BIN)/pytest -q -rR -n 2 --dist loadfile --reruns 1 -m browser tests/browser
 	@$(BIN)/python notebooks/demo.py
@@ -189,7 +189,7 @@ release-check: $(VENV)/.dev $(RELEASE)/.release test-lowest ## build wheel and s
 	@$(RELEASE)/bin/python tests/support/release.py $(BIN)/python
 
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/_contents docs/.jupyterlite.doit.db docs/try/penguins.csv docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------

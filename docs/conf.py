@@ -1,6 +1,7 @@
 """How Sphinx builds the documentation: `make docs`."""
 
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -23,6 +24,7 @@ shutil.copytree(ROOT / "notebooks" / "images", HERE / "tutorials" / "images", di
 
 extensions = [
     "agent_cells",
+    "jupyterlite_sphinx",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -30,12 +32,22 @@ extensions = [
     "sphinx_copybutton",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "_contents", "try/*.ipynb"]
 highlight_language = "question"  # of a block without a language
 
 nb_execution_mode = "off"
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
+
+# JupyterLite, for `try.md`: a folder with its notebook and what that reads, and the wheel of this code.
+jupyterlite_dir = str(HERE / "_build/lite")
+jupyterlite_contents = ["try"]
+shutil.copy(ROOT / "notebooks/data/penguins.csv", HERE / "try")
+jupyterlite_bind_ipynb_suffix = False
+wheels = HERE / "_build/lite/pypi"
+shutil.rmtree(wheels, ignore_errors=True)
+pip_wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+subprocess.run([*pip_wheel, "-w", wheels, ROOT], check=True)  # noqa: S603 (our own code)
 
 # Docstrings are written to be read in a notebook: single backticks are code.
 default_role = "literal"

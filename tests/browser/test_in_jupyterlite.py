@@ -1,0 +1,64 @@
+"""The documentation's notebook to try, in JupyterLite in Chromium: it is installed and runs in the page.
+
+A mirror on this machine takes the place of Pyodide's CDN and of PyPI. It has no pandas, so that the cells with tables
+fail here; `tests/core/test_browser.py` looks at those.
+"""
+
+import functools
+import re
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from playwright.sync_api import expect
+from support.lab import FLAGS, chromium, playwright
+from support.pyodide import ROOT, Mirror
+
+pytestmark = pytest.mark.browser
+
+BUILT = ROOT / "docs/_build/html"
+#: Installing takes a busy machine minutes.
+PATIENCE_MS = 300_000
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def page():
+    """A browser that reaches the built documentation and the mirror, and nothing else."""
+    assert (BUILT / "try.html").is_file(), "`make docs` builds the page"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(BUILT)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Mirror() as mirror:
+        browser = playwright().chromium.launch(executable_path=chromium(), args=[*FLAGS, *mirror.flags])
+        address, size = f"http://127.0.0.1:{server.server_port}", {"width": 1200, "height": 1000}
+        yield browser.new_page(base_url=address, viewport=size)
+        browser.close()
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_notebook_to_try_runs_in_the_page(page, picture):
+    page.goto("/try.html")
+    page.get_by_text("Start Python in this page").click()
+    notebook = page.frame_locator("iframe")
+
+    def run(text):
+        """Run the cell with this text, as a reader does who clicks into it, and return its output."""
+        cell = notebook.locator(".jp-CodeCell").filter(has_text=text).first
+        cell.locator(".cm-content").click(timeout=PATIENCE_MS)
+        page.keyboard.press("Control+Enter")
+        expect(cell.locator(".jp-InputArea-prompt")).not_to_have_text(re.compile(r"\*|\[ \]"), timeout=PATIENCE_MS)
+        return cell.locator(".jp-OutputArea")
+
+    for text in ("%pip install", "%load_ext", "import csv", "def rules"):
+        expect(run(text)).not_to_contain_text("Error")
+    expect(run("How long are")).to_contain_text('"Biscoe": 45.3')
+    picture(page, "in-jupyterlite")
+    expect(run("agent.trace.tool_calls")).to_contain_text("No module named 'numpy'")
+    expect(run("replay:mean_mass")).not_to_contain_text("Error")
+    expect(run("What is the mean")).to_contain_text("Gentoo 5076.0")
+    picture(page, "in-jupyterlite-replayed")

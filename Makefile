@@ -179,7 +179,7 @@ map: $(VENV)/.dev ## draw the map of the package in CONTRIBUTING.md again
 hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install
 
-test-lowest: $(LOWEST)/.lowest ## the tests with the oldest versions of everything that nbagent needs (minutes)
+test-lowest: $(LOWEST)/.lowest ## the tests with the oldest versions of everything that nbagent needs (long)
 	@$(LOWEST)/bin/nbagent pull >/dev/null
 	@echo "Tests with the oldest supported versions"
 	@JUPYTER_PATH=$(CURDIR)/$(LOWEST)/share/jupyter $(LOWEST)/bin/pytest -q $(SPREAD) $(OLD_WARNINGS) tests

@@ -258,8 +258,8 @@ $(RELEASE)/.release: | $(RELEASE)/.made
 # The oldest versions that pyproject.toml allows of what nbagent needs; what tests alone need is the newest.
 $(LOWEST)/.lowest: pyproject.toml | $(LOWEST)/.made $(RELEASE)/.release
 	@echo "Installing the oldest supported versions into $(LOWEST) (once) …"
-	@$(RELEASE)/bin/uv pip compile -q --no-annotate --no-header --resolution lowest-direct --extra all \
-	  --python $(LOWEST)/bin/python pyproject.toml -o $(LOWEST)/versions.txt >/dev/null
+	@$(RELEASE)/bin/uv pip compile -q --annotation-style line --no-header --resolution lowest-direct --extra all \
+	  --python $(LOWEST)/bin/python pyproject.toml | grep 'nbagent (pyproject.toml)' > $(LOWEST)/versions.txt
 	@$(RELEASE)/bin/uv pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/versions.txt -e '.[dev]'
 	@touch $@
 

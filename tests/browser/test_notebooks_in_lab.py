@@ -38,6 +38,16 @@ def folder(lab):
     return Path(shutil.copytree(FOLDER, lab.folder / "notebooks", ignore=shutil.ignore_patterns("__pycache__")))
 
 
+def results_of(cells):
+    """The results of the cells as text, by their code, but of those whose results may differ."""
+    found = {}
+    for cell in cells:
+        results = [output["data"] for output in cell.get("outputs", []) if output["output_type"] == "execute_result"]
+        if results and "nbval-ignore-output" not in cell["metadata"].get("tags", []):
+            found["".join(cell["source"])] = "".join(results[0]["text/plain"])
+    return found
+
+
 @each
 def test_all_cells_run(lab, folder, name, picture):
     page = lab.show(f"notebooks/{name}")
@@ -52,6 +62,7 @@ def test_all_cells_run(lab, folder, name, picture):
     }
     assert not errors
     assert [cell["execution_count"] for cell in cells] == [*range(1, len(cells) + 1)]
+    assert results_of(cells) == results_of(nbformat.read(FOLDER / name, as_version=4).cells)
     expect(page.get_by_text("Error displaying widget")).to_have_count(0)
     page.set_viewport_size({**size, "height": size["height"] + page.evaluate(HIDDEN)})
     page.evaluate("document.querySelector('.jp-Notebook .jp-WindowedPanel-outer').scrollTo(0, 0)")

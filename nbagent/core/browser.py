@@ -7,7 +7,8 @@ loop. httpx2 sends requests with `fetch`, as the page itself does. What needs mo
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from nbagent.errors import ConfigurationError
@@ -24,6 +25,12 @@ def check_possible(what: str, missing: str, instead: str) -> None:
     """
     if IN_BROWSER:
         raise ConfigurationError(f"{what} needs {missing}, which Python in a browser does not have. {instead}")
+
+
+def start_early(function: Callable[..., object], *args: Any, name: str) -> None:
+    """Begin in a daemon thread what would take its time later. In a browser it takes it then."""
+    if not IN_BROWSER:
+        threading.Thread(target=function, args=args, name=name, daemon=True).start()
 
 
 def wait_in_browser(coroutine: Coroutine[Any, Any, T]) -> T:

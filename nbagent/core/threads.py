@@ -165,12 +165,6 @@ def _settle(future: asyncio.Future[Any], ended: asyncio.Event, answer: Callable[
 run_in_thread = DaemonThreads("nbagent-tool", max_tool_threads, interrupts=True).run
 
 
-def start_early(function: Callable[..., object], *args: Any, name: str) -> None:
-    """Begin in a daemon thread what would take its time later. In a browser it takes it then."""
-    if not IN_BROWSER:
-        threading.Thread(target=function, args=args, name=name, daemon=True).start()
-
-
 def map_in_threads(function: Callable[[S], T], items: Iterable[S], at_once: int) -> list[T]:
     """What the function returns for each item. Waits; `at_once` threads, or in a browser none, call it.
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from nbagent.checks import check_type, hides_arguments, invalid
-from nbagent.core.threads import start_early
+from nbagent.core.browser import start_early
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.providers.catalog import CATALOG, first_with_key, vendor_with_model
 from nbagent.text import did_you_mean, without_keys

@@ -16,8 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from nbagent.core.browser import start_early
 from nbagent.core.model_request import Timing
-from nbagent.core.threads import start_early
 from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderTimeoutError
 from nbagent.providers.http import client as http_client
 from nbagent.providers.http.address import Target, proxy_for

@@ -177,7 +177,13 @@ RAN = [
     {
         "type": "bash_code_execution_tool_result",
         "tool_use_id": "srvtoolu_2",
-        "content": {"type": "bash_code_execution_result", "stdout": "a.csv", "stderr": "", "return_code": 0},
+        "content": {
+            "type": "bash_code_execution_result",
+            "stdout": "a.csv",
+            "stderr": "",
+            "return_code": 0,
+            "content": [{"type": "bash_code_execution_output", "file_id": "file_1"}],
+        },
     },
     {"type": "text", "text": "One file."},
 ]
@@ -193,6 +199,7 @@ async def test_code_goes_on_where_its_files_are(server):
     agent = agent_of("claude", server, tools=["code_execution"])
     await agent.chat("Write a file.")
     await agent.chat("And now?")
+    assert agent.trace.tool_calls["result_text"][0] == "a.csv\nfile_1"
     assert "container" not in server.requests[0].json
     assert server.requests[1].json["container"] == "container_1"
     agent.tools_off.add("code_execution")

@@ -89,6 +89,6 @@ def _text_of(content: Any) -> str:
         return ""
     if "error_code" in content:
         return ": ".join(filter(None, (content["error_code"], content.get("error_message"))))
-    parts = [content.get(key) for key in ("title", "url", "text", "data", "stdout", "stderr", "tool_name")]
+    parts = [content.get(key) for key in ("title", "url", "text", "data", "stdout", "stderr", "file_id", "tool_name")]
     parts += [_text_of(content.get(key)) for key in ("source", "content", "tool_references")]
     return "\n".join(part.rstrip("\n") for part in parts if isinstance(part, str) and part)

@@ -241,15 +241,6 @@ async def test_search(memory):
     assert await found('"* OR NEAR(') == await found("") == "No note has any of these."
 
 
-async def test_the_embedded_model_finds_a_note(memory):
-    memory.run("create", path="/memories/team.md", file_text="The weekly meeting is on Tuesday at ten.")
-    memory.run("create", path="/memories/pets.md", file_text="Their cat is called Ada.")
-    agent = Agent("local").use(memory)
-    result = await agent.chat("Search memory for the meeting.")
-    assert result.function_calls[0]["name"] == "search_memory"
-    assert "Tuesday at ten" in result.content
-
-
 async def test_long_notes_are_viewed_in_parts(memory):
     memory.run("create", path=NOTE, file_text="word " * 50 + "\n" + "\n".join(["x" * 200] * 150))
     (text,) = await results(memory, does("view", path=NOTE))

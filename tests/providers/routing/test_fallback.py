@@ -273,6 +273,7 @@ def test_wrong_lists_are_named(spec):
         Agent("scripted").provider = spec
 
 
+@pytest.mark.local_model
 async def test_the_embedded_model_is_there_when_the_vendor_is_not():
     agent = Agent([ScriptedProvider([ServerError("down")]), "local"], tools=[add])
     result = await agent.chat("Add 17 and 25.")

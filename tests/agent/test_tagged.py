@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pandas as pd
 import pytest
 from support.small_agent import call
 
@@ -14,7 +15,7 @@ LABELS = ["tags", "user", "session", "metadata"]
 
 def labels(trace, place=-1):
     row = trace.runs[LABELS].iloc[place]
-    known = {name: row[name] for name in LABELS if row[name] is not None and row[name] == row[name]}
+    known = {name: row[name] for name in LABELS if pd.notna(row[name])}
     return {name: json.loads(text) if name in ("tags", "metadata") else text for name, text in known.items()}
 
 

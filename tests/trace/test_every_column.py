@@ -127,7 +127,7 @@ def test_tables_are_grouped_and_joined_without_a_warning(trace):
     for table in COLUMNS:
         frame = getattr(trace, table)
         for name in frame.select_dtypes("category"):
-            assert frame.groupby(name).size().sum() == frame[name].notna().sum()
+            assert frame.groupby(name, observed=True).size().sum() == frame[name].notna().sum()
     spread = trace.tool_calls.join(trace.args("now").add_prefix("arg_"))
     assert spread.loc[spread["arg_zone"].notna(), "name"].unique().tolist() == ["now"]
     tokens = trace.calls.merge(trace.runs, on="run_id", suffixes=("", "_of_run"), validate="m:1")

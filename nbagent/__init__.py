@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from nbagent.upgrade import upgrade_advice
+
 if TYPE_CHECKING:
     from nbagent.agent import Agent as Agent
     from nbagent.batch.checkpoint import read_checkpoint as read_checkpoint
@@ -162,7 +164,12 @@ if not TYPE_CHECKING:  # which would take it for every name, a mistyped one too
     def __getattr__(name: str) -> Any:
         if name not in _WHERE:
             raise AttributeError(f"module 'nbagent' has no attribute {name!r}")
-        value = getattr(import_module(f"nbagent.{_WHERE[name]}"), name)
+        try:
+            value = getattr(import_module(f"nbagent.{_WHERE[name]}"), name)
+        except (ImportError, AttributeError) as error:
+            if advice := upgrade_advice():
+                raise ImportError(advice) from error
+            raise
         globals()[name] = value
         return value
 
@@ -173,7 +180,18 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext nbagent`."""
-    from nbagent.notebook.extension import load
+    from IPython import __version__ as ipython
+    from IPython.core.error import UsageError
+
+    if advice := upgrade_advice():
+        raise UsageError(advice)
+    try:
+        from nbagent.notebook.extension import load
+    except ImportError as error:
+        if not (error.name or "").startswith("IPython"):
+            raise
+        fix = "Run %pip install -U ipython ipykernel, then restart the kernel."
+        raise UsageError(f"nbagent can't use IPython {ipython}, which this kernel runs. {fix}") from error
 
     load(shell)
 

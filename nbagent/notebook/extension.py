@@ -29,6 +29,7 @@ from nbagent.providers.catalog import first_with_key
 from nbagent.side_tasks import offer_accessor
 from nbagent.skills import trust
 from nbagent.trace.trace import Trace
+from nbagent.upgrade import upgrade_advice
 
 #: How many `run_cell` calls are running: inside another magic an async cell can't be awaited.
 _depth: ContextVar[int] = ContextVar("nbagent_cell_depth", default=0)
@@ -103,7 +104,10 @@ def _on_cell_end(result: Any) -> None:
     offer_accessor()  # this cell may have imported pandas
     live.names()  # the live tools notice what this cell defined and deleted
     shell = get_ipython()
-    if last_error.note(result, cell_id_of(shell)) and last_error.offers_fix and is_watched(shell):
+    error = result.error_in_exec
+    if isinstance(error, ImportError) and (error.name or "").startswith("nbagent.") and (advice := upgrade_advice()):
+        sys.stderr.write(f"{advice}\n")
+    elif last_error.note(result, cell_id_of(shell)) and last_error.offers_fix and is_watched(shell):
         display(_FIX_HINT, raw=True)
 
 

@@ -14,7 +14,7 @@ PROJECT = Path(__file__).parents[2]
 ROOT = PROJECT / "nbagent"
 CONTRIBUTING = PROJECT / "CONTRIBUTING.md"
 #: The ground floor: everything may import it.
-GROUND = {"checks", "config", "errors", "other_names", "text"}
+GROUND = {"checks", "config", "errors", "other_names", "text", "upgrade"}
 BEGIN, END = "<!-- map: made by `make map` -->\n", "<!-- end of the map -->\n"
 
 

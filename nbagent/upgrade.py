@@ -6,9 +6,12 @@ import os
 
 
 def _installed() -> str:
-    """The version on disk, from its source: the metadata of an editable install may be older. Raises `OSError`."""
-    with open(os.path.join(os.path.dirname(__file__), "__init__.py"), encoding="utf-8") as source:
-        return next(line.split('"')[1] for line in source if line.startswith("__version__ = "))
+    """The version on disk, from the source: the metadata of an editable install may be old. Empty if unreadable."""
+    try:
+        with open(os.path.join(os.path.dirname(__file__), "__init__.py"), encoding="utf-8") as source:
+            return next((line.split('"')[1] for line in source if line.startswith("__version__ = ")), "")
+    except OSError:  # uninstalled, or in a zip file
+        return ""
 
 
 _loaded = _installed()
@@ -16,10 +19,7 @@ _loaded = _installed()
 
 def upgrade_advice() -> str:
     """What to do if another version was installed since nbagent was imported, else nothing."""
-    try:
-        installed = _installed()
-    except (OSError, StopIteration):  # uninstalled, or half written
-        return ""
-    if installed == _loaded:
+    installed = _installed()
+    if not installed or installed == _loaded:
         return ""
     return f"nbagent {installed} was installed while {_loaded} was running. Restart the kernel to use it."

@@ -127,8 +127,9 @@ class _Child:
     def html(self) -> str:
         if self._html is not None:
             return self._html
-        transcript, question = self.transcript, self._question
-        head = f'{render.escape(self._name)} <span class="nbagent-quiet">{render.escape(question)}</span>'
+        transcript, head = self.transcript, render.escape(self._name)
+        if self._question:
+            head += f' <span class="nbagent-quiet">{render.escape(self._question)}</span>'
         body = "".join(transcript.parts())
         if not transcript.over:
             return _indented(render.details_html(head, "working…", body, is_open=True))

@@ -121,7 +121,7 @@ def test_attachments_come_back_with_the_question(kernel, tmp_path):
     tells(panel, {"attach": "notes.txt"}, b"PASSWORD=hunter2")
     panel.until(lambda: panel.find(tooltip="Remove notes.txt"))
     panel.ask("two")
-    panel.until_text("two", "plot.pngimage 1×1 png", "PASSWORD=(hidden)")
+    panel.until_text("two", "plot.png image 1×1 png", "PASSWORD=(hidden)")
     panel.click("Stop")
     panel.until(lambda: panel.find(description="Your question", value="two") and panel.find(tooltip="Remove plot.png"))
     panel.click(next(text for text in below(panel) if text.startswith("notes.txt · 16 characters, secrets hidden")))
@@ -148,7 +148,7 @@ def test_a_conversation_with_attachments_is_saved_and_loaded(kernel, tmp_path):
     path = str(tmp_path / "talk.json")
     kernel.ok(f"agent.save({path!r}); agent = Agent.load({path!r}, agent.provider)")
     again = Panel(kernel)
-    again.until_text("Is it @penguins?", "@penguinsDataFrame 2×2", "plot.pngimage 1×1 png", "answer 1")
+    again.until_text("Is it @penguins?", "@penguins DataFrame 2×2", "plot.png image 1×1 png", "answer 1")
     again.click("Retry")
     again.until_text("answer 2")
     assert kernel.value("seen[0] == seen[1]") is True

@@ -248,7 +248,7 @@ def spin() -> str:
     panel.until_text("Interrupted.", "interrupted")
     assert result(kernel, "nbagent.spins") == "False"
     assert result(kernel, "agent.trace.tool_calls['error_type'].tolist()") == "['interrupted']"
-    Panel(kernel).until_text("Interrupted.", "spin()interrupted")
+    Panel(kernel).until_text("Interrupted.", "spin() interrupted")
 
 
 def test_model_tools_and_prompt(kernel):

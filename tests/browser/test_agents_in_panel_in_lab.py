@@ -2,21 +2,15 @@
 
 import pytest
 from playwright.sync_api import expect
-from support.lab import BEGIN
+from support.lab import BEGIN, GATED
 
 pytestmark = pytest.mark.browser
 
 SETUP = (
     BEGIN
+    + GATED
     + """
-import asyncio, os
 from nbagent import ChatPanel, Team
-class Gated(ScriptedProvider):
-    async def stream(self, request):
-        while request.messages[-1].role == "tool" and not os.path.exists(gate):
-            await asyncio.sleep(0.01)
-        async for each in super().stream(request):
-            yield each
 def says(*turns, provider=ScriptedProvider, model="claude-sonnet-5", **options):
     return Agent(provider(turns, model=model), **options)
 writer = says("Penguins weigh about **4.2 kg**.", "Gentoo penguins weigh about **5.1 kg**.", system_prompt="You write.")

@@ -2,20 +2,14 @@
 
 import pytest
 from playwright.sync_api import expect
-from support.lab import BEGIN
+from support.lab import BEGIN, GATED
 
 pytestmark = pytest.mark.browser
 
 SETUP = (
     BEGIN
+    + GATED
     + """
-import asyncio, os
-class Gated(ScriptedProvider):
-    async def stream(self, request):
-        while request.messages[-1].role == "tool" and not os.path.exists(gate):
-            await asyncio.sleep(0.01)
-        async for each in super().stream(request):
-            yield each
 mass = FunctionCall("mean_by", {"column": "body_mass_g", "group": "species"}, "m")
 analyst = Agent(Gated([mass, "**Gentoo**, with 5,076 g."], model="claude-haiku-4-5"), tools=[mean_by])
 question = {"question": "Which species is the heaviest?"}

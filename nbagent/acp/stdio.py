@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
-from typing import Any
+from typing import Any, cast
 
 import acp
 
@@ -30,8 +30,8 @@ def serve_stdio(make: Callable[[], Agent]) -> None:
 
         async def serve() -> None:
             try:
-                # its type wants all methods of the protocol; the SDK itself refuses calls of those that are left out
-                await acp.run_agent(served, Lines(incoming, outgoing))  # type: ignore[arg-type]
+                # the type has all methods of the protocol; the SDK refuses calls of those that ours leaves out
+                await acp.run_agent(cast("acp.Agent", served), Lines(incoming, outgoing))
             finally:
                 await served.aclose()
 

@@ -39,7 +39,7 @@ FORMAT = SQLiteFormat(
     version=1,
     tables=f"CREATE TABLE answers ({', '.join(_COLUMNS).replace('key', 'key PRIMARY KEY', 1)}) WITHOUT ROWID;",
 )
-_ADD = f"INSERT OR REPLACE INTO answers ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608  our own names
+_ADD = f"INSERT OR REPLACE INTO answers ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608  the columns are fields of our own class, values are bound
 
 
 class Checkpoint:

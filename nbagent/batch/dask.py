@@ -74,7 +74,7 @@ def parcel_of(batch: Batch) -> bytes:
         parcel: bytes = cloudpickle.dumps((travelling, current_labels.get()))
     except ConfigurationError:
         raise
-    except Exception as error:  # noqa: BLE001  what pickling raises is up to each object
+    except Exception as error:  # noqa: BLE001  an object of the user's may raise anything when it is pickled
         raise ConfigurationError(
             f"this map can't go to Dask workers: {error}. Tools, output types and options travel by cloudpickle: open "
             "files, connections and agents inside of the functions that use them."

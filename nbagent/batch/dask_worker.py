@@ -133,7 +133,7 @@ class Asker:
         outcome: Any = None
         try:
             outcome = await ask(agent, self._batch, row)
-        except Exception as error:  # noqa: BLE001  the client raises it
+        except Exception as error:  # noqa: BLE001  it is sent to the client, which raises it
             outcome = _portable(error)
         finally:
             self._idle.append(agent)
@@ -176,6 +176,6 @@ def _portable(error: Exception) -> Exception:
     """The error, if it can be pickled, else one with its text."""
     try:
         cloudpickle.loads(cloudpickle.dumps(error))
-    except Exception:  # noqa: BLE001  any error of any `__reduce__`
+    except Exception:  # noqa: BLE001  an exception of the user's may raise anything when it is pickled
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error

@@ -130,7 +130,7 @@ async def _report(coroutine: Coroutine[Any, Any, T], done: Future[T]) -> None:
     except asyncio.CancelledError:
         done.cancel()
         done.set_running_or_notify_cancel()
-    except BaseException as error:  # noqa: BLE001  SystemExit here would end the loop; `run_sync` raises it
+    except BaseException as error:  # noqa: BLE001  `run_sync` raises it; SystemExit would end the loop here
         done.set_exception(error)
     else:
         done.set_result(result)
@@ -175,7 +175,7 @@ class _MainCall:
             self.answer.set_exception(asyncio.CancelledError())
             if not self._interruptible.is_interrupted:  # it is the user's
                 raise
-        except BaseException as error:  # noqa: BLE001  the caller waits for any end; `call_on_main` raises it
+        except BaseException as error:  # noqa: BLE001  `call_on_main` raises it; without it the caller would wait for ever
             self.answer.set_exception(error)
 
     def interrupt(self) -> None:

@@ -157,7 +157,7 @@ def _own_fields(kind: type[AnyEvent]) -> list[str]:
 def _text(value: Any) -> str:
     try:
         return well_formed(str(value))
-    except Exception:  # noqa: BLE001  `str()` of a user's class may raise anything; its name is told
+    except Exception:  # noqa: BLE001  `str()` of a user's class may raise anything
         return type(value).__name__
 
 

@@ -46,5 +46,5 @@ def _step(awaitable: Awaitable[T], context: Context) -> Generator[Any, Any, T]:
             return value
         try:
             go_on = partial(steps.send, (yield waits_for))
-        except BaseException as error:  # noqa: BLE001  PEP 380: the awaitable gets it, CancelledError too
+        except BaseException as error:  # noqa: BLE001  passed on to the awaitable, CancelledError too, as `await` does (PEP 380)
             go_on = partial(steps.throw, error)

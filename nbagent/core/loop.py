@@ -60,7 +60,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         run.result.status, run.result.status_reason = "interrupted", "The run was interrupted."
         run.emit(events.Interrupted(run.result.content, messages=run.closing_messages), _complete_result(run))
         raise
-    except Exception as error:  # noqa: BLE001  any failure must end in one last event; `chat` raises it
+    except Exception as error:  # noqa: BLE001  the last event tells it, and `chat` raises it
         last = run.emit(_ended_by(error, run), _complete_result(run))
     finally:
         run.spent.over = True

@@ -95,7 +95,7 @@ class DaemonThreads:
             try:
                 value = interruptible.run(partial(context.run, function, *args))
                 settle: tuple[Callable[[Any], None], Any] = future.set_result, value
-            except BaseException as error:  # noqa: BLE001  the task waits for any end; `await future` raises it
+            except BaseException as error:  # noqa: BLE001  `await future` raises it; without it the task would wait for ever
                 settle = future.set_exception, error
             with suppress(RuntimeError):  # the event loop was closed meanwhile; nobody waits
                 loop.call_soon_threadsafe(_settle, future, ended, *settle)  # it wakes the loop, which costs: once

@@ -77,7 +77,7 @@ INSERT INTO notes (scope, key, path, text, version, created, updated, run_id)
 VALUES (:scope, :key, :path, :text, :version, :now, :now, :run_id) ON CONFLICT (scope, key) DO UPDATE
 SET text = excluded.text, version = excluded.version, updated = excluded.updated, run_id = excluded.run_id
 RETURNING {_COLUMNS}
-"""  # noqa: S608  our own names
+"""  # noqa: S608  only our own names are joined in, values are bound
 
 
 class Notes:
@@ -94,12 +94,12 @@ class Notes:
     def all(self, folder: str = ROOT) -> list[Note]:
         """Those in a folder, or the one that is called so, by path."""
         inside = "key = :key OR substr(key, 1, length(:key) + 1) = :key || '/'"
-        query = f"SELECT {_COLUMNS} FROM notes WHERE scope = :scope AND ({inside}) ORDER BY key"  # noqa: S608  our own names
+        query = f"SELECT {_COLUMNS} FROM notes WHERE scope = :scope AND ({inside}) ORDER BY key"  # noqa: S608  only our own names are joined in, values are bound
         return [Note(*row) for row in self._rows(query, key=key_of(folder))]
 
     def get(self, path: str) -> Note | None:
         """The note of this path."""
-        query = f"SELECT {_COLUMNS} FROM notes WHERE scope = :scope AND key = :key"  # noqa: S608  our own names
+        query = f"SELECT {_COLUMNS} FROM notes WHERE scope = :scope AND key = :key"  # noqa: S608  only our own names are joined in, values are bound
         return next((Note(*row) for row in self._rows(query, key=key_of(path))), None)
 
     def newest(self, most: int, chars: int) -> tuple[int, list[tuple[str, str]]]:

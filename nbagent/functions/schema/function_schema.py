@@ -197,7 +197,7 @@ def _model_base(others: inspect.Parameter | None, target: Any) -> type[BaseModel
     class Open(BaseModel):
         model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
         # pydantic reads the type of `**others` from this annotation alone, and it is known only at run time
-        __pydantic_extra__: dict[str, Any if kind is _Unknown else kind]  # type: ignore[valid-type]
+        __pydantic_extra__: dict[str, Any if kind is _Unknown else kind]  # type: ignore[valid-type]  # no type checker can know it
 
     return Open
 

@@ -112,7 +112,7 @@ class SQLiteStore(ConversationStore):
     @override
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
         def read(database: sqlite3.Connection) -> tuple[ConversationInfo, list[str]] | None:
-            query = f"SELECT {_INFO} FROM conversations WHERE owner = ? AND id = ? AND updated > ?"  # noqa: S608  our own names
+            query = f"SELECT {_INFO} FROM conversations WHERE owner = ? AND id = ? AND updated > ?"  # noqa: S608  only our own names are joined in, values are bound
             row = database.execute(query, (owner, conversation_id, self._oldest())).fetchone()
             if row is None:
                 return None
@@ -130,7 +130,7 @@ class SQLiteStore(ConversationStore):
             query = f"""
                 SELECT {_INFO} FROM conversations WHERE owner = ? AND updated > ? AND (updated, id) < (?, ?)
                 ORDER BY updated DESC, id DESC LIMIT ?
-            """  # noqa: S608  our own names
+            """  # noqa: S608  only our own names are joined in, values are bound
             return [_info(row) for row in database.execute(query, (owner, self._oldest(), updated, last_id, limit + 1))]
 
         return page_of(await self._in_thread(read), limit)

@@ -69,13 +69,14 @@ async def use(value):
 
 @pytest.mark.parametrize("name", LARGE)
 async def test_the_memory_for_a_large_result(name):
-    await use(1)  # loads pandas
+    await use(LARGE[name](1))  # loads what it needs
     value = LARGE[name](30_000_000)
     tracemalloc.start()
     try:
         await use(value)
         kept = value.nbytes if name == "array" else 0  # arrays and tables are written to a file, whatever their size
-        assert tracemalloc.get_traced_memory()[1] < 12_000_000 + 1.2 * kept
+        # with pandas 2, a table copies the texts that it reads from Arrow
+        assert tracemalloc.get_traced_memory()[1] < 13_000_000 + 1.2 * kept
     finally:
         tracemalloc.stop()
 

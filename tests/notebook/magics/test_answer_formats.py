@@ -2,6 +2,7 @@
 
 import math
 
+import pandas as pd
 import pytest
 
 from nbagent import AgentResult
@@ -28,8 +29,9 @@ def test_a_markdown_table_becomes_a_frame():
     assert frame["share"].tolist()[:2] == [0.5, -0.001]
     assert frame["zip"].tolist() == ["00501", "53111", "1"]
     assert frame["founded"].isna().tolist() == [False, True, False]
-    assert {name: str(kind) for name, kind in frame.dtypes.items()} == {
-        "city": "str", "people": "float64", "share": "float64", "zip": "str", "founded": "str",
+    text = pd.Series(dtype="str").dtype  # pandas 2 has no dtype of its own for it
+    assert frame.dtypes.to_dict() == {
+        "city": text, "people": "float64", "share": "float64", "zip": text, "founded": text,
     }  # fmt: skip
 
 
@@ -40,7 +42,7 @@ def test_a_markdown_table_becomes_a_frame():
         ("| a |\n|---|", []),
         ("> | a | b |\n> |---|---|\n> | 1 | x |", [{"a": 1, "b": "x"}]),
         ("| id | pi |\n|--|--|\n| 12345678901234567890 | 3.14159265358979312 |", [
-            {"id": "12345678901234567890", "pi": math.pi},
+            {"id": "12345678901234567890", "pi": pytest.approx(math.pi, rel=1e-15)},
         ]),
         ("| x |\n|---|\n| −5 |\n| +5 |", [{"x": -5}, {"x": 5}]),
         ("Here:\n```markdown\n| a |\n|--|\n| 1 |\n```", [{"a": 1}]),

@@ -138,7 +138,7 @@ def test_polars_reads_sqlite(trace, tmp_path):
     assert calls["input_tokens"].sum() == 200
     assert calls.schema["cost_usd"] == pl.Float64
     started = runs["started"].str.to_datetime(time_unit="us", time_zone="UTC")
-    assert started.to_list() == trace.runs["started"].dt.to_pydatetime().tolist()
+    assert started.to_list() == [each.to_pydatetime() for each in trace.runs["started"]]
 
 
 @pytest.mark.parametrize("table", ["runs", "calls", "messages", "blocks", "tool_calls", "thinking", "events", "http"])

@@ -13,7 +13,6 @@ WITHIN = "import nbagent.notebook.display.approval\nnbagent.notebook.display.app
 def kernel(tmp_path):
     with Kernel(tmp_path) as kernel:
         assert kernel.run("agent = Agent(tools=nbagent.live)" + WIPES).status == "ok"
-        kernel.takes_clicks = kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result == "True"
         kernel.ok(f"{WITHIN}{TIMEOUT if kernel.takes_clicks else 0.05}")
         yield kernel
 

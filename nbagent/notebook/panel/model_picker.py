@@ -72,6 +72,7 @@ class ModelPicker:
         self._is_key_entered = False
         self.script = PickerScript()
         self._make(max_height)
+        self._current()  # chosen here, not later on the loop: what the notebook shows of the agent names its model
 
     def _make(self, max_height: str) -> None:
         self._button = widgets.Button().add_class("nbagent-model")

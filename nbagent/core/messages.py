@@ -289,6 +289,8 @@ class LLMResponse:
     finish_reason: str | None = None
     metadata: dict[str, Any] | None = None
     raw_response: Any = None
+    #: Encoded forms of the assistant message, as in `LLMMessage`. A changed copy has none.
+    encoded: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         content: Any = self.content

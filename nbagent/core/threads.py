@@ -41,8 +41,9 @@ def max_tool_threads() -> int:
     >>> max_tool_threads()
     64
     """
-    text = os.environ.get(THREADS_VARIABLE, "").strip()
-    number = int(text) if text.isdecimal() else text or MAX_TOOL_THREADS
+    if not (text := os.environ.get(THREADS_VARIABLE, "").strip()):
+        return MAX_TOOL_THREADS
+    number = int(text) if text.isdecimal() else text
     check_number(THREADS_VARIABLE, number, whole=True, minimum=1, fix="Correct this environment variable, or unset it.")
     return int(number)
 

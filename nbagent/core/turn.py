@@ -59,8 +59,8 @@ class Turn:
         self._outputs: dict[int, ToolOutput] = {}
         #: Reports of progress that the observers have, and the reader gets next.
         self._reports: list[Event] = []
-        #: Done when there are reports.
-        self._reported: asyncio.Future[None] | None = None
+        #: Set when a call has ended, or there are reports.
+        self._has_news = asyncio.Event()
         self._exchanges = 0
         #: The request whose answer is being read, and how many characters came besides text.
         self._request: ModelRequest | None = None
@@ -284,6 +284,7 @@ class Turn:
             name=self._speaker,
             tool_calls=self.calls or None,
             provider_extras=response.raw_response,
+            encoded=dict(response.encoded) if self.calls == calls else {},
             message_id=new_id("msg"),
         )
         self._replace_placeholder(message)
@@ -318,7 +319,7 @@ class Turn:
         raw = metadata.get("usage_raw")
         if calls := metadata.get("vendor_calls"):
             raw = {**(raw or {}), "vendor_calls": calls}
-        for model in (metadata.get("model"), provider.model_name):
+        for model in dict.fromkeys((metadata.get("model"), provider.model_name)):
             if model:
                 is_batched = bool(metadata.get("batched"))
                 cost = self.run.price(response.usage, model, provider, raw, is_batched)
@@ -365,12 +366,13 @@ class Turn:
                 own_context.run(current_teller.set, partial(self._tell_of_child, index, asyncio.get_running_loop()))
                 started = events.ToolStarted("", call.name, call.arguments, self._call_metadata(index))
                 yield own_context.run(run.emit, started, self.meta)  # the tool sees what observers set in the context
-                tasks[asyncio.create_task(run.tools.run(call), context=own_context)] = index
+                task = asyncio.create_task(run.tools.run(call), context=own_context)
+                task.add_done_callback(self._tell_ended)
+                tasks[task] = index
             pending = set(tasks)
             while pending:
-                self._reported = asyncio.get_running_loop().create_future()
-                awaited: set[asyncio.Future[Any]] = {*pending, self._reported}
-                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                await self._has_news.wait()
+                self._has_news.clear()
                 finished = {task for task in pending if task.done()}
                 pending -= finished
                 for task in finished:
@@ -405,6 +407,9 @@ class Turn:
         for output in self._outputs.values():
             output.end()
 
+    def _tell_ended(self, _: asyncio.Task[ToolOutcome]) -> None:
+        self._has_news.set()
+
     def _announce(self, index: int) -> None:
         """Tell the observers what a running tool has printed and displayed, and everybody what it reports."""
         call, output = self.calls[index], self._outputs[index]
@@ -421,8 +426,7 @@ class Turn:
             metadata["progress"] = progress
         text = progress if isinstance(progress, str) else f"{progress:.0%}".replace("%", " %")
         self._reports.append(self.run.emit(events.ToolProgress(text, call.name, None, metadata), self.meta))
-        if self._reported is not None and not self._reported.done():
-            self._reported.set_result(None)
+        self._has_news.set()
 
     def _tell_of_child(self, index: int, loop: asyncio.AbstractEventLoop, event: Event) -> None:
         """Tell the observers what an agent does that a running tool asks, maybe on another thread."""

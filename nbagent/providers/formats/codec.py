@@ -134,10 +134,9 @@ class Codec(ABC):
         for call in answer.function_calls or ():
             if not isinstance(call.name, str) or not isinstance(call.id, str):
                 raise TypeError(f"a call with the name {call.name!r:.100} and the id {call.id!r:.100}")
-        extras = answer.raw_response
-        self.encode_message(
-            LLMMessage("assistant", answer.message_content, tool_calls=answer.function_calls, provider_extras=extras)
-        )
+        content, calls, extras = answer.message_content, answer.function_calls, answer.raw_response
+        message = LLMMessage("assistant", content, tool_calls=calls, provider_extras=extras, encoded=answer.encoded)
+        self.encode_message(message)
         return answer
 
     @abstractmethod
@@ -191,9 +190,10 @@ class Codec(ABC):
 
         Raises `ImageInputError` if the question holds an image and the model takes none.
         """
-        text_only = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
-        messages = sendable_documents(messages, self.vendor.takes_pdfs(model) and not text_only)
-        messages = sendable_messages(messages, self.vendor, text_only, self._replays)
+        if not all(isinstance(message.content, str) for message in messages):
+            text_only = IMAGES in (changes or {}) or not self.vendor.takes_images(model)
+            messages = sendable_documents(messages, self.vendor.takes_pdfs(model) and not text_only)
+            messages = sendable_messages(messages, self.vendor, text_only, self._replays)
         system = "\n\n".join(message.text for message in messages if message.role == "system" and message.content)
         head = merged(self._head(model, options, system), options.extra_body)
         if self.conversation in options.extra_body:

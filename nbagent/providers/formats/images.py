@@ -40,8 +40,6 @@ def sendable_messages(
     With `text_only` the model takes none. The images of an answer follow it, and the results of its calls, in a user's
     message, unless the vendor takes them back in the answer itself (`replays`).
     """
-    if all(isinstance(message.content, str) for message in messages):
-        return messages
     if text_only:
         return without_images(messages)
     sent: list[LLMMessage] = []

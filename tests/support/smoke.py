@@ -67,8 +67,11 @@ def try_parquet() -> None:
 
 
 def try_explore() -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
     agent = scripted_agent()
     agent.chat_sync("Twice 21?")
+    InteractiveShell.instance().run_line_magic("load_ext", "nbagent")
     assert agent.trace.explore() is not None
 
 

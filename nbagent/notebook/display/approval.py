@@ -12,7 +12,6 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,8 @@ from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.asking import Question
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.notebook.display.checklist import checklist_html
+from nbagent.notebook.display.checklist import checklist_html, plan_name, plan_of_call
 from nbagent.notebook.display.tool_call import LANGUAGES
-from nbagent.plan import UPDATE_PLAN, Step, checked_steps
 
 #: The style of the form; the panel uses the same colours.
 APPROVAL_STYLE = render.STYLE + render.style_html(Path(__file__).with_name("approval.css"))
@@ -179,7 +177,7 @@ class ApprovalForm:
         if isinstance(self._call, Question):
             said = f"{name} asks you<pre>{render.escape(folded(self._call.text))}</pre>"
             return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
-        if arguments == self._text and (plan := _plan_of(self._call)):
+        if arguments == self._text and (plan := plan_of_call(self._call.name, self._call.arguments)):
             asked = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
             return f'{APPROVAL_STYLE}<div class="nbagent {render.NO_TEX}" role="alert">{asked}</div>'
         title = f"{name} asks to run {render.escape(self._where)}"
@@ -212,7 +210,9 @@ class ApprovalForm:
             outcome = "denied"
             raise
         finally:
-            text = f"{outcome}: {render.format_call(self._call.name, arguments)}" if outcome else ""
+            plan = plan_of_call(self._call.name, arguments)
+            asked = plan_name(plan) if plan else render.format_call(self._call.name, arguments)
+            text = f"{outcome}: {asked}" if outcome else ""
             page = render.output_html(render.note_html(text)) if outcome else ""
             handle.update({"text/plain": text, "text/html": page}, raw=True)
             current_output.reset(in_call)
@@ -339,18 +339,6 @@ def _typed_question(call: FunctionCall, where: str = HERE) -> str:
     if len(arguments) <= LINE_CHARS:
         return f"Run {name}({arguments}){place}? {_CHOICES}"
     return f"{arguments_text(call.arguments)}\nRun {name} with these arguments{place}? {_CHOICES}"
-
-
-def _plan_of(call: FunctionCall) -> list[Step]:
-    """The plan that a call would write; an empty list for other calls, and for one whose steps hide something."""
-    if call.name != UPDATE_PLAN or call.arguments.keys() != {"steps"}:
-        return []
-    try:
-        given, steps = call.arguments["steps"], checked_steps(call.arguments["steps"])
-        shown = [{**asdict(step), **each, "status": step.status} for each, step in zip(given, steps, strict=True)]
-    except (ValueError, TypeError, AttributeError):
-        return []
-    return steps if shown == list(map(asdict, steps)) else []
 
 
 def _only_text_argument(arguments: dict[str, Any]) -> str | None:

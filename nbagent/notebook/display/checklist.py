@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from nbagent.core.render import markdown as render
-from nbagent.plan import Step
+from nbagent.plan import UPDATE_PLAN, Step, checked_steps
 
 #: What stands for a status.
 MARKS = {"pending": "○", "doing": "→", "done": "✓", "dropped": "✗"}
@@ -27,6 +29,27 @@ def checklist_lines(steps: Sequence[Step]) -> Iterator[str]:
     yield _title(steps)
     for each in steps:
         yield f"  {MARKS[each.status]} {each.step}" + (f" ({each.note})" if each.note else "")
+
+
+def plan_of_call(name: str | None, arguments: Mapping[str, Any] | None) -> list[Step]:
+    """The plan that a call would write; an empty list for other calls, and for one whose steps hide something."""
+    if name != UPDATE_PLAN or arguments is None or arguments.keys() != {"steps"}:
+        return []
+    try:
+        given, steps = arguments["steps"], checked_steps(arguments["steps"])
+        shown = [{**asdict(step), **each, "status": step.status} for each, step in zip(given, steps, strict=True)]
+    except (ValueError, TypeError, AttributeError):
+        return []
+    return steps if shown == list(map(asdict, steps)) else []
+
+
+def plan_name(steps: Sequence[Step]) -> str:
+    """What stands for a call that would write this plan.
+
+    >>> plan_name([Step("Load the data"), Step("Plot it")])
+    'plan of 2 steps'
+    """
+    return f"plan of {len(steps)} step{'' if len(steps) == 1 else 's'}"
 
 
 def _title(steps: Sequence[Step]) -> str:

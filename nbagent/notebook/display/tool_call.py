@@ -15,6 +15,7 @@ from nbagent.core.events import Event, ToolResult
 from nbagent.core.render import markdown as render
 from nbagent.core.render.highlight import highlight_code
 from nbagent.core.tool_output import IMAGE_TYPES
+from nbagent.notebook.display.checklist import plan_name, plan_of_call
 from nbagent.text import beginning, shortened
 
 #: Rows and columns of a table, and characters of each value.
@@ -30,7 +31,10 @@ def tool_call_html(
 ) -> str:
     """The folded block. `state` describes a call that has no result yet, `edited` are the arguments of a person."""
     arguments = (call.tool_arguments if edited is None else edited) or {}
-    title = f"<code>{render.escape(render.format_call(call.tool_name or '', arguments))}</code>"
+    if plan := plan_of_call(call.tool_name, arguments):  # one that waits for approval, or was denied
+        title = f'<span class="nbagent-quiet">{render.escape(plan_name(plan).capitalize())}</span>'
+    else:
+        title = f"<code>{render.escape(render.format_call(call.tool_name or '', arguments))}</code>"
     body = _arguments_html(arguments)
     if edited is not None:
         title += ' <span class="nbagent-quiet">edited</span>'

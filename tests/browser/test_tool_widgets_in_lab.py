@@ -1,4 +1,4 @@
-"""A widget that a tool displays works inside the panel, in the place of its text."""
+"""In the panel of real JupyterLab: how far a tool is, and a widget that it displays, in the place of its text."""
 
 import pytest
 from playwright.sync_api import expect
@@ -37,3 +37,59 @@ def test_a_slider_of_a_tool_can_be_moved_in_the_panel(lab, picture):
     page.keyboard.press("ArrowRight")
     expect(panel.locator(".widget-readout")).to_have_text("8")
     picture(panel, "tool-widget")
+
+
+PROGRESS = (
+    BEGIN
+    + """
+import asyncio, os
+from nbagent import ChatPanel, RunContext
+async def reaches(name):
+    while not os.path.exists(f"{gates}/{name}"): await asyncio.sleep(0.01)
+@tool
+async def study(pages: int, run: RunContext) -> str:
+    "Study."
+    run.report(0.25)
+    await reaches("words")
+    run.report("page 6 of 8, $x$ <b>bold</b>" + ", and what it cites" * 9)
+    await reaches("end")
+    return "studied"
+call = FunctionCall("study", {"pages": 8}, "s")
+agent = Agent(ScriptedProvider([call, "Gentoo is heavy."], model="claude-sonnet-5"), tools=[study])
+ChatPanel(agent)
+"""
+)
+
+
+def test_how_far_a_tool_is_in_panels(lab, picture, tmp_path):
+    page = lab.open(
+        "progress.ipynb", [f"gates = {str(tmp_path)!r}\n{PROGRESS}", "ChatPanel(agent)", "ChatPanel(agent)"]
+    )
+    lab.command(page, "notebook:run-cell-and-select-next")
+    panels = page.locator(".nbagent-panel")
+    box = panels.get_by_label("Your question")
+    box.fill("How heavy is a Gentoo?")
+    box.press("Enter")
+    call = panels.locator("details")
+    expect(call).to_contain_text("25 %…")
+    picture(panels, "progress-number")
+    page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")  # not that of the panel
+    lab.command(page, "notebook:run-cell-and-select-next")
+    expect(panels).to_have_count(2)
+    expect(call).to_contain_text(["25 %…", "25 %…"])
+    call.first.locator("summary").click()
+    (tmp_path / "words").touch()
+    expect(call).to_contain_text(["page 6 of 8, $x$ <b>bold</b>, and"] * 2)
+    for shown in call.all():  # however long the words are
+        frame, words = shown.bounding_box(), shown.locator(".nbagent-side").bounding_box()
+        assert frame["x"] < words["x"] < words["x"] + words["width"] < frame["x"] + frame["width"]
+    for number, name in enumerate(("unfolded", "second")):
+        picture(panels.nth(number), f"progress-words-{name}")
+    (tmp_path / "end").touch()
+    expect(panels).to_contain_text(["Gentoo is heavy."] * 2)
+    page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2")
+    lab.command(page, "notebook:run-cell-and-select-next")
+    expect(panels).to_contain_text(["Gentoo is heavy."] * 3)
+    expect(panels.get_by_text("page 6 of 8")).to_have_count(0)
+    for number, name in enumerate(("first", "second", "past")):
+        picture(panels.nth(number), f"progress-over-{name}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from nbagent.core.content.images import content_as_text
@@ -89,6 +90,8 @@ def _vendor_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
         elif kind in ("tool_call", "tool_result"):  # of a tool that the vendor runs
             block = _block(kind, as_json(item), item, name=item.get("name"))
             yield block | {"tool_call_id": item.get("tool_use_id") or item.get("id")}
+            outputs = item.get("outputs") or () if item.get("type") == "code_interpreter_call" else ()
+            yield from islice(images, sum(each.get("type") == "image" for each in outputs))
         else:
             yield _block(kind, _text(item), item)
 

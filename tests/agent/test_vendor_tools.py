@@ -1,5 +1,7 @@
 """Tools that the vendor runs itself: offered by a neutral name, told in the trace, replayed and dropped."""
 
+import base64
+import hashlib
 import json
 
 import pytest
@@ -14,6 +16,8 @@ from support.vendor_answers import (
     SEARCH,
     claude_stream,
     gemini_stream,
+    gemini_worked,
+    openai_worked,
     responses_stream,
 )
 
@@ -25,6 +29,8 @@ from nbagent.providers.catalog import CATALOG
 
 PATHS = {"claude": "", "gemini": "/v1beta"}
 MODELS = {"claude": "claude-sonnet-5", "openai": "gpt-5.6-terra", "gemini": "gemini-3.7-flash", "zhipu": "glm-5.2"}
+#: Images of 3 × 2 and of 9 × 9 pixels, in Base64.
+GIF, OTHER = (base64.b64encode(b"GIF89a" + bytes([width, 0, height, 0])).decode() for width, height in ((3, 2), (9, 9)))
 SAID = {"claude": claude_said, "openai": responses_said}
 #: An answer of each vendor in which it searched.
 SEARCHED = {
@@ -117,6 +123,26 @@ async def test_gemini_runs_code_and_reads_pages(server):
     await ask(agent, tools=["code_execution"])
     call = agent.trace.tool_calls.iloc[0]
     assert (call["name"], call["args"], call["result_text"]) == ("code_execution", {"code": "print(6*7)"}, "42\n")
+
+
+async def test_gemini_tells_a_search_beside_the_code_that_it_ran(server):
+    server.answers = [Answer(gemini_worked(GIF))]
+    agent = agent_of("gemini", server)
+    result = await ask(agent, tools=["web_search", "code_execution"])
+    assert agent.trace.tool_calls["name"].tolist() == ["code_execution", "web_search"]
+    assert (len(result.images), len(result.citations)) == (1, 3)
+
+
+async def test_openai_shows_the_images_that_its_code_draws(server):
+    server.answers = [Answer(openai_worked(GIF, OTHER))]
+    agent = agent_of("openai", server, tools=["web_search", "code_execution", "image_generation"])
+    result = await ask(agent)
+    assert [image.to_base64() for image in result.images] == [GIF, OTHER]
+    _, code, image = agent.trace.tool_calls.to_dict("records")
+    assert code["result_text"].startswith("<b>42</b>\n[image: ")
+    assert image["args"] == {"prompt": "A <i>Gentoo</i> that codes"}
+    images = agent.trace.blocks.query("type == 'image'")["sha256"].tolist()
+    assert images == [hashlib.sha256(base64.b64decode(each)).hexdigest() for each in (GIF, OTHER)]
 
 
 async def test_zhipu_tells_the_pages_of_its_search(server):

@@ -1,11 +1,15 @@
-"""In real JupyterLab: what an answer cites, a PDF in a question, what an agent remembers, and the tree of a trace."""
+"""In real JupyterLab: what vendors' own tools did and answers cite, a PDF, what an agent remembers, a trace's tree."""
+
+import base64
+import io
 
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 from support.lab import BEGIN
 from support.loopback import Answer, Loopback, said, served, sse
 from support.papers import pdf
-from support.vendor_answers import BLOCKS, claude_stream
+from support.vendor_answers import BLOCKS, claude_stream, gemini_worked, openai_worked
 
 pytestmark = pytest.mark.browser
 
@@ -97,3 +101,53 @@ def test_sources_documents_memory_and_trees(lab, picture):
     expect(known.locator("pre")).to_contain_text("/memories/units.md: Metric units.")
     expect(page.locator(".jp-Cell").nth(0)).to_contain_text("Metric units.")
     picture(page, "memory-second-kernel")
+
+
+OWN = """model = create_provider("openai:gpt-5.6-terra", api_key="test-key", base_url=url + "/v1", api="responses")
+openai = Agent(model, tools=["web_search", "code_execution", "image_generation"])
+gemini = Agent(create_provider("gemini:gemini-3.7-flash", api_key="test-key", base_url=url + "/v1beta"),
+    tools=["web_search", "code_execution"])"""
+
+CODE = "code_execution(code=\"print('<b>42</b>')\\nplot()\")"
+#: The vendor, the calls in the order in which they are told, and how many images it made.
+MADE = [
+    ("openai", ['web_search(query="stable ruby")', CODE, 'image_generation(prompt="A <i>Gentoo</i> that codes")'], 2),
+    ("gemini", [CODE, 'web_search(queries=["stable ruby"])'], 1),
+]
+
+
+def png(colour):
+    file = io.BytesIO()
+    Image.new("RGB", (120, 40), colour).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def test_openais_and_geminis_own_tools(lab, picture):
+    with served(Loopback()) as vendors:
+        answers = [openai_worked(png("teal"), png("gold")), gemini_worked(png("teal"))]
+        vendors.answers = [Answer(each) for each in answers * 2]
+        asked = "%%agent\nWhich Ruby is stable?"
+        cells = [f"url = {vendors.url!r}\n{SETUP}\n{OWN}\nagent = openai", asked, "agent = gemini", asked]
+        page = lab.run("own.ipynb", [*cells, "ChatPanel(openai)", "ChatPanel(gemini)"])
+        cell, panels = page.locator(".jp-Cell"), page.locator(".nbagent-panel")
+        expect(panels).to_have_count(2)
+        for number, (name, tools, images) in enumerate(MADE):
+            panel, asked = panels.nth(number), cell.nth(1 + 2 * number)
+            box = panel.get_by_label("Your question")
+            box.fill("Really?")
+            box.press("Enter")
+            expect(panel.locator(".nbagent-foot")).to_have_count(2)
+            for shown, times in ((asked, 1), (panel, 2)):  # in the panel, one was asked by the cell
+                expect(shown.locator("summary > code")).to_have_text(tools * times)
+                links = shown.locator("a[rel~=noopener]")
+                expect(links).to_have_text(["[1]", "[2]", "Download Ruby", 'Ruby "4.0.6" <b>'] * times)
+                expect(shown.locator(".nbagent-sources").first).to_contain_text("[3] <img src=x onerror=alert(1)>")
+                expect(shown.locator(".nbagent img")).to_have_count(images * times)
+                for image in shown.locator(".nbagent img").all():
+                    expect(image).to_have_js_property("naturalWidth", 120)
+            code = asked.locator("details", has_text="code_execution")
+            code.locator("summary").click()
+            expect(code.locator("pre").last).to_contain_text("<b>42</b>")
+            expect(code).not_to_contain_text("base64")
+            picture(asked, f"own-{name}-cell")
+            picture(panel, f"own-{name}-panel")

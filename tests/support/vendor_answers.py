@@ -6,6 +6,8 @@ from support.loopback import sse
 
 RUBY = {"url": "https://www.ruby-lang.org/en/downloads/", "title": "Download Ruby"}
 NEWS = {"url": "https://example.org/news?a=1&b=(2)", "title": 'Ruby "4.0.6" <b>'}
+#: No link may lead there.
+EVIL = {"url": "javascript:alert(1)", "title": "<img src=x onerror=alert(1)>"}
 
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "stable ruby"}}
 FOUND = {
@@ -119,3 +121,44 @@ def gemini_stream(*parts, **candidate) -> bytes:
     chunks[-1]["candidates"][0] |= {"finishReason": "STOP", **candidate}
     chunks[-1]["usageMetadata"] = {"promptTokenCount": 9, "candidatesTokenCount": 5}
     return sse(*chunks, done=False)
+
+
+#: Code that prints something and draws something, and a picture that the model asks for.
+RAN = {"code": "print('<b>42</b>')\nplot()", "printed": "<b>42</b>\n"}
+
+
+def openai_worked(drawn: str, made: str) -> bytes:
+    """OpenAI searches, runs code that draws an image, and makes another one (both in Base64); the answer cites."""
+    code = {
+        "id": "ci_1",
+        "type": "code_interpreter_call",
+        "status": "completed",
+        "container_id": "cntr_1",
+        "code": RAN["code"],
+        "outputs": [
+            {"type": "logs", "logs": RAN["printed"]},
+            {"type": "image", "url": f"data:image/png;base64,{drawn}"},
+        ],
+    }
+    image = {"id": "ig_1", "type": "image_generation_call", "status": "completed", "result": made}
+    image["revised_prompt"] = "A <i>Gentoo</i> that codes"
+    (said,) = ITEMS[2]["content"]
+    news = {"type": "url_citation", "start_index": 0, "end_index": 17, **NEWS}
+    evil = {"type": "url_citation", "start_index": 0, "end_index": 17, **EVIL}
+    cites = {**ITEMS[2], "content": [{**said, "annotations": [*said["annotations"], news, evil]}]}
+    return responses_stream(ITEMS[0], ITEMS[1], code, image, cites)
+
+
+def gemini_worked(drawn: str) -> bytes:
+    """Gemini runs code that draws an image (in Base64), and searches; the answer cites."""
+    parts = [
+        {"executableCode": {"language": "PYTHON", "code": RAN["code"]}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": RAN["printed"]}},
+        {"inlineData": {"mimeType": "image/png", "data": drawn}},
+        {"text": "Né: it Ruby 4.0.6 is."},
+    ]
+    found = [{"web": {"uri": each["url"], "title": each["title"]}} for each in (RUBY, NEWS, EVIL)]
+    support = {**GROUNDED["groundingSupports"][0], "groundingChunkIndices": [0, 1, 2]}
+    told = {**GROUNDED, "groundingChunks": found, "groundingSupports": [support]}
+    told["searchEntryPoint"] = {"renderedContent": "<style>body { display: none }</style><b>stable ruby</b>"}
+    return gemini_stream(*parts, groundingMetadata=told)

@@ -140,8 +140,9 @@ class GeminiDecoder(Decoder):
         if candidate.get("finishReason"):
             self._finish = candidate["finishReason"]
             self._explanation = candidate.get("finishMessage") or self._explanation
-            if not self._vendor_calls:
-                for call in gemini_tools.calls_told_later(self._grounding):
+            told = {call.name for call in self._vendor_calls.values()}
+            for call in gemini_tools.calls_told_later(self._grounding):
+                if call.name not in told:
                     events += self._end(call)
 
     def _own_tool(self, part: Mapping[str, Any], events: list[Event]) -> None:

@@ -214,8 +214,8 @@ class ResponsesDecoder(Decoder):
         images, place = AnswerImages(), 0
         for item in items:
             place += len(text_of([item]))
-            if item.get("type") == "image_generation_call":
-                images.add(place, item.get("result"))
+            for image in responses_tools.images_of(item):
+                images.add(place, image)
         return metadata | images.metadata(text_of(items))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nbagent.core.citations import Citation
+from nbagent.core.content.images import image_note
 from nbagent.core.messages import parse_arguments
 from nbagent.core.vendor_calls import VendorCall
 
@@ -33,6 +34,18 @@ def call_of(item: Mapping[str, Any]) -> VendorCall | None:
         name = item.get("name") or name
     failed = item.get("status") in ("failed", "incomplete") or bool(item.get("error"))
     return VendorCall(name, arguments, item.get("id") or "", result, failed)
+
+
+def images_of(item: Mapping[str, Any]) -> list[Any]:
+    """The images that an item made: in Base64, or as `data:` or other addresses.
+
+    >>> images_of({"type": "code_interpreter_call", "outputs": [{"type": "image", "url": "data:image/png;base64,aWN"}]})
+    ['data:image/png;base64,aWN']
+    """
+    if item.get("type") == "image_generation_call":
+        return [item.get("result")]
+    outputs = item.get("outputs") or () if item.get("type") == "code_interpreter_call" else ()
+    return [output["url"] for output in outputs if output.get("type") == "image" and output.get("url")]
 
 
 def citations_of(parts: Iterable[Mapping[str, Any]]) -> list[Citation]:
@@ -76,7 +89,8 @@ def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
         return given if given.keys() != {"query", "queries"} else {"query": given["query"], **_others(given)}
     if "arguments" in item:
         return parse_arguments(item["arguments"])[0]
-    return {key: item[key] for key in ("code", "queries") if item.get(key)}
+    given = {key: item[key] for key in ("code", "queries") if item.get(key)}
+    return given | ({"prompt": item["revised_prompt"]} if item.get("revised_prompt") else {})
 
 
 def _others(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +104,14 @@ def _result(item: Mapping[str, Any]) -> str:
     sources = action.get("sources") or () if isinstance(action, Mapping) else ()
     lines = [source.get("url") or source.get("name") or "" for source in sources]
     lines += [found.get("filename") or "" for found in item.get("results") or ()]
-    lines += [output.get("logs") or output.get("url") or "" for output in item.get("outputs") or ()]
+    lines += [
+        (output.get("logs") or "").rstrip("\n") or _address(output.get("url")) for output in item.get("outputs") or ()
+    ]
     lines += [str(item[key]) for key in ("output", "error") if item.get(key)]
     return "\n".join(filter(None, lines))
+
+
+def _address(url: Any) -> str:
+    """The address of an image, or a note in place of its data."""
+    data = url.partition(",")[2] if isinstance(url, str) and url.startswith("data:") else ""
+    return image_note({"type": "image", "data": data}) if data else url or ""

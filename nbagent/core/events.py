@@ -214,7 +214,8 @@ class Limit(Event):
 class Http(Event):
     """Either a note in `content`, such as "loading the model", or an `exchange` for a trace that records HTTP.
 
-    `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type.
+    `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type; of a
+    note that the vendor runs a tool of its own: wire_id, as its `ToolCall` will have.
     """
 
     type: ClassVar[Literal["http"]] = "http"

@@ -201,6 +201,8 @@ class Turn:
             self._other_chars += len(item.content)
         elif isinstance(item, events.ToolCall | events.ToolResult):
             vendor_calls.complete(item)
+        elif isinstance(item, events.Http) and (wire_id := item.metadata.get("wire_id")):
+            vendor_calls.begins(wire_id)
 
     def _open_stream(self, request: ModelRequest, context: Context | None) -> AsyncIterator[Event | LLMResponse]:
         """The provider's answer to the request, which is sent in this context if there is one."""

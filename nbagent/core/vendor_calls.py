@@ -58,6 +58,10 @@ class VendorCalls:
         #: By the vendor's id: our own id, and when the call was made.
         self._made: dict[str, tuple[str, float]] = {}
 
+    def begins(self, wire_id: str) -> None:
+        """The vendor runs a tool, and has not told yet what it was asked."""
+        self._made.setdefault(wire_id, (new_id("tool"), time()))
+
     def complete(self, event: ToolCall | ToolResult) -> None:
         """Add ids, and to a result its outcome."""
         wire_id = str(event.metadata.get("wire_id") or "")

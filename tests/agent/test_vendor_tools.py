@@ -145,6 +145,20 @@ async def test_openai_shows_the_images_that_its_code_draws(server):
     assert images == [hashlib.sha256(base64.b64decode(each)).hexdigest() for each in (GIF, OTHER)]
 
 
+async def test_openais_calls_are_timed_from_their_beginning(server, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("nbagent.core.vendor_calls.time", lambda: clock[0])
+    server.answers = [Answer(SEARCHED["openai"])]
+    agent = agent_of("openai", server, tools=["web_search"])
+
+    def passes(event):
+        clock[0] += 3 * (event.content == "web_search" and event.type == "http")
+
+    agent.observers.append(passes)
+    await ask(agent)
+    assert agent.trace.tool_calls["duration_s"].tolist() == [3.0]
+
+
 async def test_zhipu_tells_the_pages_of_its_search(server):
     found = [{"title": "Ruby", "link": RUBY["url"], "refer": "ref_1", "content": "…"}]
     server.answers = [Answer(sse(said("It is 4.0.6.[ref_1]", web_search=found)))]

@@ -146,7 +146,8 @@ class ResponsesDecoder(Decoder):
         if item.get("type") == "function_call":
             return [ToolCallDelta("", item.get("name"), metadata={"index": index})]
         name = responses_tools.NAMES.get(item.get("type") or "")
-        return [Http(name)] if name else []  # what it does is known once it has done it
+        note = Http(name or "", metadata={"wire_id": item.get("id") or ""})
+        return [note] if name else []  # what it does is known once it has done it
 
     def _delta(self, index: int, name: str, event: Mapping[str, Any]) -> list[Event]:
         item, piece = self._items[index], event["delta"]

@@ -7,7 +7,9 @@ from support.hostile import PAYLOADS
 from support.panels import Panel
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.core import events
 from nbagent.notebook.display.checklist import checklist_html
+from nbagent.notebook.display.tool_call import tool_call_html
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView, TerminalView
 from nbagent.notebook.panel.entry import turn_text
@@ -125,3 +127,16 @@ agent = Agent(ScriptedProvider([
     assert shared.ok("print(agent.trace.tool_calls['approval'].tolist())").stdout == "['approved', 'auto']\n"
     shared.ok("plan = agent.plan; plan.loc[2, 'status'] = 'dropped'; agent.plan = plan")
     assert shared.ok("print(agent.plan['status'].tolist())").stdout == "['done', 'dropped']\n"
+
+
+def test_a_plan_that_waits_is_called_a_plan_unless_that_would_hide_something():
+    def title(arguments, name="update_plan"):
+        called = events.ToolCall("", name, arguments, {"tool_call_id": "1"})
+        page = tool_call_html(called, None, edited=None, state="waiting", timings=False)
+        return page.partition("<summary>")[2].partition("</summary>")[0]
+
+    steps = [{"step": "Load"}, {"step": "Plot"}]
+    assert ">Plan of 2 steps<" in title({"steps": steps})
+    assert ">Plan of 1 step<" in title({"steps": steps[:1]})
+    for name, odd in [("update_plan", {"steps": [*steps, {"step": "Send", "to": "all"}]}), ("plan", {"steps": steps})]:
+        assert f"<code>{name}(steps=" in title(odd, name)

@@ -53,7 +53,7 @@ async def read_events(response: Any) -> AsyncGenerator[dict[str, Any]]:
     for payload in splitter.feed(head):
         yield _event(payload)
     async for chunk in chunks:
-        for payload in splitter.feed(chunk):
+        for payload in splitter.feed(bytes(chunk)):  # a browser's fetch gives memoryviews
             yield _event(payload)
     for payload in splitter.flush():
         yield _event(payload)

@@ -174,9 +174,10 @@ async def test_answer_cut_at_every_byte(sample):
 
 
 @pytest.mark.parametrize("sample", ANSWERS)
-async def test_answer_byte_by_byte(sample):
+@pytest.mark.parametrize("kind", [bytes, memoryview])  # a browser's fetch gives memoryviews
+async def test_answer_byte_by_byte(sample, kind):
     body = (SAMPLES / f"{sample}.sse").read_bytes()
-    response, _ = await decode(codec_of(sample), [body[at : at + 1] for at in range(len(body))])
+    response, _ = await decode(codec_of(sample), [kind(body[at : at + 1]) for at in range(len(body))])
     check(sample, response)
 
 

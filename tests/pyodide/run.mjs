@@ -14,3 +14,4 @@ try {
   console.error(error.message);
   process.exitCode = 1;
 }
+process.exit(); // the timers of time limits would keep it for minutes

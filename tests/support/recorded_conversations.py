@@ -66,7 +66,7 @@ class RecordedTools(FunctionRegistry):
                 self.results[call.name, json.dumps(call.arguments, sort_keys=True)].append(item)
 
     def _offer(self, name):
-        def result(**arguments):
+        async def result(**arguments):  # on the event loop: calls begin in their order, also those that are equal
             item = self.results[name, json.dumps(arguments, sort_keys=True)].pop(0)
             if item.is_error:
                 raise RuntimeError(item.text)

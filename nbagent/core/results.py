@@ -40,7 +40,7 @@ class ToolOutcome:
     truncated: bool = False
     result_chars: int = 0
     started: float = 0.0  # seconds since the epoch
-    duration_s: float = 0.0
+    duration_s: float | None = 0.0  # None if a vendor told of its tool's call only with the result
     function_version: str = ""
     #: The skill or the MCP server that the tool comes from.
     source: str = ""

@@ -31,9 +31,9 @@ class VendorCall:
         """The event of the call."""
         return ToolCall("", self.name, self.arguments, {"wire_id": self.id})
 
-    def ended(self) -> ToolResult:
-        """The event of its result."""
-        about = {"wire_id": self.id, "is_error": self.is_error}
+    def ended(self, *, is_timed: bool = True) -> ToolResult:
+        """The event of its result. How long the call took is unknown if it was told together with its result."""
+        about = {"wire_id": self.id, "is_error": self.is_error} | ({} if is_timed else {"duration_s": None})
         return ToolResult(self.result or "", self.name, self.arguments, about)
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def events_of(metadata: Mapping[str, Any]) -> Iterator[Event]:
         call = VendorCall(**data)
         yield call.begun()
         if call.result is not None:
-            yield call.ended()
+            yield call.ended(is_timed=False)
 
 
 class VendorCalls:
@@ -57,10 +57,13 @@ class VendorCalls:
         self._source, self._step = f"vendor:{vendor}", step
         #: By the vendor's id: our own id, and when the call was made.
         self._made: dict[str, tuple[str, float]] = {}
+        #: The ids of those that were announced before anything else was told of them.
+        self._announced: set[str] = set()
 
     def begins(self, wire_id: str) -> None:
         """The vendor runs a tool, and has not told yet what it was asked."""
         self._made.setdefault(wire_id, (new_id("tool"), time()))
+        self._announced.add(wire_id)
 
     def complete(self, event: ToolCall | ToolResult) -> None:
         """Add ids, and to a result its outcome."""
@@ -69,14 +72,14 @@ class VendorCalls:
         ours = {"tool_call_id": tool_call_id, "wire_id": wire_id, "step": self._step, "source": self._source}
         event.metadata = {**ours, **event.metadata}
         if isinstance(event, ToolResult):
-            seconds = time() - started
-            event.metadata = {**event.metadata, "duration_s": seconds}
+            is_timed = wire_id in self._announced or "duration_s" not in event.metadata
+            event.metadata["duration_s"] = time() - started if is_timed else None
             call = FunctionCall(event.tool_name or "", event.tool_arguments or {}, wire_id)
             outcome = ToolOutcome(call, event.content, event.content, bool(event.metadata.get("is_error")))
             event.outcome = replace(
                 outcome,
                 started=started,
-                duration_s=seconds,
+                duration_s=event.metadata["duration_s"],
                 result_chars=len(event.content),
                 source=self._source,
             )

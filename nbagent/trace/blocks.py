@@ -88,10 +88,12 @@ def _vendor_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
         elif kind == "image":
             yield from filter(None, [next(images, None)])
         elif kind in ("tool_call", "tool_result"):  # of a tool that the vendor runs
-            block = _block(kind, as_json(item), item, name=item.get("name"))
-            yield block | {"tool_call_id": item.get("tool_use_id") or item.get("id")}
             outputs = item.get("outputs") or () if item.get("type") == "code_interpreter_call" else ()
-            yield from islice(images, sum(each.get("type") == "image" for each in outputs))
+            drawn = [each for each in outputs if each.get("type") == "image"]  # they get blocks of their own
+            told = {**item, "outputs": [each for each in outputs if each not in drawn]} if drawn else item
+            block = _block(kind, as_json(told), told, name=item.get("name"))
+            yield block | {"tool_call_id": item.get("tool_use_id") or item.get("id")}
+            yield from islice(images, len(drawn))
         else:
             yield _block(kind, _text(item), item)
 

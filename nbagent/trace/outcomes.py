@@ -45,5 +45,5 @@ def outcome_columns(outcome: ToolOutcome) -> Row:
         "error_message": _text_of(error) if error else None,
         # the whole one, library code included: the model reads a short form
         "traceback": _traceback_of(whole) if whole else None,
-        "ended": outcome.started + outcome.duration_s,
+        "ended": None if outcome.duration_s is None else outcome.started + outcome.duration_s,
     }

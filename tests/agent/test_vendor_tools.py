@@ -131,6 +131,8 @@ async def test_gemini_tells_a_search_beside_the_code_that_it_ran(server):
     result = await ask(agent, tools=["web_search", "code_execution"])
     assert agent.trace.tool_calls["name"].tolist() == ["code_execution", "web_search"]
     assert (len(result.images), len(result.citations)) == (1, 3)
+    assert agent.trace.tool_calls["duration_s"].isna().tolist() == [False, True]  # nothing tells when it searched
+    assert agent.trace.tool_calls["ended"].isna().tolist() == [False, True]
 
 
 async def test_openai_shows_the_images_that_its_code_draws(server):
@@ -141,6 +143,7 @@ async def test_openai_shows_the_images_that_its_code_draws(server):
     _, code, image = agent.trace.tool_calls.to_dict("records")
     assert code["result_text"].startswith("<b>42</b>\n[image: ")
     assert image["args"] == {"prompt": "A <i>Gentoo</i> that codes"}
+    assert GIF not in str(agent.trace.rows("blocks"))
     images = agent.trace.blocks.query("type == 'image'")["sha256"].tolist()
     assert images == [hashlib.sha256(base64.b64decode(each)).hexdigest() for each in (GIF, OTHER)]
 

@@ -72,6 +72,7 @@ def test_how_far_a_tool_is_in_panels(lab, picture, tmp_path):
     box.press("Enter")
     call = panels.locator("details")
     expect(call).to_contain_text("25 %…")
+    expect(call.locator("progress")).to_have_js_property("value", 0.25)
     picture(panels, "progress-number")
     page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")  # not that of the panel
     lab.command(page, "notebook:run-cell-and-select-next")
@@ -80,6 +81,7 @@ def test_how_far_a_tool_is_in_panels(lab, picture, tmp_path):
     call.first.locator("summary").click()
     (tmp_path / "words").touch()
     expect(call).to_contain_text(["page 6 of 8, $x$ <b>bold</b>, and"] * 2)
+    expect(call.locator("progress")).to_have_count(0)
     for shown in call.all():  # however long the words are
         frame, words = shown.bounding_box(), shown.locator(".nbagent-side").bounding_box()
         assert frame["x"] < words["x"] < words["x"] + words["width"] < frame["x"] + frame["width"]

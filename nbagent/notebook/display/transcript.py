@@ -52,6 +52,7 @@ class Segment:
     image: Image | None = None
     outputs: Sequence[Mapping[str, str]] = ()  # what the tool printed and displayed
     progress: str = ""  # how far the tool says it is
+    fraction: float | None = None  # the same, from 0 to 1, if it is a number
     children: Children | None = None  # the agents that the tool asked
     started: float = 0.0
     duration: float | None = None
@@ -224,7 +225,7 @@ class Transcript:
                     segment.outputs = outputs
             case events.ToolProgress():
                 for segment in self._calls(event):
-                    segment.progress = event.content
+                    segment.progress, segment.fraction = event.content, event.metadata.get("progress")
             case events.ToolResult():
                 self._add_result(event)
 
@@ -432,6 +433,8 @@ class Transcript:
             return checklist_html(segment.plan)
         if segment.event is not None:
             state = render.escape(self._state(segment))
+            if segment.fraction is not None and not segment.result and not self.over:
+                state = f"{_bar_html(segment.fraction)}{state}"
             return tool_call_html(
                 segment.event, segment.result, edited=segment.edited, state=state, timings=self.timings
             )
@@ -519,6 +522,11 @@ def notice_text(event: Event) -> str:
     """What a person reads of an event of the run itself, such as why an answer was sent back."""
     is_sent_back = isinstance(event, events.ValidationError)
     return f"Sent back: {reason_in(event.content)}" if is_sent_back else event.content
+
+
+def _bar_html(fraction: float) -> str:
+    """A bar. Screen readers read the text beside it instead."""
+    return f'<progress aria-hidden="true" value="{fraction:.3f}"></progress>'
 
 
 def _may_hold_formulas(text: str) -> bool:

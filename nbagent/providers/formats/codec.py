@@ -72,7 +72,7 @@ class Decoder(ABC):
         events = self._begin(replace(result, result=None)) if call is None else []
         call = self._vendor_calls[result.id]
         call.result, call.is_error = result.result, result.is_error
-        return [*events, call.ended()]
+        return [*events, call.ended(is_timed=not events)]
 
     def _metadata(
         self, usage: Usage, finish_reason: Any, model: Any, response_id: Any, thinking: str, citations: list[Citation]

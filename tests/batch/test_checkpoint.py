@@ -92,7 +92,8 @@ async def test_a_checkpoint_is_a_frame(tmp_path):
     async with RowServer() as server:
         await agent_for(server.url).map(questions(3), "Is it so? {question}", checkpoint=path)
     frame = nbagent.read_checkpoint(path)
-    assert list(frame["question"]) == ["Is it so? row 0", "Is it so? row 1", "Is it so? row 2"]
+    assert frame["answered"].is_monotonic_increasing  # three at once: any of them may be the first
+    assert sorted(frame["question"]) == ["Is it so? row 0", "Is it so? row 1", "Is it so? row 2"]
     assert list(frame["answer"]) == [f"The answer to {question}." for question in frame["question"]]
     assert set(frame["model"]) == {"open_source:m1"}
     assert frame["input_tokens"].sum() == 15

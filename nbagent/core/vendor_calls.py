@@ -27,13 +27,13 @@ class VendorCall:
     result: str | None = None
     is_error: bool = False
 
-    def begun(self) -> ToolCall:
-        """The event of the call."""
-        return ToolCall("", self.name, self.arguments, {"wire_id": self.id})
+    def begun(self, *, has_ended: bool = False) -> ToolCall:
+        """The event of the call. `has_ended`: the vendor tells it together with its result."""
+        return ToolCall("", self.name, self.arguments, {"wire_id": self.id, "has_ended": has_ended})
 
-    def ended(self, *, is_timed: bool = True) -> ToolResult:
-        """The event of its result. How long the call took is unknown if it was told together with its result."""
-        about = {"wire_id": self.id, "is_error": self.is_error} | ({} if is_timed else {"duration_s": None})
+    def ended(self) -> ToolResult:
+        """The event of its result."""
+        about = {"wire_id": self.id, "is_error": self.is_error}
         return ToolResult(self.result or "", self.name, self.arguments, about)
 
     def to_dict(self) -> dict[str, Any]:
@@ -45,9 +45,9 @@ def events_of(metadata: Mapping[str, Any]) -> Iterator[Event]:
     """The events of the calls in an answer that came in one piece."""
     for data in metadata.get("vendor_calls", ()):
         call = VendorCall(**data)
-        yield call.begun()
+        yield call.begun(has_ended=call.result is not None)
         if call.result is not None:
-            yield call.ended(is_timed=False)
+            yield call.ended()
 
 
 class VendorCalls:
@@ -55,31 +55,29 @@ class VendorCalls:
 
     def __init__(self, vendor: str, step: int) -> None:
         self._source, self._step = f"vendor:{vendor}", step
-        #: By the vendor's id: our own id, and when the call was made.
-        self._made: dict[str, tuple[str, float]] = {}
-        #: The ids of those that were announced before anything else was told of them.
-        self._announced: set[str] = set()
+        #: By the vendor's id: our own id, and when the call was made; None if that is unknown.
+        self._made: dict[str, tuple[str, float | None]] = {}
 
     def begins(self, wire_id: str) -> None:
         """The vendor runs a tool, and has not told yet what it was asked."""
         self._made.setdefault(wire_id, (new_id("tool"), time()))
-        self._announced.add(wire_id)
 
     def complete(self, event: ToolCall | ToolResult) -> None:
         """Add ids, and to a result its outcome."""
         wire_id = str(event.metadata.get("wire_id") or "")
-        tool_call_id, started = self._made.setdefault(wire_id, (new_id("tool"), time()))
+        now, about = time(), dict(event.metadata)
+        began = None if about.pop("has_ended", False) else now
+        tool_call_id, started = self._made.setdefault(wire_id, (new_id("tool"), began))
         ours = {"tool_call_id": tool_call_id, "wire_id": wire_id, "step": self._step, "source": self._source}
-        event.metadata = {**ours, **event.metadata}
+        event.metadata = {**ours, **about}
         if isinstance(event, ToolResult):
-            is_timed = wire_id in self._announced or "duration_s" not in event.metadata
-            event.metadata["duration_s"] = time() - started if is_timed else None
+            seconds = event.metadata["duration_s"] = None if started is None else now - started
             call = FunctionCall(event.tool_name or "", event.tool_arguments or {}, wire_id)
             outcome = ToolOutcome(call, event.content, event.content, bool(event.metadata.get("is_error")))
             event.outcome = replace(
                 outcome,
-                started=started,
-                duration_s=event.metadata["duration_s"],
+                started=now if started is None else started,
+                duration_s=seconds,
                 result_chars=len(event.content),
                 source=self._source,
             )

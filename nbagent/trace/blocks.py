@@ -89,11 +89,11 @@ def _vendor_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
             yield from filter(None, [next(images, None)])
         elif kind in ("tool_call", "tool_result"):  # of a tool that the vendor runs
             outputs = item.get("outputs") or () if item.get("type") == "code_interpreter_call" else ()
-            drawn = [each for each in outputs if each.get("type") == "image"]  # they get blocks of their own
-            told = {**item, "outputs": [each for each in outputs if each not in drawn]} if drawn else item
+            printed = [each for each in outputs if each.get("type") != "image"]
+            told = {**item, "outputs": printed} if outputs else item  # images get blocks of their own
             block = _block(kind, as_json(told), told, name=item.get("name"))
             yield block | {"tool_call_id": item.get("tool_use_id") or item.get("id")}
-            yield from islice(images, len(drawn))
+            yield from islice(images, len(outputs) - len(printed))
         else:
             yield _block(kind, _text(item), item)
 

@@ -8,7 +8,6 @@ import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Any, ClassVar
 
@@ -69,10 +68,11 @@ class Decoder(ABC):
     def _end(self, result: VendorCall) -> list[Event]:
         """The result is there. The call itself may have come in the answer before, which was paused."""
         call = self._vendor_calls.get(result.id)
-        events = self._begin(replace(result, result=None)) if call is None else []
-        call = self._vendor_calls[result.id]
+        if call is None:
+            self._vendor_calls[result.id] = result
+            return [result.begun(has_ended=True), result.ended()]
         call.result, call.is_error = result.result, result.is_error
-        return [*events, call.ended(is_timed=not events)]
+        return [call.ended()]
 
     def _metadata(
         self, usage: Usage, finish_reason: Any, model: Any, response_id: Any, thinking: str, citations: list[Citation]

@@ -56,8 +56,9 @@ class RunContext:
     def report(self, progress: float | str) -> None:
         """Tell the person, not the model, how far the call is: a number from 0 to 1, or a text such as "page 3 of 8".
 
-        It stands beside the call in cells and panels. Streams and `trace.events` have a `tool_progress` for it, at most
-        ten a second. Callable from any thread; after the call's end, and outside of runs, it does nothing.
+        It stands beside the call in cells and panels, a number with a bar. Streams and `trace.events` have a
+        `tool_progress` for it, at most ten a second. Callable from any thread; after the call's end, and outside of
+        runs, it does nothing.
 
         >>> RunContext().report(0.4)
         """

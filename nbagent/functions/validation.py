@@ -229,18 +229,18 @@ _COMPARISONS = {
 
 
 def _schema_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[Problem]:
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import Draft202012Validator, validator_for
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
+    from nbagent.core.json_schema import jsonschema
+
     parameters = definition.parameters or {}
-    validator = validator_for(parameters, default=Draft202012Validator)
+    validator = jsonschema.validators.validator_for(parameters, default=jsonschema.Draft202012Validator)
     try:
         validator.check_schema(parameters)
         # an empty registry: a schema never makes this process fetch another one
         found = list(validator(parameters, registry=Registry()).iter_errors(arguments))
-    except (SchemaError, Unresolvable) as broken:
+    except (jsonschema.SchemaError, Unresolvable) as broken:
         reason = getattr(broken, "message", broken)
         raise ConfigurationError(
             f"the parameters of tool {definition.name!r} are not a JSON Schema: {reason}. Correct them."

@@ -23,6 +23,7 @@ _PARTS = re.compile(
 
 #: Starts the server that answers for the vendors, and points all of them there.
 LLMOCK = """
+import nbagent.core.json_schema  # quickly, before llmock imports jsonschema
 import os
 from llmock.pytest_plugin import LLMock
 from llmock.testing import LLMockServer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.json_schema import jsonschema
 from nbagent.core.run_context import current_call
 from nbagent.functions.asking import CallInProgress, Question, ask_person
 from nbagent.text import shortened
@@ -59,15 +60,15 @@ def _default(schema: dict[str, Any]) -> Any:
 
 def _problem(schema: dict[str, Any], answers: dict[str, Any]) -> str:
     """What is wrong with the answers."""
-    from jsonschema.exceptions import SchemaError, best_match
-    from jsonschema.validators import Draft202012Validator
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
     try:
-        Draft202012Validator.check_schema(schema)
-        error = best_match(Draft202012Validator(schema, registry=Registry()).iter_errors(answers))
-    except (SchemaError, Unresolvable):
+        jsonschema.Draft202012Validator.check_schema(schema)
+        error = jsonschema.exceptions.best_match(
+            jsonschema.Draft202012Validator(schema, registry=Registry()).iter_errors(answers)
+        )
+    except (jsonschema.SchemaError, Unresolvable):
         return "the server's question has no valid schema"
     if error is None:
         return ""

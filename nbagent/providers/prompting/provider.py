@@ -275,7 +275,7 @@ def _without_required(tool: Tool) -> dict[str, Any]:
 
 def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
     """A call of the tool, or None if the arguments do not fit its schema."""
-    import jsonschema
+    from nbagent.core.json_schema import jsonschema
 
     schema = {"type": "object", **(tool.get("parameters") or {})}
     validator = jsonschema.validators.validator_for(schema)(schema)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import jsonschema
 from pydantic import Field
 
+from nbagent.core.json_schema import jsonschema
 from nbagent.core.json_text import json_text
 from nbagent.providers.base import LLMProvider
 from nbagent.server.routes.openai.errors import ParameterError

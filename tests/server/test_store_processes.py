@@ -66,21 +66,21 @@ async def test_a_process_that_was_paused_and_goes_on_can_not_overwrite(shared_pl
 
 
 async def test_a_kill_in_the_middle_of_a_write_loses_nothing_that_was_saved(shared_place, store):
-    acknowledged = []
+    acknowledged, lost = [], 0
     for attempt in range(KILLS):
-        with turn_taker(
-            "write", shared_place, str(attempt), lease_s=3.0
-        ) as process:  # longer than a busy machine pauses
-            numbers = [int(process.stdout.readline()) for _ in range(1 + attempt % 7)]
+        with turn_taker("write", shared_place, str(attempt), lease_s=1.0) as process:
+            said = [process.stdout.readline().strip() for _ in range(1 + attempt % 7)]
             process.kill()
-            numbers += map(int, process.stdout)  # what it saved before the kill came
-        acknowledged += [f"{attempt}-{number}" for number in numbers]
+            said += process.stdout.read().split()  # what it saved before the kill came
+        acknowledged += [f"{attempt}-{number}" for number in said if number != "lost"]
+        lost += said.count("lost")
     found = [text for number in range(3) for text in await questions(store, f"c{number}")]
     assert set(acknowledged) <= set(found)
-    assert len(acknowledged) >= KILLS
+    assert len(acknowledged) >= KILLS - lost
     assert len(found) == len(set(found)) <= len(acknowledged) + KILLS  # at most the one that was being saved
     # what belongs to a turn is there with it, or not at all
     assert [text for text in found if not await store.answer(OWNER, text)] == []
-    assert (await store.spent(OWNER)).tokens == len(found)
-    unsaved = f"{KILLS - 1}-{int(acknowledged[-1].partition('-')[2]) + 1}"
+    assert lost or (await store.spent(OWNER)).tokens == len(found)  # a lost turn has spent, too
+    name, _, number = acknowledged[-1].partition("-")
+    unsaved = f"{name}-{int(number) + 1}"
     assert (await store.answer(OWNER, unsaved) is not None) == (unsaved in found)

@@ -42,12 +42,15 @@ async def take_turns(store: ConversationStore, conversation_id: str, name: str, 
 
 
 async def write(store: ConversationStore, name: str) -> None:
-    """Turns without end, of three conversations; prints the number of each that was saved."""
+    """Turns without end, of three conversations; prints the number of each that was saved, else "lost"."""
     number = 0
     while True:
         number += 1
-        await add_turn(store, f"c{number % 3}", f"{name}-{number}")
-        print(number, flush=True)
+        try:
+            await add_turn(store, f"c{number % 3}", f"{name}-{number}")
+            print(number, flush=True)
+        except TurnLostError:  # a busy machine has paused this process for longer than its lease
+            print("lost", flush=True)
 
 
 async def hold(store: ConversationStore, conversation_id: str) -> None:

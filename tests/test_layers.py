@@ -7,7 +7,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from support.imports import GROUND, IMPORTS, ROOT, TREES, cycle_in, room_graph, room_map, saved_map
+from support.imports import GROUND, ROOT, all_imports, cycle_in, room_graph, room_map, saved_map, trees
 
 MAX_FILE, MAX_FUNCTION = 600, 60
 
@@ -67,11 +67,11 @@ def layer_of(module: str) -> str:
 
 
 def test_every_module_has_a_layer():
-    assert {layer_of(module) for module in TREES if module != "nbagent"} == BELOW.keys()
+    assert {layer_of(module) for module in trees() if module != "nbagent"} == BELOW.keys()
 
 
 def test_layers_import_only_what_lies_below():
-    internal = [found for found in IMPORTS if found.is_ours]
+    internal = [found for found in all_imports() if found.is_ours]
     assert len(internal) > 50  # the walk sees the package
     assert [str(found) for found in internal if found.target == "nbagent"] == [], "import from where a name lives"
     wrong = [
@@ -85,8 +85,8 @@ def test_layers_import_only_what_lies_below():
 
 
 def test_no_cycle_between_modules():
-    graph: dict[str, set[str]] = {module: set() for module in TREES}
-    for found in IMPORTS:
+    graph: dict[str, set[str]] = {module: set() for module in trees()}
+    for found in all_imports():
         if found.is_ours:
             graph[found.source].add(found.target)
     assert cycle_in(graph) == ""
@@ -101,19 +101,19 @@ def test_the_map_in_contributing_is_current():
 
 
 def test_third_party_packages_stay_at_home():
-    layer = {str(found): (found.target.split(".")[0], layer_of(found.source)) for found in IMPORTS}
+    layer = {str(found): (found.target.split(".")[0], layer_of(found.source)) for found in all_imports()}
     homes = {package: {HOME.get(package), SECOND_HOME.get(package)} for package in HOME}
     assert [text for text, (package, home) in layer.items() if home not in homes.get(package, {home})] == []
 
 
 def test_pandas_is_loaded_by_tables_only():
-    loading = {found.source for found in IMPORTS if found.top and found.target.split(".")[0] == "pandas"}
+    loading = {found.source for found in all_imports() if found.top and found.target.split(".")[0] == "pandas"}
     assert "nbagent.trace.columns" in loading
     assert {each for each in loading if layer_of(each) not in ("batch", "evaluation")} <= PANDAS_AT_TOP
 
 
 def test_modules_say_what_they_are_for():
-    assert [module for module, tree in TREES.items() if not ast.get_docstring(tree)] == []
+    assert [module for module, tree in trees().items() if not ast.get_docstring(tree)] == []
 
 
 @pytest.mark.parametrize("folder", [ROOT, Path(__file__).parent], ids=["nbagent", "tests"])
@@ -126,7 +126,7 @@ def test_files_are_small(folder):
 def test_functions_are_small():
     long = {
         f"{module}:{node.lineno} {node.name}": count
-        for module, tree in TREES.items()
+        for module, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (count := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION

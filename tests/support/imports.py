@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -41,7 +42,10 @@ def _module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-TREES = {_module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The syntax tree of each module."""
+    return {_module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 
 
 def _is_type_checking(node: ast.AST) -> bool:
@@ -59,19 +63,21 @@ def _statements(node: ast.AST, top: bool = True) -> Iterator[tuple[ast.Import | 
 
 def imports_of(module: str) -> Iterator[Import]:
     """All imports of a module, also those in functions and under `if TYPE_CHECKING:`."""
-    for node, top in _statements(TREES[module]):
+    for node, top in _statements(trees()[module]):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         else:
             assert node.level == 0, f"{module}:{node.lineno}: use absolute imports"
             base = node.module or ""
-            names = [full if (full := f"{base}.{alias.name}") in TREES else base for alias in node.names]
+            names = [full if (full := f"{base}.{alias.name}") in trees() else base for alias in node.names]
         for name in dict.fromkeys(names):
             yield Import(module, name, node.lineno, top)
 
 
-#: The lazy `nbagent/__init__.py` names everything and loads nothing: it is left out.
-IMPORTS = [found for module in TREES if module != "nbagent" for found in imports_of(module)]
+@cache
+def all_imports() -> list[Import]:
+    """Those of all modules but the lazy `nbagent/__init__.py`, which names everything and loads nothing."""
+    return [found for module in trees() if module != "nbagent" for found in imports_of(module)]
 
 
 def room_of(module: str) -> str:
@@ -88,7 +94,7 @@ def room_of(module: str) -> str:
 def room_graph() -> dict[str, set[str]]:
     """The rooms that each room imports from; arrows between a folder and its own sub-folders are left out."""
     graph: dict[str, set[str]] = {}
-    for found in IMPORTS:
+    for found in all_imports():
         if found.is_ours:
             source, target = room_of(found.source), room_of(found.target)
             graph.setdefault(target, set())

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -160,6 +161,7 @@ class Connection:
         return MCPServerError(self.address.masked(shortened(text, MAX_ERROR_CHARS)).rstrip()), connected
 
     def _open(self, ended: Ended) -> AbstractAsyncContextManager[Client]:
+        import_module("nbagent.core.json_schema")  # else mcp imports jsonschema with the first result, in seconds
         from mcp import Client
         from mcp_types import ElicitRequestParams, ElicitResult, Implementation, ToolListChangedNotification
 

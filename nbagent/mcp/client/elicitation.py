@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.json_schema import jsonschema
 from nbagent.core.run_context import current_call
 from nbagent.functions.asking import CallInProgress, Question, ask_person
 from nbagent.text import shortened
@@ -62,6 +61,8 @@ def _problem(schema: dict[str, Any], answers: dict[str, Any]) -> str:
     """What is wrong with the answers."""
     from referencing import Registry
     from referencing.exceptions import Unresolvable
+
+    from nbagent.core.json_schema import jsonschema
 
     try:
         jsonschema.Draft202012Validator.check_schema(schema)

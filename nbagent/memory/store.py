@@ -65,19 +65,25 @@ class Note(NamedTuple):
         return len(self.text.encode())
 
 
-_COLUMNS = ", ".join(Note._fields)
+_ONE = """
+SELECT path, text, version, created, updated, run_id FROM notes WHERE scope = :scope AND key = :key
+"""
+_BELOW = """
+SELECT path, text, version, created, updated, run_id FROM notes
+WHERE scope = :scope AND (key = :key OR substr(key, 1, length(:key) + 1) = :key || '/') ORDER BY key
+"""
 #: How many other notes there are, their bytes, and whether one of them is in this one, or has it in itself.
 _OTHERS = """
 SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0),
     coalesce(max(substr(key, 1, length(:key) + 1) = :key || '/' OR substr(:key, 1, length(key) + 1) = key || '/'), 0)
 FROM notes WHERE scope = :scope AND key != :key
 """
-_PUT = f"""
+_PUT = """
 INSERT INTO notes (scope, key, path, text, version, created, updated, run_id)
 VALUES (:scope, :key, :path, :text, :version, :now, :now, :run_id) ON CONFLICT (scope, key) DO UPDATE
 SET text = excluded.text, version = excluded.version, updated = excluded.updated, run_id = excluded.run_id
-RETURNING {_COLUMNS}
-"""  # noqa: S608  only our own names are joined in, values are bound
+RETURNING path, text, version, created, updated, run_id
+"""
 
 
 class Notes:
@@ -93,14 +99,11 @@ class Notes:
 
     def all(self, folder: str = ROOT) -> list[Note]:
         """Those in a folder, or the one that is called so, by path."""
-        inside = "key = :key OR substr(key, 1, length(:key) + 1) = :key || '/'"
-        query = f"SELECT {_COLUMNS} FROM notes WHERE scope = :scope AND ({inside}) ORDER BY key"  # noqa: S608  only our own names are joined in, values are bound
-        return [Note(*row) for row in self._rows(query, key=key_of(folder))]
+        return [Note(*row) for row in self._rows(_BELOW, key=key_of(folder))]
 
     def get(self, path: str) -> Note | None:
         """The note of this path."""
-        query = f"SELECT {_COLUMNS} FROM notes WHERE scope = :scope AND key = :key"  # noqa: S608  only our own names are joined in, values are bound
-        return next((Note(*row) for row in self._rows(query, key=key_of(path))), None)
+        return next((Note(*row) for row in self._rows(_ONE, key=key_of(path))), None)
 
     def newest(self, most: int, chars: int) -> tuple[int, list[tuple[str, str]]]:
         """How many notes there are; and of those written last, the first so many, path and beginning."""

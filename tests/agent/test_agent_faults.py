@@ -94,7 +94,7 @@ async def test_an_error_that_lasts(talk, llmock, clock, status, after_the_tool):
 
 @streamed
 async def test_every_other_error(talk, llmock, clock):
-    """Any status from 400 to 599, here some: below 500 it is raised, from there on it is tried again."""
+    """Other statuses from 400 to 599: those below 500 are raised, the rest are tried again."""
     for status in {*range(400, 600, 9), 499, 599} - PASSING.keys() - LASTING.keys():
         talk.agent.clear_history()
         llmock.reset().fail(status).reply(THANKS)

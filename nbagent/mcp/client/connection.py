@@ -161,7 +161,7 @@ class Connection:
         return MCPServerError(self.address.masked(shortened(text, MAX_ERROR_CHARS)).rstrip()), connected
 
     def _open(self, ended: Ended) -> AbstractAsyncContextManager[Client]:
-        import_module("nbagent.core.json_schema")  # else mcp imports jsonschema with the first result, in seconds
+        import_module("nbagent.core.json_schema")  # quickly: mcp would import jsonschema itself with the first result
         from mcp import Client
         from mcp_types import ElicitRequestParams, ElicitResult, Implementation, ToolListChangedNotification
 

@@ -5,6 +5,7 @@ import platform
 import subprocess
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from nbagent import Agent, ScriptedProvider, Trace
@@ -39,7 +40,7 @@ def test_a_folder_without_git_has_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     row = traced().environment.iloc[0]
-    assert [row["git_commit"] is None or row["git_commit"] != row["git_commit"]] == [True]
+    assert pd.isna(row["git_commit"])
 
 
 def test_no_run_collects_it(monkeypatch):

@@ -84,3 +84,13 @@ html_theme_options = {
 }
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # outputs need no button
+
+
+def _without_foreign_styles(app, page, template, context, doctree):
+    """Leave out the font that JupyterLite's extension has every page load from another host."""
+    context["css_files"] = [style for style in context["css_files"] if "://" not in str(style.filename)]
+
+
+def setup(app):
+    """Register what Sphinx calls for each page."""
+    app.connect("html-page-context", _without_foreign_styles)

@@ -4,41 +4,27 @@ A mirror on this machine takes the place of Pyodide's CDN and of PyPI. It has no
 fail here; `tests/core/test_browser.py` looks at those.
 """
 
-import functools
 import re
-import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from playwright.sync_api import expect
+from support.documentation import served_documentation
 from support.lab import FLAGS, chromium, playwright
-from support.pyodide import ROOT, Mirror
+from support.pyodide import Mirror
 
 pytestmark = pytest.mark.browser
 
-BUILT = ROOT / "docs/_build/html"
 #: Installing takes a busy machine minutes.
 PATIENCE_MS = 300_000
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture
 def page():
     """A browser that reaches the built documentation and the mirror, and nothing else."""
-    assert (BUILT / "try.html").is_file(), "`make docs` builds the page"
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(BUILT)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with Mirror() as mirror:
+    with served_documentation() as address, Mirror() as mirror:
         browser = playwright().chromium.launch(executable_path=chromium(), args=[*FLAGS, *mirror.flags])
-        address, size = f"http://127.0.0.1:{server.server_port}", {"width": 1200, "height": 1000}
-        yield browser.new_page(base_url=address, viewport=size)
+        yield browser.new_page(base_url=address, viewport={"width": 1200, "height": 1000})
         browser.close()
-    server.shutdown()
-    server.server_close()
 
 
 def test_the_notebook_to_try_runs_in_the_page(page, picture):

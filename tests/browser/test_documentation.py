@@ -1,0 +1,63 @@
+"""The built documentation in Chromium: its pages load nothing from elsewhere, and fit into a narrow window."""
+
+import pytest
+from playwright.sync_api import expect
+from support.documentation import served_documentation
+from support.lab import FLAGS, chromium, playwright
+
+pytestmark = pytest.mark.browser
+
+PAGES = [
+    "index", "start", "tutorials/03_traces", "how-to/limits", "how-to/coming-from", "reference/options",
+    "reference/trace", "explanation/peers", "try",
+]  # fmt: skip
+#: The questions that many ask -> what their answer names.
+QUESTIONS = {
+    "My tool needs the user’s token": "RunContext",
+    "Why did it stop?": "status_reason",
+    "How do I cap spend for a class of 30?": "max_cost",
+    "How do I test my agent in CI?": "ScriptedProvider",
+    "What leaves my machine?": "trace",
+}
+
+
+@pytest.fixture(scope="module")
+def address():
+    with served_documentation() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    browser = playwright().chromium.launch(executable_path=chromium(), args=FLAGS)
+    yield browser
+    browser.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_load_nothing_from_elsewhere_and_fit_into_a_narrow_window(browser, address, scheme, picture):
+    context = browser.new_context(base_url=address, viewport={"width": 800, "height": 1000}, color_scheme=scheme)
+    page = context.new_page()
+    asked, errors = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(error))
+    for name in PAGES:
+        page.goto(f"/{name}.html")
+        expect(page.locator("html")).to_have_attribute("data-theme", scheme)
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0, name
+        picture(page, f"docs-{name.replace('/', '-')}-{scheme}")
+    assert not errors
+    assert [url for url in asked if not url.startswith((address, "data:"))] == []
+    context.close()
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_readers_question_is_answered_two_clicks_away(browser, address, question):
+    context = browser.new_context(base_url=address, viewport={"width": 1280, "height": 1000})
+    page = context.new_page()
+    page.goto("/index.html")
+    page.get_by_role("main").get_by_role("link", name="How-to guides").click()
+    page.get_by_role("main").get_by_role("link", name=question).first.click()
+    expect(page.get_by_role("main")).to_contain_text(QUESTIONS[question])
+    context.close()

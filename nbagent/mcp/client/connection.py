@@ -123,10 +123,11 @@ class Connection:
         while True:
             was_restarted = bool(self.restarted)
             problem, was_connected = await self._connect()
-            self._client, self._stop = None, lambda: None
+            self._note_lost()
+            self._stop = lambda: None
             if problem is not None and was_connected and not was_restarted:
                 logger.warning("%s It is started again.", problem)
-                self.restarted, self.state, self._settled = str(problem), "restarting", asyncio.Event()
+                self.restarted, self.state = str(problem), "restarting"
                 continue
             self.problem, self.restarted = problem, ""
             self.state = "failed" if problem else "closed"
@@ -142,21 +143,22 @@ class Connection:
         ended, connected = Ended(), False
         scope = anyio.CancelScope()
         self._stop, self._lost = scope.cancel, ended.event.set
-        reason = "it ended"
-        try:
-            with scope, anyio.fail_after(START_S) as starting:
-                async with self._open(ended) as client:
-                    await self.tools.update(client, self.call)
-                    starting.deadline, connected = math.inf, True
-                    self._note_connected(client)
-                    await self._follow(client, ended)
-        except Exception as error:
-            logger.debug("the connection to the MCP server %s failed", self.name, exc_info=True)
-            reason = _reason(error, self.address)
+        reason, said = "it ended", ""
+        with scope:
+            try:
+                with anyio.fail_after(START_S) as starting:
+                    async with self._open(ended) as client:
+                        await self.tools.update(client, self.call)
+                        starting.deadline, connected = math.inf, True
+                        self._note_connected(client)
+                        await self._follow(client, ended)
+            except Exception as error:
+                logger.debug("the connection to the MCP server %s failed", self.name, exc_info=True)
+                reason = _reason(error, self.address)
+            said = await ended.said()
         if scope.cancelled_caught:
             return None, connected
         what = "was connected, and then" if connected else "can't be used:"
-        said = await ended.said()
         text = f"The MCP server {self.name!r} ({self.address.shown()}) {what} {reason}. {said}"
         return MCPServerError(self.address.masked(shortened(text, MAX_ERROR_CHARS)).rstrip()), connected
 
@@ -188,6 +190,11 @@ class Connection:
         self.state, self.problem, self._client = "connected", None, client
         self._settled.set()
 
+    def _note_lost(self) -> None:
+        """From now on, calls wait for what comes of it."""
+        if self._client is not None:
+            self._client, self._settled = None, asyncio.Event()
+
     async def _follow(self, client: Client, ended: Ended) -> None:
         """Keep the list of tools as the server has it, until the connection ends."""
         import anyio
@@ -202,6 +209,7 @@ class Connection:
             group.start_soon(update)
             group.start_soon(self._listen, client)
             await ended.event.wait()
+            self._note_lost()
             group.cancel_scope.cancel()
 
     async def _listen(self, client: Client) -> None:

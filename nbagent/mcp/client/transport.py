@@ -6,16 +6,17 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from nbagent.mcp.client.address import Address
 
 #: What is kept of the lines that a server writes to stderr.
 MAX_LINES, MAX_LINE_CHARS = 8, 300
-#: Seconds to wait for the last lines of a server that has ended.
-LAST_LINES_S = 0.5
+#: Seconds to wait for the last lines of a server that has ended: a process that it began may keep its stderr open.
+LAST_LINES_S = 5.0
 #: Seconds for a connection and for the next byte of an HTTP answer, which may be a stream.
 CONNECT_S, READ_S = 30.0, 300.0
 
@@ -27,27 +28,30 @@ class Ended:
         self.event = asyncio.Event()
         self.status: int | None = None
         self.lines: deque[str] = deque(maxlen=MAX_LINES)
-        self._reader: threading.Thread | None = None
+        #: Set when the server has closed its stderr; None if it has none.
+        self._all_said: asyncio.Event | None = None
 
     def stderr(self) -> Any:
         """A file for the server's stderr, whose last lines are kept."""
         read, write = os.pipe()
-        self._reader = threading.Thread(target=self._read, args=(read,), name="nbagent-mcp-stderr", daemon=True)
-        self._reader.start()
+        self._all_said = asyncio.Event()
+        told = partial(asyncio.get_running_loop().call_soon_threadsafe, self._all_said.set)
+        threading.Thread(target=self._read, args=(read, told), name="nbagent-mcp-stderr", daemon=True).start()
         return os.fdopen(write, "w")
 
-    def _read(self, descriptor: int) -> None:
+    def _read(self, descriptor: int, told: Callable[[], object]) -> None:
         with open(descriptor, encoding="utf-8", errors="replace") as file:
             for line in iter(lambda: file.readline(MAX_LINE_CHARS), ""):
                 if line.strip():
                     self.lines.append(line.rstrip())
+        with suppress(RuntimeError):  # the loop is closed
+            told()
 
     async def said(self) -> str:
         """The last lines of stderr, or the status of the last HTTP answer that was an error."""
-        for _ in range(10):
-            if self._reader is None or not self._reader.is_alive():
-                break
-            await asyncio.sleep(LAST_LINES_S / 10)
+        if self._all_said is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_said.wait(), LAST_LINES_S)
         if self.lines:
             return "It wrote:\n" + "\n".join(f"  {line}" for line in self.lines)
         return f"It answered with HTTP status {self.status}." if self.status else ""

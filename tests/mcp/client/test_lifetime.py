@@ -1,5 +1,6 @@
 """When a server begins, dies, is started again, and ends: no process is left behind."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from support.mcp_servers import PLAYGROUND, TOKEN, on_stdio
 
 from nbagent import Agent, FunctionCall, MCPServer, ScriptedProvider
 from nbagent.errors import ConfigurationError, MCPServerError
+from nbagent.mcp.client.transport import Ended
 
 
 def agent_with(server, *names):
@@ -46,6 +48,17 @@ async def test_a_server_that_dies_is_started_again_once_and_says_so():
     await agent.aclose()
     assert server.connection.state == "closed"
     assert not lives(pid)
+
+
+async def test_what_a_server_writes_last_is_waited_for():
+    ended = Ended()
+    stderr = ended.stderr()
+    said = asyncio.create_task(ended.said())
+    await asyncio.sleep(0.7)
+    assert not said.done()
+    print("out of memory", file=stderr, flush=True)
+    stderr.close()
+    assert await said == "It wrote:\n  out of memory"
 
 
 def ran(code):

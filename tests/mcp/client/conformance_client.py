@@ -13,11 +13,13 @@ import httpx2
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 
-from nbagent import Agent, FunctionCall, MCPServer, ScriptedProvider
+from nbagent import Agent, FunctionCall, Limits, MCPServer, ScriptedProvider
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
 RETURN = "http://localhost:3030/callback"
+#: The longest that a call may take, with a new login; generous, since many clients run at the same time.
+PATIENCE_S = 120
 
 
 class Tokens:
@@ -86,9 +88,11 @@ async def main(url):
             for each in CONTEXT.get("toolCalls", ())
         ]
         calls = given or [FunctionCall(each["name"], fitting(each["parameters"])) for each in listed]
-        agent = Agent(ScriptedProvider([*([call] for call in calls), "done"]), approve=lambda call, tool: True).use(
-            server
-        )
+        agent = Agent(
+            ScriptedProvider([*([call] for call in calls), "done"]),
+            approve=lambda call, tool: True,
+            limits=Limits(tool_seconds=PATIENCE_S),
+        ).use(server)
         result = await agent.chat("Call every tool.", max_iterations=100)
         for call in result.function_calls:
             print(call["name"], call["arguments"], call["result"])

@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -178,7 +179,7 @@ class Connection:
 
         return Client(
             (http_to if self.address.url else process_of)(self.address, ended),
-            client_info=Implementation(name="nbagent", version="0.1.0"),
+            client_info=Implementation(name="nbagent", version=version("nbagent")),
             message_handler=on_message,
             elicitation_callback=on_elicitation,
         )

@@ -64,7 +64,7 @@ class Clock:
 
     def __init__(self, journal):
         self._journal = journal
-        self._now = time.monotonic()
+        self._now = float(int(time.monotonic()))  # exact, so that a second later a whole second has passed
         self.waits = []
 
     def monotonic(self):

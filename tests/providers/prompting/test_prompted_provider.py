@@ -208,14 +208,16 @@ def test_old_turns_are_dropped_whole():
 
 
 @pytest.mark.local_model
-async def test_a_long_conversation_still_gets_an_answer(embedded):
+async def test_a_long_conversation_still_gets_an_answer():
     turns = [
         message
         for i in range(60)
         for message in (user(f"Question {i}: " + "word " * 60), LLMMessage("assistant", "Yes."))
     ]
-    response = await PromptedProvider(embedded).chat([*turns, user("Hello!")], TOOLS, max_tokens=5)
+    provider = PromptedProvider(LocalProvider(n_ctx=1152))
+    response = await provider.chat([*turns, user("Hello!")], TOOLS, max_tokens=5)
     assert response.content
+    await provider.aclose()
 
 
 # ---------------------------------------------------------------- a server model without tool calling

@@ -73,7 +73,7 @@ ROWS = st.fixed_dictionaries(
 
 
 @settings(max_examples=5)  # each is many rows
-@given(st.lists(ROWS, min_size=10, max_size=30))
+@given(st.lists(ROWS, min_size=5, max_size=10))
 def test_any_values_survive(tmp_path_factory, rows):
     trace = Trace()
     trace.recorder.tables["runs"].rows += rows

@@ -429,9 +429,10 @@ class Agent(SideTasks, Planning, HasRoutes):
         """This agent as a tool of others: their models put a question, and read its answer.
 
         Each call is a new conversation, so that several may run at once; with `keep_conversation` all go on with the
-        conversation of this agent, one after the other. `limits` win over the agent's, for each call; what it spends,
-        those that ask it spend too. It has no timeout unless `options`, which are those of `tool`, set one. Its calls
-        that need approval are asked about by its own `approve`, else by that of the agent that asks it.
+        conversation of this agent, one after the other, and so do all clients of a server. `limits` win over
+        the agent's, for each call; what it spends, those that ask it spend too. It has no timeout unless
+        `options`, which are those of `tool`, set one. Its calls that need approval are asked about by its own
+        `approve`, else by that of the agent that asks it.
 
         >>> researcher = Agent("claude", tools=[search])                    # doctest: +SKIP
         >>> tools = [researcher.as_tool("research", "Finds facts.", limits=Limits(max_cost=0.10))]  # doctest: +SKIP

@@ -74,7 +74,7 @@ class AgentHost:
     async def run(self, caller: Caller, request: RunRequest) -> AsyncIterator[HostedRun]:
         """Take the conversation's turn, which waits for earlier turns, and start the run.
 
-        Leaving the block early cancels the run, and saves a valid conversation.
+        Leaving the block early cancels the run, unless it outlives its client, and saves a valid conversation.
         """
         again = request.repeatable
         provider = self.provider_for(request.provider, request.model)
@@ -106,7 +106,8 @@ class AgentHost:
         try:
             yield run
         finally:
-            run.cancel()
+            if again is None or not again.outlives_client:
+                run.cancel()
             await asyncio.shield(task)
 
     def stop_runs(self) -> int:

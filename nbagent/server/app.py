@@ -89,7 +89,8 @@ def create_app(
             CORSMiddleware,
             allow_origins=list(settings.origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key"],
+            allow_headers=["*"],  # SDKs send some of their own
+            expose_headers=["Retry-After"],
         )
     app.add_middleware(Measured, metrics=host.metrics)
     return app

@@ -11,9 +11,12 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nbagent.server.problems import RefusedError, problem_response
+from nbagent.server.problems import RefusedError, problem_response, route_path
 from nbagent.server.security import Caller
 from nbagent.server.settings import ServerSettings
+
+#: Where calls that wait are decided.
+_DECISIONS = "/agent/approvals/"
 
 
 class Guards:
@@ -23,7 +26,8 @@ class Guards:
         self._app = app
         self._settings = settings
         self._rates: dict[str, Rate] = {}
-        self._running: Counter[str] = Counter()
+        #: By token, and apart for requests that start runs: while runs wait for decisions, these must get through.
+        self._running: Counter[tuple[str, bool]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or refuse it."""
@@ -32,15 +36,16 @@ class Guards:
             await self._app(scope, receive, send)
             return
         owner, most = caller.owner, self._settings.max_concurrent
+        counted = (owner, scope["method"] == "POST" and not route_path(scope).startswith(_DECISIONS))
         try:
             self._check_rate(owner)
-            if most is not None and self._running[owner] >= most:
+            if most is not None and self._running[counted] >= most:
                 detail = f"This token has {most} requests running, and may not have more. Wait for one of them."
                 raise RefusedError(429, "too_many_at_once", detail, Retry_After="1")
         except RefusedError as error:
             await problem_response(scope, error.problem)(scope, receive, send)
             return
-        self._running[owner] += 1
+        self._running[counted] += 1
         try:
             body = await self._body(scope, receive)
         except RefusedError as error:
@@ -50,7 +55,7 @@ class Guards:
         else:
             await self._app(scope, _again(body, receive), send)
         finally:
-            self._running[owner] -= 1
+            self._running[counted] -= 1
 
     def _check_rate(self, owner: str) -> None:
         per_minute = self._settings.requests_per_minute

@@ -1,7 +1,8 @@
 """`RunRequest`: what a protocol asks of the agent; and `HostedRun`: the run that answers it, as events.
 
 A run is saved before its last event is handed out: whoever saw `done` finds the turn again. A client that leaves early
-cancels its run, and what there is of the turn is saved, too, so that the conversation stays valid.
+cancels its run, unless it has a key to ask for the answer again; what there is of the turn is saved, too, so that the
+conversation stays valid.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from nbagent.server.problems import RefusedError
 class Repeatable:
     """An idempotency key: the first answer to a request is kept, and given to whoever repeats the request.
 
-    `fingerprint` is the same for the same request. `text(run)` makes what is kept, once the run is done.
+    `fingerprint` is the same for the same request. `text(run)` makes what is kept, once the run is done. A run that
+    `outlives_client` goes on when its client goes, who may only have waited too short: its tools run once.
     """
 
     key: str
     fingerprint: str
     text: Callable[[HostedRun], str]
+    outlives_client: bool = False
 
     def answer(self, run: HostedRun) -> Answer | None:
         """What is kept; None for a run that failed, which may be tried again."""

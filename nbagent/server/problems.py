@@ -157,6 +157,12 @@ class Failures:
             await problem_response(scope, problem_of(error))(scope, receive, send)
 
 
+def route_path(scope: Scope) -> str:
+    """The path of a request below the place where the application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
 #: Writes a problem as a protocol of its own has it, such as OpenAI's `{"error": {…}}`.
 ProblemForm = Callable[[Problem], Response]
 
@@ -165,7 +171,7 @@ def problem_response(scope: Scope, problem: Problem) -> Response:
     """The response: problem details, or the form of the protocol that the request's path belongs to."""
     forms: Mapping[str, ProblemForm] = scope["app"].state.problem_forms
     for prefix, form in forms.items():
-        if scope["path"].startswith(prefix):
+        if route_path(scope).startswith(prefix):
             response = form(problem)
             response.headers.update(problem.headers)
             return response

@@ -34,6 +34,7 @@ from nbagent.loading import load_agent
 from nbagent.server.agent_host import AgentHost
 from nbagent.server.app import create_app
 from nbagent.server.conversations.opening import open_store
+from nbagent.server.conversations.store import ConversationStore
 from nbagent.server.metrics import PROCESSES_VARIABLE
 from nbagent.server.settings import LOOPBACK_HOSTS, ServerSettings
 
@@ -47,7 +48,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def serve_command(arguments: argparse.Namespace, announce: Callable[[str], None]) -> None:
     """Do what `nbagent serve` was told. `announce` gets what a person should know. Raises ConfigurationError."""
-    tokens = arguments.token or [each for each in os.environ.get(TOKEN_VARIABLE, "").split(",") if each]
+    named = (each.strip() for each in os.environ.get(TOKEN_VARIABLE, "").split(","))
+    tokens = arguments.token or [each for each in named if each]
     settings = ServerSettings(
         tokens=tokens,
         hosts=arguments.allow_host or hosts_for(arguments.host),
@@ -95,6 +97,7 @@ def serve(
     make = partial(_make_app, target, settings, store, None if days is None else days * 86_400)
     app = make()  # what is wrong is told here, also if other processes will serve
     app.state.host.agent.provider.check()
+    asyncio.run(_check(app.state.host.store))
     sock = listening(host, port)
     told.insert(0, f"nbagent serves at http://{host if ':' not in host else f'[{host}]'}:{sock.getsockname()[1]}")
     if workers == 1:
@@ -106,6 +109,12 @@ def serve(
         announce("\n".join(told))
         config = _config(make, settings, factory=True, workers=workers, timeout_worker_healthcheck=_STARTS_WITHIN_S)
         Multiprocess(config, [sock]).run()
+
+
+async def _check(store: ConversationStore) -> None:
+    """Raise the error of a store that can't be opened."""
+    await store.open()
+    await store.aclose()
 
 
 def default_store() -> str:
@@ -233,15 +242,15 @@ class Serving:
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens there. Raises ConfigurationError."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind, protocol)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise _unusable(host, port, error) from None
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        sock.bind(address)
+        sock.bind((address[0], port, *address[2:]))
         sock.listen()
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         sock.close()
         raise _unusable(host, port, error) from None
     sock.set_inheritable(True)

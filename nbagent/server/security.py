@@ -1,10 +1,11 @@
 """Who may ask: bearer tokens, and the Host and Origin of each request.
 
-Besides the token, which no web page knows, the Host of each request must be a name of this server, and its Origin, if a
+Besides the token, which no web page knows, the Host of a request must be a name of this server, and its Origin, if a
 browser sent one, the server itself or an allowed page. So no page can come in under another name (DNS rebinding).
 
-Without a token only `GET /healthz` answers. A browser that opens a page asks its user for the token: it is the
-password of HTTP Basic authentication, which the browser then sends with each request to this server, and to no other.
+Without a token, and under any name, only `GET /healthz` answers: load balancers ask by address. A browser that opens
+a page asks its user for the token: it is the password of HTTP Basic authentication, which the browser then sends with
+each request to this server, and to no other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from nbagent.server.problems import RefusedError, problem_response
+from nbagent.server.problems import RefusedError, problem_response, route_path
 from nbagent.server.settings import ServerSettings
 
 OPEN_PATHS = ("/healthz",)
@@ -68,9 +69,10 @@ class Security:
             return
         headers = Headers(scope=scope)
         try:
-            self._check_names(headers)
-            if scope["path"] not in OPEN_PATHS and not self._is_preflight(scope, headers):
-                self._let_in(scope, headers)
+            if route_path(scope) not in OPEN_PATHS:
+                self._check_names(headers)
+                if not self._is_preflight(scope, headers):
+                    self._let_in(scope, headers)
         except RefusedError as error:
             await problem_response(scope, error.problem)(scope, receive, send)
             return
@@ -80,7 +82,7 @@ class Security:
         try:
             scope["nbagent.caller"] = self._caller(headers)
         except RefusedError:
-            if (scope["method"], scope["path"]) != PAGE:
+            if (scope["method"], route_path(scope)) != PAGE:
                 raise
 
     def _check_names(self, headers: Headers) -> None:

@@ -1,6 +1,7 @@
 """`POST /ag-ui` on a real server: each event is one of AG-UI's, and they come in the order that its clients check."""
 
 import asyncio
+import json
 import threading
 
 import pytest
@@ -32,7 +33,7 @@ def delete_file(name: str) -> str:
 def run(client, messages=(QUESTION,), **more):
     """The events of a run, checked."""
     given = {"threadId": "t", "runId": "r", "messages": list(messages), "state": {}, "tools": [], "context": []}
-    answer = client.post("/ag-ui", json=given | more)
+    answer = client.post("/ag-ui", content=json.dumps(given | more), headers={"Content-Type": "application/json"})
     assert answer.status_code == 200, answer.text
     events = events_of(answer)
     check_order(events)
@@ -76,6 +77,12 @@ def roles(messages):
 def resumed(interrupts, *payloads):
     pairs = zip(interrupts, payloads, strict=True)
     return [{"interruptId": each["id"], "status": "resolved", "payload": payload} for each, payload in pairs]
+
+
+def test_half_a_character_breaks_no_stream():
+    with served(Agent(ScriptedProvider("A cut emoji: \ud83d"))) as server:
+        events = run(server.client(), [{**QUESTION, "content": "Cut: \ud83d"}])
+    assert "".join(each.get("delta", "") for each in events) == "A cut emoji: �"
 
 
 def test_thinking_tools_and_text_are_a_run_of_the_client():

@@ -4,11 +4,14 @@ import json
 import threading
 
 import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
 from support.serving import TOKEN, served
 
 from nbagent import Agent, Limits, ScriptedProvider
 from nbagent.errors import ConfigurationError, ProviderTimeoutError, RateLimitError
 from nbagent.server.app import create_app
+from nbagent.server.conversations.opening import open_store
 from nbagent.server.guards import Rate
 from nbagent.server.settings import ServerSettings
 
@@ -83,7 +86,8 @@ def test_a_vendor_that_fails_is_a_problem(error, status, code):
 
 def test_other_names_and_pages_are_refused(server):
     client = server.client()
-    assert problem(client.get("/healthz", headers={"Host": "evil.example"}), 421) == "wrong_host"
+    assert problem(client.get("/skills", headers={"Host": "evil.example"}), 421) == "wrong_host"
+    assert client.get("/healthz", headers={"Host": "10.0.0.7"}).status_code == 200  # a load balancer asks by address
     assert problem(client.get("/skills", headers={"Origin": "https://evil.example"}), 403) == "wrong_origin"
     assert problem(client.get("/skills", headers={"Origin": "null"}), 403) == "wrong_origin"
     assert client.get("/skills", headers={"Origin": server.url}).status_code == 200
@@ -94,6 +98,8 @@ def test_only_allowed_pages_of_other_servers(server):
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     allowed = client.options("/agent/chat", headers={"Origin": "https://chat.example.org", **asks})
     assert allowed.headers["access-control-allow-origin"] == "https://chat.example.org"
+    asks["Access-Control-Request-Headers"] = "authorization,content-type,x-stainless-arch,x-stainless-lang"  # openai's
+    assert client.options("/v1/responses", headers={"Origin": "https://chat.example.org", **asks}).status_code == 200
     refused = client.options("/agent/chat", headers={"Origin": "https://evil.example", **asks})
     assert "access-control-allow-origin" not in refused.headers
     assert refused.status_code >= 400
@@ -144,11 +150,12 @@ def test_requests_at_once():
         asking = threading.Thread(target=lambda: first.append(server.client().post("/agent/chat", json=ASK)))
         asking.start()
         assert asked.wait(60)
-        assert problem(server.client().get("/skills"), 429) == "too_many_at_once"
+        assert problem(server.client().post("/agent/chat", json=ASK), 429) == "too_many_at_once"
+        assert server.client().get("/skills").status_code == 200
         go_on.set()
         asking.join(60)
         assert first[0].json()["response"] == "Done."
-        assert server.client().get("/skills").status_code == 200
+        assert server.client().post("/agent/chat", json=ASK).status_code == 200
 
 
 PRICE = {"input": 1e6, "output": 0.0}  # a dollar for each word of the question
@@ -257,3 +264,15 @@ def test_a_server_needs_a_token():
     with pytest.raises(ConfigurationError, match="token"):
         create_app(Agent(ScriptedProvider([])), ServerSettings())
     assert TOKEN not in repr(ServerSettings(tokens=[TOKEN]))
+
+
+def test_below_a_path_of_another_application():
+    app = create_app(Agent(ScriptedProvider("Yes.")), ServerSettings(tokens=[TOKEN]), open_store("memory:"))
+    outer = FastAPI(lifespan=lambda _: app.router.lifespan_context(app))
+    outer.mount("/bot", app)
+    with TestClient(outer, base_url="http://127.0.0.1") as client:
+        assert client.get("/bot/healthz").status_code == 200
+        assert "text/html" in client.get("/bot/").headers["content-type"]
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        assert client.post("/bot/agent/chat", json=ASK).json()["response"] == "Yes."
+        assert client.get("/bot/v1/models/none").json()["error"]["message"]

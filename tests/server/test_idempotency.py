@@ -3,9 +3,10 @@
 import asyncio
 import threading
 
-from support.serving import OTHER_TOKEN, events_of, served
+import pytest
+from support.serving import OTHER_TOKEN, events_of, leave, served
 
-from nbagent import Agent, ScriptedProvider
+from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.errors import RateLimitError
 
 KEY = {"Idempotency-Key": "key-1"}
@@ -95,3 +96,41 @@ def test_what_failed_may_be_tried_again():
         again = client.post("/agent/chat", json=ASK, headers=KEY)
         assert again.json()["response"] == "Well."
         assert client.post("/agent/chat", json=ASK, headers=KEY).json() == again.json()
+
+
+def test_what_a_client_did_not_wait_for_is_done_once():
+    asked, go_on = threading.Event(), threading.Event()
+    paid = []
+
+    def pay() -> str:
+        """Pay."""
+        asked.set()
+        go_on.wait(60)
+        paid.append(1)
+        return "paid"
+
+    with served(Agent(ScriptedProvider([FunctionCall("pay", {}), "Paid."]), tools=[pay])) as server:
+        client, body = server.client(), {**ASK, "conversation_id": "c"}
+        leave(server.url, "/agent/chat", body, asked, **KEY)
+        go_on.set()
+        assert client.post("/agent/chat", json=body, headers=KEY).json()["response"] == "Paid."
+        messages = client.get("/agent/conversations/c").json()["messages"]
+        assert [each["role"] for each in messages] == ["user", "assistant", "tool", "assistant"]
+    assert paid == [1]
+
+
+@pytest.mark.parametrize("path", ["/agent/chat", "/v1/responses"])
+def test_an_answer_of_broken_characters_is_kept(path):
+    def files() -> list[str]:
+        """The names of files."""
+        listed.append(1)
+        return ["caf\udce9.txt"]
+
+    listed = []
+    body = {"model": "nbagent", "input": "?"} if path == "/v1/responses" else ASK
+    with served(Agent(ScriptedProvider([FunctionCall("files", {}), "One file."]), tools=[files])) as server:
+        first, second = (server.client().post(path, json=body, headers=KEY) for _ in range(2))
+    assert first.status_code == 200
+    assert "caf�.txt" in first.text
+    assert second.text == first.text
+    assert listed == [1]

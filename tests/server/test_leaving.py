@@ -1,12 +1,10 @@
 """Clients that go away: their run ends, and the conversation stays valid."""
 
 import asyncio
-import json
-import socket
 import threading
 
 import pytest
-from support.serving import TOKEN, served
+from support.serving import leave, served
 
 from nbagent import Agent, LLMProvider, LLMResponse, ScriptedProvider
 from nbagent.core.events import Text
@@ -37,24 +35,12 @@ class Silent(LLMProvider):
         yield LLMResponse("All of it.", None, "stop")
 
 
-def leave(url, accept, provider):
-    """Ask by a socket of our own, and close it while the model is silent."""
-    host, port = url.removeprefix("http://").split(":")
-    body = json.dumps({"message": "wait", "conversation_id": "c"}).encode()
-    head = (
-        f"POST /agent/chat HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {TOKEN}\r\nAccept: {accept}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(head.encode() + body)
-        assert provider.asked.wait(60)
-
-
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 def test_a_client_that_goes_ends_its_run(accept, caplog):
     provider = Silent()
     with served(Agent(provider)) as server:
-        leave(server.url, accept, provider)
+        asking = {"message": "wait", "conversation_id": "c"}
+        leave(server.url, "/agent/chat", asking, provider.asked, Accept=accept)
         assert provider.cancelled.wait(60)
         client = server.client()
         # the next turn waits until what there is of the first is saved

@@ -190,6 +190,8 @@ def test_a_response_goes_on_from_an_earlier_one_and_branches(client, server):
     assert unstored.output_text == "One / Other / Last"
     with pytest.raises(openai.NotFoundError):
         client.responses.create(model=MODEL, input="More", previous_response_id=unstored.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve("resp_größer_1")
 
 
 async def test_two_that_go_on_from_the_same_response_at_once(async_client):

@@ -150,6 +150,12 @@ def test_skills_over_http(skills):
         result = client.post("/skills/calculator/invoke", json={"arguments": {"numbers": [1, 3]}}).json()
         assert set(result) == {"success", "data", "error", "trace_id", "duration_ms"}
         assert (result["success"], result["data"]["results"], result["error"]) == (True, {"mean": 2}, None)
+        broken = client.post(
+            "/skills/calculator/invoke",
+            content=b'{"arguments": {"numbers": [1, "\\ud800"]}}',
+            headers={"Content-Type": "application/json"},
+        )
+        assert broken.status_code == 200  # half of a character can't be encoded
         wrong = client.post("/skills/calculator/invoke", json={"arguments": {"numbers": "many"}}).json()
         assert not wrong["success"]
         assert "numbers" in wrong["error"]

@@ -68,7 +68,9 @@ def test_a_made_up_token_is_printed_once(tmp_path):
 
 def test_a_server_that_is_told_to_stop_ends_runs_validly(tmp_path):
     with (
-        serving(tmp_path, "--grace", "0.2", "--requests-per-minute", "1000000") as (process, url),
+        serving(
+            tmp_path, "--grace", "0.2", "--requests-per-minute", "1000000", token=f"the-token-of-others, {TOKEN}"
+        ) as (process, url),
         client_of(url) as client,
     ):
         client.post("/agent/chat", json={"message": "first", "conversation_id": "c"})
@@ -125,6 +127,8 @@ def test_a_server_of_two_processes(tmp_path):
         (["--store", "mongodb://x"], "store"),
         (["--host", "203.0.113.1"], "203.0.113.1"),
         (["--keep-days", "0"], "--keep-days"),
+        (["--port", "99999"], "127.0.0.1:99999 can't be used"),
+        (["--store", "redis://127.0.0.1:1/0"], "127.0.0.1:1"),
         (["agent.json"], "OPENAI_API_KEY"),
     ],
 )

@@ -205,6 +205,24 @@ async def test_a_conversation_that_was_not_changed_for_long_expires(place):
     await store.aclose()
 
 
+async def test_a_turn_that_goes_on_past_the_end_of_its_conversation_saves_all_of_it(place):
+    store = open_store(place, ttl_s=0.2)
+    await store.open()
+    await add_turn(store, "c1", "old")
+    async with store.turn(ANNA, "c1") as turn:
+        before = turn.conversation.messages if turn.conversation else turn_of("old")  # a busy machine was too slow
+        while await store.get(ANNA, "c1"):
+            await asyncio.sleep(0.02)
+        await add_turn(store, "c2")  # sweeps what expired
+        store.ttl_s = 3600
+        await store.save(ANNA, Spent(0.5, 10), turn=turn, messages=[*before, *turn_of("new")])
+    found = await store.get(ANNA, "c1")
+    assert questions(found) == ["old", "new"]
+    assert found.message_count == len(found.messages) == 4
+    assert await store.spent(ANNA) == Spent(1.5, 30)
+    await store.aclose()
+
+
 # -- turns ------------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -73,6 +74,18 @@ def served(agent: Agent, store: Any = None, **settings: Any) -> Iterator[Served]
             client.close()
         server.should_exit = True
         thread.join(60)
+
+
+def leave(url: str, path: str, data: Any, asked: threading.Event, **headers: str) -> None:
+    """POST by a socket of our own, and close it once `asked` is set."""
+    host, port = url.removeprefix("http://").split(":")
+    body = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()  # as httpx sends it
+    sent = {"Host": f"{host}:{port}", "Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", **headers}
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
+    head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""])
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(head.encode() + body)
+        assert asked.wait(60)
 
 
 def events_of(response: httpx.Response) -> list[dict[str, Any]]:

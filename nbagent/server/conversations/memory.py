@@ -101,8 +101,11 @@ class MemoryStore(ConversationStore):
         return self._conversations.pop((owner, conversation_id), None) is not None
 
     @override
-    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool:
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool | None:
         self._expire()
+        _, texts = self._conversations.get((owner, change.info.id), (None, [])) if change else (None, [])
+        if change and len(texts) < change.kept:
+            return None
         self._spent[owner] += spent
         if change and self._first(change.lease) != change.lease.ticket:
             return False
@@ -111,7 +114,7 @@ class MemoryStore(ConversationStore):
         if answer:
             self._answers[owner, answer.key] = (time.time() + self.answer_ttl_s, answer)
         if change:
-            _, texts = self._conversations.pop((owner, change.info.id), (None, []))  # its place is now the last
+            self._conversations.pop((owner, change.info.id), None)  # its place is now the last
             self._conversations[owner, change.info.id] = (change.info, texts[: change.kept] + change.added)
         return True
 

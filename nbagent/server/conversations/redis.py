@@ -73,9 +73,10 @@ redis.call('HDEL', KEYS[2], ARGV[1])
 #: KEYS: spending, answer, tickets, conversation, messages, index. ARGV: dollars, tokens, answer, its milliseconds,
 #: ticket, kept, milliseconds of the conversation, updated, id, number of fields and values, these, added messages.
 _SAVE = """
+local ticket, kept, ttl = ARGV[5], tonumber(ARGV[6]), ARGV[7]
+if redis.call('LLEN', KEYS[5]) < kept then return -1 end
 redis.call('HINCRBYFLOAT', KEYS[1], 'dollars', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'tokens', ARGV[2])
-local ticket, kept, ttl = ARGV[5], tonumber(ARGV[6]), ARGV[7]
 if ticket ~= '' and redis.call('LINDEX', KEYS[3], 0) ~= ticket then return 0 end
 if ARGV[3] ~= '' and not redis.call('SET', KEYS[2], ARGV[3], 'NX', 'PX', ARGV[4]) then return 0 end
 if ticket == '' then return 1 end
@@ -228,7 +229,7 @@ class RedisStore(ConversationStore):
         return bool(await self._run("delete", keys, conversation_id))
 
     @override
-    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool:
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool | None:
         conversation_id = change.info.id if change else ""
         keys = [
             self._key(owner, "spent"),
@@ -249,7 +250,8 @@ class RedisStore(ConversationStore):
             values += [*chain.from_iterable(stored.items()), *change.added]
         else:
             values += ["", 0, ""]
-        return bool(await self._run("save", keys, *values))
+        done = await self._run("save", keys, *values)
+        return None if done == -1 else bool(done)
 
     # -- approvals ----------------------------------------------------------------------------------------------------
 

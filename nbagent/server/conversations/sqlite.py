@@ -162,9 +162,11 @@ class SQLiteStore(ConversationStore):
         return await self._in_thread(write, writes=True, durable=True)
 
     @override
-    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool:
-        def write(database: sqlite3.Connection) -> bool:
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool | None:
+        def write(database: sqlite3.Connection) -> bool | None:
             now = time.time()
+            if change and change.kept and not _has_message(database, change.info, change.kept - 1):
+                return None
             database.execute(
                 "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (owner) "
                 "DO UPDATE SET dollars = dollars + excluded.dollars, tokens = tokens + excluded.tokens",
@@ -311,6 +313,11 @@ def _first_in(database: sqlite3.Connection, lease: Lease) -> str | None:
     query = "SELECT ticket FROM tickets WHERE owner = ? AND line = ? ORDER BY number LIMIT 1"
     row = database.execute(query, (lease.owner, lease.line)).fetchone()
     return row[0] if row else None
+
+
+def _has_message(database: sqlite3.Connection, info: ConversationInfo, number: int) -> bool:
+    query = "SELECT 1 FROM messages WHERE owner = ? AND conversation_id = ? AND number = ?"
+    return database.execute(query, (info.owner, info.id, number)).fetchone() is not None
 
 
 def _write_change(database: sqlite3.Connection, change: Change) -> None:

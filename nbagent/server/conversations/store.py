@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from secrets import token_hex
 from typing import Any
 
@@ -250,7 +250,11 @@ class ConversationStore(ABC):
         Even then, what was spent is counted for the owner.
         """
         change = _change(owner, spent, turn, messages) if turn else None
-        if not await self._save(owner, spent, change, answer):
+        saved = await self._save(owner, spent, change, answer)
+        if saved is None and change:  # what was there expired while the turn went on
+            change = replace(change, kept=0, added=[to_json(message) for message in messages])
+            saved = await self._save(owner, spent, change, answer)
+        if not saved:
             if turn:
                 turn.lost.set()
             raise TurnLostError(
@@ -299,8 +303,11 @@ class ConversationStore(ABC):
         """Delete the conversation and empty its line."""
 
     @abstractmethod
-    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool:
-        """False if the ticket is not first in line, or the key has an answer: only the owner's spending is counted."""
+    async def _save(self, owner: str, spent: Spent, change: Change | None, answer: Answer | None) -> bool | None:
+        """False if the ticket is not first in line, or the key has an answer: only the owner's spending is counted.
+
+        None if the messages that the change keeps are not there: then nothing is done.
+        """
 
     @abstractmethod
     async def _decide(self, owner: str, approval_id: str, decision: Decision) -> bool: ...

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from nbagent.core.content.images import content_as_text
 from nbagent.core.event_json import SharedMessages, event_to_json
 from nbagent.core.events import AnyEvent, ChildEvent, Error, Event, ToolResult
+from nbagent.core.json_text import json_text
 from nbagent.core.limits import Limits
 from nbagent.core.results import AgentResult
 from nbagent.errors import NbagentError
@@ -110,13 +111,16 @@ async def chat(
     def writer() -> Callable[[AnyEvent], str]:
         return full_text() if body.events == "full" else _short_text
 
+    def whole(run: HostedRun) -> str:
+        return json_text(_answer(run, began).model_dump())
+
     def text_of(run: HostedRun) -> str:
-        return "".join(map(writer(), run.events or ())) if streams else _answer(run, began).model_dump_json()
+        return "".join(map(writer(), run.events or ())) if streams else whole(run)
 
     repeatable = None
     if idempotency_key is not None:
         fingerprint = hashlib.sha256(f"{streams}:".encode() + await request.body()).hexdigest()
-        repeatable = Repeatable(idempotency_key, fingerprint, text_of)
+        repeatable = Repeatable(idempotency_key, fingerprint, text_of, outlives_client=not streams)
     run = host.run(caller, _run_request(body, repeatable))
     if streams:
         return EventStream(run, lambda run: written(run, writer()))
@@ -125,7 +129,7 @@ async def chat(
         async with run as running:
             if running.first_answer is None:
                 await running.outcome()
-            text = running.first_answer or running.kept_answer or _answer(running, began).model_dump_json()
+            text = running.first_answer or running.kept_answer or whole(running)
             return Response(text, media_type="application/json")
 
     return await while_connected(request.receive, answer())

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
 
 from nbagent.core.content.images import content_as_text
+from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, new_id
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.server.agent_host import AgentHost
@@ -68,8 +70,8 @@ async def skill(request: Request, caller: From, skill_id: SkillId) -> Skill:
     return _shown(skill_id, await _skill(request, skill_id))
 
 
-@router.post("/{skill_id}/invoke")
-async def invoke(request: Request, caller: From, skill_id: SkillId, body: Invocation) -> InvocationResult:
+@router.post("/{skill_id}/invoke", response_model=InvocationResult)
+async def invoke(request: Request, caller: From, skill_id: SkillId, body: Invocation) -> Response:
     """Call a skill. Whether it fails is in the answer; a skill that needs approval is denied here."""
     host: AgentHost = request.app.state.host
     definition = await _skill(request, skill_id)
@@ -81,9 +83,10 @@ async def invoke(request: Request, caller: From, skill_id: SkillId, body: Invoca
     milliseconds = (perf_counter() - began) * 1_000
     text = content_as_text(outcome.content) if outcome.is_error else None
     data = outcome.value["data"] if isinstance(outcome.value, dict) and "data" in outcome.value else outcome.value
-    return InvocationResult(
+    result = InvocationResult(
         success=not outcome.is_error, data=data, error=text, trace_id=trace_id, duration_ms=milliseconds
     )
+    return Response(json_text(result.model_dump(mode="json")), media_type="application/json")
 
 
 async def _skills(request: Request) -> dict[str, FunctionDefinition]:

@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from nbagent.server import event_stream
-from nbagent.server.event_stream import EventStream
+from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.routes.ag_ui.exchange import Exchange
 from nbagent.server.routes.chat import ID_PATTERN
 from nbagent.server.security import Caller, caller_of
@@ -41,4 +41,4 @@ async def ag_ui_run(request: Request, body: AgUiInput, caller: Annotated[Caller,
 
 async def _write(exchange: Exchange) -> AsyncIterator[str]:
     async for event in exchange.events():
-        yield f"data: {event.model_dump_json(by_alias=True)}\n\n"
+        yield sse(event.model_dump(by_alias=True))

@@ -25,7 +25,8 @@ def place_of(response: str) -> tuple[str, str]:
     ('conv_1a', 'msg_2b')
     """
     conversation_id, _, question_id = response.removeprefix(_RESPONSE).rpartition("_")
-    return (conversation_id, _MESSAGE + question_id) if response.startswith(_RESPONSE) else ("", "")
+    is_one = response.startswith(_RESPONSE) and response.isascii()
+    return (conversation_id, _MESSAGE + question_id) if is_one else ("", "")
 
 
 def turn_of(messages: Sequence[LLMMessage], question_id: str) -> slice | None:

@@ -50,10 +50,11 @@ class Reply:
     async def send(
         self, request: Request, host: AgentHost, caller: Caller, asked: RunRequest, key: str | None
     ) -> Response:
-        """Run the agent. A client that goes cancels the run; one that repeats a key gets the first answer."""
+        """Run the agent. A client that repeats a key gets the first answer."""
         if key is not None:
             fingerprint = hashlib.sha256(f"{request.url.path}:".encode() + await request.body()).hexdigest()
-            asked = replace(asked, repeatable=Repeatable(key, fingerprint, self._kept))
+            repeatable = Repeatable(key, fingerprint, self._kept, outlives_client=self.write is None)
+            asked = replace(asked, repeatable=repeatable)
         run = host.run(caller, asked)
         if self.write is not None:
             return EventStream(run, self._stream)

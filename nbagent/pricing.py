@@ -188,12 +188,15 @@ def _one_hour_cache_writes(raw: Any) -> dict[str, int]:
 def _tool_fees(raw: Any, model: str, vendor: str) -> float:
     """US dollars for the calls of the vendor's own tools, as far as it is known what it bills."""
     calls = raw.get("vendor_calls", ()) if isinstance(raw, dict) and vendor in CATALOG else ()
-    fees = 0.0
+    fees, billed = 0.0, set[str]()
     for call in calls:
         forms = CATALOG[vendor].tools.get(call["name"], ())
         form = next((form for form in forms if re.search(form.models, model.lower())), None)
-        if form is not None and not call["is_error"]:
-            fees += form.price * len(call["arguments"].get("queries") or [""])
+        if form is None or call["is_error"] or (form.priced_once and call["name"] in billed):
+            continue
+        billed.add(call["name"])
+        queries = set(call["arguments"].get("queries") or [""])
+        fees += form.price * (1 if form.priced_once else len(queries))
     return fees
 
 

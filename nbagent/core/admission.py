@@ -92,6 +92,9 @@ Admissions = Callable[[str], Admission]
 #: Where requests of the current context ask for admission; None: they are sent at once.
 current_admissions: ContextVar[Admissions | None] = ContextVar("nbagent_admissions", default=None)
 
+#: Whether another model is asked if this one can't answer now: then nobody waits until the vendor takes requests again.
+has_alternative: ContextVar[bool] = ContextVar("nbagent_has_alternative", default=False)
+
 
 class Waited:
     """For how many seconds the requests of one row waited for places. Those that wait together count once."""

@@ -153,6 +153,11 @@ class Spending:
             account = account.parent
         self._above = (*parents, *budgets.values())
 
+    def count_for(self, *budgets: Spending) -> None:
+        """Spend from these budgets from now on, besides those of the accounts above. No request may be under way."""
+        self.budgets = budgets
+        self.__post_init__()
+
     @property
     def cost(self) -> float | None:
         """US dollars; None if the price of a request is not known."""

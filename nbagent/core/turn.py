@@ -18,6 +18,7 @@ from typing import Any
 
 from nbagent.core import events
 from nbagent.core.aclose import aclose_if_possible
+from nbagent.core.admission import has_alternative
 from nbagent.core.background import running_loop
 from nbagent.core.breathing import Breather
 from nbagent.core.content.images import content_as_text, images_in
@@ -67,6 +68,8 @@ class Turn:
         self._other_chars = 0
         #: Stands in the history until the answer is complete.
         self._placeholder = LLMMessage("assistant", "", interrupted=True)
+        #: The complete answer, which takes its place.
+        self._answer: LLMMessage | None = None
 
     def __enter__(self) -> Turn:
         return self
@@ -81,10 +84,11 @@ class Turn:
             if partial.content:
                 self.run.result.content = partial.text
                 self.run.closing_messages.append(partial)
+        results: list[LLMMessage] = []
         for index, call in enumerate(self.calls):
             outcome = self._outcomes.get(index)
             message = self._results.get(index) or missing_result(call).replace(message_id=new_id("msg"))
-            self.run.context.messages.append(message)
+            results.append(message)
             if outcome is None:
                 self.run.closing_messages.append(message)
             self.run.result.function_calls.append(
@@ -97,6 +101,22 @@ class Turn:
                     "duration_s": outcome.duration_s if outcome else None,
                 }
             )
+
+        self._add_results(results)
+
+    def _add_results(self, results: list[LLMMessage]) -> None:
+        """Put the results behind their calls: a tool, or another cell, may have added a message meanwhile.
+
+        If the history was cleared, it stays so.
+        """
+        messages = self.run.context.messages
+        if self._answer is None:  # no model made these calls
+            messages += results
+            return
+        for index in range(len(messages) - 1, -1, -1):
+            if messages[index] is self._answer:
+                messages[index + 1 : index + 1] = results
+                return
 
     async def ask_model(self) -> AsyncGenerator[Event]:
         """Send the history and yield the answer as it comes."""
@@ -111,6 +131,7 @@ class Turn:
             run.context.messages.append(self._placeholder)
             run.spent.add_request()
             failure: ProviderError | None = None
+            has_alternative.set(False)  # unless the candidates say so
             for candidate in await self._candidates(request):
                 if failure is not None:
                     yield self._give_up(failure, candidate)
@@ -289,6 +310,7 @@ class Turn:
             encoded=dict(response.encoded) if self.calls == calls else {},
             message_id=new_id("msg"),
         )
+        self._answer = message
         self._replace_placeholder(message)
         is_estimated = not response.is_counted
         if is_estimated:

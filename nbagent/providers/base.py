@@ -179,6 +179,12 @@ class WrapperProvider(StreamingProvider):
         """See `LLMProvider.rate_key`."""
         return self.inner.rate_key
 
+    @property
+    def secrets(self) -> Sequence[str]:
+        """Those of the inner provider, for what hides them."""
+        secrets: Sequence[str] = getattr(self.inner, "secrets", ())
+        return secrets
+
     def supports_function_calling(self) -> bool:
         """True: if the inner provider can't, this one does it."""
         return True

@@ -78,8 +78,10 @@ class OwnTool:
     make: Callable[[Fields], tuple[Fields, Fields]] | None = None
     #: Betas of the API that the request names.
     betas: tuple[str, ...] = ()
-    #: US dollars for each call, where the vendor bills calls; of a search, for each query.
+    #: US dollars for each call, where the vendor bills calls; of a search, for each query that is another one.
     price: float = 0.0
+    #: Whether the price is for a request with such calls, however many.
+    priced_once: bool = False
     #: Whether a request may hold it beside functions.
     with_functions: bool = True
 

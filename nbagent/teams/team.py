@@ -1,7 +1,7 @@
 """`Team`: several agents in one conversation. They take turns, or hand the conversation over to each other.
 
 A team is an agent: it has one history, one trace and one budget, and works in cells, panels and as a tool. Its members
-bring their models, system prompts and tools; their own conversations stay as they are.
+bring their models, system prompts, tools and budgets; their own conversations stay as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, Unpack
 from nbagent.agent import Agent, AgentOptions
 from nbagent.agent_run import provider_of_run, recorded
 from nbagent.checks import check_choice, check_number, check_type, invalid
-from nbagent.core.limits import Limits
+from nbagent.core.limits import Limits, Spending
 from nbagent.core.messages import LLMMessage
 from nbagent.core.output import Output
 from nbagent.core.queue import QueueEntry
@@ -109,10 +109,11 @@ class Team(Agent):
         """A run in which the members speak."""
         own: dict[str, Any] = {"toolsets": Toolsets(), "instructions": instructions, "limits": limits, "output": output}
         run = super()._new_run(entry, is_preview, offer=(False, None, False), **own, **of_question)
-        run.floor = floor = Floor(self.order, self.rounds)
+        run.floor = floor = Floor(run, self.order, self.rounds)
         for name in self.members:
             floor.seats[name] = self._seat(name, floor, offer, limits, output)
-        floor.speaker = floor.following = next(iter(self.members))
+        floor.call_on(next(iter(self.members)))
+        floor.speaker = floor.following
         return run
 
     def _seat(
@@ -139,7 +140,8 @@ class Team(Agent):
         if self.order == "supervisor":
             to = others if name == next(iter(self.members)) else [next(iter(self.members))]
             executor.registry = JoinedRegistry(registry, floor.tool({each: self._about(each) for each in to}))
-        for each in (limits, *(budget.account.limits for budget in (self.budget, member.budget) if budget)):
+        budgets = tuple(budget.account for budget in (self.budget, member.budget) if budget)
+        for each in (limits, *(budget.limits for budget in budgets)):
             check_priced(each, member.provider)
         provider, tools = recorded(provider_of_run(member.provider, output), executor)
         note = f"You are {name}. {', '.join(others)} may speak here, too: what they said begins with [name]."
@@ -149,6 +151,7 @@ class Team(Agent):
             provider,
             tools,
             partial(toolsets.reminder, registry),
+            budgets,
         )
 
     def _about(self, name: str) -> str:
@@ -172,15 +175,23 @@ class Seat:
     provider: Provider
     tools: Tools
     reminder: Callable[[], str]
+    #: The team's budget and its own.
+    budgets: tuple[Spending, ...]
 
 
 class Floor:
     """Who speaks in a run, and who is next. `seats` are the members' by name."""
 
-    def __init__(self, order: str, rounds: int) -> None:
+    def __init__(self, run: Run, order: str, rounds: int) -> None:
         self.seats: dict[str, Seat] = {}
         self.speaker = self.following = ""
+        self._run = run
         self._order, self._rounds, self._answers = order, rounds, 0
+
+    def call_on(self, name: str) -> None:
+        """Let this member speak next. The run spends from its budget until another one is called on."""
+        self.following = name
+        self._run.spent.count_for(*self.seats[name].budgets)
 
     def take(self, run: Run) -> list[LLMMessage]:
         """Let the next one speak. Returns the conversation as that one reads it."""
@@ -195,7 +206,7 @@ class Floor:
         self._answers += 1
         if self._order != "round_robin" or self._answers >= self._rounds * len(self.seats):
             return False
-        self.following = [*self.seats][self._answers % len(self.seats)]
+        self.call_on([*self.seats][self._answers % len(self.seats)])
         return True
 
     def tool(self, to: Mapping[str, str]) -> FunctionRegistry:
@@ -204,7 +215,7 @@ class Floor:
         async def hand_over(to: str, message: str = "") -> str:
             if self.following != self.speaker:
                 raise ToolError(f"{self.following} speaks next already: hand over to one only", tool=HAND_OVER)
-            self.following = to
+            self.call_on(to)
             return f"{to} speaks now. {message}".rstrip()
 
         purposes = "\n".join(f"- {name}: {about}" if about else f"- {name}" for name, about in to.items())

@@ -436,3 +436,34 @@ async def test_a_stream_shows_where_it_is():
     async for _ in broken:
         pass
     assert repr(broken).startswith("<AgentStream failed: ")
+
+
+async def test_a_message_that_comes_while_tools_run_takes_no_result_away():
+    async def look() -> str:
+        """Look."""
+        agent.context.add_message("Also mind the date.")
+        return "the result"
+
+    provider = ScriptedProvider([FunctionCall("look", {}), "done"])
+    agent = Agent(provider, tools=[look])
+    await agent.chat("go")
+    read, _ = provider.requests[-1]
+    assert [(m.role, m.text) for m in read] == [
+        ("user", "go"),
+        ("assistant", ""),
+        ("tool", "the result"),
+        ("user", "Also mind the date."),
+    ]
+    assert agent.conversation_history[2] is read[2]
+
+
+async def test_a_history_that_a_tool_clears_gets_no_result_without_its_call():
+    async def forget() -> str:
+        """Forget all."""
+        agent.context.messages.clear()
+        return "forgotten"
+
+    agent = Agent(ScriptedProvider([FunctionCall("forget", {}), "done"]), tools=[forget])
+    result = await agent.chat("go")
+    assert result.function_calls[0]["result"] == "forgotten"
+    assert [m.role for m in agent.conversation_history] == ["user", "assistant"]

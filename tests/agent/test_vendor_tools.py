@@ -23,9 +23,11 @@ from support.vendor_answers import (
 
 import nbagent
 from nbagent import Agent, FunctionCall, ScriptedProvider, create_provider
-from nbagent.core.messages import LLMResponse
+from nbagent.core.messages import LLMResponse, Usage
 from nbagent.errors import ConfigurationError
+from nbagent.pricing import price
 from nbagent.providers.catalog import CATALOG
+from nbagent.providers.formats.responses_tools import call_of
 
 PATHS = {"claude": "", "gemini": "/v1beta"}
 MODELS = {"claude": "claude-sonnet-5", "openai": "gpt-5.6-terra", "gemini": "gemini-3.7-flash", "zhipu": "glm-5.2"}
@@ -395,6 +397,30 @@ async def test_gemini_bills_each_query(server):
     agent = agent_of("gemini", server)
     result = await ask(agent, tools=["web_search"])
     assert result.cost == pytest.approx(0.028 + (9 * 0.75 + 5 * 3.75) / 1e6, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "queries", "fee"),
+    [
+        ("gemini-2.5-flash", [["a", "b"], ["c"]], 0.035),  # a prompt with searches
+        ("gemini-3.7-flash", [["a", "a", "b"]], 0.028),  # queries that are other ones
+    ],
+)
+def test_gemini_bills_prompts_before_3_and_queries_since(model, queries, fee):
+    calls = [{"name": "web_search", "is_error": False, "arguments": {"queries": each}} for each in queries]
+    assert price(Usage(), model, "gemini", {"vendor_calls": calls}) == pytest.approx(fee)
+
+
+def test_openai_bills_searches_and_not_the_pages_that_are_opened():
+    actions = [
+        {"type": "search", "query": "penguins"},
+        {"type": "open_page", "url": "https://example.org"},
+        {"type": "find_in_page", "url": "https://example.org", "pattern": "mass"},
+    ]
+    about = {"type": "web_search_call", "id": "w1", "status": "completed"}
+    calls = [call_of({**about, "action": action}).to_dict() for action in actions]
+    assert [call["name"] for call in calls] == ["web_search", "web_fetch", "web_fetch"]
+    assert price(Usage(), "gpt-5.6-luna", "openai", {"vendor_calls": calls}) == pytest.approx(0.01)
 
 
 def test_it_is_not_served_to_mcp_clients():

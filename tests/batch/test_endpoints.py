@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from support.batch_servers import KEY, SERVERS, ResponsesServer
 
-from nbagent import Agent, create_provider
+from nbagent import Agent, create_provider, remote_mcp
 from nbagent.batch.endpoints import engine
 from nbagent.core.messages import Usage
 from nbagent.errors import ConfigurationError
@@ -112,3 +112,15 @@ async def test_a_vendor_without_batches_is_named(name, tmp_path):
 async def test_a_checkpoint_is_needed():
     with pytest.raises(ConfigurationError, match="pass checkpoint=path"):
         await Agent("scripted").map(ROWS, engine="batch")
+
+
+async def test_a_batch_names_the_betas_that_its_requests_need(tmp_path):
+    model = next(name for name in SERVERS if name.startswith("claude"))
+    docs = remote_mcp("https://mcp.example.org/mcp", name="docs")
+    async with SERVERS[model]() as server:
+        agent = Agent(create_provider(model, api_key=KEY, base_url=server.url + server.base), tools=[docs])
+        await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db", tools=True)
+        await agent.aclose()
+    made = next(request for request in server.requests if request.method == "POST")
+    assert b"mcp_servers" in made.body
+    assert made.headers["anthropic-beta"] == "mcp-client-2025-11-20"

@@ -107,6 +107,19 @@ async def test_without_a_map_a_chat_waits_for_nobody():
         assert len(server.requests) == 1
 
 
+async def test_a_row_does_not_wait_for_a_vendor_if_another_one_can_answer():
+    async with (
+        RateLimited(0, 3600, told="openai", waits=False) as refusing,
+        RateLimited(100, 3600) as answering,
+        agent_of(refusing) as first,
+        agent_of(answering) as second,
+    ):
+        rows = pd.Series(["one", "two"])
+        answers = await Agent([first.provider, second.provider]).map(rows, progress=False)
+    assert list(answers["answer"]) == ["one", "two"]
+    assert 1 <= refusing.refused <= 2  # without retries, and then it rests
+
+
 class Slow(RateAdmission):
     """A place costs a hundred seconds by a clock that else stands still."""
 

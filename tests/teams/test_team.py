@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from support.small_agent import add, call
 
-from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Team, tool
+from nbagent import Agent, Budget, FunctionCall, Limits, LLMResponse, ScriptedProvider, Team, tool
 from nbagent.core.history.repair import repair
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.display.transcript import Transcript
@@ -126,6 +126,28 @@ async def test_a_team_has_one_budget_and_prices_of_each_model():
     first, second = team.trace.calls["cost_usd"]
     assert second == pytest.approx(1000 * first)
     assert result.cost == pytest.approx(first + second)
+
+
+async def test_a_member_spends_from_its_own_budget_and_from_that_of_the_team():
+    own, shared = Budget(max_cost=10.0), Budget()
+    per_word = {"input": 0, "output": 1e6}
+    desk = Agent(ScriptedProvider([over("billing"), "Never asked.", over("billing")], price=per_word))
+    billing = Agent(ScriptedProvider(["one two three", "one two"], price=per_word), budget=own)
+    team = Team({"desk": desk, "billing": billing}, budget=shared)
+    first = await team.chat("I paid twice.")
+    of_desk, of_billing = team.trace.calls["cost_usd"]
+    assert own.spent == pytest.approx(of_billing)
+    assert shared.spent == pytest.approx(of_desk + of_billing) == pytest.approx(first.cost)
+
+
+async def test_a_member_whose_budget_is_spent_speaks_no_more():
+    per_word = {"input": 0, "output": 1e6}
+    talking = ScriptedProvider(lambda messages, functions: "one two three", price=per_word)
+    talker = Agent(talking, budget=Budget(max_cost=2))
+    team = Team({"talker": talker, "other": Agent(ScriptedProvider(["Yes."]))}, "round_robin", rounds=2)
+    result = await team.chat("Go")
+    assert team.trace.calls["speaker"].tolist() == ["talker", "other"]
+    assert (result.status, result.limit_reason) == ("limit", "cost")
 
 
 async def test_the_person_of_the_team_is_asked_about_the_calls_of_its_members():

@@ -26,7 +26,8 @@ class ClaudeEndpoint(Endpoint):
     async def submit(self, tag: str, requests: Sequence[Request]) -> str:
         """See `Endpoint`."""
         pieces = (b'{"custom_id":"%s","params":%s}' % (key.encode(), body) for key, body in requests)
-        made = await self.provider.call(_PATH, joined(pieces, b'{"requests":[', b"]}"), is_repeatable=False)
+        body = joined(pieces, b'{"requests":[', b"]}")
+        made = await self.provider.call(_PATH, body, is_repeatable=False, betas=self.betas)
         return str(made["id"])
 
     async def find(self, tag: str, submitted_at: float, count: int) -> str | None:

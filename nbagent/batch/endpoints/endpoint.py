@@ -58,6 +58,8 @@ class Endpoint(ABC):
 
     def __init__(self, provider: HTTPProvider) -> None:
         self.provider = provider
+        #: Betas of the vendor's API that the requests of a batch need.
+        self.betas: tuple[str, ...] = ()
 
     @abstractmethod
     async def submit(self, tag: str, requests: Sequence[Request]) -> str:

@@ -115,6 +115,7 @@ class _Work:
             agent.chat_stream(list(row.messages), **self.batch.options).preview()
             assert self.provider.latest is not None
             body = self.endpoint.provider.encoded(self.provider.latest)
+            self.endpoint.betas = self.provider.latest.resolved.betas  # all rows have the same tools and options
             length = len(body) + _AROUND
             if requests and (len(requests) == self.endpoint.max_requests or size + length > self.endpoint.max_bytes):
                 yield requests

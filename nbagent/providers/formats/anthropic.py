@@ -109,7 +109,8 @@ class MessagesDecoder(Decoder):
         blocks = self._whole_blocks()
         reason = self._message.get("stop_reason")
         uses = [block for block in blocks if block.get("type") == "tool_use"]
-        calls = [self._function_call(block, reason == "max_tokens" and block is blocks[-1]) for block in uses]
+        is_cut = FINISH_REASONS.get(reason or "") == "length"
+        calls = [self._function_call(block, is_cut and block is blocks[-1]) for block in uses]
         return LLMResponse(
             content="".join(block.get("text") or "" for block in blocks if block.get("type") == "text"),
             function_calls=calls or None,

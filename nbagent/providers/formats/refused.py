@@ -41,10 +41,13 @@ _IMAGE = re.compile(rb'"(?:image_url|input_image|inlineData|fileData)"|"type":"i
 _REFUSED = re.compile(
     r"un(?:supported|known|recogni[sz]ed|expected)"
     r"|not (?:be )?(?:supported|permitted|allowed|enabled|recogni[sz]ed|used)"
-    r"|does ?n[o']t support|extra[_ ](?:inputs|forbidden)|extra fields|deprecated|cannot (?:both )?be |only the default"
+    r"|does ?n[o']t support|extra[_ ](?:inputs|forbidden)|extra fields|deprecated"
+    r"|cannot (?:both )?be (?:specified|set|used|combined|enabled|provided)|only the default"
     r"|cannot find field|use '?max_(?:completion_)?tokens|must be verified to generate reasoning",
     re.IGNORECASE,
 )
+#: What is wrong with a message is no matter of fields, whatever it names: "`thinking` blocks … cannot be modified".
+_OF_MESSAGE = re.compile(r"\bmessages[.\[]\d")
 _OUT_OF_RANGE = re.compile(
     r"maximum|minimum|too (?:large|small|high|low|big)|at (?:most|least)|range|[<>]", re.IGNORECASE
 )
@@ -63,7 +66,7 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
     if type(error) is not BadRequestError or error.status not in (400, 422) or not body:
         return {}
     text = error.message
-    if not _REFUSED.search(text) or _OUT_OF_RANGE.search(text):
+    if not _REFUSED.search(text) or _OUT_OF_RANGE.search(text) or _OF_MESSAGE.search(text):
         return {}
     sent = json.loads(body)
     for name, other in RENAMED.items():

@@ -32,6 +32,9 @@ def call_of(item: Mapping[str, Any]) -> VendorCall | None:
     name, arguments, result = NAMES[str(kind)], _arguments(item), _result(item)
     if kind == "mcp_call":
         name = item.get("name") or name
+    action = item.get("action")
+    if isinstance(action, Mapping) and action.get("type") in ("open_page", "find_in_page"):
+        name = "web_fetch"  # no search: only these are billed
     failed = item.get("status") in ("failed", "incomplete") or bool(item.get("error"))
     return VendorCall(name, arguments, item.get("id") or "", result, failed)
 

@@ -305,14 +305,15 @@ class HTTPProvider(StreamingProvider):
         body: bytes | None = None,
         *,
         is_repeatable: bool = True,
+        betas: tuple[str, ...] = (),
     ) -> dict[str, Any]:
         """POST `body`, or GET if it is None -> the JSON object that the vendor answers. Raises as a request does.
 
         For requests that ask no model. A `Form` goes up as a file. One that is not `is_repeatable` is sent once,
-        whatever happens.
+        whatever happens. `betas` of the vendor's API are named with it.
         """
         read = partial(read_object, clean=self._without_secrets)
-        attempt = partial(self._attempt, path, lambda _: body, read, None, Timing())
+        attempt = partial(self._attempt, path, lambda _: body, read, None, Timing(), betas=betas)
         async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
             (answer,) = [item async for item in items if isinstance(item, dict)]
         return answer

@@ -28,6 +28,7 @@ from nbagent.core.admission import (
     Refused,
     current_place,
     current_waited,
+    has_alternative,
 )
 from nbagent.core.events import Retry, Text
 from nbagent.core.messages import LLMResponse
@@ -116,7 +117,8 @@ async def retrying(
 ) -> AsyncGenerator[T | Retry]:
     """The items of `attempt()`. After a retryable error: a `Retry` event, a wait, and the items of the next attempt.
 
-    With an admission, each attempt waits for a place for about so many tokens, and refusals are not counted.
+    With an admission, each attempt waits for a place for about so many tokens, and refusals are not counted, unless
+    another model can be asked instead.
     """
     if admission is not None:
         attempt = partial(admitted, attempt, admission, tokens)
@@ -135,7 +137,7 @@ async def retrying(
         except ProviderError as error:
             if not error.retryable or (error.retry_after or 0) > MAX_RETRY_AFTER_S:
                 raise
-            if admission is not None and is_refusal(error):
+            if admission is not None and is_refusal(error) and not has_alternative.get():
                 refusals += 1
                 wait, event = 0.0, _event(error, refusals, shown, "Trying again when the vendor takes requests.")
             else:

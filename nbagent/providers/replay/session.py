@@ -264,7 +264,7 @@ class Recording:
 
     def learn_secrets(self, provider: Any) -> None:
         """Remember the keys of a provider, so that they are never written."""
-        self._secrets.update(getattr(getattr(provider, "inner", provider), "secrets", ()))
+        self._secrets.update(getattr(provider, "secrets", ()))
 
     def _missing(self, fingerprint: Fingerprint, request: ModelRequest) -> ReplayError:
         problem = f"the recording {str(self.path)!r} has no answer to this request"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from time import monotonic
 
 from nbagent.checks import invalid
+from nbagent.core.admission import has_alternative
 from nbagent.core.model_request import ModelRequest
 from nbagent.errors import AuthenticationError
 from nbagent.providers.base import LLMProvider
@@ -70,6 +71,8 @@ class FallbackProvider(CompositeProvider):
 
     def _in_turn(self) -> Iterator[LLMProvider]:
         now = monotonic()
-        for place in sorted(range(len(self._members)), key=lambda each: self._rests.get(each, now) > now):
+        places = sorted(range(len(self._members)), key=lambda each: self._rests.get(each, now) > now)
+        for place in places:
+            has_alternative.set(place != places[-1])
             yield self._members[place]
             self._rests[place] = monotonic() + REST_S

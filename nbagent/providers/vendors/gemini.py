@@ -55,9 +55,12 @@ _TOLD = {"toolConfig": {"includeServerSideToolInvocations": True}}
 
 
 def _tool(entry: str, price: float = 0.0) -> tuple[OwnTool, ...]:
-    """https://ai.google.dev/gemini-api/docs/tools (read in November 2026)"""
-    before_3 = OwnTool({entry: {}}, models=r"gemini-(1|2)", with_functions=False, price=price * 2.5)
-    return (before_3, replace(before_3, body=_TOLD, models="", with_functions=True, price=price))
+    """https://ai.google.dev/gemini-api/docs/tools (read in November 2026). Before Gemini 3, a prompt is billed, however
+    many searches it leads to: https://ai.google.dev/gemini-api/docs/google-search
+    """
+    before_3 = OwnTool({entry: {}}, models=r"gemini-(1|2)", with_functions=False, price=price * 2.5, priced_once=True)
+    since_3 = replace(before_3, body=_TOLD, models="", with_functions=True, price=price, priced_once=False)
+    return (before_3, since_3)
 
 
 VENDOR = Vendor(

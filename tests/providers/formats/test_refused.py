@@ -175,6 +175,9 @@ def test_only_refusals_teach():
     assert refused_field(ContextLengthError(message, status=400), body, {}) == {}
     assert refused_field(ServerError(message, status=400), body, {}) == {}
     assert refused_field(BadRequestError(message, status=400), b'{"messages": []}', {}) == {}
+    of_history = "messages.1.content.0: `thinking` blocks in the latest message cannot be"
+    for rest in (" modified.", " used, or are not supported."):
+        assert refused_field(BadRequestError(of_history + rest, status=400), b'{"thinking": {}}', {}) == {}
 
 
 def test_an_output_limit_is_never_left_out():

@@ -64,6 +64,21 @@ async def test_an_answer_that_is_not_whole_is_not_ok(loopback, connect, who, bod
     assert status in repr(agent.trace.transcript())
 
 
+@pytest.mark.parametrize("stop", ["max_tokens", "model_context_window_exceeded"])
+async def test_a_call_that_is_cut_off_before_its_arguments_does_not_run(loopback, connect, stop):
+    ran = []
+
+    def delete_rows(where: str = "all") -> None:
+        """Delete rows."""
+        ran.append(where)
+
+    use = {"type": "tool_use", "id": "t1", "name": "delete_rows", "input": {}}
+    answers = [claude(stop) | {"content": [use]}, claude("end_turn", "Well.")]
+    loopback.answers = [Answer(json.dumps(body).encode(), headers=JSON) for body in answers]
+    await Agent(connect(CLAUDE[0], **CLAUDE[1]), tools=[delete_rows]).chat("Hi")
+    assert ran == []
+
+
 async def test_what_is_whole_has_no_reason(loopback, connect):
     loopback.answers = [Answer(json.dumps(chat("stop", "Hello.")).encode(), headers=JSON)]
     result = await Agent(connect()).chat("Hi")

@@ -74,7 +74,7 @@ def as_answer_check(function: UserCheck) -> AnswerCheck:
     async def check(result: AgentResult, context: RunContext) -> None:
         value = result.content if result.data is None else result.data
         if (reason := await reason_against(function, value, context)) is not None:
-            text = f"The answer is not accepted: {reason}\nThe model did not correct it."
+            text = f"The answer was rejected: {reason}\nThe model did not correct it."
             raise SentBackError(_CORRECT.format(reason=reason), AnswerRejectedError(text, answer=result.content))
 
     return check

@@ -135,7 +135,7 @@ def room_map() -> str:
     between = {(source, target) for source, target in arrows if source != target and target not in GROUND}
     lines += [f"    {source} --> {target}" for source, target in sorted(_shortest(between))]
     # Mermaid's names have no slash; the labels in quotes keep theirs
-    text = re.sub(r"(\w)/(\w)", r"\1_\2", "\n".join(lines))
+    text = re.sub(r'(\w)/(?=\w)(?=[^"]*("[^"]*"[^"]*)*$)', r"\1_", "\n".join(lines), flags=re.MULTILINE)
     return f"```mermaid\n{text}\n```\n"
 
 

@@ -240,7 +240,8 @@ def agents_of(shell: Any) -> dict[str, Agent]:
 
 def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Print all commands."""
-    lines = [f"%agent {name} {command.usage}".ljust(42) + command.help for name, command in COMMANDS.items()]
+    usages = {f"%agent {name} {command.usage}": command.help for name, command in COMMANDS.items()}
+    lines = [f"{usage:42}{text}" if len(usage) < 42 else f"{usage}\n{'':42}{text}" for usage, text in usages.items()]
     print("\n".join([*lines, "", "%%agent? explains the options of a cell."]))
 
 

@@ -46,7 +46,7 @@ class Router(CompositeProvider):
     ) -> None:
         fix = "Pass {'cheap': 'openai:gpt-5.6-luna', 'strong': 'claude:claude-sonnet-5'}."
         if not isinstance(models, Mapping) or not models or not all(isinstance(name, str) for name in models):
-            raise invalid("models", models, "a dict of models by name", fix, secret=True)
+            raise invalid("models", models, "a dict with one model or more by name", fix, secret=True)
         if choose is not None and not callable(choose):
             raise invalid("choose", choose, "a function of the messages that returns a name", fix=str(list(models)))
         self.models = {name: resolve(model) for name, model in models.items()}

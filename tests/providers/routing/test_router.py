@@ -110,7 +110,7 @@ async def test_a_key_that_is_missing_is_told_with_the_name_of_its_model(monkeypa
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: Router({}), "models: expected a dict of models by name"),
+        (lambda: Router({}), "models: expected a dict with one model or more by name"),
         (lambda: Router(["claude"]), "models: expected a dict"),
         (lambda: Router({"a": "nobody:m"}), "Unknown provider 'nobody'"),
         (lambda: Router({"a": "scripted"}, choose="a"), "choose: expected a function"),

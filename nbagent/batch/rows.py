@@ -103,7 +103,7 @@ def _records(data: pd.Series[Any] | pd.DataFrame, template: Template) -> Iterato
     places = []
     for name in names or named:
         if named.count(name) != 1:
-            problem = f"{named.count(name) or 'no'} columns named {name!r}{did_you_mean(name, named)}"
+            problem = f"{named.count(name) or 'no'} columns named {name!r}{did_you_mean(name, named) or '.'}"
             raise ConfigurationError(f"prompt: there are {problem} The data has {', '.join(named) or 'no columns'}.")
         places.append(named.index(name))
     columns = [data.iloc[:, place] for place in places]

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from nbagent.functions.binding import is_same
+from nbagent.functions.source import function_version
 
 
 class Allow(Enum):
@@ -24,12 +25,12 @@ class Allowances:
     """The allowances of one agent and its forks, in memory only."""
 
     def __init__(self) -> None:
-        #: The function, and its arguments as JSON; None for any arguments.
-        self._given: list[tuple[Any, str | None]] = []
+        #: The function, its version, and its arguments as JSON; None for any arguments.
+        self._given: list[tuple[Any, str, str | None]] = []
 
     def add(self, allow: Allow, func: Any, arguments: str) -> None:
         """Allow later calls of this very function, with any arguments or, for `Allow.CALL`, with these."""
-        self._given.append((func, None if allow is Allow.TOOL else arguments))
+        self._given.append((func, function_version(func), None if allow is Allow.TOOL else arguments))
 
     def cover(self, func: Any, arguments: str) -> bool:
         """Whether a call was allowed before."""
@@ -44,10 +45,12 @@ class Allowances:
 
     def take_back(self, func: Any) -> None:
         """From now on, every call of the function needs approval again."""
-        self._given = [(allowed, arguments) for allowed, arguments in self._given if not is_same(allowed, func)]
+        self._given = [given for given in self._given if not is_same(given[0], func)]
 
     def _of(self, func: Any) -> list[str | None]:
-        return [arguments for allowed, arguments in self._given if is_same(allowed, func)]
+        same = (given for given in self._given if is_same(given[0], func))
+        # autoreload changes a function in place
+        return [arguments for _, version, arguments in same if version == function_version(func)]
 
 
 def as_key(arguments: dict[str, Any]) -> str:

@@ -280,7 +280,7 @@ class ToolExecutor:
     async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
         """The function's value: from the cache if it is there, else from calling it, again if it raised."""
         key = None
-        if definition.cache_ttl is not None:
+        if definition.cache_ttl is not None and not _run_contexts(definition):  # these may say who asks
             key = _cache_key(definition.name, state.fields["function_version"], state.call.arguments)
         if key is not None and (cached := self._cache.get(key, definition.func)) is not None:
             return cached[0]
@@ -539,6 +539,13 @@ class _Yielded:
 
 
 # -- results of tools with `cache_ttl` --------------------------------------------------------------------------------
+
+
+def _run_contexts(definition: FunctionDefinition) -> tuple[str, ...]:
+    """The parameters that nbagent fills in."""
+    from nbagent.functions.schema.function_schema import schema_of
+
+    return schema_of(definition.func).run_contexts
 
 
 def _cache_key(name: str, version: str, arguments: dict[str, Any]) -> str | None:

@@ -200,7 +200,7 @@ def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None 
         return None
     is_frame, rows = len(shape) == 2, shape[0]
     shown = value.head(n_rows or (rows if rows <= 2 * _MAX_ROWS else _MAX_ROWS))
-    shown = shown[columns] if columns else shown
+    shown = shown if columns is None else shown[columns]
     if hasattr(shown, "to_string"):
         shown = _with_short_cells(shown)
         limits = {"max_cols": _MAX_COLUMNS, "max_colwidth": _MAX_CELL_CHARS} if is_frame else {}

@@ -12,7 +12,7 @@ import pytest
 from pydantic import Base64Bytes
 from support.tool_runs import executor_of, run
 
-from nbagent import Agent, FunctionCall, ScriptedProvider, outside
+from nbagent import Agent, FunctionCall, RunContext, ScriptedProvider, outside
 from nbagent.errors import (
     ToolDeniedError,
 )
@@ -102,6 +102,19 @@ async def test_a_cached_result_belongs_to_one_function():
     for number in (1, 2):
         registry.register("tool", "", functools.partial(lambda n: n, number), cache_ttl=60)
         assert await executor.execute("tool") == number
+
+
+async def test_what_depends_on_who_asks_is_not_cached():
+    def orders(ctx: RunContext, year: int) -> str:
+        return f"orders of {ctx.deps}"
+
+    registry = FunctionRegistry()
+    registry.register("orders", "", orders, cache_ttl=60)
+    answer = lambda messages, functions: (  # noqa: E731  it answers with the result that it reads
+        messages[-1].text if messages[-1].role == "tool" else FunctionCall("orders", {"year": 2025})
+    )
+    agent = Agent(ScriptedProvider(answer), tools=registry)
+    assert [str(await agent.fork().chat("?", deps=who)) for who in ("ada", "bob")] == ["orders of ada", "orders of bob"]
 
 
 async def test_errors_are_not_cached():

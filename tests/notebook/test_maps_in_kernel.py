@@ -106,3 +106,9 @@ def test_a_map_over_its_budget_is_refused_where_nobody_is(kernel):
     cell = kernel.run(OVER, allow_stdin=False)
     assert cell.status == "error"
     assert "pass allow_partial=True" in cell.traceback
+
+
+def test_a_wrong_cell_changes_nothing(kernel):
+    cell = kernel.run("%%agent --map words -m local -s 'Be rude.'\nWhat is {nope}?")
+    assert "there are no columns named 'nope'. The data has word." in cell.reply["content"]["evalue"]
+    assert kernel.ok("(agent.provider.vendor, agent.system_prompt)").result == "('scripted', None)"

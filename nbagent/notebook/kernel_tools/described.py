@@ -9,11 +9,17 @@ from typing import Any
 from nbagent.core.content.images import image_part, is_image_object
 from nbagent.core.messages import Content
 from nbagent.functions.formatting import format_result, table_text, truncate_result
-from nbagent.notebook.kernel_tools.secret_values import HIDDEN, MAX_CHARS, secret_columns, without_secrets
+from nbagent.notebook.kernel_tools.secret_values import (
+    HIDDEN,
+    MAX_CHARS,
+    secret_columns,
+    without_secret_labels,
+    without_secrets,
+)
 from nbagent.notebook.kernel_tools.variables import signature_text
 from nbagent.providers.http.named_secrets import is_secret
 
-#: Begins the last line of a table of which columns are left out.
+#: Begins the last line of a table of which columns or rows are left out.
 HIDDEN_COLUMNS = "Not shown, since their names suggest secrets: "
 _SOURCE_CHARS = 6_000
 
@@ -39,19 +45,27 @@ def described(name: str, value: Any, rows: int | None = None, max_chars: int = M
         return [image_part(value)]
     if is_frame(value):
         return frame_text(value, rows, max_chars=max_chars)
-    return without_secrets(format_result(value), max_chars)
+    if hasattr(type(value), "to_frame") and is_secret(str(getattr(value, "name", "")), ""):  # a column
+        return HIDDEN
+    shown, hidden = without_secret_labels(value)
+    content = without_secrets(format_result(shown), max_chars)
+    return f"{content}{_note(hidden)}" if hidden else content
 
 
 def frame_text(
     frame: Any, rows: int | None = None, columns: list[str] | None = None, max_chars: int = MAX_CHARS
 ) -> str:
-    """The first rows of a data frame, its shape and its dtypes, without the columns that hold secrets."""
-    hidden = secret_columns(frame)
-    if hidden:
+    """The first rows of a data frame, its shape and its dtypes, without the columns and rows that hold secrets."""
+    columns = columns or None
+    if hidden := secret_columns(frame):
         columns = [column for column in columns or frame.columns if column not in hidden]
+    frame, labels = without_secret_labels(frame)
     text = table_text(frame, rows, columns) or str(format_result(frame.head(rows) if rows else frame))
-    note = f"\n{HIDDEN_COLUMNS}{', '.join(map(str, hidden))}" if hidden else ""
-    return f"{without_secrets(text, max_chars)}{note}"
+    return f"{without_secrets(text, max_chars)}{_note([*hidden, *labels])}"
+
+
+def _note(hidden: list[Any]) -> str:
+    return f"\n{HIDDEN_COLUMNS}{', '.join(map(str, hidden))}" if hidden else ""
 
 
 def is_frame(value: Any) -> bool:

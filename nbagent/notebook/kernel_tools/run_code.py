@@ -64,11 +64,12 @@ def _execute(code: str, filename: str, namespace: dict[str, Any]) -> Any:
     """Run the code and return the value of its last line, if that is an expression."""
     tree = ast.parse(code, filename)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, filename, "exec"), namespace)  # noqa: S102  this tool runs code that the user has approved
+    exec(compile(tree, filename, "exec", dont_inherit=True), namespace)  # noqa: S102  this tool runs code that the user has approved
     if not isinstance(last, ast.Expr):
         return None
     # the last line of the same approved code, as a cell shows the value of its last line
-    return eval(compile(ast.Expression(last.value), filename, "eval"), namespace)  # noqa: S307  its last line, approved with it
+    line = compile(ast.Expression(last.value), filename, "eval", dont_inherit=True)
+    return eval(line, namespace)  # noqa: S307  its last line, approved with it
 
 
 def _value_text(value: Any) -> str:

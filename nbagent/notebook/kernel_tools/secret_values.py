@@ -10,6 +10,8 @@ from nbagent.providers.http.named_secrets import is_secret, masked
 
 #: Longer results are shortened before secrets are searched for.
 MAX_CHARS = 20_000
+#: So many rows are looked at; fewer are shown.
+_LABELS = 1_000
 #: Stands for a secret.
 HIDDEN = "(hidden)"
 
@@ -31,3 +33,20 @@ def without_secrets(content: Content, max_chars: int = MAX_CHARS) -> Content:
 def secret_columns(frame: Any) -> list[Any]:
     """The columns of a data frame whose names say that they hold secrets."""
     return [name for name in frame.columns if is_secret(str(name), "")]
+
+
+def without_secret_labels(table: Any) -> tuple[Any, list[Any]]:
+    """A data frame or series of pandas without the levels of its index, and the rows, whose labels suggest secrets.
+
+    Returns it with the labels that were left out. Other values stay as they are.
+    """
+    if not hasattr(type(table), "reset_index"):
+        return table, []
+    hidden = [name for name in table.index.names if name is not None and is_secret(str(name), "")]
+    if hidden:
+        table = table.reset_index(level=hidden, drop=True)
+    labels: list[Any] = []
+    while found := {label for label in table.index[:_LABELS] if isinstance(label, str) and is_secret(label, "")}:
+        table = table.drop(index=list(found))
+        labels += sorted(found)
+    return table, [*hidden, *labels]

@@ -9,7 +9,7 @@ from IPython.core.error import UsageError
 from nbagent.agent import Agent
 from nbagent.core.cells import is_watched
 from nbagent.core.limits import Limits
-from nbagent.errors import NbagentError
+from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.notebook.magics.cell_errors import readable
 from nbagent.text import did_you_mean
 
@@ -37,6 +37,7 @@ async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFra
     data = _variable(shell, "--map", given.map)
     output = None if given.shape is None else _variable(shell, "--shape", given.shape)
     options = {"temperature": given.temperature, "thinking": given.thinking}
+    before = agent.provider_or_spec, agent.system_prompt
     try:
         if given.dry_run:
             agent = agent.fork()
@@ -57,6 +58,8 @@ async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFra
             **{name: value for name, value in options.items() if value is not None},
         )
     except NbagentError as error:
+        if isinstance(error, ConfigurationError):  # nothing was sent: a wrong cell changes nothing
+            agent.provider, agent.system_prompt = before
         raise readable(error) from None
     if given.output:
         shell.user_ns[given.output] = frame

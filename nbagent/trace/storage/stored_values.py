@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -32,14 +33,17 @@ def recorded_columns(table: str, stored: Columns) -> Columns:
     for name, values in columns.items():
         kinds = set(map(type, values)) - {type(None)}
         if kinds:
-            columns[name] = _converted(f"{table}.{name}", values, kinds, _form(COLUMNS[table][name]))
+            columns[name] = _converted(f"{table}.{name}", values, kinds, _form(table, name))
             for text in filter(None, values) if name in _JSON else ():
                 (_check_outputs if name == "outputs" else _check_json)(f"{table}.{name}", text, _JSON[name])
     return columns
 
 
-def _form(dtype: Any) -> _Form:
+def _form(table: str, name: str) -> _Form:
     """The form of a column's values; a word that a category does not have, as one of a later version, becomes NA."""
+    if (table, name) == ("scores", "value"):
+        return _SCORE
+    dtype = COLUMNS[table][name]
     words = getattr(dtype, "categories", None)
     if words is not None:
         known = set(words)
@@ -62,8 +66,11 @@ def _check_json(place: str, text: str, kind: type) -> None:
         value = from_json(text)  # at most 200 levels deep
     except ValueError:
         value = text
-    names = value.get("trimmed", []) if isinstance(value, dict) else value if kind is list else []
-    if not isinstance(value, (kind, type(None))) or not all(isinstance(name, str) for name in names or ()):
+    names = value
+    if kind is dict:  # of an event's data, the ids of the messages that were trimmed
+        names = value.get("trimmed") if place == "events.data" and isinstance(value, dict) else None
+    is_right = isinstance(value, kind | None) and isinstance(names, list | None)
+    if not is_right or not all(isinstance(name, str) for name in names or ()):
         raise ValueError(
             f"{place}: expected a JSON {'object' if kind is dict else 'array of texts'}, got {text[:60]!r}"
         )
@@ -92,6 +99,12 @@ def _real(value: float) -> float:
     return float(value)
 
 
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"got {value}")
+    return float(value)
+
+
 def _flag(value: int) -> bool:
     if value not in (0, 1):
         raise ValueError(f"got {value}")
@@ -109,6 +122,7 @@ def _seconds(when: str | int) -> float:
 #: What a column expects: in words, as types, and how its values become the recorder's.
 _Form = tuple[str, set[type], Callable[[Any], Any] | None]
 _TEXT: _Form = "text", {str}, None
+_SCORE: _Form = ("a finite number", {int, float}, _finite)
 _FORMS: dict[Any, _Form] = {
     COUNT: ("a whole number", {int}, _count),
     REAL: ("a number", {int, float}, _real),

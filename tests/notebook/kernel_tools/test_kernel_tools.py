@@ -42,6 +42,11 @@ def test_the_output_and_value_of_code_are_shown_and_returned(kernel):
     assert kernel.ok("limit").result == "41", "the code has the notebook's variables"
 
 
+def test_code_is_compiled_as_that_of_a_cell(kernel):
+    _, content = call(kernel, "run_code", code="def f(x: int): ...\nprint(f.__annotations__)")
+    assert content == "{'x': <class 'int'>}"
+
+
 def test_a_table_or_a_plot_is_shown_in_the_cell(kernel):
     cell, content = call(kernel, "run_code", code="import pandas as pd\npd.DataFrame({'a': [1, 2]})")
     assert "text/html" in cell.displays[0]

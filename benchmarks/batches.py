@@ -1,6 +1,6 @@
 """What `agent.map` adds to hand-written requests, whether its memory stays flat, and how it bears a bad server.
 
-    python tests/benchmarks/batches.py [--rows N] [--memory-rows N] [--concurrency N] [--scripts text-20-d20,text-20]
+    python benchmarks/batches.py [--rows N] [--memory-rows N] [--concurrency N] [--scripts text-20-d20,text-20]
 
 The stand-in for vendors of `peers/server.py` answers with 20 pieces: 5 ms apart (`d5`; models write more slowly, as
 `d20` does) and all at once. The hand-written client sends the same requests with httpx2 over the same connections as

@@ -1,6 +1,6 @@
 """What it gains that SDKs are imported in the background: the first event of a process, with and without it.
 
-    python tests/benchmarks/first_event.py [--runs N] [--pause SECONDS]
+    python benchmarks/first_event.py [--runs N] [--pause SECONDS]
 
 Each process makes an agent, waits while somebody types the question, asks a server on loopback, and takes the time from
 the question to the first event of the answer. Processes with and without the import in the background take turns, so
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.loopback import Answer, Loopback, claude_said, said, sse
 
 #: Vendors with an SDK -> a model, the start of the address's path, and an answer.

@@ -1,6 +1,6 @@
 """What an answer costs the front end: bytes that the kernel publishes, and whether the page stays smooth.
 
-    python tests/benchmarks/frontend.py
+    python benchmarks/frontend.py
 
 An answer of 2,000 tokens, 12 kB of Markdown with headings, lists, code and a table, streamed at 200 tokens a second,
 into a cell and into a panel, in JupyterLab in headless Chromium. To reach: at most 400 kB of messages for each, and no
@@ -18,7 +18,7 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.lab import Lab
 
 MOST_BYTES, LONGEST_GAP_MS, ROUNDS, LEAST_UPDATES_PER_S = 400_000, 100, 3, 8

@@ -1,6 +1,6 @@
 """What nbagent costs to import: medians over fresh processes, beside the targets.
 
-    python tests/benchmarks/imports.py [--runs N]
+    python benchmarks/imports.py [--runs N]
 
 The two imports are whole processes, less a bare `python -c pass`. `%load_ext nbagent` is timed inside a process whose
 IPython shell already runs, as in a notebook. Runs take turns, so that a busy moment touches all of them alike.

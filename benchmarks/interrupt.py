@@ -1,6 +1,6 @@
 """How long the stop button takes in a real kernel: seconds from the interrupt to the cell's reply.
 
-    python tests/benchmarks/interrupt.py [RUNS]
+    python benchmarks/interrupt.py [RUNS]
 
 During the model's answer, an async tool and a sync tool; as a typed cell (async) and under `%%time` (background loop).
 To reach: a median under 0.5 s.
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.kernels import Kernel
 
 DOING = {

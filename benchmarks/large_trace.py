@@ -1,6 +1,6 @@
 """What it costs to look at a large trace: how long the second look takes, and what stays in memory after it.
 
-    python tests/benchmarks/large_trace.py
+    python benchmarks/large_trace.py
 
 The events of 3,000 runs (two model calls and one tool call each) are recorded again, as other runs, until `events` has
 more than a million rows: once with the default limit of memory, once without a limit, and once saved and loaded.

@@ -1,4 +1,4 @@
-"""How well the embedded model calls tools: `python tests/benchmarks/local_model.py`. Exit code 1 below the targets.
+"""How well the embedded model calls tools: `python benchmarks/local_model.py`. Exit code 1 below the targets.
 
 Requests that a tool fits (right tool, exact arguments) and those that no tool fits (no tool called) are counted apart.
 A call whose arguments do not fit the tool's schema is invalid; there must be none.

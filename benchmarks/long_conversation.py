@@ -1,6 +1,6 @@
 """A conversation of thousands of rounds with tools: time and memory of the agent against a hand-written loop.
 
-    python tests/benchmarks/long_conversation.py [ROUNDS] [TIMES]
+    python benchmarks/long_conversation.py [ROUNDS] [TIMES]
 
 Each runs in a fresh process beside the same stand-in for the vendors, one after the other, so that a busy moment
 touches both alike. The agent records its trace as always. To reach, against httpx and json by hand: at most 1.7 times

@@ -1,6 +1,6 @@
 """What the server adds to a request, with conversations in memory, in SQLite and in Redis.
 
-    python tests/benchmarks/server.py [--requests N] [--soak N] [--stores memory,sqlite,redis]
+    python benchmarks/server.py [--requests N] [--soak N] [--stores memory,sqlite,redis]
 
 A server in a process of its own answers with a scripted provider. The first lines compare whole questions over HTTP
 (new conversations) with a route of plain FastAPI that echoes its JSON body, in the same process and on the same
@@ -25,7 +25,7 @@ from time import perf_counter
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.redis_server import redis_server
 
 TOKEN = "a-token-of-the-benchmark"

@@ -1,6 +1,6 @@
 """How fast tools start and schemas are found.
 
-    python tests/benchmarks/tools.py
+    python benchmarks/tools.py
 
 Eight tools of 0.2 s that one turn calls at once, sync and async: seconds from the first start to the last end, to be at
 most 1.1 times 0.2 s. And the time to look up a schema that is known, to be at most 5 µs.

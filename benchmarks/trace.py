@@ -1,6 +1,6 @@
 """What a trace costs: to record, to look at, to save and to load.
 
-    python tests/benchmarks/trace.py
+    python benchmarks/trace.py
 
 The events of 9,100 runs (two model calls and one tool call each, with a streamed answer of 20 words), of which 100,100
 are rows of `events`, are recorded again, with nothing else between them. Printed are the CPU time of each event and the

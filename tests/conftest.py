@@ -39,6 +39,13 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Notebooks and other files that start kernels come first: begun last, they would keep one process alone busy."""
+    slow = {item.path for item in items if item.get_closest_marker("kernel") or item.path.suffix == ".ipynb"}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def pytest_collection_finish() -> None:
     """What was collected, a million objects, stays to the end: the garbage collector need not look at it again."""
     gc.collect()

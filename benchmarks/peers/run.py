@@ -1,6 +1,6 @@
 """Compare nbagent's agent with raw clients, and with its peers, in interleaved runs; say whether the targets are met.
 
-    python tests/benchmarks/peers/run.py [--adapters A,B] [--rounds N] [--tests T,U] [--peers] [--out results.json]
+    python benchmarks/peers/run.py [--adapters A,B] [--rounds N] [--tests T,U] [--peers] [--out results.json]
 
 In each round every adapter runs once, in a fresh process, beside the same server, so that a busy moment touches all of
 them alike; only ratios of one round count. A peer runs in the first interpreter that has its package: this one, or one
@@ -21,7 +21,7 @@ from pathlib import Path
 from targets import tables, verdict
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+ROOT = HERE.parents[1]
 OWN = [
     "raw_httpx",
     "nbagent_httpx",

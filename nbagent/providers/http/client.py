@@ -2,7 +2,7 @@
 
 A client is httpx2's, which both SDKs use as well. It sends over aiohttp's connections, through `httpx-aiohttp`: with
 httpx2's own, a piece of a paced answer costs 2.0 times what it costs bare httpx, and a tool round 2.6 times; with
-aiohttp's 1.4 and 2.1 times (see tests/benchmarks/README.md). Behind a proxy it is httpx2's own transport, since
+aiohttp's 1.4 and 2.1 times (see benchmarks/README.md). Behind a proxy it is httpx2's own transport, since
 aiohttp's speaks to no SOCKS proxy, and CPU matters less there.
 """
 

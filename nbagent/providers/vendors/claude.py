@@ -142,6 +142,7 @@ _COMPACTION = Compaction(
 
 VENDOR = Vendor(
     "claude",
+    title="Anthropic",
     aliases=("anthropic",),
     own_models=r"claude-.*",
     format="anthropic_messages",

@@ -24,6 +24,7 @@ PROFILES = (
 
 VENDOR = Vendor(
     "deepseek",
+    title="DeepSeek",
     own_models=r"deepseek-.*",
     model="deepseek-v4-flash",
     base_url="https://api.deepseek.com",

@@ -65,6 +65,7 @@ def _tool(entry: str, price: float = 0.0) -> tuple[OwnTool, ...]:
 
 VENDOR = Vendor(
     "gemini",
+    title="Google Gemini",
     aliases=("google", "google-genai", "googleai", "vertex"),
     own_models=r"gemini-.*",
     format="gemini",

@@ -18,6 +18,7 @@ PROFILES = (
 
 VENDOR = Vendor(
     "minimax",
+    title="MiniMax",
     own_models=r"minimax-.*",
     format="anthropic_messages",
     factory=f"{__name__}:MiniMaxProvider",

@@ -15,6 +15,7 @@ PROFILES = (
 
 VENDOR = Vendor(
     "ollama",
+    title="Ollama on this machine",
     model="qwen3",
     base_url="http://localhost:11434/v1",
     key_vars=("OLLAMA_API_KEY",),

@@ -34,6 +34,7 @@ PROFILES = (
 
 VENDOR = Vendor(
     "open_source",
+    title="any server with the OpenAI chat API: vLLM, llama.cpp, LM Studio, LocalAI",
     model="default",
     base_url="http://localhost:8000/v1",
     keyless=True,

@@ -111,6 +111,7 @@ def _compacted(tokens: int) -> Fields:
 
 VENDOR = Vendor(
     "openai",
+    title="OpenAI",
     own_models=r"(?:gpt-(?!oss)|chatgpt-|codex-|o\d).*",
     factory=f"{__name__}:OpenAIProvider",
     model="gpt-5.6-terra",

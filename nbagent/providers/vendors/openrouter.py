@@ -17,6 +17,7 @@ PROFILES = (
 
 VENDOR = Vendor(
     "openrouter",
+    title="OpenRouter",
     own_models=r"[\w.-]+/[\w.:-]+",
     model="openrouter/auto",
     base_url="https://openrouter.ai/api/v1",

@@ -28,6 +28,7 @@ PROFILES = (
 
 VENDOR = Vendor(
     "qwen",
+    title="DashScope (Qwen)",
     aliases=("dashscope", "alibaba", "bailian", "tongyi"),
     own_models=r"(?:qwen|qwq|qvq)[^/]*",
     model="qwen3.7-plus",

@@ -24,6 +24,7 @@ _SEARCH = {"enable": True, "search_engine": "search_std", "search_result": True}
 
 VENDOR = Vendor(
     "zhipu",
+    title="Zhipu, Z.ai (GLM)",
     aliases=("zai", "z.ai", "bigmodel", "zhipuai", "glm"),
     own_models=r"glm-.*",
     model="glm-5.2",

@@ -1,10 +1,12 @@
 """Who imports whom in the package, read from its syntax trees without importing anything.
 
-Run as a script, it writes the map of the rooms into CONTRIBUTING.md: `make map`.
+Run as a script, it writes the map of the rooms into CONTRIBUTING.md: `make map`. With `--check` it writes nothing, and
+fails if the map there is another one.
 """
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -156,11 +158,16 @@ def _shortest(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
     }
 
 
-def saved_map() -> str:
-    """The map that CONTRIBUTING holds."""
-    return CONTRIBUTING.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+def main(check: bool) -> str:
+    """Write the map into CONTRIBUTING, or only compare it. Returns what is wrong."""
+    page = CONTRIBUTING.read_text("utf-8")
+    before, _, rest = page.partition(BEGIN)
+    saved, _, after = rest.partition(END)
+    if check:
+        return "" if saved == room_map() else "the map in CONTRIBUTING.md is not that of the imports: run `make map`"
+    CONTRIBUTING.write_text(before + BEGIN + room_map() + END + after, "utf-8")
+    return ""
 
 
 if __name__ == "__main__":
-    before, _, rest = CONTRIBUTING.read_text("utf-8").partition(BEGIN)
-    CONTRIBUTING.write_text(before + BEGIN + room_map() + END + rest.partition(END)[2], "utf-8")
+    sys.exit(main(check="--check" in sys.argv) or None)

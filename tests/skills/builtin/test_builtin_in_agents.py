@@ -10,7 +10,9 @@ from support.skills import BUILTIN
 from nbagent import Agent, FunctionCall, ScriptedProvider, SkillHost
 
 EXAMPLES = Path(__file__).parents[3] / "notebooks" / "skills"
-FOLDERS = sorted(path.parent for root in (BUILTIN, EXAMPLES) for path in root.glob("*/SKILL.md"))
+OWN = sorted(path.parent for path in BUILTIN.glob("*/SKILL.md"))
+FOLDERS = OWN + sorted(path.parent for path in EXAMPLES.glob("*/SKILL.md"))
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "skills.md"
 SCENARIO = "Search the files that contain 'calculator', then compute the mean of [1, 2, 3, 4, 5]."
 
 
@@ -34,12 +36,17 @@ def test_each_skill_passes_the_validator_of_the_specification(folder):
 
 
 def test_all_are_tools_without_any_diagnostics(host):
-    assert host.tools.names() == ["calculator", "echo", "file_search", "log_transform", "rss"]
+    found = {name: host.tools.get_function(name).source for name in host.tools.names()}
+    assert found == {folder.name.replace("-", "_"): f"skill:{folder.name}" for folder in OWN}
+    assert len(found) >= 5
     assert len(host.diagnostics) == 0
-    sources = [host.tools.get_function(name).source for name in host.tools.names()]
-    assert sources == ["skill:calculator", "skill:echo", "skill:file-search", "skill:log-transform", "skill:rss"]
     numbers = host.tools.get_function("calculator").parameters["properties"]["numbers"]
     assert numbers["items"] == {"type": "number"}
+
+
+@pytest.mark.parametrize("folder", OWN, ids=lambda folder: folder.name)
+def test_the_page_of_skills_has_a_row_for_each(folder):
+    assert f"\n| `{folder.name.replace('-', '_')}` |" in PAGE.read_text("utf-8"), f"add it to {PAGE}"
 
 
 async def test_search_then_compute(host, project):

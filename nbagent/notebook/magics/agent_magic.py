@@ -146,7 +146,7 @@ class AgentMagics(Magics):
     def _asking(self, line: str, cell: str) -> Coroutine[Any, Any, Any]:
         """What the cell asks, not yet started. Raises for wrong options."""
         given = options.parse(AgentMagics.agent, line, self.shell.user_ns)
-        check_map_options(given)
+        check_map_options(given, AgentMagics.agent.parser)
         if not cell.strip():
             raise UsageError("the cell has no question: write it below the %%agent line")
         if given.map is not None:
@@ -206,7 +206,6 @@ class AgentMagics(Magics):
         return found
 
     def _stream(self, given: Any, agent: Agent, message: LLMMessage) -> AgentStream:
-        thinking = {} if given.thinking is None else {"thinking": given.thinking}
         return agent.chat_stream(
             message,
             replaces=given.replaced,
@@ -215,9 +214,8 @@ class AgentMagics(Magics):
             approve_all=given.approve,
             instructions=FORMS[given.form].instructions,
             max_iterations=given.max_iterations,
-            temperature=given.temperature,
             origin={"source": "magic", "agent": given.name},
-            **thinking,
+            **options.of_requests(given),
         )
 
     async def _answer(self, given: Any, agent: Agent, stream: AgentStream) -> Any:

@@ -11,32 +11,40 @@ from nbagent.core.cells import is_watched
 from nbagent.core.limits import Limits
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.notebook.magics.cell_errors import readable
+from nbagent.notebook.magics.options import OF_REQUESTS, of_requests
 from nbagent.text import did_you_mean
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
     from pandas import DataFrame
 
     from nbagent.batch.preview import MapPreview
 
-#: Options of a conversation, which rows have none of.
-_NOT_OF_ROWS = {"new": "--new", "keep": "--keep", "approve": "--approve", "raw": "--raw", "tools": "-t"}
+#: The options that go with `--map`: those that `map_cell` uses, and `--no-tools`, since rows have none anyway.
+OF_ROWS = {
+    *("name", "map", "shape", "model", "system", "output", "max_iterations", "dry_run", "no_tools"),
+    *OF_REQUESTS,
+}
 
 
-def check_map_options(given: Any) -> None:
+def check_map_options(given: Any, parser: ArgumentParser) -> None:
     """Raise UsageError for options that don't go with `--map`, and for options that need it."""
     if given.map is None and given.shape is not None:
         raise UsageError("%%agent: --shape goes with --map; agent.extract() makes an object of one text")
-    wrong = [option for name, option in _NOT_OF_ROWS.items() if getattr(given, name)]
-    wrong += ["--as"] if given.form != "markdown" else []
-    if given.map is not None and wrong:
-        raise UsageError(f"%%agent: {wrong[0]} does not go with --map: each row is a question of its own")
+    if given.map is None:
+        return
+    for action in parser._actions:
+        is_given = action.option_strings and getattr(given, action.dest, action.default) != action.default
+        if is_given and action.dest not in OF_ROWS:
+            option = max(action.option_strings, key=len)
+            raise UsageError(f"%%agent: {option} does not go with --map: each row is a question of its own")
 
 
 async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFrame | MapPreview:
     """Ask about each row of the variable `given.map`. Braces in the prompt name columns."""
     data = _variable(shell, "--map", given.map)
     output = None if given.shape is None else _variable(shell, "--shape", given.shape)
-    options = {"temperature": given.temperature, "thinking": given.thinking}
     before = agent.provider_or_spec, agent.system_prompt
     try:
         if given.dry_run:
@@ -55,7 +63,7 @@ async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFra
             output,
             limits=None if given.max_iterations is None else Limits(max_iterations=given.max_iterations),
             progress=is_watched(shell),
-            **{name: value for name, value in options.items() if value is not None},
+            **of_requests(given),
         )
     except NbagentError as error:
         if isinstance(error, ConfigurationError):  # nothing was sent: a wrong cell changes nothing

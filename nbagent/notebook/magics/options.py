@@ -21,6 +21,8 @@ _VALUE = re.compile("\0(\\d+)\0")
 
 #: The values of `--thinking`.
 THINKING = ("off", "on", *LEVELS)
+#: The options that each request takes, of a conversation as of a map.
+OF_REQUESTS = ("thinking", "temperature")
 
 
 def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
@@ -45,6 +47,11 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
     if options.output == options.name:
         raise UsageError(f"%%agent: -o {options.output} would overwrite the agent: choose another variable")
     return options
+
+
+def of_requests(given: Any) -> dict[str, Any]:
+    """What a line says of its requests. The agent decides about what it does not mention."""
+    return {name: value for name in OF_REQUESTS if (value := getattr(given, name)) is not None}
 
 
 def _words(line: str, namespace: dict[str, Any], parser: Any) -> list[str]:

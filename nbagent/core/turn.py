@@ -261,7 +261,7 @@ class Turn:
                 summary = await asyncio.create_task(run.summarise(part), context=context)
             except Exception as error:  # a provider of the user's may raise anything
                 log.warning("old messages are dropped without a summary", exc_info=True)
-                yield run.emit(events.Context(f"no summary: {error or type(error).__name__}"))
+                yield run.emit(events.Context(f"no summary: {str(error) or type(error).__name__}"))
                 return
             run.context.drop(part, summary)
             yield run.emit(events.Context(f"summarised {len(part)} old messages", messages=part))

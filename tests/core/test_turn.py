@@ -1,0 +1,762 @@
+"""One turn: what it yields, what it leaves in the history and in the result, and what it costs, however it ends."""
+
+import asyncio
+import itertools
+from contextlib import aclosing
+from contextvars import ContextVar
+from dataclasses import replace
+
+import pytest
+from support.single_runs import AskingInTurn, Streaming, all_of, new_run, only, take_turn, types
+
+from nbagent import ContextManager, FunctionCall, Limits, LLMMessage, LLMResponse, ScriptedProvider, Usage
+from nbagent.core import events, tool_output
+from nbagent.core.history.repair import NO_RESULT
+from nbagent.core.http_exchange import Exchange, current_collector
+from nbagent.core.queue import enclosing_runs
+from nbagent.core.results import ToolOutcome
+from nbagent.core.run import current_run, current_teller
+from nbagent.core.run_context import current_call, current_history
+from nbagent.core.tool_output import current_output
+from nbagent.core.turn import Turn
+from nbagent.errors import AuthenticationError, BadRequestError, ServerError
+
+QUESTION = LLMMessage("user", "Hello")
+COUNTED = {"usage": Usage(10, 5), "usage_raw": {"in": 10}}
+PIXEL = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
+
+
+def asked(*turns, **fields):
+    return new_run(*turns, messages=[QUESTION], **fields)
+
+
+def call(name, id="c1", **arguments):
+    return FunctionCall(name, arguments, id)
+
+
+def double(x: int) -> int:
+    """Twice x."""
+    return 2 * x
+
+
+def fail() -> None:
+    """Fail."""
+    raise ValueError("no such column")
+
+
+def results_in(run):
+    return [message.content for message in run.context.messages if message.role == "tool"]
+
+
+# -- the request and its answer ---------------------------------------------------------------------------------------
+
+
+async def test_an_answer_is_streamed_then_kept_and_counted():
+    run = asked("Good day.")
+    seen = []
+    run.observers = [seen.append]
+    told = await take_turn(run)
+    assert types(told) == ["turn_started", "text", "text", "turn_done", "usage"]
+    assert seen == told
+    assert [message.text for message in run.context.messages] == ["Hello", "Good day."]
+    assert not run.context.messages[-1].interrupted
+    assert only(told, "turn_done").message is run.context.messages[-1]
+    assert (run.result.content, run.result.finish_reason, run.spent.iterations) == ("Good day.", "stop", 1)
+    assert {event.metadata["run_id"] for event in told} == {run.run_id}
+    assert len({event.metadata["call_id"] for event in told}) == 1
+    assert run.closing_messages == []
+
+
+async def test_the_request_is_told_with_what_is_known_of_it():
+    model = Streaming([LLMResponse("Yes.")], [LLMResponse("Yes.")], base_url_host="h", base_url_port=80, streaming=True)
+    run = asked(model, tools=[double], options={}, reminder=lambda: "Be kind.")
+    run.options = {"seed": 7}
+    started = only(await take_turn(run), "turn_started")
+    about = started.metadata
+    assert (about["step"], about["provider"], about["model"]) == (1, "custom", "streaming")
+    assert (about["base_url_host"], about["base_url_port"], about["stream"]) == ("h", 80, True)
+    assert (about["n_messages_in"], about["params"]["seed"], about["reminder"]) == (1, 7, "Be kind.")
+    assert "speaker" not in about
+    assert started.messages == [QUESTION]
+    assert [tool["name"] for tool in started.tools] == ["double"]
+    assert started.timing is model.requests[0].timing
+    run.reminder = str
+    second = only(await take_turn(run), "turn_started").metadata
+    assert (second["step"], "reminder" in second) == (2, False)
+
+
+async def test_what_an_observer_sets_is_seen_by_the_code_that_sends_and_by_nobody_else():
+    span, seen = ContextVar("span", default="none"), []
+    model = Streaming([lambda: seen.append(span.get()), LLMResponse("Yes.")])
+    run = asked(model, observers=[lambda event: event.type == "turn_started" and span.set("mine")])
+    await take_turn(run)
+    assert seen == ["mine"]
+    assert span.get() == "none"
+
+
+async def test_a_stream_must_end_with_an_answer():
+    run = asked(Streaming([events.Text("Well")]))
+    with pytest.raises(RuntimeError, match=r"Streaming\.stream\(\) must end with an LLMResponse"):
+        await take_turn(run)
+
+
+async def test_the_history_is_repaired_and_trimmed_before_it_is_sent():
+    unanswered = LLMMessage("assistant", "", tool_calls=[call("double", x=1)])
+    model = ScriptedProvider(["Yes."])
+    run = new_run(model, messages=[QUESTION, unanswered, LLMMessage("user", "again")])
+    told = await take_turn(run)
+    assert told[0].type == "context"
+    assert "repaired" in told[0].content
+    assert [message.role for message in model.requests[0][0]] == ["user", "assistant", "tool", "user"]
+    run.context.add_message("once more")
+    run.context.max_messages, run.provider = 3, ScriptedProvider(["Yes."])
+    trimmed = only(await take_turn(run), "context")
+    assert (len(trimmed.messages), trimmed.content) == (5, "trimmed 5 old messages")
+
+
+async def test_a_spent_budget_sends_nothing():
+    run = asked("never", limits=Limits(max_total_tokens=0))
+    assert await take_turn(run) == []
+    assert run.context.messages == [QUESTION]
+    assert run.spent.iterations == 0
+
+
+# -- the answer in the history ----------------------------------------------------------------------------------------
+
+
+async def test_while_the_answer_comes_the_history_holds_an_interrupted_one_in_its_place():
+    seen = []
+
+    def look_and_add():
+        seen.append(run.context.messages[-1])
+        run.context.messages.append(LLMMessage("user", "by the way"))
+
+    run = asked(Streaming([look_and_add, LLMResponse("Yes.")]))
+    await take_turn(run)
+    assert (seen[0].role, seen[0].content, seen[0].interrupted) == ("assistant", "", True)
+    assert [message.text for message in run.context.messages] == ["Hello", "Yes.", "by the way"]
+
+
+@pytest.mark.parametrize("said", ["Good", ""])
+async def test_an_answer_that_breaks_off_leaves_its_text(said):
+    run = asked(Streaming([*([events.Text(said)] if said else []), BadRequestError("no")]))
+    with pytest.raises(BadRequestError):
+        await take_turn(run)
+    kept = [LLMMessage("assistant", said, interrupted=True)] if said else []
+    assert run.context.messages == [QUESTION, *kept]
+    assert run.closing_messages == kept
+    assert all(message.message_id for message in run.closing_messages)
+    assert run.result.content == said
+
+
+async def test_a_history_that_is_cleared_meanwhile_stays_empty():
+    run = asked(Streaming([lambda: run.context.clear(), LLMResponse("", [call("double", x=1)])]), tools=[double])
+    await take_turn(run)
+    assert run.context.messages == []
+
+
+async def test_an_answer_counts_although_closing_its_stream_fails():
+    class Closes(Streaming):
+        async def stream(self, request):
+            try:
+                yield LLMResponse("Yes.", metadata=COUNTED)
+            finally:
+                raise ServerError("late")
+
+    first, second = Closes(), Streaming([LLMResponse("twice")])
+    run = asked(AskingInTurn(each=[first, second], chosen=list))
+    with pytest.raises(ServerError):
+        await take_turn(run)
+    assert run.context.messages[-1].text == "Yes."
+    assert run.result.usage + run.spent.usage == COUNTED["usage"]
+    assert not second.requests
+
+
+async def test_calls_get_ids_that_no_other_call_has():
+    used = [LLMMessage("assistant", "", tool_calls=[call("double", x=0)]), LLMMessage("tool", "0", tool_call_id="c1")]
+    calls = [call("double", x=1), call("double", None, x=2), call("double", "c3", x=3)]
+    run = new_run(calls, messages=[QUESTION, *used, QUESTION], tools=[double])
+    told = await take_turn(run)
+    answer = only(told, "turn_done").message
+    started = only(told, "turn_started").metadata["call_id"]
+    assert [each.id for each in answer.tool_calls] == [f"{started}_0", f"{started}_1", "c3"]
+    made = [event for event in told if event.type == "tool_call"]
+    assert [(event.metadata["wire_id"], event.metadata["index"]) for event in made] == [
+        (each.id, index) for index, each in enumerate(answer.tool_calls)
+    ]
+    assert [event.tool_arguments for event in made] == [{"x": 1}, {"x": 2}, {"x": 3}]
+    assert len({event.metadata["tool_call_id"] for event in made}) == 3
+
+
+@pytest.mark.parametrize(("id", "is_kept"), [("c1", True), (None, False)])
+async def test_the_encoded_form_of_an_answer_is_kept_if_its_calls_are(id, is_kept):
+    response = LLMResponse("", [call("double", id, x=1)], None, COUNTED, {"vendor": "claude"})
+    response.encoded["codec"] = "form"
+    run = asked(response, tools=[double])
+    answer = only(await take_turn(run), "turn_done").message
+    assert answer.encoded.get("codec") == ("form" if is_kept else None)
+    assert answer.provider_extras == {"vendor": "claude"}
+
+
+async def test_an_answer_of_calls_alone_leaves_the_text_before_it_as_the_result():
+    first = LLMResponse("Let me see.", [call("double", x=1)], metadata={"citations": ["source"], "quoted": True})
+    run = asked(first, call("double", x=2), LLMResponse("", metadata={}), tools=[double])
+    for content in ("Let me see.", "Let me see.", ""):
+        await take_turn(run)
+        assert run.result.content == content
+    assert run.result.metadata["quoted"] is True
+    assert run.result.citations == []
+
+
+async def test_citations_images_and_quotes_of_an_answer_are_in_the_result():
+    parts = [{"type": "text", "text": "Look: "}, PIXEL]
+    run = asked(LLMResponse("Look: ", metadata={**COUNTED, "parts": parts, "citations": ["source"]}))
+    await take_turn(run)
+    assert run.result.citations == ["source"]
+    assert len(run.result.images) == 1
+    assert run.context.messages[-1].content == parts
+    assert "quoted" not in run.result.metadata
+
+
+async def test_the_calls_of_the_vendors_own_tools_are_completed():
+    about = {"wire_id": "w1"}
+    items = [
+        events.Http("searching", metadata=about),
+        events.ToolCall("", "web_search", {"q": "x"}, {**about, "has_ended": True}),
+        events.ToolResult("found", "web_search", {"q": "x"}, about),
+        LLMResponse("Yes."),
+    ]
+    told = await take_turn(asked(Streaming(items)))
+    made, ended = only(told, "tool_call"), only(told, "tool_result")
+    assert made.metadata["tool_call_id"] == ended.metadata["tool_call_id"]
+    assert (made.metadata["source"], made.metadata["step"]) == ("vendor:custom", 1)
+    assert ended.metadata["duration_s"] is not None  # since it was said that the search begins
+
+
+async def test_where_several_agents_speak_answers_name_who_said_them():
+    class Floor:
+        speaker = "ada"
+
+        def take(self, run):
+            return list(run.context.messages)
+
+    run = asked("Yes.", floor=Floor())
+    assert only(await take_turn(run), "turn_started").metadata["speaker"] == "ada"
+    assert run.context.messages[-1].name == "ada"
+
+
+# -- tokens and money -------------------------------------------------------------------------------------------------
+
+
+def tokens(run):
+    return run.spent.usage.output_tokens
+
+
+async def test_the_vendors_count_is_taken_over():
+    run = asked(Streaming([LLMResponse("Yes.", metadata=COUNTED)]))
+    about = only(await take_turn(run), "usage").metadata
+    assert (about["input_tokens"], about["output_tokens"]) == (10, 5)
+    assert (about["cost_usd"], about["replayed"], about["estimated"]) == (5.0, False, False)
+    assert (run.spent.usage, run.spent.cost) == (COUNTED["usage"], 5.0)
+    assert "usage_estimated" not in run.result.metadata
+    assert run.context.has_vendor_count
+
+
+async def test_what_the_vendor_does_not_count_is_estimated_and_said_to_be():
+    run = asked(Streaming([LLMResponse("word " * 20)]))
+    assert only(await take_turn(run), "usage").metadata["estimated"] is True
+    assert tokens(run) > 10
+    assert run.result.metadata["usage_estimated"] is True
+    assert not run.context.has_vendor_count
+
+
+async def test_a_replayed_answer_is_not_paid_again():
+    run = asked(Streaming([LLMResponse("Yes.", metadata={**COUNTED, "replayed": True})]))
+    about = only(await take_turn(run), "usage").metadata
+    assert (about["cost_usd"], about["replayed"]) == (5.0, True)
+    assert run.spent.cost == 0.0
+
+
+async def test_the_price_is_that_of_the_model_that_answered_or_else_of_the_one_that_was_asked():
+    asked_for = []
+
+    def price(usage, model, provider, raw=None, is_batched=False):
+        asked_for.append((model, raw, is_batched))
+        return {"streaming": 2.0}.get(model)
+
+    about = {**COUNTED, "model": "dated", "vendor_calls": ["search"], "batched": True}
+    run = asked(Streaming([LLMResponse("Yes.", metadata=about)], [LLMResponse("Yes.")]), price=price)
+    assert only(await take_turn(run), "turn_done").metadata["cost_usd"] == 2.0
+    raw = {"in": 10, "vendor_calls": ["search"]}
+    assert asked_for == [("dated", raw, True), ("streaming", raw, True)]
+    run.price = lambda *about: None
+    assert only(await take_turn(run), "turn_done").metadata["cost_usd"] is None
+    assert run.spent.cost is None
+
+
+@pytest.mark.parametrize(("replaying", "cost"), [(False, 30.0), (True, 0.0)])
+async def test_all_that_came_of_a_broken_answer_is_billed_unless_it_is_a_replay(replaying, cost):
+    """Text, thinking and calls, four characters to a token."""
+    came = [events.Text("t" * 40), events.Thinking("h" * 40), events.ToolCallDelta("c" * 40), BadRequestError("no")]
+    run = asked(Streaming(came, is_replaying=replaying))
+    with pytest.raises(BadRequestError):
+        await take_turn(run)
+    assert (tokens(run), run.spent.cost) == (30, cost)
+    assert run.result.metadata["usage_estimated"] is True
+
+
+async def test_a_request_that_fails_before_anything_came_costs_nothing():
+    run = asked(Streaming([BadRequestError("no")]))
+    with pytest.raises(BadRequestError):
+        await take_turn(run)
+    assert (run.spent.usage, run.spent.cost) == (Usage(), 0.0)
+    assert "usage_estimated" not in run.result.metadata
+
+
+async def test_an_answer_that_is_sent_again_replaces_what_came_before_and_is_billed_beside_it():
+    came = [events.Text("t" * 40), events.Thinking("h" * 40), events.Retry("again"), events.Text("Yes.")]
+    run = asked(Streaming([*came, BadRequestError("no")]))
+    seen = []
+    run.observers = [seen.append]
+    with pytest.raises(BadRequestError):
+        await take_turn(run)
+    assert only(seen, "retry").metadata["discard_chars"] == 40
+    assert tokens(run) == 20 + 1
+    assert run.context.messages[-1].text == "Yes."
+
+
+async def test_no_answer_is_awaited_once_a_broken_one_took_the_rest_of_the_budget():
+    came = [events.Text("t" * 40), events.Retry("again"), LLMResponse("never")]
+    run = asked(Streaming(came), limits=Limits(max_output_tokens=10))
+    assert types(await take_turn(run)) == ["turn_started", "text", "retry"]
+    assert run.context.messages == [QUESTION]
+
+
+# -- another model where one fails ------------------------------------------------------------------------------------
+
+
+async def test_where_one_model_fails_the_next_one_answers():
+    down = ServerError("overloaded.", status=503, code="busy")
+    first = Streaming([events.Text("t" * 40), down], model_name="first")
+    second = Streaming([LLMResponse("Yes.", metadata=COUNTED)], model_name="second")
+    chosen_by = []
+    run = asked(AskingInTurn(each=[first, second], chosen=lambda: chosen_by.append(current_run.get())))
+    told = await take_turn(run)
+    assert types(told) == ["turn_started", "text", "retry", "turn_started", "turn_done", "usage"]
+    about = only(told, "retry").metadata
+    assert (about["next"], about["error"], about["status"], about["code"]) == (
+        "custom:second",
+        "ServerError",
+        503,
+        "busy",
+    )
+    assert (about["discard_chars"], about["cost_usd"]) == (40, 10.0)
+    assert only(told, "retry").content == "custom:first: overloaded. Going on with custom:second."
+    assert told[0].metadata["call_id"] == about["call_id"] != told[-1].metadata["call_id"]
+    assert run.context.messages[-1].text == "Yes."
+    assert run.spent.cost == 15.0
+    assert chosen_by == [run]
+    assert current_run.get() is None
+
+
+async def test_an_error_that_every_model_would_have_ends_the_turn():
+    second = Streaming([LLMResponse("never")])
+    run = asked(AskingInTurn(each=[Streaming([BadRequestError("no")]), second], chosen=list))
+    with pytest.raises(BadRequestError):
+        await take_turn(run)
+    assert not second.requests
+
+
+async def test_the_last_failure_is_raised_if_all_fail_and_one_that_sent_nothing_costs_nothing():
+    seen = []
+    each = [Streaming([ServerError("one")]), Streaming([AuthenticationError("two")])]
+    run = asked(AskingInTurn(each=each, chosen=list), observers=[seen.append])
+    with pytest.raises(AuthenticationError):
+        await take_turn(run)
+    assert only(seen, "retry").metadata["cost_usd"] == 0.0
+
+
+async def test_no_other_model_is_asked_once_a_broken_answer_took_the_rest_of_the_budget():
+    second = Streaming([LLMResponse("never")])
+    first = Streaming([events.Text("t" * 40), ServerError("down")])
+    run = asked(AskingInTurn(each=[first, second], chosen=list), limits=Limits(max_output_tokens=10))
+    assert types(await take_turn(run)) == ["turn_started", "text", "retry"]
+    assert not second.requests
+
+
+# -- room in the history ----------------------------------------------------------------------------------------------
+
+OLD = [LLMMessage("user", "one"), LLMMessage("assistant", "1"), LLMMessage("user", "two"), LLMMessage("assistant", "2")]
+
+
+def long_conversation(*turns, strategy="summarise", **fields):
+    return new_run(*turns, messages=[*OLD, QUESTION], context=ContextManager(2, strategy=strategy), **fields)
+
+
+async def test_old_messages_are_replaced_by_a_summary_in_a_run_that_belongs_to_this_one():
+    parents = []
+
+    async def summarise(messages):
+        parents.append(current_run.get())
+        return f"{len(messages)} messages"
+
+    run = long_conversation("Yes.", summarise=summarise)
+    begun, done, *_ = await take_turn(run)
+    assert (begun.type, begun.metadata["begins"], begun.messages) == ("context", True, ())
+    assert (done.type, list(done.messages), "begins" in done.metadata) == ("context", OLD, False)
+    assert [message.is_summary for message in run.context.messages] == [True, False, False]
+    assert run.context.messages[0].text.endswith("4 messages")
+    assert parents == [run]
+    assert current_run.get() is None
+
+
+@pytest.mark.parametrize(("error", "said"), [(ValueError("too long"), "too long"), (KeyError(), "KeyError")])
+async def test_without_a_summary_old_messages_are_dropped(error, said, caplog):
+    async def summarise(messages):
+        raise error
+
+    run = long_conversation("Yes.", summarise=summarise)
+    told = [event.content for event in await take_turn(run) if event.type == "context"]
+    assert told[1:] == [f"no summary: {said}", "trimmed 4 old messages"]
+    assert [message.text for message in run.context.messages] == ["Hello", "Yes."]
+    assert "without a summary" in caplog.text
+
+
+async def test_the_strategy_trim_asks_for_no_summary():
+    run = long_conversation("Yes.", strategy="trim")
+    assert only(await take_turn(run), "context").content == "trimmed 4 old messages"
+
+
+@pytest.mark.parametrize(("can", "sent"), [(True, 5), (False, 1)])
+async def test_a_vendor_that_summarises_gets_the_whole_history(can, sent):
+    async def summarise(messages):
+        return "short"
+
+    model = Streaming([LLMResponse("Yes.")], can_compact=lambda tokens: can)
+    context = ContextManager(max_tokens=10, strategy="server")
+    run = new_run(model, messages=[*OLD, QUESTION], context=context, summarise=summarise)
+    await take_turn(run)
+    assert sum(not message.is_summary for message in model.requests[0].messages) == sent
+    assert model.requests[0].compact_at == (10 if can else None)
+
+
+# -- HTTP exchanges ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+async def test_http_exchanges_wait_for_the_next_event_if_they_are_recorded(recorded):
+    def exchange():
+        if (collect := current_collector.get()) is not None:
+            collect(Exchange("POST", "http://h", {}, "", 0, started=0.0, duration_s=1.0, status=200))
+
+    run = asked(Streaming([exchange, exchange, LLMResponse("Yes.")]), record_http=recorded)
+    told = await take_turn(run)
+    assert "http" not in types(told)
+    about = [event.metadata for event in run.pending_events]
+    assert [each["attempt"] for each in about] == ([1, 2] if recorded else [])
+    assert all(each["status"] == 200 and each["call_id"] == told[0].metadata["call_id"] for each in about)
+
+
+# -- tools ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_runs_and_its_result_follows_it():
+    run = asked(call("double", x="4"), tools=[double])
+    told = await take_turn(run)
+    assert types(told) == ["turn_started", "turn_done", "usage", "tool_call", "tool_started", "tool_result"]
+    *_, answer, result = run.context.messages
+    assert (result.role, result.content, result.name, result.tool_call_id) == ("tool", "8", "double", "c1")
+    assert told[-1].message is result
+    assert (told[-1].content, told[-1].metadata["is_error"], told[-1].outputs) == ("8", False, [])
+    (made,) = run.result.function_calls
+    assert made.pop("duration_s") == told[-1].metadata["duration_s"] > 0
+    assert made == {"id": "c1", "name": "double", "arguments": {"x": "4"}, "result": "8", "is_error": False}
+    assert answer.tool_calls[0].id == "c1"
+    assert run.closing_messages == []
+    ids = [event.metadata["tool_call_id"] for event in told[3:]]
+    assert len(ids) == 3
+    assert len(set(ids)) == 1
+
+
+async def test_a_tool_knows_its_run_and_its_call():
+    seen = {}
+
+    async def look() -> str:
+        """Look around."""
+        seen.update(call=current_call.get(), history=current_history.get(), run=current_run.get())
+        seen.update(outer=enclosing_runs.get())
+        return "seen"
+
+    run = asked(call("look"), tools=[look], origin={"source": "test", "agent": "ada"}, deps="database")
+    told = await take_turn(run)
+    here, event = seen["call"], told[-1]
+    assert (here.run_id, here.call_id, here.step) == (run.run_id, event.metadata["call_id"], 1)
+    assert (here.tool_call_id, here.tool_name) == (event.metadata["tool_call_id"], "look")
+    assert (here.source, here.agent_name, here.deps) == ("test", "ada", "database")
+    assert seen["history"] is run.context.messages
+    assert seen["run"] is run
+    assert run.entry in seen["outer"]
+
+
+async def test_each_tool_sees_what_observers_set_for_it_and_nothing_of_other_tools():
+    span, seen, numbers = ContextVar("span", default="none"), [], itertools.count(1)
+
+    async def look() -> None:
+        """Look."""
+        seen.append(span.get())
+        span.set("of a tool")
+
+    def observe(event):
+        if event.type == "tool_started":
+            span.set(f"span {next(numbers)}")
+
+    await take_turn(asked([call("look"), call("look", "c2")], tools=[look], observers=[observe]))
+    assert seen == ["span 1", "span 2"]
+    assert span.get() == "none"
+
+
+@pytest.mark.parametrize(
+    ("parallel", "order"), [(True, "started started result result"), (False, "started result started result")]
+)
+async def test_parallel_tools_run_at_the_same_time_and_others_one_by_one(parallel, order):
+    run = asked([call("double", x=1), call("double", "c2", x=2)], tools=[double], options={"parallel": parallel})
+    told = await take_turn(run)
+    assert types(told)[5:] == [f"tool_{each}" for each in order.split()]
+    assert results_in(run) == ["2", "4"]
+
+
+async def test_results_are_told_as_they_come_and_kept_in_the_order_of_the_calls():
+    first_may_end = asyncio.Event()
+
+    async def wait() -> str:
+        """Wait for the other one."""
+        await first_may_end.wait()
+        return "slow"
+
+    def observe(event):
+        if event.type == "tool_result":
+            first_may_end.set()
+
+    run = asked([call("wait"), call("double", "c2", x=1)], tools=[wait, double], observers=[observe], timeout=60)
+    told = [event.content for event in await take_turn(run) if event.type == "tool_result"]
+    assert told == ["2", "slow"]
+    assert results_in(run) == ["slow", "2"]
+    assert [made["result"] for made in run.result.function_calls] == ["slow", "2"]
+
+
+async def test_calls_over_the_limit_are_answered_without_running():
+    run = asked([call("double", x=1), call("double", "c2", x=2)], tools=[double], limits=Limits(max_tool_calls=1))
+    told = await take_turn(run)
+    assert types(told)[5:] == ["tool_result", "tool_started", "tool_result"]
+    ran, refused = results_in(run)
+    assert ran == "2"
+    assert "limit" in refused
+    assert [made["is_error"] for made in run.result.function_calls] == [False, True]
+    assert told[5].outcome.started > 0
+
+
+async def test_wrong_arguments_are_counted_and_told_before_their_result():
+    run = asked([call("double", x="four"), call("double", "c2")], tools=[double])
+    told = await take_turn(run)
+    assert types(told)[-4:] == ["validation_error", "tool_result", "validation_error", "tool_result"]
+    assert told[-4].tool_name == "double"
+    assert told[-4].content == told[-3].content
+    assert run.result.metadata["validation_retries"] == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "result", "status"),
+    [(True, "approved", "2", "ok"), ({"x": 5}, "edited", "10", "ok"), (False, "denied", "not approved", "denied")],
+)
+async def test_an_approval_is_told_and_a_denied_call_changes_the_status(answer, said, result, status):
+    run = asked(call("double", x=1), tools=[double], options={"approve": True}, approver=lambda *asked: answer)
+    told = await take_turn(run)
+    assert types(told)[-2:] == ["approval", "tool_result"]
+    assert told[-2].content == said
+    assert result in results_in(run)[0]
+    assert run.result.status == status
+    assert run.result.function_calls[0]["arguments"] == (answer if isinstance(answer, dict) else {"x": 1})
+    assert "validation_retries" not in run.result.metadata
+
+
+async def test_results_of_pinned_tools_are_pinned_unless_they_are_errors():
+    pinned = asked([call("double", x=1), call("fail", "c2")], tools=[double, fail])
+    plain = asked(call("double", x=1), tools=[double])
+    for name in ("double", "fail"):
+        pinned.tools.registry.adopt(replace(pinned.tools.registry.get_function(name), pinned=True))
+    for run, expected in ((pinned, [True, False]), (plain, [False])):
+        await take_turn(run)
+        assert [message.pinned for message in run.context.messages if message.role == "tool"] == expected
+    assert pinned.context.messages[-1].is_error
+
+
+async def test_results_stand_behind_their_calls_although_a_tool_added_a_message():
+    def note() -> str:
+        """Add a message."""
+        run.context.messages.append(LLMMessage("user", "by the way"))
+        return "noted"
+
+    run = asked([call("note"), call("double", "c2", x=1)], tools=[note, double], options={"parallel": False})
+    await take_turn(run)
+    assert [message.text for message in run.context.messages] == ["Hello", "", "noted", "2", "by the way"]
+
+
+async def test_a_tool_may_clear_the_history():
+    def forget() -> str:
+        """Forget everything."""
+        run.context.clear()
+        return "forgotten"
+
+    run = asked(call("forget"), tools=[forget])
+    await take_turn(run)
+    assert run.context.messages == []
+    assert run.result.function_calls[0]["result"] == "forgotten"
+
+
+async def test_a_call_that_no_model_made_has_a_result_and_no_request():
+    run = new_run(tools=[double])
+    with Turn(run) as turn:
+        told = [turn.take_call(call("double", None, x=2)), *await all_of(turn.run_tools())]
+    assert types(told) == ["tool_call", "tool_started", "tool_result"]
+    assert [message.content for message in run.context.messages] == ["4"]
+    assert all("call_id" not in event.metadata for event in told)
+    assert told[0].metadata["tool_call_id"] == told[-1].metadata["tool_call_id"]
+    assert run.spent.iterations == 0
+
+
+# -- what a running tool tells ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("report", "shown", "progress"), [(0.4, "40 %", 0.4), ("page 3", "page 3", None)])
+async def test_the_last_report_of_a_tool_comes_before_its_result(report, shown, progress):
+    def work() -> str:
+        """Work."""
+        current_call.get().report(report)
+        return "done"
+
+    told = await take_turn(asked(call("work"), tools=[work]))
+    assert types(told)[-3:] == ["tool_started", "tool_progress", "tool_result"]
+    assert (told[-2].content, told[-2].tool_name, told[-2].metadata.get("progress")) == (shown, "work", progress)
+    assert told[-2].metadata["tool_call_id"] == told[-1].metadata["tool_call_id"]
+
+
+async def test_reports_and_output_are_told_while_the_tool_runs(monkeypatch):
+    monkeypatch.setattr(tool_output, "INTERVAL_S", 0)
+    told, go_on = [], asyncio.Event()
+
+    async def work() -> str:
+        """Work."""
+        current_output.get().write("printed")
+        current_call.get().report(0.5)
+        await go_on.wait()
+        return "done"
+
+    run = asked(call("work"), tools=[work], observers=[told.append], timeout=60)
+    with Turn(run) as turn:
+        await all_of(turn.ask_model())
+        async for event in turn.run_tools():
+            if event.type == "tool_progress":
+                assert "tool_result" not in types(told)
+                go_on.set()
+            assert event.type != "tool_printed"  # for observers alone
+            last = event
+    assert types(told)[-4:] == ["tool_started", "tool_printed", "tool_progress", "tool_result"]
+    parts = [{"stream": "stdout", "text": "printed"}]
+    assert (list(told[-3].outputs), list(last.outputs)) == (parts, parts)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_observers_are_told_of_the_agents_that_a_tool_asks(is_async):
+    """Also from the tool's thread. What comes after the call's end is told to nobody."""
+    tellers, came, told = [], asyncio.Event(), []
+
+    def ask() -> str:
+        """Ask."""
+        tellers.append(current_teller.get())
+        tellers[0](events.Text("of a child"))
+        return "asked"
+
+    async def ask_async() -> str:
+        """Ask."""
+        ask()
+        return "asked"
+
+    def observe(event):
+        if event.type == "child":
+            told.append(event)
+            came.set()
+
+    tool = ask_async if is_async else ask
+    run = asked(call(tool.__name__), tools=[tool], observers=[observe])
+    last = (await take_turn(run))[-1]
+    assert came.is_set()
+    tellers[0](events.Text("too late"))
+    assert [event.event.content for event in told] == ["of a child"]
+    assert told[0].metadata["tool_call_id"] == last.metadata["tool_call_id"]
+
+
+def test_what_tells_of_children_does_no_harm_once_the_loop_is_closed():
+    tellers = []
+
+    def ask() -> None:
+        """Ask."""
+        tellers.append(current_teller.get())
+
+    asyncio.run(take_turn(asked(call("ask"), tools=[ask])))
+    tellers[0](events.Text("too late"))
+
+
+# -- interrupted ------------------------------------------------------------------------------------------------------
+
+
+async def test_calls_that_did_not_begin_have_an_error_as_their_result():
+    run = asked([call("double", x=1), call("double", "c2", x=2)], tools=[double])
+    with Turn(run) as turn:
+        await all_of(turn.ask_model())
+    assert results_in(run) == [NO_RESULT] * 2
+    assert run.closing_messages == run.context.messages[-2:]
+    assert all(message.is_error and message.message_id for message in run.closing_messages)
+    made = run.result.function_calls[0]
+    assert (made["arguments"], made["is_error"], made["duration_s"]) == ({"x": 1}, True, None)
+
+
+async def test_a_cancelled_tool_is_stopped_and_its_interruption_told():
+    began, seen, ended = asyncio.Event(), [], []
+
+    async def wait() -> None:
+        """Wait."""
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    run = asked(call("wait"), tools=[wait], observers=[seen.append])
+    task = asyncio.create_task(take_turn(run))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended
+    result = only(seen, "tool_result")
+    assert result.outcome.interrupted
+    assert results_in(run) == [NO_RESULT]
+    assert run.result.function_calls[0]["duration_s"] is not None
+    assert run.closing_messages == []
+
+
+async def test_results_that_were_ready_when_the_reader_left_are_kept():
+
+    async def at_once(call):
+        return ToolOutcome(call, str(call.arguments["x"]))
+
+    run = asked([call("double", x=1), call("double", "c2", x=2)], tools=[double])
+    run.tools.run = at_once
+    with Turn(run) as turn:
+        await all_of(turn.ask_model())
+        async with aclosing(turn.run_tools()) as running:
+            async for event in running:
+                if event.type == "tool_result":
+                    break
+    assert results_in(run) == ["1", "2"]
+    assert run.closing_messages == []

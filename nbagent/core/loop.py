@@ -53,7 +53,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
                     break
         if limit:
             run.result.status, run.result.limit_reason, run.result.status_reason = "limit", limit.reason, limit.text
-            yield run.emit(events.Limit(limit.text, metadata={"limit_reason": limit.reason}))
+            run.pending_events.append(run.emit(events.Limit(limit.text, metadata={"limit_reason": limit.reason})))
         done = events.Done(run.result.content, result=run.result, messages=run.closing_messages)
         last = run.emit(done, _complete_result(run))
     except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
@@ -129,7 +129,7 @@ def _run_started(run: Run, prompt: Sequence[LLMMessage]) -> Event:
         "conversation_id": context.conversation_id,
     }
     return events.RunStarted(
-        prompt[-1].text if prompt else "",
+        prompt[-1].text,
         metadata=metadata,
         messages=[*system, *prompt],
         after=before[-1] if before else None,

@@ -69,22 +69,12 @@ def test_a_missing_result_becomes_an_error():
         ([USER, asks("a"), USER, gives("a")], ["user", "assistant", "tool", "user"]),
         ([USER, LLMMessage("user", " \n"), LLMMessage("system", ""), LLMMessage("assistant", " ")], ["user"]),
         ([LLMMessage("user", [{"type": "text", "text": ""}]), USER], ["user"]),
+        ([LLMMessage("user", [{"type": "image", "url": "https://a.example/b.png"}])], ["user"]),
+        ([LLMMessage("assistant", "", provider_extras={"vendor": "claude"}), USER], ["assistant", "user"]),
         ([], []),
     ],
-    ids=[
-        "orphan",
-        "duplicate",
-        "stranger",
-        "empty answer",
-        "late system",
-        "no user",
-        "late result",
-        "blanks",
-        "blank part",
-        "nothing",
-    ],
 )
-def test_invalid_messages_are_removed(history, roles):
+def test_what_no_vendor_takes_is_removed_and_all_else_stays(history, roles):
     assert [m.role for m in repair(history)] == roles
 
 

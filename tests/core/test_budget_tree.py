@@ -57,9 +57,8 @@ async def test_an_agent_that_asks_its_own_fork_shares_the_tool_calls():
     assert (result.status, result.limit_reason) == ("limit", "tool_calls")
 
 
-@pytest.mark.parametrize("calls", [1, 2])
-async def test_an_agent_that_asks_its_own_fork_comes_to_an_end_and_lets_timers_ring(calls):
-    selfish, rung = Selfish(calls, max_requests=200), []
+async def test_an_agent_that_asks_its_own_fork_comes_to_an_end_and_lets_timers_ring():
+    selfish, rung = Selfish(calls=2, max_requests=200), []
     loop = asyncio.get_running_loop()
 
     def ring():
@@ -133,22 +132,6 @@ class Sight(BaseModel):
     species: str
 
 
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        (Limits(max_total_tokens=150), "150 tokens"),
-        (Limits(max_iterations=2), "2 model requests"),
-        (Limits(max_cost=0.00015), "0.00015 dollars"),
-    ],
-)
-async def test_the_corrections_of_an_extraction_share_its_limits(limits, reason):
-    model = ScriptedProvider([answer("no JSON")] * 3, price={"input": 1, "output": 1})
-    agent = Agent(model, limits=limits)
-    with pytest.raises(ExtractionError, match=f"The limit of {reason}"):
-        await agent.extract("Two Adelies", Sight)
-    assert len(model.requests) == 2
-
-
 async def blocking(extraction):
     return run_sync(extraction)
 
@@ -157,21 +140,19 @@ async def awaited(extraction):
     return await extraction
 
 
-@pytest.mark.parametrize("wait", [awaited, blocking])
-@pytest.mark.parametrize("shape", [Sight, list[Sight]])
 @pytest.mark.parametrize(
-    ("of_agent", "of_call", "reason"),
+    ("of_agent", "of_call", "reason", "wait"),
     [
-        (Limits(max_total_tokens=1), {"limits": Limits(max_total_tokens=150)}, "150 tokens"),
-        (Limits(max_iterations=1), {"limits": Limits(max_iterations=2)}, "2 model requests"),
-        (Limits(max_cost=1e-9), {"limits": Limits(max_cost=0.00015)}, "0.00015 dollars"),
-        (Limits(max_iterations=1), {"max_iterations": 2}, "2 model requests"),
+        (Limits(max_total_tokens=1), {"limits": Limits(max_total_tokens=150)}, "150 tokens", blocking),
+        (Limits(max_iterations=1), {"limits": Limits(max_iterations=2)}, "2 model requests", awaited),
+        (Limits(max_cost=0.00015), {}, "0.00015 dollars", awaited),
+        (Limits(max_iterations=1), {"max_iterations": 2}, "2 model requests", blocking),
     ],
 )
-async def test_limits_of_one_extraction_hold_for_all_of_it(wait, shape, of_agent, of_call, reason):
+async def test_limits_of_one_extraction_hold_for_all_of_it(of_agent, of_call, reason, wait):
     model = ScriptedProvider([answer("no JSON")] * 6, price={"input": 1, "output": 1})
     agent = Agent(model, limits=of_agent)  # those of the call win
-    for requests in (2, 4):  # each extraction has a budget of its own
+    for requests, shape in ((2, Sight), (4, list[Sight])):  # each extraction has a budget of its own
         with pytest.raises(ExtractionError, match=f"The limit of {reason}"):
             await wait(agent.extract("Two Adelies", shape, **of_call))
         assert len(model.requests) == requests

@@ -35,8 +35,7 @@ def test_every_limit_can_be_configured():
     assert Agent(AgentConfig(model="m", **configured)).limits == Limits(**values)
 
 
-@pytest.mark.parametrize("name", ["MAX_ITERATIONS", "MAX_TOOL_CALLS", "MAX_TOTAL_TOKENS", "MAX_COST", "TOOL_SECONDS"])
-@pytest.mark.parametrize("text", ["many", "-1", "nan"])
+@pytest.mark.parametrize(("name", "text"), [("MAX_ITERATIONS", "many"), ("MAX_COST", "-1"), ("TOOL_SECONDS", "nan")])
 def test_a_variable_that_is_no_limit_is_named(name, text, monkeypatch):
     monkeypatch.setenv(f"NBAGENT_{name}", text)
     with pytest.raises(ConfigurationError, match=f"NBAGENT_{name}: expected .*{text}.* environment"):
@@ -47,13 +46,6 @@ def test_a_variable_that_is_no_limit_is_named(name, text, monkeypatch):
 def test_an_argument_that_is_no_limit_is_named(value):
     with pytest.raises(ConfigurationError, match="max_cost: expected a number"):
         Limits(max_cost=value)
-
-
-async def test_the_iterations_of_the_environment_end_a_run(monkeypatch):
-    monkeypatch.setenv("NBAGENT_MAX_ITERATIONS", "2")
-    agent = Agent(ScriptedProvider(lambda messages, functions: FunctionCall("f", {})), tools=[f])
-    result = await agent.chat("go")
-    assert (result.status, result.limit_reason, result.iterations) == ("limit", "iterations", 2)
 
 
 def f() -> str:
@@ -74,21 +66,16 @@ async def test_seconds_for_tools_that_name_none():
 def test_the_time_that_a_tool_has_is_the_documented_one():
     seconds = Agent(ScriptedProvider([])).tool_executor.timeout
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "tools.md").read_text("utf-8")
-    assert f"A tool may take {seconds:g} seconds, unless `@tool(timeout=60)` or `Limits(tool_seconds=60)`" in page
-    assert f"timeout of its own, {seconds:g} by default" in Limits.__doc__
+    assert f"may take {seconds:g} seconds" in page
+    assert f"{seconds:g} by default" in Limits.__doc__
 
 
 class Delegating:
     """An agent whose tool asks another agent."""
 
-    def __init__(self, *inner_turns, inner_limits=None, **limits):
-        self.inner = Agent(ScriptedProvider(inner_turns), tools=[f], limits=inner_limits)
-        self.outcomes = []
-        turns = [
-            costly(calls=[FunctionCall("ask", {}, "c1")]),
-            costly(calls=[FunctionCall("ask", {}, "c2")]),
-            costly("end"),
-        ]
+    def __init__(self, *inner_turns, **limits):
+        self.inner, self.outcomes = Agent(ScriptedProvider(inner_turns), tools=[f]), []
+        turns = [*(costly(calls=[FunctionCall("ask", {}, each)]) for each in ("c1", "c2")), costly("end")]
         self.outer = Agent(ScriptedProvider(turns), tools=[self.ask], limits=Limits(**limits))
 
     async def ask(self) -> str:
@@ -103,6 +90,8 @@ async def test_what_a_tool_asks_other_agents_is_spent_here():
     assert result.usage.total_tokens == 1_300
     assert team.outer.trace.usage["total_tokens"].sum() == 300  # each trace counts its own requests
     assert team.outcomes[0].usage.total_tokens == 500
+    assert team.inner.trace.runs["parent_run_id"].tolist() == [result.run_id] * 2
+    assert team.outer.trace.runs["parent_run_id"].isna().all()
 
 
 async def test_the_budget_of_the_outer_run_ends_the_inner_one_and_then_itself():
@@ -123,25 +112,6 @@ async def test_a_blocking_tool_spends_here_too():
 
     outer = Agent(ScriptedProvider([costly(calls=[FunctionCall("ask", {}, "c1")]), costly("end")]), tools=[ask])
     assert (await outer.chat("go")).usage.total_tokens == 700
-
-
-async def test_traces_know_the_run_that_asked():
-    team = Delegating(costly("one"), costly("two"))
-    result = await team.outer.chat("go")
-    assert team.inner.trace.runs["parent_run_id"].tolist() == [result.run_id] * 2
-    assert team.outer.trace.runs["parent_run_id"].isna().all()
-
-
-async def test_wrong_arguments_are_counted():
-    def double(n: int) -> int:
-        """Double it."""
-        return 2 * n
-
-    turns = [FunctionCall("double", {"n": "x"}), FunctionCall("double", {}), FunctionCall("double", {"n": 2}), "4"]
-    agent = Agent(ScriptedProvider(turns), tools=[double])
-    result = await agent.chat("double 2")
-    assert result.metadata["validation_retries"] == 2
-    assert agent.trace.tool_calls["args_valid"].tolist() == [False, False, True]
 
 
 async def test_tool_statistics():
@@ -174,15 +144,3 @@ async def test_the_model_reads_a_short_traceback_and_the_trace_keeps_the_whole()
     assert "JSONDecodeError" in read
     assert "raw_decode" not in read
     assert "raw_decode" in kept
-
-
-async def test_the_text_of_a_run_that_reached_a_limit_says_so():
-    def look() -> str:
-        """Look."""
-        return "nothing"
-
-    calls = [FunctionCall("look", {}, str(number)) for number in range(5)]
-    result = await Agent(ScriptedProvider(calls), tools=[look]).chat("Look.", max_iterations=2)
-    assert (result.status, result.content) == ("limit", "")
-    assert str(result) == result.status_reason
-    assert "2" in str(result)

@@ -91,7 +91,7 @@ test: $(VENV)/.dev lint ## rules, tests, notebooks and docstring examples: all t
 	  "long sizes, JupyterLab in Chromium, an old kernel, Pyodide, Binder, the notebooks' second round (make test-all)."
 
 quick: $(VENV)/.dev ## a folder's tests, and the few that vouch for the layers below it (T=tests/trace)
-	@$(BIN)/pytest -q $(SPREAD) -m "$(QUICK)" $$(PYTHONPATH=tests $(BIN)/python -m support.quick $(T))
+	@tests=$$(PYTHONPATH=tests $(BIN)/python -m support.quick $(T)) && $(BIN)/pytest -q $(SPREAD) -m "$(QUICK)" $$tests
 
 check: types docs ## types, documentation, and what is made from the code: the map and the reference pages
 	@$(BIN)/python tests/support/imports.py --check

@@ -1,5 +1,6 @@
 """The checkpoint of a map: what it keeps, what it refuses, and what a full disk does to it."""
 
+import dataclasses
 import sqlite3
 import stat
 
@@ -19,6 +20,64 @@ from nbagent.errors import ConfigurationError, StoreError
 def counting(answers=None):
     """A provider that keeps what it is asked, and repeats it unless `answers` has an answer."""
     return ScriptedProvider(lambda messages, *_: (answers or {}).get(messages[-1].text, f"echo {messages[-1].text}"))
+
+
+# -- the file by itself -----------------------------------------------------------------------------------------------
+
+
+def test_an_answer_comes_back_as_it_was_added(tmp_path):
+    answer = Answer("a", "truncated", "Hi", '{"x": 1}', 3, 4, 0.5, 1.5, None, "run_1")
+    with Checkpoint(tmp_path / "map.sqlite", "vendor:m1", str.upper) as kept:
+        kept.add(answer, "Say hi.")
+        kept.add(Answer("b", text="No"))
+        assert kept.answers(["a", "b", "a", "unknown"]) == {
+            "a": dataclasses.replace(answer, text="HI", data='{"X": 1}'),
+            "b": Answer("b", text="NO"),
+        }
+    frame = read_checkpoint(tmp_path / "map.sqlite")
+    assert frame[["key", "question", "model", "answer"]].values.tolist() == [
+        ["a", "SAY HI.", "vendor:m1", "HI"],
+        ["b", "", "vendor:m1", "NO"],
+    ]
+
+
+def test_the_last_answer_of_a_key_counts(tmp_path):
+    with Checkpoint(tmp_path / "map.sqlite") as kept:
+        kept.add(Answer("a", "blocked"))
+        kept.add(Answer("a", text="better"))
+        assert kept.answers(["a"])["a"].text == "better"
+
+
+def test_others_keep_their_tables_in_the_same_file(tmp_path):
+    with Checkpoint(tmp_path / "map.sqlite") as kept:
+        assert kept.execute("CREATE TABLE jobs (name, size)") == []
+        kept.execute("INSERT INTO jobs VALUES (?, ?)", "first", 5)
+        assert kept.execute("SELECT * FROM jobs") == [("first", 5)]
+        with pytest.raises(StoreError, match="nothing"):
+            kept.execute("SELECT * FROM nothing")
+
+
+def test_an_answer_waits_for_the_process_and_not_for_the_disk(tmp_path):
+    with Checkpoint(tmp_path / "map.sqlite") as kept:
+        assert kept.execute("PRAGMA synchronous") == [(1,)]  # NORMAL
+
+
+def test_without_a_path_nothing_is_kept():
+    with Checkpoint(None) as kept:
+        kept.add(Answer("a"), "?")
+        assert kept.answers(["a"]) == {}
+        with pytest.raises(ConfigurationError, match="checkpoint=path"):
+            kept.execute("SELECT 1")
+
+
+def test_a_checkpoint_that_is_closed_can_not_be_used(tmp_path):
+    with Checkpoint(tmp_path / "map.sqlite") as kept:
+        pass
+    with pytest.raises(StoreError, match="closed"):
+        kept.answers(["a"])
+
+
+# -- in a map ---------------------------------------------------------------------------------------------------------
 
 
 async def test_what_is_kept_is_not_asked_again(tmp_path):

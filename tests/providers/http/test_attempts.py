@@ -1,0 +1,215 @@
+"""When a request is sent again, and what is told of it: attempts without a server, waits that take no time."""
+
+import asyncio
+import time
+from email.utils import formatdate
+
+import pytest
+from support.virtual_time import run_virtually
+
+from nbagent.core.admission import Answered, Refused, Waited, current_place, current_waited, has_alternative
+from nbagent.core.events import Retry, Text, Thinking
+from nbagent.core.messages import LLMResponse, Usage
+from nbagent.errors import ProviderError, RateLimitError, ServerError
+from nbagent.providers.http import retry
+from nbagent.providers.http.retry import RequestRevised, retrying
+
+DONE = LLMResponse("Good.", metadata={"usage": Usage(3, 4)})
+
+
+class Vendor:
+    """Its attempts yield items, and raise the errors among them."""
+
+    def __init__(self, *attempts):
+        self.attempts = list(attempts)
+        self.times = []
+        self.places = []
+
+    async def __call__(self):
+        self.times.append(asyncio.get_running_loop().time())
+        self.places.append(current_place.get())
+        for item in self.attempts.pop(0):
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+
+class Places:
+    """An admission that lets everybody wait for two seconds, and notes what it is told."""
+
+    def __init__(self):
+        self.taken = []
+        self.ends = []
+
+    async def take(self, tokens=0):
+        await asyncio.sleep(2)
+        self.taken.append(tokens)
+        return len(self.taken)
+
+    def give_back(self, place, end=None):
+        self.ends.append((place, end))
+
+
+def told(vendor, max_retries=2, **options):
+    """The items, and the error that ended them."""
+
+    async def read():
+        items, stream = [], retrying(vendor, max_retries, **options)
+        try:
+            while True:
+                items.append(await anext(stream))
+        except StopAsyncIteration:
+            return items, None
+        except ProviderError as error:
+            return items, error
+
+    return run_virtually(read())
+
+
+def error_of(kind=ServerError, text="not now.", status=503, **more):
+    return kind(text, status=status, **more)
+
+
+def test_an_attempt_that_succeeds_is_the_only_one():
+    vendor = Vendor([Text("Good."), DONE], [DONE])
+    assert told(vendor) == ([Text("Good."), DONE], None)
+    assert len(vendor.attempts) == 1
+
+
+def test_the_next_attempt_comes_after_the_wait_that_was_announced():
+    vendor = Vendor([Text("Ha"), Thinking("…"), Text("lf"), error_of()], [error_of(retry_after=7.0)], [DONE])
+    items, error = told(vendor)
+    first, second = (item for item in items if isinstance(item, Retry))
+    assert (error, items[-1]) == (None, DONE)
+    assert 0.375 <= first.metadata["wait_s"] <= 0.5
+    assert vendor.times == pytest.approx([0, first.metadata["wait_s"], first.metadata["wait_s"] + 7])
+    assert first.metadata == {
+        "attempt": 1,
+        "wait_s": first.metadata["wait_s"],
+        "discard_chars": 4,
+        "error": "ServerError",
+    }
+    assert (second.metadata["attempt"], second.metadata["discard_chars"]) == (2, 0)
+    assert second.content == "not now. Trying again in 7.0 s (2 of 2)."
+
+
+def test_after_the_last_retry_the_error_is_raised():
+    last = error_of()
+    items, error = told(Vendor([error_of()], [error_of()], [last], [DONE]))
+    assert error is last
+    assert len(items) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        error_of(should_retry=False),
+        error_of(RateLimitError, status=429, retry_after=121.0),
+        error_of(ProviderError, status=400),
+    ],
+    ids=["the vendor says so", "too long a wait", "a lasting error"],
+)
+@pytest.mark.parametrize("admission", [None, Places()], ids=["alone", "in a batch"])
+def test_an_error_that_waiting_does_not_mend_is_raised_at_once(error, admission):
+    assert told(Vendor([error], [DONE]), admission=admission) == ([], error)
+
+
+def test_a_revised_request_is_sent_at_once_and_is_no_failure():
+    revised = RequestRevised(Retry("Without thinking."))
+    vendor = Vendor([revised], [revised], [revised], [DONE])
+    assert told(vendor) == ([revised.event] * 3 + [DONE], None)
+    assert vendor.times == [0] * 4
+
+
+# -- waits ------------------------------------------------------------------------------------------------------------
+
+
+def test_waits_double_with_a_little_jitter():
+    for attempt, full in enumerate([0.5, 1, 2, 4, 8, 8, 8], start=1):
+        waits = {retry.wait_s(ServerError("x"), attempt) for _ in range(200)}
+        assert full * 0.75 <= min(waits) < max(waits) <= full
+        assert len(waits) > 100
+
+
+def test_the_vendor_s_headers_are_read():
+    assert retry.retry_headers({}) == {"retry_after": None, "should_retry": None}
+    assert retry.retry_headers({"retry-after": "2", "x-should-retry": "true"}) == {
+        "retry_after": 2.0,
+        "should_retry": True,
+    }
+    assert retry.retry_headers({"retry-after-ms": "1500", "retry-after": "2", "x-should-retry": "false"}) == {
+        "retry_after": 1.5,
+        "should_retry": False,
+    }
+
+
+def test_retry_after_can_be_a_date():
+    got = retry.retry_headers({"retry-after": formatdate(time.time() + 30, usegmt=True)})["retry_after"]
+    assert 25 < got <= 30
+    assert retry.retry_headers({"retry-after": formatdate(0, usegmt=True)})["retry_after"] == 0
+    assert retry.retry_headers({"retry-after": "soon"})["retry_after"] is None
+
+
+# -- requests of a batch ----------------------------------------------------------------------------------------------
+
+
+def test_each_attempt_takes_a_place_and_gives_it_back():
+    vendor, places = Vendor([error_of()], [DONE]), Places()
+    told(vendor, admission=places, tokens=50)
+    assert places.taken == [50, 50]
+    assert places.ends == [(1, None), (2, Answered(7))]
+    assert vendor.places == [(places, 1), (places, 2)]
+
+
+def test_without_an_estimate_no_tokens_are_asked_for():
+    places = Places()
+    told(Vendor([DONE]), admission=places)
+    assert places.taken == [0]
+
+
+def test_the_wait_for_a_place_is_counted():
+    waited = Waited()
+    current = current_waited.set(waited)
+    try:
+        told(Vendor([DONE]), admission=Places())
+    finally:
+        current_waited.reset(current)
+    assert waited.seconds > 0
+
+
+REFUSALS = [error_of(RateLimitError, status=429, retry_after=5.0), error_of(status=529)]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=["rate", "overloaded"])
+def test_refusals_in_a_batch_are_no_failures_and_the_admission_knows_when_to_go_on(refusal):
+    vendor, places = Vendor([Text("a"), refusal], [refusal], [refusal], [DONE]), Places()
+    items, error = told(vendor, admission=places)
+    retries = [item for item in items if isinstance(item, Retry)]
+    assert (error, items[-1]) == (None, DONE)
+    assert [item.metadata["attempt"] for item in retries] == [1, 2, 3]
+    assert [item.metadata["discard_chars"] for item in retries] == [1, 0, 0]
+    assert {item.metadata["wait_s"] for item in retries} == {0.0}
+    assert vendor.times == [2, 4, 6, 8], "only the admission lets them wait"
+    assert places.ends == [(n, Refused(refusal.retry_after, "not now.")) for n in (1, 2, 3)] + [(4, Answered(7))]
+
+
+def test_other_errors_in_a_batch_are_failures():
+    items, error = told(Vendor(*[[error_of()] for _ in range(3)]), admission=Places())
+    assert len(items) == 2
+    assert error.status == 503
+
+
+def test_where_another_model_can_be_asked_a_refusal_is_a_failure():
+    current = has_alternative.set(True)
+    try:
+        items, error = told(Vendor(*[[refusal] for refusal in REFUSALS]), max_retries=1, admission=Places())
+    finally:
+        has_alternative.reset(current)
+    assert [item.metadata["wait_s"] for item in items] == [5.0]
+    assert error is REFUSALS[1]
+
+
+def test_without_an_admission_a_refusal_is_a_failure():
+    items, error = told(Vendor(*[[refusal] for refusal in REFUSALS]), max_retries=1)
+    assert [item.metadata["wait_s"] for item in items] == [5.0]
+    assert error is REFUSALS[1]

@@ -1,0 +1,253 @@
+"""Conversations in a SQLite file: what it holds, what it forgets, other programs' files, and full disks."""
+
+import asyncio
+import sqlite3
+import stat
+import time
+from types import SimpleNamespace
+
+import pytest
+from support.store_turns import OWNER, add_turn
+
+from nbagent.core import sqlite_file
+from nbagent.errors import ConfigurationError, StoreError
+from nbagent.server.conversations import sqlite
+from nbagent.server.conversations.sqlite import SQLiteStore
+from nbagent.server.conversations.store import Approval, Decision, Lease, Spent
+
+
+@pytest.fixture
+async def store(tmp_path):
+    store = SQLiteStore(tmp_path / "c.sqlite")
+    await store.open()
+    yield store
+    await store.aclose()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of day, which stands still until a test sets it."""
+    clock = SimpleNamespace(now=1e9)
+    monkeypatch.setattr(time, "time", lambda: clock.now)
+    return clock
+
+
+async def rows(store, query):
+    return await store._in_thread(lambda database: database.execute(query).fetchall())
+
+
+def approval_until(expires, name="a1"):
+    facts = {"conversation_id": "c1", "run_id": "r1", "tool": "t", "arguments": {}, "created": 0.0}
+    return Approval(id=name, owner=OWNER, expires=expires, **facts)
+
+
+async def test_only_its_owner_can_read_the_file(tmp_path):
+    store = SQLiteStore(tmp_path / "c.sqlite")
+    await store.open()
+    await add_turn(store, "c1", "a question")
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    await store.aclose()
+    assert modes == dict.fromkeys(["c.sqlite", "c.sqlite-wal", "c.sqlite-shm"], 0o600)
+    assert [path.name for path in tmp_path.iterdir()] == ["c.sqlite"]
+
+
+async def test_conversations_stay_in_the_file(tmp_path):
+    for number in range(2):
+        store = SQLiteStore(tmp_path / "c.sqlite")
+        await store.open()
+        await add_turn(store, "c1", str(number))
+        await store.aclose()
+    store = SQLiteStore(tmp_path / "c.sqlite")
+    await store.open()
+    assert (await store.get(OWNER, "c1")).message_count == 8
+    await store.aclose()
+
+
+def database_of_another_program(path):
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE precious (x)")
+    database.close()
+
+
+def database_in_wal_mode(path):
+    database_of_another_program(path)
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+    database.close()
+
+
+def database_of_a_newer_version(path):
+    asyncio.run(opened_and_closed(path))
+    with sqlite3.connect(path) as database:
+        database.execute(f"PRAGMA user_version = {sqlite.FORMAT.version + 1}")
+        database.execute("PRAGMA journal_mode = DELETE")
+    database.close()
+
+
+async def opened_and_closed(path):
+    store = SQLiteStore(path)
+    await store.open()
+    await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (database_of_another_program, "Name another one"),
+        (database_in_wal_mode, "Name another one"),
+        (database_of_a_newer_version, "Update nbagent"),
+        (lambda path: path.write_text("name,age\nanna,5\n"), "Name another one"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0"), "Name another one"),
+        (lambda path: path.touch(), "Name another one"),
+    ],
+)
+def test_a_file_of_another_program_stays_as_it_is(tmp_path, made, told):
+    path = tmp_path / "c.sqlite"
+    made(path)
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=told):
+            asyncio.run(opened_and_closed(path))
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["c.sqlite"]
+
+
+@pytest.mark.parametrize("path", [".", "missing/c.sqlite"])
+async def test_a_place_without_a_file_is_told(tmp_path, path):
+    with pytest.raises(ConfigurationError, match="not a file|directory"):
+        await opened_and_closed(tmp_path / path)
+
+
+async def test_many_can_make_the_file_at_once(tmp_path):
+    stores = [SQLiteStore(tmp_path / "c.sqlite") for _ in range(16)]
+    await asyncio.gather(*(store.open() for store in stores))
+    await asyncio.gather(*(add_turn(store, "c1", str(number)) for number, store in enumerate(stores)))
+    assert (await stores[0].get(OWNER, "c1")).message_count == 64
+    for store in stores:
+        await store.aclose()
+
+
+async def test_a_full_disk_is_told_and_takes_nothing(store):
+    await add_turn(store, "c1", "before")
+    await store._in_thread(lambda database: database.execute("PRAGMA max_page_count = 1"))
+    with pytest.raises(StoreError, match="disk is full"):
+        await add_turn(store, "c1", "long " * 100_000)
+    await store._in_thread(lambda database: database.execute("PRAGMA max_page_count = 1000000"))
+    assert (await store.get(OWNER, "c1")).message_count == 4
+    assert (await store.spent(OWNER)).tokens == 1
+    await add_turn(store, "c1", "after")
+
+
+async def test_a_file_that_another_program_locks_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_file, "BUSY_S", 0.05)
+    store = SQLiteStore(tmp_path / "c.sqlite")
+    await store.open()
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="locked"):
+        await store.save(OWNER, Spent(1.0))
+    assert await store.spent(OWNER) == Spent()  # reading goes on
+    other.close()
+    await store.save(OWNER, Spent(1.0))
+    await store.aclose()
+
+
+async def test_a_message_that_another_program_changed_is_told(store):
+    await add_turn(store, "c1", "a question")
+    for body in ("{", '{"role": "nobody", "content": ""}', "[" * 100_000):
+        with sqlite3.connect(store.path) as database:
+            database.execute("UPDATE messages SET body = ? WHERE number = 0", (body,))
+        database.close()
+        with pytest.raises(StoreError, match="another program"):
+            await store.get(OWNER, "c1")
+
+
+# -- what it writes ---------------------------------------------------------------------------------------------------
+
+
+async def test_what_expired_is_deleted_from_the_file(store, clock):
+    store.ttl_s = store.answer_ttl_s = 60
+    for number in range(5):
+        await add_turn(store, f"c{number}", str(number))
+    await store.ask(approval_until(clock.now + 60))
+    clock.now += 61
+    await add_turn(store, "new", "a question")
+    await store.ask(approval_until(clock.now + 60, "new"))
+    assert await rows(store, "SELECT id FROM conversations") == [("new",)]
+    assert await rows(store, "SELECT DISTINCT conversation_id FROM messages") == [("new",)]
+    assert await rows(store, "SELECT key FROM answers") == [("a question",)]
+    assert await rows(store, "SELECT id FROM approvals") == [("new",)]
+    assert await rows(store, "SELECT * FROM tickets") == []
+
+
+async def test_what_does_not_expire_stays_in_the_file(store, clock):
+    await add_turn(store, "c1", "a question")
+    clock.now += 1e9
+    await add_turn(store, "c2", "another")
+    assert await rows(store, "SELECT id FROM conversations") == [("c1",), ("c2",)]
+
+
+async def test_one_save_deletes_a_few_of_many_that_expired(store, clock):
+    store.ttl_s = 60
+    for number in range(sqlite._EXPIRED_AT_ONCE + 5):
+        await add_turn(store, f"c{number}", str(number))
+    clock.now += 61
+    for left in (5, 0):
+        await store.save(OWNER, Spent())
+        assert await rows(store, "SELECT count(*) FROM conversations") == [(left,)]
+
+
+async def test_opening_removes_the_tickets_of_processes_that_died(tmp_path, store, clock):
+    await store._take(Lease(OWNER, "line", "dead"), join=True)
+    clock.now += store.lease_s
+    other = SQLiteStore(tmp_path / "c.sqlite")
+    await other.open()
+    assert await rows(store, "SELECT * FROM tickets") == []
+    await other.aclose()
+
+
+async def test_a_ticket_that_is_gone_is_not_renewed(store, clock):
+    lease = Lease(OWNER, "line", "mine")
+    assert await store._take(lease, join=True)
+    clock.now += store.lease_s - 1
+    assert await store._take(lease, join=False)
+    assert await rows(store, "SELECT until FROM tickets") == [(clock.now + store.lease_s,)]
+    await store._leave(lease)
+    assert not await store._take(lease, join=False)
+    assert await rows(store, "SELECT * FROM tickets") == []
+
+
+async def test_a_page_holds_twenty_unless_told_otherwise(store):
+    for number in range(21):
+        await add_turn(store, f"c{number}", str(number))
+    assert len((await store.page(OWNER)).conversations) == 20
+
+
+async def test_only_what_must_survive_a_loss_of_power_waits_for_the_disk(store):
+    lease, decision = Lease(OWNER, "line", "mine"), Decision(True)
+    reads = [
+        store.get(OWNER, "c1"),
+        store.page(OWNER),
+        store.spent(OWNER),
+        store.answer(OWNER, "key"),
+        store.approval(OWNER, "a1"),
+        store.approvals(OWNER),
+    ]
+    quick = [store.ask(approval_until(4e9)), store._take(lease, join=True), store._leave(lease)]
+    durable = [store.save(OWNER, Spent()), store.decide(OWNER, "a1", decision), store.delete(OWNER, "c1")]
+    for work in reads:
+        assert await said_to_sqlite(store, work) == ["PRAGMA synchronous = NORMAL", "BEGIN"]
+    for work in quick:
+        assert await said_to_sqlite(store, work) == ["PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE"]
+    for work in durable:
+        assert await said_to_sqlite(store, work) == ["PRAGMA synchronous = FULL", "BEGIN IMMEDIATE"]
+
+
+async def said_to_sqlite(store, work):
+    """How the transaction of a call began."""
+    said = []
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(store._thread, store._database.set_trace_callback, said.append)
+    await work
+    await loop.run_in_executor(store._thread, store._database.set_trace_callback, None)
+    return said[:2]

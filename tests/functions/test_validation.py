@@ -2,6 +2,7 @@
 
 import datetime as dt
 import enum
+import json
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ import pytest
 from pydantic import Field
 
 from nbagent.core.messages import FunctionCall
+from nbagent.core.run_context import RunContext
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
 from nbagent.functions.registry import FunctionRegistry
-from nbagent.functions.validation import malformed_arguments, unknown_tool, validate_arguments
+from nbagent.functions.validation import as_json_data, malformed_arguments, unknown_tool, validate_arguments
 
 ADVICE = "Correct the arguments so that every required field is present, every type matches and every constraint holds."
 
@@ -106,54 +108,35 @@ def test_unexpected_fields(parameters):
 
 
 ACCEPTED = [
-    (str, "5", "5"),
-    (int, 5, 5),
+    (str, "[1]", "[1]"),
     (float, 5, 5.0),
     (bool, True, True),
     (str | None, None, None),
-    (list[int], [1], [1]),
-    (set[int], [1, 1], {1}),
     (tuple[int, str], [1, "a"], (1, "a")),
-    (dict[str, int], {"a": 1}, {"a": 1}),
+    (set[int], [1, 1], {1}),
     (Any, "[1]", "[1]"),
-    (str, "[1]", "[1]"),
     (list | str, "[1]", "[1]"),
     (int | str, "5", "5"),
     (Literal["a", 1], 1, 1),
     (Color, "red", Color.RED),
     (dt.date, "2026-01-02", dt.date(2026, 1, 2)),
-    (dt.datetime, "2026-01-02T03:04:05Z", dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)),
-    (Point, {"x": 1}, Point(1)),
     (list[Point], [{"x": 1, "y": 2}], [Point(1, 2.0)]),
     (Range, {"low": 1}, {"low": 1}),
     (Address, {"city": "Köln"}, Address(city="Köln")),
-    (dict[str, Point], {"a": {"x": 1}}, {"a": Point(1)}),
-    (Any, {"any": "thing"}, {"any": "thing"}),
-    (dt.timedelta, 90, dt.timedelta(seconds=90)),
     (dt.timedelta, 1.5, dt.timedelta(seconds=1.5)),
-    (Iterable[int], [1, 2], [1, 2]),
-    (Iterable, ["a"], ["a"]),
     (dict[str, Iterable[int]], {"a": [1]}, {"a": [1]}),
 ]
 REPAIRED = [
     (dt.timedelta, "PT1M", dt.timedelta(seconds=60)),
-    (int, "5", 5),
     (int, " -5 ", -5),
     (int, 5.0, 5),
-    (float, "2.5", 2.5),
     (float, "1e3", 1000.0),
     (int | None, "5", 5),
     (str, 5, "5"),
-    (str | None, 2.5, "2.5"),
     (bool, "true", True),
-    (list[int], "[1, 2]", [1, 2]),
-    (list[int], ["1", "2"], [1, 2]),
     (list[list[int]], ["[1]", [2]], [[1], [2]]),
-    (dict, '{"a": 1}', {"a": 1}),
     (dict[str, list[int]], {"a": "[1]"}, {"a": [1]}),
-    (Point, '{"x": 1}', Point(1)),
     (Point | None, '{"x": "1"}', Point(1)),
-    (list[Point], ['{"x": 1}'], [Point(1)]),
     (Address, {"city": "Köln", "zips": "[1, 2]"}, Address(city="Köln", zips=[1, 2])),
     (Range, '{"low": 1, "high": "2"}', {"low": 1, "high": 2}),
 ]
@@ -171,47 +154,55 @@ def test_values(annotation, sent, value, repaired):
     assert was_repaired is repaired
 
 
+#: The type, what the model sent, and what it reads: which value, and what it must be.
 REFUSED = [
-    (int, "many", 'value: must be an integer (got "many", type str)'),
-    (int, 2.5, "value: must be an integer (got 2.5, type float)"),
-    (int, None, "value: must be an integer (got null, type NoneType)"),
-    (int, "2.5", 'value: must be an integer (got "2.5", type str)'),
-    (float, "much", 'value: must be a number (got "much", type str)'),
-    (bool, "maybe", 'value: must be true or false (got "maybe", type str)'),
-    (bool, 2, "value: must be true or false (got 2, type int)"),
-    (str, True, "value: must be a string (got true, type bool)"),
-    (str, ["a"], 'value: must be a string (got ["a"], type list)'),
-    (list[int], "1, 2", 'value: must be an array (got "1, 2", type str)'),
-    (list[int], "[1, 2", 'value: must be an array (got "[1, 2", type str)'),
-    (list[int], '{"a": 1}', 'value: must be an array (got "{\\"a\\": 1}", type str)'),
-    (list[int], [1, "x"], 'value[1]: must be an integer (got "x", type str)'),
-    (set[int], 1, "value: must be an array (got 1, type int)"),
-    (dict, [], "value: must be an object (got [], type list)"),
-    (dict[str, int], {"a": "x"}, 'value.a: must be an integer (got "x", type str)'),
-    (Literal["a", "b"], "c", "value: must be 'a' or 'b' (got \"c\", type str)"),
-    (Color, "green", "value: must be 'red' or 'blue' (got \"green\", type str)"),
-    (Point, 5, "value: must be an object (got 5, type int)"),
-    (Point, {"y": 1}, "value.x: required field is missing"),
-    (list[Point], [{"x": 1}, {}], "value[1].x: required field is missing"),
-    (Point, {"x": 1, "z": 1}, "value.z: unexpected field"),
-    (Range, {"low": "a"}, 'value.low: must be an integer (got "a", type str)'),
-    (Address, {"city": "x", "zips": [1, []]}, "value.zips[1]: must be an integer (got [], type list)"),
-    (int | list[str], {}, "value: must be an integer or an array (got {}, type dict)"),
-    (Point | None, {"y": 1}, "value.x: required field is missing"),
-    (Annotated[int, Field(ge=1)], 0, "value: must be greater than or equal to 1 (got 0, type int)"),
-    (Annotated[str, Field(min_length=2)], "a", 'value: must have at least 2 characters (got "a", type str)'),
-    (Annotated[str, Field(pattern="^a")], "b", "value: must match pattern '^a' (got \"b\", type str)"),
-    (
-        Annotated[list[int], Field(max_length=1)],
-        [1, 2],
-        "value: must have at most 1 item after validation, not 2 (got [1, 2], type list)",
-    ),
+    (int, "many", "value", "an integer"),
+    (int, None, "value", "an integer"),
+    (int, 2.5, "value", "an integer"),
+    (float, "much", "value", "a number"),
+    (bool, 2, "value", "true or false"),
+    (str, True, "value", "a string"),
+    (list[int], '{"a": 1}', "value", "an array"),
+    (list[int], [1, "x"], "value[1]", "an integer"),
+    (set[int], 1, "value", "an array"),
+    (dict[str, int], {"a": "x"}, "value.a", "an integer"),
+    (Color, "green", "value", "'red' or 'blue'"),
+    (Point, 5, "value", "an object"),
+    (list[Point], [{"x": 1}, {}], "value[1].x", "missing"),
+    (Point, {"x": 1, "z": 1}, "value.z", "unexpected"),
+    (Address, {"city": "x", "zips": [1, []]}, "value.zips[1]", "an integer"),
+    (int | list[str], {}, "value", "an integer or an array"),
+    (Point | None, {"y": 1}, "value.x", "missing"),
+    (Annotated[int, Field(ge=1)], 0, "value", "greater than or equal to 1"),
+    (Annotated[str, Field(pattern="^a")], "b", "value", "'^a'"),
 ]
 
 
-@pytest.mark.parametrize(("annotation", "sent", "line"), REFUSED, ids=str)
-def test_refusals(annotation, sent, line):
-    assert errors(taking(annotation), {"value": sent}) == [line]
+@pytest.mark.parametrize(("annotation", "sent", "path", "wanted"), REFUSED, ids=str)
+def test_refusals(annotation, sent, path, wanted):
+    (line,) = errors(taking(annotation), {"value": sent})
+    assert line.startswith(f"{path}: ")
+    assert wanted in line
+
+
+def refusal(definition, arguments):
+    with pytest.raises(ToolArgumentsError) as raised:
+        validate_arguments(definition, arguments)
+    return raised.value.kind, raised.value.field
+
+
+def test_the_error_says_what_kind_it_is_and_which_field():
+    assert refusal(taking(int), {}) == ("missing", "value")
+    assert refusal(taking(int), {"value": "x"}) == ("type", "value")
+    assert refusal(taking(Annotated[int, Field(ge=1)]), {"value": 0}) == ("value", "value")
+    assert refusal(taking(int), {"value": 1, "more": 2}) == ("unexpected", "more")
+    assert refusal(taking(Point | list[Point]), {"value": [{"x": "x"}]}) == ("type", "value")
+
+
+def test_only_the_first_problems_are_listed():
+    listed = errors(taking(list[int]), {"value": ["x"] * 30})
+    assert len(listed) == 20
+    assert listed[-1].startswith("value[19]")
 
 
 def test_long_values_are_shortened_in_the_feedback():
@@ -266,17 +257,12 @@ def test_lone_surrogates_break_nothing():
 
 
 GIVEN = [
-    ({"type": "integer"}, "5", 5, True),
-    ({"type": "integer"}, 5, 5, False),
     ({"type": ["integer", "null"]}, "5", 5, True),
-    ({"type": "number"}, "2.5", 2.5, True),
+    ({"type": "number"}, 5, 5, False),
     ({"type": "string"}, 5, "5", True),
-    ({"type": "string"}, "[1]", "[1]", False),
     ({"type": "array", "items": {"type": "integer"}}, '["1"]', [1], True),
-    ({"type": "object"}, '{"a": 1}', {"a": 1}, True),
     ({"anyOf": [{"type": "object"}, {"type": "null"}]}, '{"a": 1}', {"a": 1}, True),
     ({"$ref": "#/$defs/count"}, "5", 5, True),
-    ({"enum": ["a", 1]}, 1, 1, False),
     ({}, "5", "5", False),
 ]
 
@@ -289,28 +275,60 @@ def test_given_parameters(schema, sent, value, repaired):
 
 
 @pytest.mark.parametrize(
-    ("schema", "sent", "line"),
+    ("schema", "sent", "path", "wanted"),
     [
-        ({"type": "integer"}, "x", 'value: must be an integer (got "x", type str)'),
-        ({"type": ["integer", "null"]}, "x", 'value: must be an integer or null (got "x", type str)'),
-        ({"enum": ["a", "b"]}, "c", "value: must be one of 'a', 'b' (got \"c\", type str)"),
-        ({"minimum": 1}, 0, "value: must be greater than or equal to 1 (got 0, type int)"),
-        ({"pattern": "^a"}, "b", "value: must match pattern '^a' (got \"b\", type str)"),
-        ({"type": "array", "items": {"type": "integer"}}, ["x"], 'value[0]: must be an integer (got "x", type str)'),
-        ({"required": ["a"]}, {}, "value.a: required field is missing"),
-        (
-            {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-            "x",
-            'value: must be an integer or null (got "x", type str)',
-        ),
-        ({"properties": {"a": {}}, "additionalProperties": False}, {"b": 1}, "value.b: unexpected field"),
-        ({"uniqueItems": True}, [1, 1], "value: [1, 1] has non-unique elements"),
+        ({"type": ["integer", "null"]}, "x", "value", "an integer or null"),
+        ({"enum": ["a", "b"]}, "c", "value", "'a', 'b'"),
+        ({"minimum": 1}, 0, "value", "greater than or equal to 1"),
+        ({"type": "array", "items": {"type": "integer"}}, ["x"], "value[0]", "an integer"),
+        ({"required": ["a", "b"]}, {"a": 1}, "value.b", "missing"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "value", "must be an integer or null"),
+        ({"oneOf": [{"type": "integer"}, {"minimum": 1}]}, 5, "value", "valid under each of"),
+        ({"properties": {"a": {}}, "additionalProperties": False}, {"a": 1, "b": 1}, "value.b", "unexpected"),
+        ({"additionalProperties": {"type": "integer"}}, {"b": "x"}, "value.b", "an integer"),
+        ({"uniqueItems": True}, [1, 1], "value", "non-unique"),
     ],
     ids=str,
 )
-def test_given_parameters_refuse(schema, sent, line):
+def test_given_parameters_refuse(schema, sent, path, wanted):
     definition = definition_of(lambda value: 0, {"type": "object", "properties": {"value": schema}})
-    assert errors(definition, {"value": sent}) == [line]
+    (line,) = errors(definition, {"value": sent})
+    assert line.startswith(f"{path}: ")
+    assert wanted in line
+
+
+def test_given_parameters_that_concern_all_arguments():
+    definition = definition_of(lambda **_: 0, {"type": "object", "minProperties": 1})
+    (line,) = errors(definition, {})
+    assert line.startswith("arguments: ")
+
+
+def test_the_kinds_of_errors_by_given_parameters():
+    definition = definition_of(file_search, PARAMETERS)
+    assert refusal(definition, {"limit": "x"}) == ("missing", "query")
+    assert refusal(definition, {"query": "x", "limit": "x"}) == ("type", "limit")
+    assert refusal(definition, {"query": "x", "more": 1}) == ("unexpected", "more")
+
+
+def test_what_given_parameters_allow_must_also_fit_the_function():
+    definition = definition_of(file_search, {"type": "object"})
+    assert errors(definition, {}) == ["query: required field is missing"]
+    assert errors(definition, {"query": "x", "limits": 5}) == ["limits: unexpected field; did you mean limit?"]
+    assert validate_arguments(definition, {"query": "x"}) == ({"query": "x"}, False)
+    takes_more = definition_of(lambda a, *args, **more: 0, {"type": "object"})
+    assert validate_arguments(takes_more, {"a": 1, "b": 2})[0] == {"a": 1, "b": 2}
+    assert errors(takes_more, {"b": 2}) == ["a: required field is missing"]
+
+
+def test_what_has_no_signature_or_a_context_is_not_asked_of_the_model():
+    assert validate_arguments(definition_of(max, {"type": "object"}), {"a": 1}) == ({"a": 1}, False)
+
+    def with_context(context: RunContext, a: int):
+        pass
+
+    definition = definition_of(with_context, {"type": "object"})
+    assert validate_arguments(definition, {"a": 1}) == ({"a": 1}, False)
+    assert errors(definition, {"a": 1, "context": 2}) == ["context: unexpected field"]
 
 
 def test_invalid_json_schemas():
@@ -325,37 +343,49 @@ def test_a_schema_never_causes_another_to_be_fetched():
         validate_arguments(definition_of(lambda value: 0, parameters), {"value": 1})
 
 
+def test_the_expected_shape():
+    shapes = {
+        "list": ({"type": "array", "items": {"type": "string"}}, ["<string>"]),
+        "date": ({"type": "string", "format": "date"}, "<string: date>"),
+        "any_names": ({"type": "object", "additionalProperties": {"type": "integer"}}, {"<name>": "<integer>"}),
+        "optional": ({"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}, "<integer>"),
+        "choice": ({"enum": ["x", "y"], "type": "string"}, "<one of: x, y>"),
+        "object": ({"type": "object", "properties": {"b": {"type": "boolean"}}}, {"b": "<boolean>"}),
+        "constant": ({"const": "x"}, "x"),
+        "anything": ({}, "<any value>"),
+        "number": ({"type": ["number", "null"]}, "<number>"),
+        "reference": ({"$ref": "#/properties/date"}, "<string: date>"),
+        "default": ({"type": "integer", "default": 20}, 20),
+    }
+    properties = {name: schema for name, (schema, _) in shapes.items()}
+    definition = definition_of(lambda **_: 0, {"properties": properties, "required": ["missing"]})
+    shown = feedback(definition, {}).rpartition("\n")[2]
+    assert json.loads(shown) == {name: shape for name, (_, shape) in shapes.items()}
+
+
 @pytest.mark.parametrize(
-    ("parameters", "shape"),
+    ("raw", "told"),
     [
-        ({"a": {"type": "array", "items": {"type": "string"}}}, '{"a": ["<string>"]}'),
-        ({"a": {"type": "string", "format": "date"}}, '{"a": "<string: date>"}'),
-        ({"a": {"type": "object", "additionalProperties": {"type": "integer"}}}, '{"a": {"<name>": "<integer>"}}'),
-        ({"a": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}}, '{"a": "<integer>"}'),
-        ({"a": {"enum": ["x", "y"], "type": "string"}}, '{"a": "<one of: x, y>"}'),
-        ({"a": {"type": "object", "properties": {"b": {"type": "boolean"}}}}, '{"a": {"b": "<boolean>"}}'),
-        ({"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}, '{"a": "<integer>"}'),
-        (
-            {"a": {"const": "x"}, "b": {}, "c": {"type": ["number", "null"]}},
-            '{"a": "x", "b": "<any value>", "c": "<number>"}',
-        ),
-        ({"a": {"$ref": "#/properties/b"}, "b": {"type": "string"}}, '{"a": "<string>", "b": "<string>"}'),
+        ('{"query": "x', "not valid JSON"),
+        ("[1]", "must be a JSON object ("),
+        (None, "not valid JSON"),
+        ("[" * 200 + "]" * 200, "nested at most"),
     ],
-    ids=str,
+    ids=["cut off", "a list", "nothing", "deep"],
 )
-def test_expected_shape(parameters, shape):
-    definition = definition_of(lambda **_: 0, {"properties": parameters, "required": ["missing"]})
-    assert feedback(definition, {}).rpartition("\n")[2] == shape
+def test_malformed_arguments(raw, told):
+    error = malformed_arguments(definition_of(file_search), FunctionCall("file_search", {}, "1", raw=raw))
+    assert told in str(error)
+    assert "<string>" in str(error)
+    assert (error.kind, error.field) == ("json", "arguments")
 
 
-@pytest.mark.parametrize(
-    ("raw", "start"), [('{"query": "x', "must be a JSON object, and"), ("[1]", "must be a JSON obj")]
-)
-def test_malformed_arguments(raw, start):
-    call = FunctionCall("file_search", {}, "1", raw=raw)
-    text = str(malformed_arguments(definition_of(file_search), call))
-    assert text.startswith(f"Tool call arguments are invalid.\nTool: file_search\nErrors:\n  - arguments: {start}")
-    assert text.endswith('Expected shape:\n{"query": "<string>", "limit": 20}')
+def test_arguments_as_json_data():
+    given = {"day": dt.date(2026, 1, 2), "text": b"abc", "wait": dt.timedelta(seconds=1.5), "len": len, "list": [1]}
+    data = as_json_data(given)
+    assert data == {"day": "2026-01-02", "text": "abc", "wait": 1.5, "len": repr(len), "list": [1]}
+    assert data["list"] is not given["list"]
+    assert as_json_data({"picture": b"\xff\x00"}) == {"picture": "_wA="}
 
 
 def test_unknown_tools():

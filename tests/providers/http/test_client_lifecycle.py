@@ -36,7 +36,7 @@ def good(vendor, text="Good.") -> Answer:
 # ------------------------------------------------------------------ scripts
 
 PRELUDE = """
-import asyncio, logging, os, sys
+import asyncio, gc, logging, os, sys
 logging.getLogger("asyncio").setLevel("ERROR")  # its debug mode tells of slow callbacks too
 from nbagent import Agent, create_provider
 
@@ -92,6 +92,7 @@ SCRIPTS = {
                 del agent
             say(content, 0 if _ < 2 else open_sockets())
     """,
+    # these two share a loop in the background, which goes on to the end: they are the last
     "blocking": """
         agent = new_agent()
         for _ in range(3):
@@ -106,15 +107,14 @@ SCRIPTS = {
                     break
     """,
 }
-#: Each script with one vendor, and those that most depend on the vendor's client with all.
-RUNS = [(VENDORS[number % 3], name) for number, name in enumerate(SCRIPTS)]
-RUNS += [(vendor, name) for name in list(SCRIPTS)[:2] for vendor in VENDORS if (vendor, name) not in RUNS]
 
 
-async def run_script(text, vendor, url):
-    """A script in an interpreter that takes every warning for an error -> its output, its complaints."""
+async def run_scripts(vendor, url):
+    """All scripts in an interpreter that takes every warning for an error -> its output, its complaints."""
+    one = "say({name!r})\nexec({code!r}, dict(globals()))\ngc.collect()\n"
+    scripts = "".join(one.format(name=name, code=textwrap.dedent(text)) for name, text in SCRIPTS.items())
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + textwrap.dedent(text), vendor, url),
+        *(sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + scripts, vendor, url),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
@@ -124,13 +124,13 @@ async def run_script(text, vendor, url):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts sockets as Linux shows them")
-@pytest.mark.parametrize(("vendor", "name"), RUNS)
-async def test_scripts_leave_nothing_open_and_end_in_silence(loopback, vendor, name):
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_scripts_leave_nothing_open_and_end_in_silence(loopback, vendor):
     loopback.answers = [good(vendor)]
     url = loopback.url + ("" if vendor == "claude" else "/v1")
-    output, complaints = await run_script(SCRIPTS[name], vendor, url)
+    output, complaints = await run_scripts(vendor, url)
     assert complaints == ""
-    assert output == "Good. 0\n" * 3
+    assert output == "".join(f"{name}\n" + "Good. 0\n" * 3 for name in SCRIPTS)
 
 
 # ------------------------------------------------------------------ long-lived loops
@@ -146,22 +146,22 @@ async def all_gone(server):
 
 @pytest.mark.parametrize("vendor", VENDORS)
 async def test_agents_that_are_dropped_free_their_sockets(loopback, vendor):
-    """As in a notebook, whose loop goes on: 200 agents, one after the other."""
+    """As in a notebook, whose loop goes on: one agent after the other."""
     loopback.answers = [good(vendor)]
     url = loopback.url + ("" if vendor == "claude" else "/v1")
-    for _ in range(200):
+    for _ in range(20):
         agent = Agent(create_provider(vendor, api_key="k", model="m1", base_url=url))
         assert (await agent.chat("hi")).content == "Good."
         del agent
-    assert loopback.connections == 200
+    assert loopback.connections == 20
     await all_gone(loopback)
 
 
 async def test_agents_that_are_used_at_once_and_dropped_together(loopback):
     loopback.answers = [good("open_source")]
-    agents = [Agent(create_provider("open_source", model="m1", base_url=f"{loopback.url}/v1")) for _ in range(200)]
+    agents = [Agent(create_provider("open_source", model="m1", base_url=f"{loopback.url}/v1")) for _ in range(40)]
     await asyncio.gather(*(agent.chat("hi") for agent in agents))
-    assert loopback.open == 200
+    assert loopback.open == 40
     agents.clear()
     await all_gone(loopback)
 
@@ -179,10 +179,9 @@ async def test_aclose_closes_and_the_next_request_opens_again(loopback):
 # ------------------------------------------------------------------ kept connections
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_each_request_at_a_time_has_a_connection_which_is_kept(loopback, connect, vendor):
-    loopback.answers = [good(vendor)]
-    provider = connect(vendor)
+async def test_each_request_at_a_time_has_a_connection_which_is_kept(loopback, connect):
+    loopback.answers = [good("open_source")]
+    provider = connect()
     for _ in range(3):
         await asyncio.gather(*(provider.chat(HI) for _ in range(32)))
     assert loopback.connections <= 32
@@ -210,22 +209,21 @@ async def test_a_connection_closed_while_it_was_idle_costs_no_error(vendor, conn
     assert len(seen) == 3
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_a_new_connection_that_is_closed_is_an_error(loopback, connect, vendor):
+async def test_a_new_connection_that_is_closed_is_an_error(connect):
     async def refuse(reader, _):
         seen.append(await read_request(reader))
 
     seen = []
     async with served_by(refuse) as address:
         with pytest.raises(ProviderConnectionError):
-            await connect(vendor, base_url=f"http://{address}", max_retries=0).chat(HI)
+            await connect(base_url=f"http://{address}", max_retries=0).chat(HI)
     assert len(seen) == 1
 
 
 # ------------------------------------------------------------------ time limits
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("vendor", VENDORS[:2])
 async def test_the_time_limit_is_for_each_gap_not_for_the_whole(connect, vendor):
     body = good(vendor).body
     pieces = [body[start : start + len(body) // 6 + 1] for start in range(0, len(body), len(body) // 6 + 1)]
@@ -245,7 +243,7 @@ async def test_the_time_limit_is_for_each_gap_not_for_the_whole(connect, vendor)
         assert asyncio.get_running_loop().time() - started > 2.5
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("vendor", VENDORS[:2])
 async def test_connecting_has_a_time_limit_of_its_own(connect, vendor, monkeypatch):
     """A TLS server that never says a word: connecting ends long before the time limit of reading."""
     monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.2)

@@ -12,9 +12,10 @@ import httpx2
 import pytest
 from hypothesis import strategies as st
 from support import recordings
-from support.decoding import SAMPLES, Pieces
+from support.decoding import Pieces
 from support.fuzzing import fuzz, mutations
 from support.histories import as_message
+from support.streams import STREAMS
 
 from nbagent.core.history.repair import repair
 from nbagent.core.json_text import json_text
@@ -39,7 +40,7 @@ LONGEST = 12_000
 @cache
 def bodies(kind: str) -> list[bytes]:
     """The streams and bodies of a format: the tests' own, and recorded ones if there are any."""
-    found = [path.read_bytes() for path in sorted(SAMPLES.iterdir()) if path.name.startswith(f"{kind}_")]
+    found = [path.read_bytes() for name, path in STREAMS.items() if name.startswith(f"{kind}_")]
     for record in recordings.load("dev.jsonl") if recordings.PRESENT else ():
         body = record["response"]["body"].encode("utf-8", "surrogatepass")
         if RECORDED[record["api"]] == kind and record["response"]["status"] == 200 and len(body) <= LONGEST:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections import Counter
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -71,6 +72,37 @@ def records(api):
     found = [(record, expectations()[record["id"]]) for record in load("dev.jsonl") if record["api"] == api]
     assert len(found) > LEAST[api]
     return found
+
+
+@dataclass
+class Said:
+    """An answer as the vendor's official SDK reads it, counted as OpenTelemetry does; None for what was not reported.
+
+    Input includes cache reads and writes, output includes thinking.
+    """
+
+    input: int | None
+    output: int | None
+    cache_read: int
+    cache_write: int
+    reasoning: int
+    text: str
+    thinking: str
+    calls: list[tuple[str, object]]  # name, arguments as an object, or as text if they were cut off
+
+
+def said(record) -> Said:
+    """What is expected of a record, as an agent's trace counts it."""
+    item = expectations()[record["id"]]
+    usage = item["usage"] or {}
+    calls = [
+        (call["name"], call.get("raw_arguments") if call["arguments"] is None else call["arguments"])
+        for call in item["tool_calls"]
+    ]
+    return Said(
+        usage.get("input_total"), usage.get("output_total"), usage.get("cached") or 0, usage.get("cache_write") or 0,
+        usage.get("reasoning") or 0, item["text"] or item["refusal"] or "", item["thinking"] or "", calls,
+    )  # fmt: skip
 
 
 @cache

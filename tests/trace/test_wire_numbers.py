@@ -1,13 +1,15 @@
 """The numbers in the tables equal those in recorded traffic of Claude, OpenAI, Gemini and Qwen.
 
-`wire_sums` computes the expected numbers from the raw bytes, without code of nbagent.
+The expected numbers are those that the vendors' official SDKs read in it.
 """
+
+import json
 
 import pandas as pd
 import pytest
 from support import recordings
 from support.recorded_conversations import RecordedTools, conversations, scenes
-from support.wire_sums import events, said
+from support.recordings import said
 
 from nbagent import Agent, Trace
 from nbagent.errors import ProviderError
@@ -76,7 +78,7 @@ async def test_numbers_of_each_answer_and_their_sums(api, vendor):
             except ProviderError:  # a stream that was cut off where it was recorded
                 assert not expected["complete"]
                 continue
-            want[trace.rows("runs")[-1]["run_id"]] = said(api, record["response"]["body"])
+            want[trace.rows("runs")[-1]["run_id"]] = said(record)
         for provider in providers.values():
             await provider.aclose()
     assert len(want) >= VENDORS[api, vendor]
@@ -110,7 +112,7 @@ async def test_conversations_with_tools_are_summed_by_run(api):
                 await agent.chat([*agent.conversation_history, message], max_iterations=answers)
             if len(server.log) != len(records):  # the recording client asked more, or less, than an agent does
                 continue
-            bodies = [said(api, record["response"]["body"]) for record in records]
+            bodies = [said(record) for record in records]
             assert agent.trace.runs[COLUMNS].sum().tolist() == tokens(bodies), records[0]["conversation"]
             assert agent.trace.usage[COLUMNS].sum().tolist() == tokens(bodies)
             together = agent.trace.tool_calls.groupby("parallel_group", sort=False).size().tolist()
@@ -146,7 +148,7 @@ async def test_failed_attempts_count_no_tokens(api, vendor):
         agent = Agent(provider, trace=Trace(record_http=True))
         await agent.chat("Hello.", max_iterations=1)
         await provider.aclose()
-    want = said(api, response["body"])
+    want = said(whole)
     assert differences(agent.trace, {agent.trace.runs["run_id"][0]: want}) == []
     call = agent.trace.calls.iloc[0]
     assert (call["retries"], call["attempt"]) == (2, 3)
@@ -178,4 +180,5 @@ async def test_token_counts_of_the_embedded_model():
 
 def timings(body: str) -> dict:
     """The last counts in a raw answer from the server of llama.cpp."""
-    return [event["timings"] for event in events(body) if "timings" in event][-1]
+    lines = [line.removeprefix("data:") for line in body.splitlines() if '"timings"' in line]
+    return json.loads(lines[-1])["timings"]

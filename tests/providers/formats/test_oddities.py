@@ -1,116 +1,16 @@
-"""What vendors and gateways do that no documentation mentions: what goes back, and bodies in place of streams."""
+"""What vendors and gateways do that no documentation mentions: bodies in place of streams, and odd errors."""
 
 import json
 
 import pytest
-from support.decoding import SAMPLES, decode, thinking_of
-from support.histories import as_message
+from support.decoding import decode
+from support.streams import codec_of
 
-from nbagent.core.messages import FunctionCall, Usage
+from nbagent.core.messages import FunctionCall
 from nbagent.errors import AuthenticationError, IncompleteStreamError, ProviderError, ServerError
-from nbagent.providers.catalog import CATALOG
-from nbagent.providers.formats.anthropic import MessagesCodec
-from nbagent.providers.formats.gemini import GeminiCodec
-from nbagent.providers.formats.openai_chat import ChatCodec
-from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.http.errors import status_error
 
-CHAT = ChatCodec(CATALOG["open_source"])
-GEMINI = GeminiCodec(CATALOG["gemini"])
-
-#: sample -> codec, what of its answer goes back.
-GOING_BACK = {
-    "messages_thinking_hidden": (
-        MessagesCodec(CATALOG["claude"]),
-        [
-            {"type": "thinking", "thinking": "", "signature": "aGlkZGVu"},
-            {"type": "redacted_thinking", "data": "b3BhcXVl"},
-            {"type": "tool_use", "id": "t1", "name": "now", "input": {}, "caller": {"type": "direct"}},
-        ],
-    ),
-    "messages_new_blocks": (
-        MessagesCodec(CATALOG["claude"]),
-        [
-            {"type": "server_tool_use", "id": "s1", "name": "advisor", "input": {}},
-            {
-                "type": "advisor_tool_result",
-                "tool_use_id": "s1",
-                "content": {"type": "advisor_result", "text": "Go."},
-            },
-            {"type": "compaction", "content": "Before: x."},
-            {"type": "text", "text": "Gone.", "level": 2},
-            {"type": "fallback", "reason": "busy"},
-        ],
-    ),
-    "responses_changing_ids": (
-        ResponsesCodec(CATALOG["openai"]),
-        [
-            {"id": "rs_b", "type": "reasoning", "encrypted_content": "sealed", "summary": []},
-            {
-                "id": "fc_c",
-                "type": "function_call",
-                "call_id": "f1",
-                "name": "find",
-                "arguments": '{"q":"x"}',
-                "status": "completed",
-            },
-        ],
-    ),
-    "gemini_odd_parts": (
-        GEMINI,
-        [
-            {"text": "Sure", "thoughtSignature": "b25l"},
-            {"functionCall": {"name": "now"}, "thoughtSignature": "dHdv"},
-            {"text": "", "thoughtSignature": "dGhyZWU="},
-        ],
-    ),
-    "chat_sealed_reasoning": (
-        ChatCodec(CATALOG["openrouter"]),
-        [
-            {
-                "role": "assistant",
-                "content": "",
-                "reasoning_details": [
-                    {"type": "reasoning.summary", "summary": "Weigh it.", "format": "f", "index": 0},
-                    {
-                        "type": "reasoning.encrypted",
-                        "data": "c2VhbGVk",
-                        "id": "rs_1",
-                        "format": "f",
-                        "index": 0,
-                    },
-                ],
-                "tool_calls": [{"id": "o1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}],
-            }
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize("sample", GOING_BACK)
-async def test_encrypted_reasoning_goes_back_on_its_own_part(sample):
-    codec, parts = GOING_BACK[sample]
-    got, _ = await decode(codec, [(SAMPLES / f"{sample}.sse").read_bytes()])
-    assert json.loads(b"[" + codec.encode_message(as_message(got)) + b"]") == parts
-
-
-@pytest.mark.parametrize("size", [1, 100, 10_000])
-async def test_ollama_s_own_lines(size):
-    body = (SAMPLES / "chat_ollama_native.ndjson").read_bytes()
-    got, shown = await decode(CHAT, [body[at : at + size] for at in range(0, len(body), size)])
-    assert (got.content, got.finish_reason, got.usage) == ("Adding.", "stop", Usage(20, 8))
-    assert got.metadata["thinking"] == thinking_of(shown) == "Both tools."
-    assert [(call.name, call.arguments) for call in got.function_calls] == [("add", {"a": 1}), ("add", {"a": 2})]
-    assert len({call.id for call in got.function_calls}) == 2
-
-
-async def test_ollama_s_own_lines_without_the_last_are_no_answer():
-    lines = (SAMPLES / "chat_ollama_native.ndjson").read_bytes().splitlines(keepends=True)
-    for end in range(1, len(lines)):
-        with pytest.raises(IncompleteStreamError):
-            await decode(CHAT, [b"".join(lines[:end])])
-    with pytest.raises(IncompleteStreamError):
-        await decode(CHAT, [b"".join(lines)[:-20]])
+CHAT, GEMINI = codec_of("chat"), codec_of("gemini")
 
 
 @pytest.mark.parametrize("arguments", ["", None, "null", "{}", {}])

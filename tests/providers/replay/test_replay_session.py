@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from support.decoding import SAMPLES, decode
+from support.decoding import decode
 from support.loopback import Answer, claude_said, said, sse
+from support.streams import STREAMS, codec_of, expected
 
 import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ReplayProvider, ScriptedProvider, Usage, create_provider
@@ -19,11 +20,6 @@ from nbagent.errors import (
     ReplayError,
 )
 from nbagent.providers.base import LLMProvider
-from nbagent.providers.catalog import CATALOG
-from nbagent.providers.formats.anthropic import MessagesCodec
-from nbagent.providers.formats.gemini import GeminiCodec
-from nbagent.providers.formats.openai_chat import ChatCodec
-from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.replay import file
 from nbagent.providers.replay.active import current_recording
 from nbagent.providers.replay.fingerprint import Fingerprint
@@ -312,22 +308,13 @@ async def test_retries_are_replayed(path, connect, loopback):
     assert agent.trace.calls[["retries", "provider"]].values.tolist() == [[1, "open_source"]]
 
 
-CODECS = {
-    "chat": ChatCodec(CATALOG["open_source"]),
-    "responses": ResponsesCodec(CATALOG["openai"]),
-    "messages": MessagesCodec(CATALOG["claude"]),
-    "gemini": GeminiCodec(CATALOG["gemini"]),
-}
-
-
 async def test_answers_of_every_vendor_come_back_complete(tmp_path):
     checked = 0
-    for sample in sorted(SAMPLES.glob("*.sse")):
-        try:
-            response, pieces = await decode(CODECS[sample.stem.split("_")[0]], [sample.read_bytes()])
-        except ProviderError:  # this sample holds no complete answer
+    for name, sample in STREAMS.items():
+        if "error" in expected(name):
             continue
-        path = tmp_path / f"{sample.stem}.jsonl"
+        response, pieces = await decode(codec_of(name), [sample.read_bytes()])
+        path = tmp_path / f"{name}.jsonl"
         items = [file.event_to_json(event, 0.0) for event in pieces]
         answer = file.response_to_json(response)
         file.RecordingFile(path).append(file.RecordedExchange(Fingerprint(), "v", "m", 0.0, items, 1.0, answer))
@@ -336,8 +323,8 @@ async def test_answers_of_every_vendor_come_back_complete(tmp_path):
         (exchange,) = recorded.exchanges
         again = exchange.outcome()
         assert again.metadata.pop("replayed")["duration_s"] == 1.0
-        assert again == response, sample.stem
-        assert [file.event_from_json(item) for item in exchange.items] == pieces, sample.stem
+        assert again == response, name
+        assert [file.event_from_json(item) for item in exchange.items] == pieces, name
         checked += 1
     assert checked > 30
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 from llmock import chaos
-from support.faults import ANSWER, THANKS, Talk, every_vendor, streamed, twice
+from support.faults import ANSWER, THANKS, VENDORS, WIRES, Talk
 
 from nbagent.core.history.repair import repair
 from nbagent.errors import (
@@ -38,9 +38,32 @@ LASTING = {
 }
 
 
+def each(*statuses):
+    """All statuses with one vendor, all vendors with one status; streamed and whole in turn."""
+    first, *others = VENDORS
+    pairs = [(first, status) for status in statuses] + [(vendor, statuses[0]) for vendor in others]
+    cases = [(vendor, status, number % 2 == 0) for number, (vendor, status) in enumerate(pairs)]
+    names = [f"{vendor}-{status}-{'streaming' if streaming else 'whole'}" for vendor, status, streaming in cases]
+    return pytest.mark.parametrize(("vendor", "status", "streaming"), cases, ids=names)
+
+
+@pytest.fixture
+def vendor():
+    return "openai chat"
+
+
+@pytest.fixture
+def streaming():
+    return True
+
+
 @pytest.fixture
 def talk(providers, vendor, streaming, llmock):
     return Talk(providers.get(vendor, streaming))
+
+
+#: Each wire format, streamed.
+every_format = pytest.mark.parametrize("vendor", WIRES)
 
 
 def statuses(llmock):
@@ -53,11 +76,10 @@ def follow_the_policy(waits):
         assert 0.75 * 0.5 * 2**number <= wait <= 0.5 * 2**number
 
 
-@every_vendor
-@twice
-@pytest.mark.parametrize("status", PASSING)
-async def test_an_error_that_passes(talk, llmock, clock, status, times):
+@each(*PASSING)
+async def test_an_error_that_passes(talk, llmock, clock, status):
     """It comes before the tool is called, and again when the tool has run, which does not run again."""
+    times = 2
     llmock.fail(status, times=times).call_tool("get_weather", {"city": "Berlin"}).reply(ANSWER)
     talk.on_run = lambda: llmock.fail(status, times=times)
     talk.is_answered(await talk.ask(), retries=[PASSING[status].__name__] * 2 * times)
@@ -72,11 +94,10 @@ async def test_an_error_that_passes(talk, llmock, clock, status, times):
     llmock.assert_resilient(strict=True)
 
 
-@pytest.mark.parametrize("after_the_tool", [False, True], ids=["at first", "after the tool"])
-@pytest.mark.parametrize("status", LASTING)
-async def test_an_error_that_lasts(talk, llmock, clock, status, after_the_tool):
+@each(*LASTING)
+async def test_an_error_that_lasts(talk, llmock, clock, status, streaming):
     """It is raised at once, and what the tool did is not lost. llmock sends no request ids."""
-    if after_the_tool:
+    if after_the_tool := streaming:
         llmock.call_tool("get_weather", {"city": "Berlin"})
         talk.on_run = lambda: llmock.fail(status, message="No, really.")
     else:
@@ -92,40 +113,6 @@ async def test_an_error_that_lasts(talk, llmock, clock, status, after_the_tool):
     llmock.assert_resilient(strict=True)
 
 
-@streamed
-async def test_every_other_error(talk, llmock, clock):
-    """Other statuses from 400 to 599: those below 500 are raised, the rest are tried again."""
-    for status in {*range(400, 600, 9), 499, 599} - PASSING.keys() - LASTING.keys():
-        talk.agent.clear_history()
-        llmock.reset().fail(status).reply(THANKS)
-        if status < 500:
-            assert (await talk.fails(BadRequestError)).status == status
-            assert statuses(llmock) == [status]
-        else:
-            assert (await talk.ask("Hi")).content == talk.shown == THANKS
-            assert statuses(llmock) == [status, 200]
-        llmock.assert_resilient(strict=True)
-
-
-@twice
-@pytest.mark.parametrize("status", [429, 503])
-async def test_retry_after_is_obeyed(talk, llmock, clock, status, times):
-    llmock.fail(status, retry_after=7.5, times=times).reply(THANKS)
-    assert (await talk.ask("Hi")).content == THANKS
-    assert clock.waits == [7.5] * times
-    llmock.assert_resilient(strict=True)
-
-
-async def test_retry_after_longer_than_anybody_waits(talk, llmock, clock):
-    """The error says how long. That nobody waited for an hour is all that llmock finds amiss."""
-    llmock.rate_limit(retry_after=3600)
-    error = await talk.fails(RateLimitError)
-    assert (error.status, error.retry_after, clock.waits) == (429, 3600, [])
-    assert [finding.code for finding in llmock.verdict().findings] == ["gave_up"]
-    llmock.reply(THANKS)
-    await talk.goes_on()
-
-
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_an_outage(talk, llmock, clock, status):
     llmock.outage(status=status)
@@ -136,19 +123,6 @@ async def test_an_outage(talk, llmock, clock, status):
     llmock.assert_resilient(strict=True)
     llmock.reset().reply(THANKS)
     await talk.goes_on()
-
-
-@streamed
-@pytest.mark.parametrize("vendor", ["claude", "gemini"])
-async def test_the_waits_are_real(talk, llmock):
-    """By the wall clock: half a second and a whole one, less a quarter at most; then what was asked for."""
-    llmock.fail(500, times=2).rate_limit(retry_after=0.3).reply(THANKS)
-    assert (await talk.ask("Hi")).content == THANKS
-    first, second, third, last = llmock.requests
-    assert second.started_at - first.ended_at >= 0.375
-    assert third.started_at - second.ended_at >= 0.75
-    assert last.started_at - third.ended_at >= 0.3
-    llmock.assert_resilient()  # strictly, each wait is to be longer: a busy machine may lengthen the first one most
 
 
 async def test_sixty_requests_a_minute(talk, llmock, clock):
@@ -167,18 +141,7 @@ async def test_sixty_requests_a_minute(talk, llmock, clock):
     await talk.goes_on()
 
 
-async def test_tokens_a_minute(talk, llmock, clock):
-    """A question of 20 000 tokens, three of which a minute are too many; Claude's also pay for the answer's 32 000."""
-    question = "word" * 20_000
-    llmock.limits(tpm=2 * 55_000).reply(THANKS, times=None)
-    for _ in range(8):
-        talk.agent.clear_history()
-        assert (await talk.ask(question)).content == THANKS
-    assert clock.waits
-    assert max(clock.waits) < 60
-    llmock.assert_resilient(strict=True)
-
-
+@every_format
 async def test_a_conversation_too_long(talk, llmock, clock):
     """In the words of each vendor. The remedy that the error names helps."""
     llmock.limits(context_window=1000)
@@ -193,25 +156,15 @@ async def test_a_conversation_too_long(talk, llmock, clock):
     llmock.assert_resilient(strict=True)
 
 
-async def test_context_overflow_after_the_tool(talk, llmock, clock):
-    llmock.call_tool("get_weather", {"city": "Berlin"})
-    talk.on_run = llmock.context_overflow
-    await talk.fails(ContextLengthError)
-    assert statuses(llmock) == [200, 400]
-    assert talk.ran == ["Berlin"]
-    llmock.reply(THANKS)
-    await talk.goes_on()
-    llmock.assert_resilient(strict=True)
-
-
-@twice
+@every_format
 @pytest.mark.parametrize("kind", ["malformed_arguments", "unknown_tool"])
-async def test_a_broken_call(talk, llmock, clock, kind, times):
+async def test_a_broken_call(talk, llmock, clock, kind):
     """The model is told what was wrong, and nothing runs until it calls well.
 
     Where arguments are an object (Gemini's always, Claude's in a whole body), llmock's malformed ones are an empty one,
     which lacks the city.
     """
+    times = 2
     llmock.call_tool("get_weather", {"city": "Berlin"}, times=times + 1).break_tool_call(kind, times=times)
     llmock.reply(ANSWER)
     result = await talk.ask()
@@ -229,13 +182,13 @@ async def test_a_broken_call(talk, llmock, clock, kind, times):
     llmock.assert_resilient(strict=True)
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_whatever_comes(talk, llmock, llmock_server, clock, monkeypatch, seed):
+@every_format
+async def test_whatever_comes(talk, llmock, llmock_server, clock, monkeypatch):
     """Faults by the dice: each message is answered after one call of the tool, or fails and is taken back.
 
     llmock calls the tool whose description fits best, and answers when it has the result.
     """
-    monkeypatch.setattr(chaos, "random", random.Random(seed))
+    monkeypatch.setattr(chaos, "random", random.Random(0))
     llmock_server.state.chaos.error_rates = {429: 0.15, 500: 0.15, 503: 0.1, 400: 0.05}
     broken = (("disconnect", 0.1), ("truncate", 0.1))
     llmock_server.state.stream_chaos = chaos.StreamChaos(broken, max_after_chunks=4)

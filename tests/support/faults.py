@@ -31,10 +31,6 @@ ANSWER = "It is 22 degrees in Berlin, and it stays dry."
 BROKEN = " ".join(f"wrong{number}" for number in range(2000))
 THANKS = "You are welcome."
 
-every_vendor = pytest.mark.parametrize("vendor", VENDORS)
-streamed = pytest.mark.parametrize("streaming", [True], ids=["streaming"])
-twice = pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
-
 
 class Providers:
     """One provider for each vendor, whose connections outlive every fault. `url_of` tells the base URL of an API."""

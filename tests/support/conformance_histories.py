@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 from nbagent.core.history.repair import repair
 from nbagent.core.messages import LLMMessage
@@ -31,19 +30,21 @@ async def check_history_of_every_other_vendor(case: Case) -> None:
             assert "Zm9yZWlnbg" not in sent, vendor
 
 
-@cache
-def _histories() -> dict[str, list[LLMMessage]]:
-    return {}
+_HISTORIES: dict[str, list[LLMMessage]] = {}
+
+
+async def build_histories() -> None:
+    """A conversation with every vendor of the catalog, once for all cases. It takes seconds."""
+    if not _HISTORIES:
+        _HISTORIES.update({other.name: await _history(other) for other in catalog_cases() if other.streaming})
 
 
 async def histories(case: Case) -> dict[str, list[LLMMessage]]:
     """A conversation with every vendor of the catalog except the case's own."""
-    known = _histories()
-    if not known:
-        known.update({other.name: await _history(other) for other in catalog_cases() if other.streaming})
+    await build_histories()
     own = case.name.split()[0]
     same = {other.name for other in catalog_cases() if type(other.dialect) is type(case.dialect)}
-    return {name: history for name, history in known.items() if name.split()[0] != own or name not in same}
+    return {name: history for name, history in _HISTORIES.items() if name.split()[0] != own or name not in same}
 
 
 async def _history(case: Case) -> list[LLMMessage]:

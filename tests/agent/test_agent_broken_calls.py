@@ -30,21 +30,16 @@ def note(a: dict) -> str:
     return "written"
 
 
-HUGE = json.dumps({"a": "x" * MAX_ARGUMENT_CHARS})
-
-
-DEEP = {"101": nested(MAX_ARGUMENT_DEPTH + 1), "lists": '{"a": ' + "[" * 500 + "]" * 500 + "}"}
-TOO_DEEP, TOO_LONG = "must be nested at most 100 levels deep", "must be shorter than 1,000,000 characters"
+TOO_DEEP, TOO_LONG = "at most 100 levels deep", "shorter than 1,000,000 characters"
 
 
 @pytest.mark.parametrize(
     ("sent", "told"),
     [
-        *(pytest.param(text, TOO_DEEP, id=name) for name, text in DEEP.items()),
-        *(pytest.param(json.loads(text), TOO_DEEP, id=f"{name} as an object") for name, text in DEEP.items()),
-        pytest.param(nested(970), TOO_DEEP, id="970"),
-        pytest.param(nested(100_000), TOO_DEEP, id="100000"),
-        pytest.param(HUGE, TOO_LONG, id="huge"),
+        pytest.param(nested(MAX_ARGUMENT_DEPTH + 1), TOO_DEEP, id="deep"),
+        pytest.param(json.loads('{"a": ' + "[" * 500 + "]" * 500 + "}"), TOO_DEEP, id="deep object"),
+        pytest.param(nested(100_000), TOO_DEEP, id="deeper than the stack"),
+        pytest.param(json.dumps({"a": "x" * MAX_ARGUMENT_CHARS}), TOO_LONG, id="long"),
     ],
 )
 async def test_arguments_that_are_too_deep_or_too_long(sent, told):
@@ -61,9 +56,8 @@ async def test_arguments_that_are_too_deep_or_too_long(sent, told):
     assert not agent.trace.tool_calls["args_valid"].any()
 
 
-@pytest.mark.parametrize("depth", [1, MAX_ARGUMENT_DEPTH])
-async def test_arguments_as_deep_as_allowed(depth):
-    arguments, raw = parse_arguments(nested(depth).replace("1", "{}", 1) if depth == 1 else nested(depth))
+async def test_arguments_as_deep_as_allowed():
+    arguments, raw = parse_arguments(nested(MAX_ARGUMENT_DEPTH))
     assert raw is None
     agent = Agent(ScriptedProvider([FunctionCall("note", arguments), "ok"]), tools=[note])
     assert (await agent.chat("go")).function_calls[0]["result"] == "written"
@@ -74,25 +68,17 @@ class UnspeakableError(Exception):
         raise ValueError("no text")
 
 
-def deep_group():
-    error = ExceptionGroup("one", [ValueError("innermost")])
-    for _ in range(5_000):
-        error = ExceptionGroup("more", [error])
-    return error
-
-
-@pytest.mark.parametrize(("make", "told"), [(UnspeakableError, "Unspeakable"), (deep_group, "ValueError: innermost")])
 @pytest.mark.parametrize("tracebacks", [False, True])
-async def test_exceptions_that_break_whoever_shows_them(make, told, tracebacks):
+async def test_an_exception_that_breaks_whoever_shows_it(tracebacks):
     def broken() -> str:
         """Fail."""
-        raise make()
+        raise UnspeakableError
 
     agent = Agent(ScriptedProvider([FunctionCall("broken", {}), "sorry"]), tools=[broken], tool_tracebacks=tracebacks)
     result = await agent.chat("go")
     assert (result.status, result.content) == ("ok", "sorry")
-    assert told in result.function_calls[0]["result"]
-    assert agent.trace.tool_calls["error_type"].tolist() == [type(make()).__name__]
+    assert "Unspeakable" in result.function_calls[0]["result"]
+    assert agent.trace.tool_calls["error_type"].tolist() == ["UnspeakableError"]
     assert "in broken" in agent.trace.tool_calls["traceback"][0]
 
 

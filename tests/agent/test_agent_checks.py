@@ -146,17 +146,18 @@ async def test_a_refused_question_that_runs_again_leaves_the_old_turn():
 
 
 @pytest.mark.parametrize("name", ["validators", "guards"])
-@pytest.mark.parametrize("wrong", [is_short, "is_short", [None], [lambda: True], [lambda a, b, c: True], 3])
-def test_what_is_no_list_of_checks_is_refused(name, wrong):
+def test_what_is_no_list_of_checks_is_refused(name):
+    for wrong in (is_short, "is_short", [None], [lambda: True], [lambda a, b, c: True], 3):
+        check_refused(name, wrong)
+
+
+def check_refused(name, wrong):
     with pytest.raises(ConfigurationError, match=rf"{name}.*\(text\)"):
         Agent(ScriptedProvider([]), **{name: wrong})
 
 
-@pytest.mark.parametrize("vendor", ["openai", "claude", "gemini"])
-async def test_on_the_wire_the_answer_and_the_reason_follow_each_other(vendor, llmock):
-    families = {"openai": ("openai", "gpt-4.1"), "claude": ("anthropic", "claude-sonnet-5"), "gemini": ("gemini", "g")}
-    family, model = families[vendor]
-    provider = create_provider(vendor, api_key="k", model=model, base_url=llmock.base_url(family))
+async def test_on_the_wire_the_answer_and_the_reason_follow_each_other(llmock):
+    provider = create_provider("claude:claude-sonnet-5", api_key="k", base_url=llmock.base_url("anthropic"))
     llmock.reply("It is warm.").reply("It is warm [1].")
     result = await Agent(provider, validators=[names_a_source], guards=[no_cards]).chat("How is it?")
     await provider.aclose()

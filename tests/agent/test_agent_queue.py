@@ -7,8 +7,7 @@ import time
 import pytest
 from support.small_agent import call
 
-from nbagent import Agent, Limits, ScriptedProvider, StreamingHandler
-from nbagent.core import limits, loop
+from nbagent import Agent, ScriptedProvider, StreamingHandler
 from nbagent.errors import AgentBusyError
 
 
@@ -17,27 +16,6 @@ async def test_runs_on_one_agent_follow_each_other():
     results = await asyncio.gather(agent.chat("first"), agent.chat("second"))
     assert [r.content for r in results] == ["first answer", "second answer"]
     assert [m.content for m in agent.conversation_history] == ["first", "first answer", "second", "second answer"]
-
-
-async def test_the_time_for_a_run_begins_with_its_turn(monkeypatch):
-    begun, over, later = asyncio.Event(), asyncio.Event(), [0]
-
-    async def first(messages, functions):
-        begun.set()
-        await over.wait()
-        return "first"
-
-    agent = Agent(ScriptedProvider(first))
-    ahead = asyncio.create_task(agent.chat("a"))
-    await begun.wait()
-    agent.provider, agent.limits = ScriptedProvider("second"), Limits(max_seconds=600)
-    behind = asyncio.create_task(agent.chat("b"))
-    await asyncio.sleep(0.01)
-    for module in (limits, loop):
-        monkeypatch.setattr(module, "monotonic", lambda: time.monotonic() + later[0])
-    later[0] = 1000
-    over.set()
-    assert [(await run).status for run in (ahead, behind)] == ["ok", "ok"]
 
 
 @pytest.mark.parametrize("blocking", [True, False])

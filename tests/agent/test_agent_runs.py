@@ -20,7 +20,6 @@ from nbagent import (
     LLMResponse,
     ScriptedProvider,
     StreamingHandler,
-    Usage,
 )
 from nbagent.core.events import Text, Thinking
 from nbagent.core.history.repair import NO_RESULT
@@ -35,20 +34,6 @@ class Watch(StreamingHandler):
 
     def on_token(self, token):
         self.seen.set()
-
-
-async def test_cancelling_keeps_the_text_so_far_and_the_next_message_works():
-    agent = Agent(ScriptedProvider(["one two three four", "fine"], delay=0.01))
-    watch = Watch()
-    task = asyncio.create_task(agent.chat("count", handler=watch))
-    await watch.seen.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert agent.conversation_history[-1].interrupted
-    assert agent.conversation_history[-1].content.startswith("one")
-    assert agent.trace.runs["status"].tolist() == ["interrupted"]
-    assert (await agent.chat("and?")).content == "fine"
 
 
 async def test_cancelling_during_a_tool_leaves_one_result_per_call():
@@ -68,6 +53,8 @@ async def test_cancelling_during_a_tool_leaves_one_result_per_call():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert [m.content for m in agent.conversation_history if m.role == "tool"] == [NO_RESULT, "2"]
+    rows = agent.trace.tool_calls[["name", "error_type", "is_error"]].fillna("").values.tolist()
+    assert rows == [["slow", "interrupted", True], ["add", "", False]]
     assert (await agent.chat("and?")).content == "fine"
 
 
@@ -98,24 +85,15 @@ async def test_a_dropped_stream_does_not_block_the_next_run():
     assert (await asyncio.wait_for(agent.chat("and?"), 60)).content == "fine"
 
 
-async def test_main_thread_tools_run_on_the_main_thread():
-    def where() -> str:
-        return threading.current_thread().name
-
-    registry = FunctionRegistry()
-    registry.register("where", "Where am I?", where, main_thread=True)
-    script = [call("where"), "ok"]
-    on_loop = await Agent(ScriptedProvider(script), registry).chat("x")
-    blocking = Agent(ScriptedProvider(script), registry).chat_sync("x")
-    assert {on_loop.function_calls[0]["result"], blocking.function_calls[0]["result"]} == {"MainThread"}
-
-
-def test_main_thread_tools_are_served_under_a_plain_for():
+def test_main_thread_tools_run_on_the_main_thread_however_the_agent_is_asked():
     registry = FunctionRegistry()
     registry.register("where", "Where am I?", lambda: threading.current_thread().name, main_thread=True)
-    agent = Agent(ScriptedProvider([call("where"), "ok"]), registry)
-    results = [event.content for event in agent.chat_stream("x") if event.type == "tool_result"]
-    assert results == ["MainThread"]
+    agent = Agent(ScriptedProvider([call("where"), "ok"] * 3), registry)
+    asyncio.run(agent.chat("x"))
+    agent.chat_sync("x")
+    for _ in agent.chat_stream("x"):
+        pass
+    assert agent.trace.tool_calls["result_text"].tolist() == ["MainThread"] * 3
 
 
 def test_sys_exit_in_a_callback_ends_the_caller_and_not_the_loop():
@@ -241,7 +219,7 @@ class Ponders(LLMProvider):
         await asyncio.sleep(600)
 
 
-async def test_the_trace_of_an_interrupted_run_has_all_of_it():
+async def test_a_cancelled_run_keeps_what_was_said_in_history_and_trace_and_the_agent_goes_on():
     agent = Agent(Ponders())
     task = asyncio.create_task(agent.chat("x"))
     await agent.provider.waits.wait()
@@ -251,37 +229,9 @@ async def test_the_trace_of_an_interrupted_run_has_all_of_it():
     assert agent.trace.thinking["text"].tolist() == ["hm, well"]
     assert agent.trace.messages[["role", "text"]].values.tolist() == [["user", "x"], ["assistant", "half"]]
     assert agent.trace.calls["error_type"].tolist() == ["interrupted"]
-
-
-async def test_an_interrupted_call_is_a_closed_row():
-    started = asyncio.Event()
-
-    async def slow() -> None:
-        started.set()
-        await asyncio.sleep(600)
-
-    agent = Agent(ScriptedProvider([call("slow")]), tools=[slow])
-    task = asyncio.create_task(agent.chat("x"))
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert agent.trace.tool_calls[["name", "error_type", "is_error"]].values.tolist() == [["slow", "interrupted", True]]
-    assert agent.trace.messages["text"].iloc[-1] == NO_RESULT
-
-
-async def test_what_is_not_known_is_not_called_zero():
-    silent = LLMResponse("", [call("add", a=1, b=1)], None, None)
-    counted = LLMResponse("2", None, "stop", {"usage": Usage(1_000_000, 1), "model": "claude-sonnet-5"})
-    provider = ScriptedProvider([silent, counted])
-    provider.vendor = "claude"
-    agent = Agent(provider, tools=[add])
-    result = await agent.chat("x")
-    assert result.cost is None
-    assert agent.trace.calls["usage_estimated"].tolist() == [True, False]
-    assert agent.trace.calls["cost_usd"].isna().tolist() == [True, False]
-    assert agent.trace.runs["cost_usd"].isna().all()
-    assert 1_000_000 < agent.trace.runs["input_tokens"][0] < 1_000_100
+    assert agent.conversation_history[-1] == LLMMessage("assistant", "half", interrupted=True)
+    agent.provider = ScriptedProvider(["fine"])
+    assert (await agent.chat("and?")).content == "fine"
 
 
 async def test_half_a_surrogate_pair_breaks_nothing():
@@ -348,26 +298,21 @@ def blocked():
     ("turns", "tool"),
     [
         (silent, None),
-        ("word " * 60_000, None),
-        ([[FunctionCall("silent"), FunctionCall("quick")]], silent),
         ([[FunctionCall("blocked"), FunctionCall("quick")]], blocked),
     ],
-    ids=["silent model", "long answer", "async tool", "sync tool"],
+    ids=["silent model", "sync tool"],
 )
 async def test_the_time_for_a_run_ends_whatever_it_waits_for(turns, tool):
     def quick():
         return 1
 
     tools = [FunctionDefinition(f.__name__, "", None, f, timeout=math.inf) for f in (tool, quick) if f]
-    agent = Agent(ScriptedProvider(turns, delay=0.01), tools=tools, limits=Limits(max_seconds=1.5))
+    agent = Agent(ScriptedProvider(turns, delay=0.01), tools=tools, limits=Limits(max_seconds=0.5))
     result = await agent.chat("go")
     assert (result.status, result.limit_reason) == ("limit", "time")
     assert agent.trace.runs["status"].tolist() == ["limit"]
     assert [call["name"] for call in result.function_calls] == [definition.name for definition in tools if tool]
     assert list(agent.trace.messages["role"]) == [message.role for message in agent.conversation_history]
-    if isinstance(turns, str):
-        assert result.content.startswith("word word")
-        assert agent.conversation_history[-1].interrupted
     agent.provider, agent.limits = ScriptedProvider("still here"), Limits()
     assert (await agent.chat("and now?")).content == "still here"
 
@@ -436,34 +381,3 @@ async def test_a_stream_shows_where_it_is():
     async for _ in broken:
         pass
     assert repr(broken).startswith("<AgentStream failed: ")
-
-
-async def test_a_message_that_comes_while_tools_run_takes_no_result_away():
-    async def look() -> str:
-        """Look."""
-        agent.context.add_message("Also mind the date.")
-        return "the result"
-
-    provider = ScriptedProvider([FunctionCall("look", {}), "done"])
-    agent = Agent(provider, tools=[look])
-    await agent.chat("go")
-    read, _ = provider.requests[-1]
-    assert [(m.role, m.text) for m in read] == [
-        ("user", "go"),
-        ("assistant", ""),
-        ("tool", "the result"),
-        ("user", "Also mind the date."),
-    ]
-    assert agent.conversation_history[2] is read[2]
-
-
-async def test_a_history_that_a_tool_clears_gets_no_result_without_its_call():
-    async def forget() -> str:
-        """Forget all."""
-        agent.context.messages.clear()
-        return "forgotten"
-
-    agent = Agent(ScriptedProvider([FunctionCall("forget", {}), "done"]), tools=[forget])
-    result = await agent.chat("go")
-    assert result.function_calls[0]["result"] == "forgotten"
-    assert [m.role for m in agent.conversation_history] == ["user", "assistant"]

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 pytest.register_assert_rewrite("support")
-pytest_plugins = ["support.docstrings", "support.faults", "support.recorded_counts"]
+pytest_plugins = ["support.docstrings", "support.faults"]
 
 # always the same examples, so that a red run is about the change that it tests
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)

@@ -1,4 +1,4 @@
-"""Recorded traffic of many vendors: the recordings, what is expected of them, and how many come out as expected.
+"""Recorded traffic of many vendors: the recordings, and what is expected of them.
 
 The recordings are not part of this repository: NBAGENT_WIRE names their folder, which holds the records, what the
 vendors' official SDKs make of them, and a server that replays them.
@@ -9,7 +9,6 @@ import importlib.util
 import json
 import os
 import re
-from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -44,9 +43,6 @@ CLASSES = {"tool": "tool_calls", "filter": "content_filter", "error": None}
 _ROWS = {"alibaba": "qwen", "deepseek": "deepseek", "ollama": "ollama", "openrouter": "openrouter", "zai": "zhipu"}
 #: Thinking in tags, of which the first may have been lost.
 _THINK = re.compile(r"\s*<think>\n?(.*?)(?:</think>\s*|$)|((?:(?!<think>).)*?)</think>\n\s*", re.DOTALL)
-#: Vendor -> what was compared -> how many records were as expected, and how many there were.
-RIGHT: dict[str, Counter[str]] = {}
-ALL: dict[str, Counter[str]] = {}
 
 
 @cache
@@ -144,28 +140,6 @@ def make_provider(record, url, streaming, max_retries=0):
         max_retries=max_retries,
         **options,
     )
-
-
-def count(record, what, right):
-    """Remember how one record came out, for the table at the end of the test run."""
-    RIGHT.setdefault(record["provider"], Counter())[what] += right
-    ALL.setdefault(record["provider"], Counter())[what] += 1
-
-
-def table() -> list[str]:
-    """The count by vendor, as lines of text."""
-    kinds = list(dict.fromkeys(kind for row in ALL.values() for kind in row))
-    rows = [(vendor, *(_ratio(vendor, kind) for kind in kinds)) for vendor in sorted(ALL)]
-    rows.append(("all", *(_ratio(None, kind) for kind in kinds)))
-    lines = [f"{row[0]:>16}" + "".join(f"{cell:>15}" for cell in row[1:]) for row in [("as expected", *kinds), *rows]]
-    note = "To the letter: with the ids and values, too, that the recording client invented, lost or wrote anew."
-    return [*lines, note] if "to the letter" in kinds else lines
-
-
-def _ratio(vendor, kind) -> str:
-    vendors = [vendor] if vendor else list(ALL)
-    total = sum(ALL[name][kind] for name in vendors)
-    return f"{sum(RIGHT[name][kind] for name in vendors)} of {total}" if total else "-"
 
 
 # what is expected of one record

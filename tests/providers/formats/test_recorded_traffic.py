@@ -1,6 +1,6 @@
 """Recorded answers of many vendors, decoded and compared with what their official SDKs make of them.
 
-Each is decoded whole and at five random cuts, and read once more over HTTP by the provider of its vendor.
+Each is decoded whole and in pieces of random sizes, and read once more over HTTP by the provider of its vendor.
 """
 
 import json
@@ -10,7 +10,7 @@ import pytest
 from support import recordings
 from support.decoding import Pieces, decode
 from support.histories import as_message
-from support.recordings import CODECS, count, judge, make_provider, records, vendor_of
+from support.recordings import CODECS, judge, make_provider, records, vendor_of
 from support.requests import streamed
 
 from nbagent.core.events import Text, Thinking
@@ -45,14 +45,13 @@ async def answer(codec, record, seed=""):
     return got
 
 
-@pytest.mark.parametrize("cut", ["", "a", "b", "c", "d", "e"], ids=["whole", *"abcde"])
+@pytest.mark.parametrize("cut", ["", "cut"], ids=["whole", "cut"])
 @pytest.mark.parametrize("api", CODECS)
 async def test_decodes_as_the_official_sdks_do(api, cut):
     wrong = []
     for record, expected in records(api):
         got = await answer(CODECS[api], record, cut and cut + record["id"])
         found = judge(record, expected, got)
-        count(record, "at five cuts" if cut else "whole", not found)
         wrong += [f"{record['id']}: {line}" for line in found]
     assert not wrong, "\n".join(wrong)
 
@@ -89,7 +88,6 @@ async def test_read_over_http_by_the_provider_of_each_vendor(api, replay):
         except ProviderError as exc:
             failure = exc
         found = differences(record, expected, items, failure)
-        count(record, "over HTTP", not found)
         wrong += [f"{record['id']}: {line}" for line in found]
     for provider in providers.values():
         await provider.aclose()

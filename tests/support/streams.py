@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from nbagent.core.events import Event, ToolCallDelta
 from nbagent.core.messages import LLMResponse
 from nbagent.errors import ProviderError
 from nbagent.providers.catalog import CATALOG
@@ -54,22 +55,31 @@ async def outcome(codec: Codec, pieces: Iterable[Any]) -> dict[str, Any]:
         return {"error": type(error).__name__, "message": error.message}
     assert text_of(shown) == response.content, "what is shown is the answer"
     assert thinking_of(shown) == response.metadata.get("thinking", "")
-    return json.loads(_MADE.sub('"made here"', json.dumps(_data(codec, response))))
+    return json.loads(_MADE.sub('"made here"', json.dumps(_data(codec, response, shown))))
 
 
-def _data(codec: Codec, response: LLMResponse) -> dict[str, Any]:
-    """The answer without what is empty; `goes_back` is what the vendor gets of it with the next question."""
+def _data(codec: Codec, response: LLMResponse, shown: list[Event]) -> dict[str, Any]:
+    """The answer without what is empty; `goes_back` is what the vendor gets of it with the next question.
+
+    `arguments_shown`: by the call's index and its tool's name, what was shown of its arguments while they came.
+    """
     calls = [
         {"id": call.id, "name": call.name, "arguments": call.arguments} | ({"cut": call.raw} if call.raw else {})
         for call in response.function_calls or []
     ]
     assert len({call["id"] for call in calls}) == len(calls), "ids tell calls apart"
+    pieces: dict[tuple[int, Any], str] = {}
+    for event in shown:
+        if isinstance(event, ToolCallDelta):
+            key = event.metadata["index"], event.tool_name
+            pieces[key] = pieces.get(key, "") + event.content
     sent = json.loads(b"[" + codec.encode_message(as_message(response)) + b"]")
     metadata = response.metadata or {}
     data = {
         "text": response.content,
         "thinking": metadata.get("thinking"),
         "calls": calls,
+        "arguments_shown": [[*key, text] for key, text in pieces.items()],
         "finish_reason": response.finish_reason,
         "finish_reason_raw": metadata.get("finish_reason_raw"),
         "usage": {key: count for key, count in response.usage.to_dict().items() if count},

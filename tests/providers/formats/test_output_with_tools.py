@@ -23,17 +23,17 @@ def people_of(city: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "model", "is_held"),
+    ("vendor", "model", "is_held", "with_tools"),
     [
-        ("openai", None, True),
-        ("claude", None, True),
-        ("gemini", "gemini-3.7-flash", True),
-        ("gemini", "gemini-2.5-flash", False),
-        ("open_source", None, False),
-        ("deepseek", None, False),
+        ("openai", None, True, True),
+        ("claude", None, True, True),
+        ("gemini", "gemini-3.7-flash", True, True),
+        ("gemini", "gemini-2.5-flash", False, True),
+        ("gemini", "gemini-2.5-flash", False, False),
+        ("open_source", None, False, True),
+        ("deepseek", None, False, False),
     ],
 )
-@pytest.mark.parametrize("with_tools", [True, False])
 async def test_the_vendor_is_held_to_the_schema_with_tools_where_it_can(
     vendor, model, is_held, with_tools, loopback, connect
 ):

@@ -115,7 +115,7 @@ async def test_decoding_under_a_schema(embedded):
 
 async def test_requests_in_a_row_each_get_an_answer(embedded):
     """The server closes connections between requests without notice, so none may be used twice."""
-    for number in range(30):
+    for number in range(10):
         assert (await embedded.complete(f"{number}, ", max_tokens=2)).text
 
 
@@ -219,7 +219,6 @@ def Server(params):
     [
         ("raise ImportError('version `GLIBC_2.99 not found')", "ImportError: version `GLIBC_2.99 not found"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "its process was ended by SIGILL"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "its process was ended by SIGSEGV"),
         (WITH_A_SERVER, "its process was ended by SIGILL"),
     ],
 )

@@ -56,8 +56,12 @@ TEMPERATURES = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "options", "taken"), TEMPERATURES)
-def test_temperature_goes_where_it_is_taken(spec, options, taken):
+def test_temperature_goes_where_it_is_taken():
+    for each in TEMPERATURES:
+        check_temperature(*each)
+
+
+def check_temperature(spec, options, taken):
     for provider, given in ((made(spec), 0.5), (made(spec, temperature=0.5), None)):
         request = provider.resolve(ModelRequest(HI, options={**options, "temperature": given}))
         body = json.loads(provider._encode(request, {}))
@@ -73,10 +77,7 @@ async def test_a_temperature_that_is_left_out_is_told_once(loopback, connect):
     for temperature in (0.0, 0.0, 0.7):
         await agent.chat("hi", temperature=temperature)
     told = agent.trace.events.query("type == 'http'")["content"].tolist()
-    assert told == [
-        "gpt-5.6-terra takes no temperature while it thinks: 0.0 is not sent.",
-        "gpt-5.6-terra takes no temperature while it thinks: 0.7 is not sent.",
-    ]
+    assert [text.partition(": ")[2] for text in told] == ["0.0 is not sent.", "0.7 is not sent."]
     assert all("temperature" not in request.json for request in loopback.requests)
     assert [json.loads(params)["temperature"] for params in agent.trace.calls["params"]] == [None] * 3
 

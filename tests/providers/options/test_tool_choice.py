@@ -61,27 +61,20 @@ TABLE = {
     "qwen:qwen3.7-plus": (("none", BOTH), NO, NO),
     "deepseek:deepseek-v4-flash": (("none", BOTH), NO, NO),
 }  # fmt: skip
-CASES = [
-    (spec, choice, sent)
-    for spec, row in TABLE.items()
-    for choice, sent in zip(("none", "required", "add"), row, strict=True)
-]
-
-
-@pytest.mark.parametrize(("spec", "choice", "sent"), CASES)
-def test_what_each_vendor_is_sent(spec, choice, sent):
-    if sent is NO:
-        with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}'.*pass"):
-            body(spec, choice)
-    else:
-        got = body(spec, choice)
-        assert (got.get("tool_choice") or got.get("toolConfig"), names(got)) == sent
 
 
 @pytest.mark.parametrize("spec", TABLE)
-def test_auto_is_what_all_vendors_do_anyway(spec):
+def test_what_each_vendor_is_sent(spec):
+    for choice, sent in zip(("none", "required", "add"), TABLE[spec], strict=True):
+        if sent is NO:
+            with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}'.*pass"):
+                body(spec, choice)
+        else:
+            got = body(spec, choice)
+            assert (got.get("tool_choice") or got.get("toolConfig"), names(got)) == sent
     assert body(spec, "auto") == body(spec, None)
     assert names(body(spec, "auto")) == BOTH
+    assert not {"tool_choice", "toolConfig", "tools"} & set(body(spec, "none", []))
 
 
 THINKING = [
@@ -106,12 +99,6 @@ def test_forcing_a_call_from_a_model_that_thinks(spec, options, sent):
         assert body(spec, "add", **options)["tool_choice"] == sent
 
 
-def test_an_error_names_what_was_asked_for():
-    for choice in ("required", "add"):
-        with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}': glm-5.2 does not take it"):
-            body("zhipu:glm-5.2", choice, [ADD])
-
-
 def test_an_error_names_the_cure_where_there_is_one():
     with pytest.raises(ConfigurationError, match="while it thinks: pass thinking=False with it"):
         body("deepseek:deepseek-v4-flash", "required")
@@ -134,20 +121,12 @@ def test_a_name_is_a_tool_alone_where_names_are_not_taken():
 
 
 def test_a_choice_that_is_none_is_refused_with_what_there_is():
-    with pytest.raises(
-        ConfigurationError, match="tool_choice: expected 'auto', 'none', 'required', 'add' or 'mul', got 'sub'"
-    ):
+    with pytest.raises(ConfigurationError, match="tool_choice: .*'add' or 'mul', got 'sub'"):
         body("openai:gpt-4o", "sub")
     with pytest.raises(ConfigurationError, match="'required' needs tools"):
         body("openai:gpt-4o", "required", [])
     with pytest.raises(ConfigurationError, match="tool_choice: expected"):
         body("openai:gpt-4o", 7)
-
-
-@pytest.mark.parametrize("spec", TABLE)
-def test_without_tools_nothing_is_said(spec):
-    sent = body(spec, "none", [])
-    assert not {"tool_choice", "toolConfig", "tools"} & set(sent)
 
 
 @pytest.mark.parametrize(

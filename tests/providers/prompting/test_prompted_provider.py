@@ -24,7 +24,6 @@ POSTCODE = {"type": "object", "properties": {"postcode": {"type": "integer"}}, "
         ("What is the mean body_mass_g by species?", "mean_by", {"column": "body_mass_g", "group": "species"}),
         ("average flipper length per island", "mean_by", {"column": "flipper_length_mm", "group": "island"}),
         ("How is the weather in New York?", "get_weather", {"city": "New York"}),
-        ("Set a timer for 10 minutes", "set_timer", {"minutes": 10}),
         ("Set a 3 minute timer called 'tea'", "set_timer", {"minutes": 3, "label": "tea"}),
         ("What is the median of 3, 9.5 and -2?", "median", {"numbers": [3, 9.5, -2]}),
         ("What is the current time?", "current_time", {}),
@@ -44,7 +43,7 @@ async def test_the_small_model_calls_the_right_tool(embedded, request_text, name
 
 
 @pytest.mark.local_model
-@pytest.mark.parametrize("code", ["01067", "00", "-007", "0_1", "01.50"])
+@pytest.mark.parametrize("code", ["01067", "0_1"])
 async def test_digits_that_json_has_no_number_for(embedded, code):
     town = {"name": "town", "description": "The town of a postcode.", "parameters": POSTCODE}
     response = await PromptedProvider(embedded).chat([user(f"Which town has the postcode {code}?")], [town])
@@ -55,7 +54,7 @@ async def test_digits_that_json_has_no_number_for(embedded, code):
 
 
 @pytest.mark.local_model
-@pytest.mark.parametrize("request_text", ["Hello!", "What is the capital of France?", "What is a median?"])
+@pytest.mark.parametrize("request_text", ["Hello!", "What is a median?"])
 async def test_if_no_tool_fits_it_just_answers(embedded, request_text):
     items = [item async for item in streamed(PromptedProvider(embedded), [user(request_text)], TOOLS, max_tokens=12)]
     response = items[-1]

@@ -226,9 +226,9 @@ async def test_mode_all_begins_anew_with_the_first_answer(path):
 
 
 def test_wrong_arguments_are_errors(path):
-    with pytest.raises(ConfigurationError, match="mode: expected 'once', 'none', 'new' or 'all', got 'some'"):
+    with pytest.raises(ConfigurationError, match="mode: .*'all', got 'some'"):
         nbagent.replay(path, mode="some")
-    with pytest.raises(ConfigurationError, match="speed: expected a number above 0, or None, got 0"):
+    with pytest.raises(ConfigurationError, match="speed: .* got 0"):
         nbagent.replay(path, speed=0)
     with pytest.raises(ConfigurationError, match="got 'fast'"):
         nbagent.replay(path, speed="fast")

@@ -167,38 +167,18 @@ async def test_each_vendor_gets_the_options_in_its_own_form_and_has_its_own_pric
     assert result.cost == pytest.approx(price(Usage(100, 10), "gpt-5-mini", "openai"))
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        RateLimitError("slow down"),
-        QuotaError("no credit"),
-        RegionError("not here"),
-        ServerError("down"),
-        ProviderConnectionError("no network"),
-        IncompleteStreamError("broke off"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-async def test_what_is_the_vendors_trouble_goes_on(error):
-    assert (await Agent([scripted([error]), said_by("b")]).chat("Hi")).content == "b 1"
+async def test_what_is_the_vendors_trouble_goes_on():
+    troubles = (RateLimitError, QuotaError, RegionError, ServerError, ProviderConnectionError, IncompleteStreamError)
+    for error in troubles:
+        assert (await Agent([scripted([error("no")]), said_by("b")]).chat("Hi")).content == "b 1", error
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        AuthenticationError("wrong key", status=401),
-        ModelNotFoundError("no such model"),
-        BadRequestError("a wrong schema"),
-        ConfigurationError("a wrong option"),
-        ZeroDivisionError("a bug"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-async def test_what_is_the_users_own_is_told(error):
-    second = said_by("b")
-    with pytest.raises(type(error)):
-        await Agent([scripted([error]), second]).chat("Hi")
-    assert second.requests == []
+async def test_what_is_the_users_own_is_told():
+    for error in (AuthenticationError, ModelNotFoundError, BadRequestError, ConfigurationError, ZeroDivisionError):
+        second = said_by("b")
+        with pytest.raises(error):
+            await Agent([scripted([error("wrong")]), second]).chat("Hi")
+        assert second.requests == []
 
 
 async def test_if_all_fail_the_last_error_is_raised():

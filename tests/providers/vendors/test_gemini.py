@@ -8,7 +8,6 @@ from support.decoding import SAMPLES, decode, text_of
 from support.loopback import Answer
 
 from nbagent import Agent
-from nbagent.core.events import ToolCallDelta
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.errors import (
     AuthenticationError,
@@ -27,8 +26,6 @@ CODEC = GeminiCodec(CATALOG["gemini"])
 USER = LLMMessage("user", "hi")
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 NOW = {"name": "now", "description": "", "parameters": {"type": "object", "properties": {}}}
-PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
-INLINE = {"inlineData": {"mimeType": "image/png", "data": "aWNvbg=="}}
 CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
 
 
@@ -106,30 +103,20 @@ def test_the_bodys_own_fields_stay_beside_the_generation_config():
     assert body([USER], [ADD], extra={"tools": [search]})["tools"] == [{"functionDeclarations": [ADD]}, search]
 
 
-@pytest.mark.parametrize(
-    ("model", "stream", "path"),
-    [
-        ("m1", True, "/models/m1:streamGenerateContent?alt=sse"),
-        ("m1", False, "/models/m1:generateContent"),
-        ("tunedModels/mine", False, "/tunedModels/mine:generateContent"),
-        ("publishers/google/models/m1", False, "/publishers/google/models/m1:generateContent"),
-        ("a?b", False, "/models/a%3Fb:generateContent"),
-        ("a/b", False, "/models/a%2Fb:generateContent"),
-        ("models/../x?y#z", False, "/models/..%2Fx%3Fy%23z:generateContent"),
-        ("../..", True, "/models/..%2F..:streamGenerateContent?alt=sse"),
-        ("..", False, "/models/..:generateContent"),
-    ],
-)
-def test_the_path_names_the_model(model, stream, path):
-    assert CODEC.path(model, stream) == path
-
-
-def test_images():
-    said = LLMMessage("user", [{"type": "text", "text": "see"}, PNG])
-    assert contents(said)[0]["parts"] == [{"text": "see"}, INLINE]
-    shown = result("c1", [{"type": "text", "text": "a plot"}, PNG], name="plot")
-    response = {"functionResponse": {"id": "c1", "name": "plot", "response": {"output": "a plot"}}}
-    assert contents(shown)[0]["parts"] == [response, {"text": "Images returned by plot:"}, INLINE]
+def test_the_path_names_the_model():
+    paths = {
+        "m1": "/models/m1",
+        "tunedModels/mine": "/tunedModels/mine",
+        "publishers/google/models/m1": "/publishers/google/models/m1",
+        "a?b": "/models/a%3Fb",
+        "a/b": "/models/a%2Fb",
+        "models/../x?y#z": "/models/..%2Fx%3Fy%23z",
+        "..": "/models/..",
+    }
+    assert {model: CODEC.path(model, False) for model in paths} == {
+        model: f"{path}:generateContent" for model, path in paths.items()
+    }
+    assert CODEC.path("../..", True) == "/models/..%2F..:streamGenerateContent?alt=sse"
 
 
 def test_results_without_a_name_take_it_from_their_call():
@@ -137,35 +124,12 @@ def test_results_without_a_name_take_it_from_their_call():
     assert contents(USER, turn, result("c1", "2", name=None))[2]["parts"][0]["functionResponse"]["name"] == "add"
 
 
-async def test_parts_go_back_as_they_came_but_for_visible_thinking():
-    turn = await answered("gemini_text")
-    parts = [{"text": "Grüße aus 東京 🗼."}, {"text": "", "thoughtSignature": "c2ln"}]
-    assert contents(USER, turn)[1] == {"role": "model", "parts": parts}
-    turn = await answered("gemini_code_execution")
-    assert [list(part) for part in contents(USER, turn)[1]["parts"]] == [
-        ["executableCode", "thoughtSignature"],
-        ["codeExecutionResult"],
-        ["text"],
-    ]
-
-
-async def test_calls_keep_their_signatures_and_results_the_ids_that_gemini_knows():
+async def test_results_have_the_ids_that_gemini_knows():
     turn = await answered("gemini_parallel_calls")
     made, given, other = [call.id for call in turn.tool_calls]
     assert (given, len({made, given, other})) == ("g2", 3)
     sent = contents(USER, turn, result(made, "1"), result(given, "2"), result(other, "3", name="now"))
-    assert sent[1]["parts"] == [
-        {"functionCall": {"name": "add", "args": {"a": 1}}, "thoughtSignature": "c2ln"},
-        {"functionCall": {"name": "add", "args": {"a": 2}, "id": "g2"}},
-        {"functionCall": {"name": "now"}},
-    ]
     assert [part["functionResponse"].get("id") for part in sent[2]["parts"]] == [None, "g2", None]
-
-
-async def test_calls_in_pieces_go_back_whole():
-    (part,) = contents(USER, await answered("gemini_partial_args"))[1]["parts"]
-    call = {"name": "find", "args": {"q": "Berlin", "by": [None, {"n": 2}]}}
-    assert part == {"functionCall": call, "thoughtSignature": "c2ln"}
 
 
 @pytest.mark.parametrize("change", [{"content": "edited"}, {"tool_calls": CALLS[:1]}, {"tool_calls": None}])
@@ -173,22 +137,6 @@ async def test_edited_messages_are_not_replaced_by_their_old_parts(change):
     turn = await answered("gemini_parallel_calls")
     assert b"c2ln" in CODEC.encode_message(turn)
     assert b"c2ln" not in CODEC.encode_message(turn.replace(**change))
-
-
-async def test_another_vendors_parts_are_rebuilt():
-    turn = await answered("gemini_text")
-    foreign = turn.replace(provider_extras={**turn.provider_extras, "vendor": "other"})
-    assert contents(USER, foreign)[1]["parts"] == [{"text": "Grüße aus 東京 🗼."}]
-
-
-async def test_one_piece_for_each_call_names_it():
-    _, shown = await decode(CODEC, [(SAMPLES / "gemini_parallel_calls.sse").read_bytes()])
-    pieces = [event for event in shown if isinstance(event, ToolCallDelta)]
-    assert [(e.content, e.tool_name, e.metadata["index"]) for e in pieces] == [
-        ('{"a": 1}', "add", 0),
-        ('{"a": 2}', "add", 1),
-        ("{}", "now", 2),
-    ]
 
 
 def said(text, finish=None):
@@ -221,9 +169,7 @@ async def test_a_json_array_is_a_stream_in_one_piece():
         await decode(CODEC, [b'[{"error": {"code": 503, "message": "Overloaded"}}]'])
 
 
-async def test_why_an_answer_is_missing_is_kept():
-    response, _ = await decode(CODEC, [(SAMPLES / "gemini_prompt_blocked.sse").read_bytes()])
-    assert response.metadata["finish_reason_raw"] == "PROHIBITED_CONTENT"
+def test_why_an_answer_is_missing_is_kept():
     unexpected = said("", "UNEXPECTED_TOOL_CALL")
     unexpected["candidates"][0]["finishMessage"] = "Model tried to call an undeclared function"
     response = CODEC.decode_body(unexpected)
@@ -252,7 +198,7 @@ def test_a_header_says_more_than_the_details():
     assert status_error(429, {"retry-after": "2"}, json.dumps({"error": QUOTA}).encode()).retry_after == 2
 
 
-@pytest.mark.parametrize("model", ["models/../x?y", "../../upload", "tunedModels/../../x#y", "..", "a%2F..%2Fb"])
+@pytest.mark.parametrize("model", ["models/../x?y", "tunedModels/../../x#y"])
 async def test_no_models_name_changes_the_path(loopback, connect, model):
     loopback.answers = [Answer(streamed(said("Hi", "STOP")))]
     provider = connect("gemini", model=model)

@@ -10,7 +10,7 @@ from support.requests import streamed
 from nbagent import Agent
 from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage, LLMResponse
-from nbagent.errors import AuthenticationError, BadRequestError, ContextLengthError
+from nbagent.errors import AuthenticationError, ContextLengthError
 from nbagent.providers import create_provider
 
 pytestmark = pytest.mark.local_model
@@ -69,15 +69,6 @@ async def test_a_generation_that_nobody_leaves_goes_on_to_its_end(served, embedd
     assert (await task).usage.output_tokens == 200
 
 
-async def test_a_whole_answer(served):
-    response = await served(streaming=False).chat(HELLO, temperature=0, max_tokens=400)
-    assert response.content
-    assert response.finish_reason == "stop"
-    assert response.usage.input_tokens > 5
-    assert response.usage.output_tokens > 0
-    assert response.metadata["response_id"].startswith("chatcmpl-")
-
-
 async def test_a_stream_in_pieces_says_the_same_as_the_whole(served):
     *pieces, response = [item async for item in streamed(served(), HELLO, temperature=0, max_tokens=400)]
     assert isinstance(response, LLMResponse)
@@ -85,7 +76,8 @@ async def test_a_stream_in_pieces_says_the_same_as_the_whole(served):
     assert len(texts) > 1
     whole = await served(streaming=False).chat(HELLO, temperature=0, max_tokens=400)
     assert "".join(texts) == response.content == whole.content
-    assert response.usage.input_tokens == whole.usage.input_tokens
+    assert response.usage.input_tokens == whole.usage.input_tokens > 5
+    assert whole.finish_reason == "stop"
     assert response.usage.output_tokens == whole.usage.output_tokens
 
 
@@ -95,8 +87,7 @@ async def test_the_token_limit_is_a_finish_reason(served, streaming):
     assert (response.finish_reason, response.usage.output_tokens) == ("length", 7)
 
 
-@pytest.mark.parametrize("streaming", [True, False])
-async def test_output_obeys_a_schema(served, streaming):
+async def test_output_obeys_a_schema(served):
     schema = {
         "type": "object",
         "properties": {"city": {"enum": ["Oslo", "Rome"]}, "capital": {"type": "boolean"}},
@@ -105,7 +96,7 @@ async def test_output_obeys_a_schema(served, streaming):
     }
     wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
     question = [LLMMessage("user", "Which city is the capital of Italy?")]
-    response = await served(streaming=streaming).chat(question, response_format=wanted, max_tokens=200)
+    response = await served().chat(question, response_format=wanted, max_tokens=200)
     answer = json.loads(response.content)
     assert answer["city"] in ("Oslo", "Rome")
     assert answer.keys() == {"city", "capital"}
@@ -138,24 +129,9 @@ async def test_leaving_a_stream_ends_the_generation(served, embedded_server, how
     assert (await provider.chat(HELLO, max_tokens=3)).content
 
 
-async def test_an_interrupted_run_of_an_agent_ends_the_generation(served, embedded_server):
-    agent = Agent(served())
-    task = asyncio.create_task(agent.chat("Count to a million.", max_tokens=WINDOW, extra_body={"ignore_eos": True}))
-    async with asyncio.timeout(300):
-        while not await is_generating(embedded_server):
-            await asyncio.sleep(0.02)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await stopped_early(embedded_server)
-    short = {"max_tokens": 5, "extra_body": {"ignore_eos": True}}
-    assert (await agent.chat("Say hello.", **short)).status == "truncated"
-
-
-@pytest.mark.parametrize("streaming", [True, False])
-async def test_a_conversation_beyond_the_window_names_the_remedy(served, streaming):
+async def test_a_conversation_beyond_the_window_names_the_remedy(served):
     with pytest.raises(ContextLengthError, match=r"(?s)4096.*Shorten the conversation") as caught:
-        await served(streaming=streaming).chat([LLMMessage("user", "word " * 6000)])
+        await served().chat([LLMMessage("user", "word " * 6000)])
     assert not caught.value.retryable
 
 
@@ -166,13 +142,6 @@ async def test_a_wrong_key(served):
 
 async def test_its_models_are_listed(served):
     assert await served().model_list() == ["SmolLM2-135M-Instruct"]
-
-
-async def test_images_are_refused_and_not_sent_again(served):
-    image = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
-    with pytest.raises(BadRequestError, match="image input is not supported") as caught:
-        await served(max_retries=3).chat([LLMMessage("user", [image])])
-    assert not caught.value.retryable
 
 
 async def test_tools_without_a_tool_template_are_asked_for_in_the_prompt(served):

@@ -132,13 +132,14 @@ def in_order(ttls):
     return all(not (before == "5m" and after == "1h") for before, after in itertools.pairwise(ttls))
 
 
-@pytest.mark.parametrize("own_parts", range(6))
-@pytest.mark.parametrize("ttl", ["5m", "1h"])
-@pytest.mark.parametrize("own_ttl", ["5m", "1h"])
-@pytest.mark.parametrize("at", [1, 3, -1])
 @pytest.mark.parametrize("head", HEADS)
-def test_at_most_four_and_never_longer_than_before(own_parts, ttl, own_ttl, at, head):
+def test_at_most_four_and_never_longer_than_before(head):
     """The user's breakpoints stay; ours give way to them."""
+    for each in itertools.product(range(6), ("5m", "1h"), ("5m", "1h"), (1, 3, -1)):
+        check_breakpoints(head, *each)
+
+
+def check_breakpoints(head, own_parts, ttl, own_ttl, at):
     extra, before, after = HEADS[head]
     messages = conversation(4)
     if own_parts:
@@ -215,7 +216,7 @@ print(json.dumps(registry.list_functions()))
 def test_tools_are_the_same_bytes_in_every_process():
     """The order of sets differs between processes, so a schema must not depend on it."""
     texts = set()
-    for seed in ("0", "1", "2", "3"):
+    for seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True)
         texts.add(done.stdout)
@@ -234,33 +235,6 @@ def test_live_tools_keep_their_order_and_bytes():
     assert json.dumps(registry.list_functions()) == before
     exec(source.format(name="add", body=2), space)  # another body, the same signature
     assert json.dumps(registry.list_functions()) == before
-
-
-async def test_requests_of_a_run_share_head_and_prefix(loopback, connect):
-    """Two runs with tools over a real provider: all bodies begin alike."""
-
-    def add(a: int, b: int) -> int:
-        """Add."""
-        return a + b
-
-    calls = [
-        {"index": n, "id": f"c{n}", "function": {"name": "add", "arguments": f'{{"a": {n}, "b": 2}}'}} for n in (0, 1)
-    ]
-    turn = {
-        "id": "c",
-        "model": "m1",
-        "choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": "stop"}],
-    }
-    answers = [Answer(sse(turn)), Answer(sse(said("3")))]
-    loopback.answers = [*answers, *answers]
-    agent = Agent(connect("openai", api="chat", prompt_cache_key="lesson-1"), tools=[add], system_prompt="Be brief.")
-    await agent.chat("1 + 2?")
-    await agent.chat("And again?")
-    bodies = [request.body for request in loopback.requests]
-    assert len(bodies) == 4
-    assert all(b'"prompt_cache_key":"lesson-1"' in body for body in bodies)
-    for before, after in itertools.pairwise(bodies):
-        assert after.startswith(before.removesuffix(b"]}"))
 
 
 def claude_usage(**usage):

@@ -1,0 +1,151 @@
+"""Kernels as forks of one process that has imported what every kernel imports, so that this is paid once.
+
+As a script, this file is that process. It ends with the process that started it: its standard input is closed then.
+"""
+
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from importlib.metadata import EntryPoint
+
+from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
+
+#: What many kernels import sooner or later. It must start no threads, and not read what differs between tests.
+MODULES = (
+    "pandas",
+    "nbagent.notebook.extension",
+    "nbagent.notebook.panel.panel",
+    "nbagent.batch.accessor",
+    *(f"nbagent.providers.vendors.{name}" for name in ("openai", "claude", "gemini", "local", "scripted")),
+    "nbagent.core.json_schema",
+    "markdown_it.main",
+    "genai_prices",
+    "httpx2",
+    "debugpy",
+    "matplotlib.figure",
+    "llmock.pytest_plugin",
+)
+#: What matplotlib reads when it is imported; kernels set it where nobody else has.
+BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+
+
+def can_fork(env: dict[str, str]) -> bool:
+    """Where kernels run this Python, with what it has read when it started, and nothing measures their coverage.
+
+    Elsewhere than on Linux, libraries of the system may not survive a fork.
+    """
+
+    def read_at_start(variables):
+        return {name: value for name, value in variables.items() if name.startswith(("PYTHON", "MPL"))}
+
+    special = "NBAGENT_TEST_KERNEL" in env or "MPLBACKEND" in env or any("COVERAGE_PROCESS" in name for name in env)
+    return sys.platform == "linux" and not special and read_at_start(env) == read_at_start(os.environ)
+
+
+class ForkingProvisioner(LocalProvisioner):
+    """Starts a kernel by a fork where that is possible. A kernel's spec names it by its entry in `METADATA`."""
+
+    async def launch_kernel(self, cmd, *, env, cwd=None, **options):
+        if not can_fork(env):
+            return await super().launch_kernel(cmd, env=env, cwd=cwd, **options)
+        self.process = _Fork({"argv": cmd[cmd.index("-f") :], "env": env, "cwd": str(cwd or os.getcwd())})
+        self.pid = self.pgid = self.process.pid
+        return self.connection_info
+
+
+METADATA = {"kernel_provisioner": {"provisioner_name": "forking"}}
+KernelProvisionerFactory.provisioners["forking"] = EntryPoint(
+    "forking", f"{__name__}:{ForkingProvisioner.__name__}", KernelProvisionerFactory.GROUP_NAME
+)
+
+
+class _Fork:
+    """As much of `subprocess.Popen` as provisioners use. The connection is open for as long as the kernel lives."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, request: dict) -> None:
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(_address())
+        self._connection.sendall(json.dumps(request).encode() + b"\n")
+        with self._connection.makefile() as answer:
+            self.pid = int(answer.readline())
+
+    def poll(self) -> int | None:
+        return 0 if select.select([self._connection], [], [], 0)[0] else None
+
+    def wait(self) -> int:
+        self._connection.recv(1)
+        self._connection.close()
+        return 0
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+
+@functools.cache
+def _address() -> str:
+    """Where the process that forks listens; it is started at first use."""
+    folder = tempfile.TemporaryDirectory(prefix="forks")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"{folder.name}/socket")
+    listener.listen(100)
+    command = [sys.executable, "-P", "-Xfrozen_modules=off", __file__, str(listener.fileno())]
+    options = {"stdin": subprocess.PIPE, "pass_fds": [listener.fileno()], "start_new_session": True}
+    server = subprocess.Popen(command, env=os.environ | BACKEND, **options)
+    listener.close()
+
+    @atexit.register
+    def end():
+        server.communicate()
+        folder.cleanup()
+
+    return f"{folder.name}/socket"
+
+
+def _serve(listener: socket.socket) -> None:
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())  # with whom kernels end; ipykernel reads it when it is imported
+    from ipykernel.kernelapp import launch_new_instance
+
+    for module in MODULES:
+        importlib.import_module(module)
+    gc.freeze()  # what is here stays: no kernel needs to look at it, and thus to copy it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who ends is forgotten
+    while select.select([listener, sys.stdin], [], [])[0] == [listener]:
+        connection, _ = listener.accept()
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # numpy's threads survive a fork
+            is_kernel = os.fork() == 0
+        if is_kernel:
+            listener.close()
+            launch_new_instance(argv=_become(connection))
+            return
+        connection.close()
+
+
+def _become(connection: socket.socket) -> list[str]:
+    """Become the process that was asked for. Returns the arguments of its kernel."""
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    with connection.makefile() as file:
+        request = json.loads(file.readline())
+    parent = os.environ["JPY_PARENT_PID"]
+    os.environ.clear()
+    os.environ.update(request["env"], JPY_PARENT_PID=parent)
+    os.chdir(request["cwd"])
+    connection.sendall(b"%d\n" % os.getpid())
+    return request["argv"]
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -11,6 +11,7 @@ import papermill
 import pytest
 from nbconvert import HTMLExporter
 from nbval.plugin import comment_markers, metadata_tags
+from support.kernels import Kernel
 from traitlets.config import Config
 
 from nbagent.text import without_keys
@@ -126,41 +127,57 @@ def test_it_holds_no_path_of_a_machine_and_no_key(path):
     assert without_keys(text) == text
 
 
+def code_cells(path):
+    return [cell for cell in read(path).cells if cell.cell_type == "code"]
+
+
 @pytest.mark.kernel
 @pytest.mark.local_model
 @each
-def test_it_runs_under_papermill_and_so_does_the_solution(path, tmp_path):
-    notebook = read(path)
-    parameters = PARAMETERS.get(path.stem, {})
-    has_parameters = any("parameters" in cell.metadata.get("tags", []) for cell in notebook.cells)
-    assert has_parameters == bool(parameters), "PARAMETERS has a value for each notebook with a cell of parameters"
-    solution = solution_of(notebook)
-    notebook.cells += map(nbformat.v4.new_code_cell, solution)
-    nbformat.write(notebook, tmp_path / path.name)
+def test_the_solution_runs_after_its_notebook(path, tmp_path):
+    with Kernel(tmp_path, {"NBAGENT_MODEL": "local"}, FOLDER) as kernel:
+        for cell in code_cells(path):
+            done = kernel.run(cell.source, allow_stdin=False)
+            assert done.status == "ok" or "raises-exception" in cell.metadata.get("tags", []), done.traceback
+        solution = [kernel.ok(source, allow_stdin=False) for source in solution_of(read(path))]
+    assert any(cell.stdout + cell.text + cell.result for cell in solution), "the solution shows something"
+
+
+def test_parameters_has_a_value_for_each_notebook_with_a_cell_of_parameters():
+    with_parameters = [path.stem for path in PATHS if "parameters" in str([c.metadata for c in code_cells(path)])]
+    assert with_parameters == list(PARAMETERS)
+
+
+@pytest.mark.kernel
+@pytest.mark.local_model
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_notebook_with_parameters_runs_under_papermill(name, tmp_path):
     with tempfile.TemporaryDirectory(prefix="kernel") as sockets:  # not ports, which another kernel could take first
         papermill.execute_notebook(
-            tmp_path / path.name,
+            FOLDER / f"{name}.ipynb",
             tmp_path / "ran.ipynb",
-            parameters,
+            PARAMETERS[name],
             cwd=FOLDER,
             progress_bar=False,
             config=Config(KernelManager={"transport": "ipc", "ip": f"{sockets}/socket"}),
         )
-    ran = read(tmp_path / "ran.ipynb").cells
-    assert all(output.output_type != "error" for cell in ran for output in cell.get("outputs", []))
-    assert [cell.source for cell in ran[-len(solution) :]] == solution
-    assert any(cell.outputs for cell in ran[-len(solution) :]), "the solution shows something"
-    for name, value in parameters.items():
-        assert any(f"{name} = {value!r}" in cell.source.replace('"', "'") for cell in ran)
-        assert value in str([cell.outputs for cell in ran if "outputs" in cell])
+    ran = code_cells(tmp_path / "ran.ipynb")
+    for variable, value in PARAMETERS[name].items():
+        assert any(f"{variable} = {value!r}" in cell.source.replace('"', "'") for cell in ran)
+        assert value in str([cell.outputs for cell in ran])
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """What nbconvert's page loads around any notebook: its own MathJax and require.js."""
+    return loaded_by(as_page(nbformat.v4.new_notebook(metadata=read(PATHS[0]).metadata)))
 
 
 @each
-def test_its_page_needs_no_network_and_no_script(path):
+def test_its_page_needs_no_network_and_no_script(path, frame):
     notebook = read(path)
-    frame = loaded_by(as_page(nbformat.v4.new_notebook(metadata=notebook.metadata)))
     addresses, scripts = loaded_by(as_page(notebook))
-    assert addresses >= frame[0], "nbconvert's own MathJax and require.js, which the page is read without"
+    assert addresses >= frame[0], "the page is read without them"
     assert all((FOLDER / address).is_file() for address in addresses - frame[0])
     assert scripts == frame[1]
     for cell in notebook.cells:

@@ -59,19 +59,21 @@ async def test_what_is_not_read_only_needs_approval_once_a_session(server):
     assert list(agent.trace.tool_calls["approval"]) == ["approved", "auto", "allowed"]
 
 
-@pytest.mark.parametrize("answer", [{"size": "L", "count": 2}, True, False, {"size": 5}, None])
-async def test_a_server_asks_the_person(server, answer):
+async def test_a_server_asks_the_person(server):
     server, _ = server
-    asked = []
+    answers = {"2 of size L": {"size": "L", "count": 2}, "1 of size M": True, "decline": False}
+    for expected, answer in answers.items():
+        asked = []
 
-    def approve(question, definition):
-        asked.append((question.name, question.text, question.arguments))
-        return answer
+        def approve(question, definition, asked=asked, answer=answer):
+            asked.append((question.name, question.text, question.arguments))
+            return answer
 
-    expected = {"{'size': 'L', 'count': 2}": "2 of size L", "True": "1 of size M"}.get(str(answer), "decline")
-    _, results = await results_of(server, ("order", {}), **({} if answer is None else {"approve": approve}))
-    assert results == [expected]
-    assert asked == ([] if answer is None else [("play", "Which size?", {"size": "M", "count": 1})])
+        _, results = await results_of(server, ("order", {}), approve=approve)
+        assert results == [expected]
+        assert asked == [("play", "Which size?", {"size": "M", "count": 1})]
+    for options in ({"approve": lambda *_: {"size": 5}}, {}):  # an answer that does not fit, and nobody to ask
+        assert (await results_of(server, ("order", {}), **options))[1] == ["decline"]
 
 
 async def test_progress_is_shown_and_stop_reaches_the_server(server, tmp_path):

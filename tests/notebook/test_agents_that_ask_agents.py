@@ -48,10 +48,9 @@ def test_the_steps_of_a_child_come_live_and_are_folded_in_the_end(shared, tmp_pa
     assert shared.value("agent.trace.tree().roots[0].sums['n_calls']") == 4
 
 
-@pytest.mark.parametrize("prefix", ["", "%%time\n"], ids=["async cell", "background loop"])
-def test_the_stop_button_stops_a_child(shared, tmp_path, prefix):
+def test_the_stop_button_stops_a_child(shared, tmp_path):
     steps(shared, tmp_path / "never")
-    cell = shared.send(f"{prefix}%%agent\nWhich penguin is the heaviest?")
+    cell = shared.send("%%agent\nWhich penguin is the heaviest?")
     shared.until(cell, lambda: "It is the" in cell.html)
     shared.interrupt()
     shared.wait(cell)
@@ -61,18 +60,6 @@ def test_the_stop_button_stops_a_child(shared, tmp_path, prefix):
     assert shared.value(children) == ["interrupted", "interrupted"]
     shared.ok("agent.provider = ScriptedProvider(['Still here.'])")
     assert "Still here." in shared.ok("%%agent\nAnd now?").text
-
-
-def test_a_panel_shows_the_steps_of_a_child(shared, tmp_path):
-    steps(shared, tmp_path / "gate")
-    panel = Panel(shared)
-    shared.ok("nbagent.ChatPanel(agent).ask('Which?')")
-    panel.until_text("look(at=", "It is the")
-    assert panel.html().count(" open>") == 1
-    (tmp_path / "gate").touch()
-    panel.until_text("emperor", "The end.")
-    panel.until(lambda: " open>" not in panel.html())
-    assert result(shared, "agent.trace.runs['status'].tolist()") == "['ok']"
 
 
 def test_the_person_at_the_panel_is_asked_about_the_calls_of_a_child(shared):

@@ -1,7 +1,8 @@
 """Each run knows the cell that asked, whatever way it was asked."""
 
 import pytest
-from support.kernels import Kernel
+
+pytestmark = pytest.mark.kernel
 
 HELPERS = """
 import threading
@@ -46,35 +47,37 @@ WAYS = {
 }
 
 
-@pytest.fixture(scope="module", params=["with the extension", "without"])
-def kernel(request, tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        if request.param == "without":
-            kernel.ok("%unload_ext nbagent")
-        kernel.ok(HELPERS)
-        yield kernel
+@pytest.fixture
+def kernel(shared):
+    shared.ok("seen = len(a.trace.runs)")
+    return shared
 
 
 def count_of(cell):
     return cell.of("execute_input")[-1]["execution_count"]
 
 
-@pytest.mark.kernel
+def check(kernel, way):
+    asked = kernel.ok(WAYS[way], cell_id=f"cell-{way}")
+    assert set(kernel.value("ways()")) == (set() if way == "compare" else {(f"cell-{way}", count_of(asked))})
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_of_asking_knows_its_cell(kernel, way):
-    has_magic = kernel.value("get_ipython().find_cell_magic('agent') is not None")
-    way = "chat_sync" if way == "magic" and not has_magic else way
-    kernel.ok("seen = len(a.trace.runs)")
-    cell_id = f"cell-{way}"
-    asked = kernel.ok(WAYS[way], cell_id=cell_id)
-    found = kernel.value("ways()")
-    assert set(found) == (set() if way == "compare" else {(cell_id, count_of(asked))})
+    check(kernel, way)
 
 
-@pytest.mark.kernel
+@pytest.mark.parametrize("way", ["chat_sync", "threads", "captured"])
+def test_without_the_extension_too(kernel, way):
+    kernel.ok("%unload_ext nbagent")
+    try:
+        check(kernel, way)
+    finally:
+        kernel.ok("%load_ext nbagent")
+
+
 def test_a_task_in_the_background_belongs_to_the_cell_that_started_it(kernel, tmp_path):
     gate = tmp_path / "gate"
-    kernel.ok("seen = len(a.trace.runs)")
     code = f"""
     async def later():
         while not os.path.exists({str(gate)!r}): await asyncio.sleep(0.01)
@@ -85,16 +88,12 @@ def test_a_task_in_the_background_belongs_to_the_cell_that_started_it(kernel, tm
     assert kernel.value("ways()") == [("starts", count_of(started))]
 
 
-@pytest.mark.kernel
 def test_without_ids_of_cells_the_number_of_the_cell_counts(kernel):
-    kernel.ok("seen = len(a.trace.runs)")
     asked = kernel.ok("await a.chat('x')")
     assert kernel.value("ways()") == [(f"In[{count_of(asked)}]", count_of(asked))]
 
 
-@pytest.mark.kernel
 def test_a_click_belongs_to_no_cell(kernel):
-    kernel.ok("seen = len(a.trace.runs)")
     shown = kernel.ok(
         "import ipywidgets\nb = ipywidgets.Button(description='ask')\nb.on_click(lambda _: a.chat_sync('x'))\nb"
     )

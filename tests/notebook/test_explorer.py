@@ -4,11 +4,10 @@ import json
 import re
 
 import pytest
-from support.kernels import Kernel
 
 pytestmark = pytest.mark.kernel
 
-ASK = '''
+HELPERS = '''
 from nbagent import Trace, TraceExplorer
 def mean(column: str) -> float:
     """A mean."""
@@ -26,8 +25,7 @@ class Explorer:
 
     def __init__(self, kernel, code="agent.trace.explore()"):
         self.kernel = kernel
-        self.cell = kernel.run(code)
-        assert self.cell.status == "ok", self.cell.traceback
+        self.cell = kernel.ok(code)
         self.bundle = self.cell.of("execute_result")[-1]["data"]
 
     def find(self, **wanted):
@@ -49,18 +47,16 @@ class Explorer:
         self.kernel.until(self.cell, condition)
 
 
-@pytest.fixture(scope="module")
-def one_kernel(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        assert kernel.run(ASK).status == "ok"
-        yield kernel
+@pytest.fixture
+def kernel(shared):
+    """The kernel of this file, without the messages of the previous test."""
+    shared.forget()
+    return shared
 
 
 @pytest.fixture
-def explorer(one_kernel):
-    one_kernel._cells.clear()
-    one_kernel.elsewhere.clear()
-    return Explorer(one_kernel)
+def explorer(kernel):
+    return Explorer(kernel)
 
 
 def firsts(explorer):
@@ -89,7 +85,7 @@ def test_filters_select_rows_and_a_click_shows_details(explorer):
     assert "<strong>4.2</strong>" not in explorer.html
 
 
-def test_filters_list_runs_tools_and_kinds_and_refresh_keeps_the_choice(explorer, one_kernel):
+def test_filters_list_runs_tools_and_kinds_and_refresh_keeps_the_choice(explorer, kernel):
     assert explorer.kernel.widgets()[explorer.find(description="Run")]["_options_labels"][:2] == [
         "all runs",
         "1 · How heavy?",
@@ -99,8 +95,8 @@ def test_filters_list_runs_tools_and_kinds_and_refresh_keeps_the_choice(explorer
     explorer.set({"index": 1}, description="Tool")
     explorer.until(lambda: firsts(explorer) == ["How heavy?"])
     again = "agent.provider = ScriptedProvider([FunctionCall('mean', {'column': 'mass'}, '3'), 'Again 4.2.'])\n"
-    assert one_kernel.run(again + "agent.chat_sync('And now?')").status == "ok"
-    one_kernel.tell(explorer.find(description="Refresh"), method="custom", content={"event": "click"})
+    assert kernel.run(again + "agent.chat_sync('And now?')").status == "ok"
+    kernel.tell(explorer.find(description="Refresh"), method="custom", content={"event": "click"})
     explorer.until(lambda: firsts(explorer) == ["How heavy?", "And now?"])
 
 
@@ -114,10 +110,10 @@ scored.trace.score(scored.trace.calls["call_id"][1], "polite", 0.5)
 scored.trace.explore()"""
 
 
-def test_tags_and_scores_are_columns_and_details(explorer, one_kernel):
+def test_tags_and_scores_are_columns_and_details(explorer, kernel):
     assert "tags" not in explorer.bundle["text/plain"]  # nothing has any
-    one_kernel._cells.clear()
-    explorer = Explorer(one_kernel, SCORED)
+    kernel.forget()
+    explorer = Explorer(kernel, SCORED)
     assert [row[-2:] for row in explorer.rows] == [["exam, &lt;b&gt;hard&lt;/b&gt;", "good 1 (Short.)"], ["", ""]]
     explorer.set({"value": "hard"}, placeholder="Search the texts")
     explorer.until(lambda: firsts(explorer) == ["Hi"])
@@ -130,13 +126,12 @@ def test_tags_and_scores_are_columns_and_details(explorer, one_kernel):
     explorer.until(lambda: [row[-1] for row in explorer.rows] == ["", "polite 0.5"])
 
 
-def test_cell_time_and_model_are_columns(one_kernel):
-    one_kernel.ok("celled = Agent(ScriptedProvider(['Fine.'], model='m'))")
-    one_kernel.ok("%%agent celled\nFrom a cell")
-    number = one_kernel.value("int(celled.trace.runs['execution_count'].iloc[-1])")
-    one_kernel._cells.clear()
-    one_kernel.elsewhere.clear()
-    ((prompt, _, cell, time, model, *_),) = Explorer(one_kernel, "celled.trace.explore()").rows
+def test_cell_time_and_model_are_columns(kernel):
+    kernel.ok("celled = Agent(ScriptedProvider(['Fine.'], model='m'))")
+    kernel.ok("%%agent celled\nFrom a cell")
+    number = kernel.value("int(celled.trace.runs['execution_count'].iloc[-1])")
+    kernel.forget()
+    ((prompt, _, cell, time, model, *_),) = Explorer(kernel, "celled.trace.explore()").rows
     assert (prompt, cell, model) == ("From a cell", f"[{number}]", "m")
     assert re.fullmatch(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", time)
 
@@ -149,8 +144,8 @@ def test_a_saved_notebook_shows_the_table_without_a_kernel(explorer):
     assert "How heavy?" in explorer.bundle["text/plain"]
 
 
-def test_long_tables_are_complete_and_escaped_despite_user_defaults(one_kernel, tmp_path):
-    one_kernel._cells.clear()
+def test_long_tables_are_complete_and_escaped_despite_user_defaults(kernel, tmp_path):
+    kernel.forget()
     said = [{"run_id": "r", "role": "user", "text": f"<b>{number}</b>" * 50} for number in range(1_200)]
     lines = [{"format": "nbagent trace", "version": 1}, *({"table": "messages", "row": row} for row in said)]
     path = tmp_path / "long.jsonl"
@@ -161,11 +156,11 @@ itables.options.allow_html, itables.options.maxBytes, itables.options.showIndex 
 explorer = TraceExplorer(Trace.load({str(path)!r}))
 explorer._tabs.value = "messages"
 explorer"""
-    rows = Explorer(one_kernel, code).rows
+    rows = Explorer(kernel, code).rows
     assert len(rows) == 1_000
     assert [len(row) for row in rows[:1]] == [3]
     assert rows[0][1].startswith("&lt;b&gt;200")
-    assert "the newest 1,000 shown" in Explorer(one_kernel, "explorer").html
+    assert "the newest 1,000 shown" in Explorer(kernel, "explorer").html
 
 
 MADE = """
@@ -180,21 +175,21 @@ fork.chat_sync("Sure?")
 boss.trace.explore()"""
 
 
-def test_runs_of_forks_and_of_agents_that_tools_asked_are_there(one_kernel):
-    one_kernel._cells.clear()
-    explorer = Explorer(one_kernel, MADE)
+def test_runs_of_forks_and_of_agents_that_tools_asked_are_there(kernel):
+    kernel.forget()
+    explorer = Explorer(kernel, MADE)
     assert firsts(explorer) == ["Find out", "Which is &lt;b&gt;heaviest&lt;/b&gt;?", "Sure?"]
     assert [row[-1] for row in explorer.rows] == ["", "Find out", ""]
     explorer.set({"selected_rows": [1]}, selected_rows=[])
     explorer.until(lambda: "Gentoo." in explorer.html)
 
 
-def test_an_empty_trace_and_a_kernel_without_the_extension(explorer, one_kernel):
-    one_kernel._cells.clear()
-    assert Explorer(one_kernel, "TraceExplorer(Trace())").rows == []
-    failed = one_kernel.run("%unload_ext nbagent\nagent.trace.explore()")
+def test_an_empty_trace_and_a_kernel_without_the_extension(explorer, kernel):
+    kernel.forget()
+    assert Explorer(kernel, "TraceExplorer(Trace())").rows == []
+    failed = kernel.run("%unload_ext nbagent\nagent.trace.explore()")
     assert failed.error == "ConfigurationError"
     assert "%load_ext nbagent" in failed.traceback
-    assert one_kernel.run("%load_ext nbagent\nagent.trace.explore()").status == "ok"
+    assert kernel.run("%load_ext nbagent\nagent.trace.explore()").status == "ok"
     missing = "import sys; sys.modules['itables.widget'] = None\nTraceExplorer(agent.trace)"
-    assert "nbagent[explore]" in one_kernel.run(missing).traceback
+    assert "nbagent[explore]" in kernel.run(missing).traceback

@@ -35,23 +35,25 @@ def test_the_answer_streams_while_the_model_still_runs(kernel, tmp_path):
     assert set(cell.displays[-1]) == {"text/html", "text/plain"}
 
 
+DOING = {
+    "model": "agent.provider = Gated('so far', 'never')",
+    "async tool": "@tool\nasync def wait():\n    open({mark!r}, 'w').close()\n    await asyncio.sleep(600)",
+    "sync tool": "@tool\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
+    "main thread tool": "@tool(main_thread=True)\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
+}
+
+
 @pytest.mark.parametrize(
-    "doing",
-    [
-        "agent.provider = Gated('so far', 'never')",
-        "@tool\nasync def wait():\n    open({mark!r}, 'w').close()\n    await asyncio.sleep(600)",
-        "@tool\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
-        "@tool(main_thread=True)\ndef wait():\n    open({mark!r}, 'w').close()\n    time.sleep(600)",
-    ],
-    ids=["model", "async tool", "sync tool", "main thread tool"],
+    ("doing", "prefix"),
+    [("model", ""), ("async tool", ""), ("main thread tool", ""), ("model", "%%time\n"), ("sync tool", "%%time\n")],
+    ids=["model", "async tool", "main thread tool", "model in the background loop", "sync tool in the background loop"],
 )
-@pytest.mark.parametrize("prefix", ["", "%%time\n"], ids=["async cell", "background loop"])
 def test_interrupt(kernel, tmp_path, doing, prefix):
     mark = tmp_path / "started"
-    with_tool = "mark" in doing
+    with_tool = doing != "model"
     if with_tool:
         script(kernel, "FunctionCall('wait', {}, 'c1')")
-    kernel.ok(doing.format(mark=str(mark)))
+    kernel.ok(DOING[doing].format(mark=str(mark)))
     cell = kernel.send(prefix + "%%agent\ngo")
     kernel.until(cell, lambda: mark.exists() if with_tool else "so far" in cell.text)
     kernel.interrupt()
@@ -173,21 +175,6 @@ def test_a_queued_cell_runs_after_the_first(kernel, tmp_path):
     assert "a b" in third.text
 
 
-def test_redefinition_is_live(kernel):
-    turn = "FunctionCall('size', {'n': 2}, 'c')"
-    script(kernel, turn, "'one'", turn, "'two'", turn, "'three'")
-    kernel.ok("@tool\ndef size(n: int) -> int:\n    'Old words.'\n    return n * 10")
-    assert "20" in kernel.ok("%%agent\nx").text
-    kernel.ok("def size(n: int) -> int:\n    'New words.'\n    return n * 11")
-    assert "22" in kernel.ok("%%agent\nx").text
-    offered = kernel.ok("[r[1][0]['description'] for r in agent.provider.requests]").result
-    assert offered == "['Old words.', 'Old words.', 'New words.', 'New words.']"
-    kernel.ok("del size")
-    gone = kernel.ok("%%agent\nx")
-    assert "size" in gone.text
-    assert kernel.ok("[len(r[1]) for r in agent.provider.requests[4:]]").result == "[0, 0]"
-
-
 def test_print_and_plot_of_a_tool_land_in_its_cell(kernel):
     script(kernel, "FunctionCall('draw', {}, 'c')", "'drawn'")
     kernel.ok(
@@ -204,28 +191,12 @@ def test_print_and_plot_of_a_tool_land_in_its_cell(kernel):
     assert kernel.ok("plt.get_fignums()").result == "[]"
 
 
-@pytest.mark.parametrize("picture", ["timeline()", "plot_usage()", "plot_tools()"])
-def test_a_picture_of_the_trace_stands_alone_in_its_cell(kernel, picture):
+def test_a_picture_of_the_trace_stands_alone_in_its_cell(kernel):
     script(kernel, "'a'")
     kernel.ok("%%agent\nx")
-    cell = kernel.ok(f"%matplotlib inline\nagent.trace.{picture}")
+    cell = kernel.ok("%matplotlib inline\nagent.trace.timeline()")
     assert not cell.of("execute_result")
     assert sum("image/png" in bundle for bundle in cell.displays) == 1
-
-
-def test_parallel_tools_that_plot_do_not_block_the_kernel(kernel):
-    script(kernel, "[FunctionCall('draw', {'n': 1}, 'a'), FunctionCall('draw', {'n': 2}, 'b')]", "'drawn'")
-    code = """import matplotlib.pyplot as plt
-@tool
-async def draw(n: int) -> int:
-    plt.figure()
-    await asyncio.sleep(0.1)
-    plt.plot([n])
-    return len(plt.get_fignums())"""
-    kernel.ok(code)
-    cell = kernel.ok("%%agent\ntwice")
-    assert sum("image/png" in bundle for bundle in cell.displays) == 2
-    assert kernel.ok("[c['result'] for c in _agent.function_calls]").result == "['1', '1']"
 
 
 def test_an_interrupted_approval_does_not_eat_the_next_answer(kernel):
@@ -242,29 +213,6 @@ def test_an_interrupted_approval_does_not_eat_the_next_answer(kernel):
         assert kernel.ok(asking).stdout == f"{answer}\n"
 
 
-def test_an_approval_is_asked_below_the_cell_and_denied_where_nobody_can_answer(kernel):
-    script(kernel, "FunctionCall('wipe', {}, 'c')", "'done'", "FunctionCall('wipe', {}, 'c')", "'denied'")
-    kernel.ok("wiped = []\n@tool(approve=True)\ndef wipe() -> str:\n    wiped.append(1)\n    return 'wiped'")
-    cell = kernel.send("%%agent\nwipe")
-    question = kernel.client.get_stdin_msg(timeout=TIMEOUT)
-    assert "wipe()" in question["content"]["prompt"]
-    kernel.client.input("y")
-    kernel.ok(cell)
-    assert kernel.ok("wiped").result == "[1]"
-    kernel.ok("%%agent\nwipe", allow_stdin=False)
-    assert kernel.ok("wiped").result == "[1]"
-
-
-def test_headless_there_is_one_display_without_times(kernel):
-    script(kernel, "FunctionCall('f', {}, 'c')", "'the answer'")
-    kernel.ok("@tool\ndef f() -> int:\n    return 1")
-    cell = kernel.ok("%%agent\nx", allow_stdin=False)
-    assert len(cell.displays) == 1
-    assert not re.search(r"\d+(\.\d+)? (ms|s)\b", cell.text)
-    assert "the answer" in cell.text
-    assert "▸ f()" in cell.text
-
-
 @pytest.mark.parametrize(
     "way", ["%%time\n%%agent\nx", "%%capture kept\n%%agent\nx", "get_ipython().run_cell_magic('agent', '', 'x')"]
 )
@@ -278,36 +226,6 @@ def test_under_other_magics_and_from_code(kernel, way):
     assert "the answer" in cell.text
 
 
-def test_results_and_outputs_in_variables(kernel):
-    script(kernel, "'forty two'")
-    cell = kernel.ok("%%agent -o words\nx")
-    assert cell.result == ""
-    assert kernel.ok("words, type(_agent).__name__, _agent['content']").result == (
-        "('forty two', 'AgentResult', 'forty two')"
-    )
-
-
-def test_expressions_in_the_text(kernel):
-    script(kernel, "'a'", "'b'")
-    kernel.ok("import pandas as pd\nn = 6\ndf = pd.DataFrame({'x': [1, 2]})")
-    kernel.ok("%%agent\n{n * 7} {{n}} {no expression} of {df}")
-    sent = kernel.ok("print(agent.conversation_history[0].content)").stdout
-    assert sent.startswith("42 {n} {no expression} of ")
-    assert "2 rows" in sent or "(2, 1)" in sent
-    wrong = kernel.run("%%agent\n{unknown_name}")
-    assert wrong.status == "error"
-    assert "unknown_name" in str(wrong.messages)
-    assert kernel.ok("len(agent.provider.requests)").result == "1"
-
-
-def test_named_agents_and_options(kernel):
-    kernel.ok("analyst = Agent(ScriptedProvider(['I am the analyst', 'and again']))")
-    assert "I am the analyst" in kernel.ok("%%agent analyst -s 'Be exact.'\nwho?").text
-    assert kernel.ok("analyst.system_prompt").result == "'Be exact.'"
-    kernel.ok("%%agent analyst --new\nwho?")
-    assert kernel.ok("[m.role for m in analyst.conversation_history]").result == "['system', 'user', 'assistant']"
-
-
 @pytest.mark.parametrize(
     ("cell", "says"),
     [
@@ -318,9 +236,6 @@ def test_named_agents_and_options(kernel):
             "thing: expected an Agent, got int",
         ),
         ("%%agent -m nobody:model\nx", "nobody"),
-        ("%%agent -t nope\nx", "nope"),
-        ("%%agent --what\nx", "--what"),
-        ("%%agent -o a-b\nx", "a-b"),
         ("%%agent --max-iterations -1\nx", "max_iterations"),
         ("%%agent -m claude:claude-sonnet-5\nx", "ANTHROPIC_API_KEY"),
         ("agent = Agent('nosuch:model')\nget_ipython().run_cell_magic('agent', '', 'x')", "nosuch"),
@@ -343,44 +258,6 @@ def test_a_vendors_failure_is_one_readable_block_and_fails_the_cell(kernel):
     assert (cell.status, cell.error) == ("error", "RateLimitError")
     assert "openai gpt-5.6: too many requests (status 429)" in cell.traceback
     assert "File" not in cell.traceback
-
-
-def test_running_a_cell_again_replaces_its_turn(kernel):
-    script(kernel, "'a'", "'b'", "'c'")
-
-    def run_again(options="", expected="ok"):
-        cell = kernel.run(f"%%agent {options}\nx", cell_id="cell-1")
-        assert cell.status == expected, cell.traceback
-        return cell
-
-    run_again()
-    run_again()
-    history = "[m.content for m in agent.conversation_history]"
-    assert kernel.ok(history).result == "['x', 'b']"
-    run_again("--keep")
-    assert kernel.ok(history).result == "['x', 'b', 'x', 'c']"
-    script(kernel, "'d'", "'e'")
-    kernel.ok("agent.clear_history(); _ = agent.chat_sync('something else')")
-    run_again()
-    assert kernel.ok(history).result == "['something else', 'd', 'x', 'e']"
-    script(kernel, "RuntimeError('no')", "'f'")
-    assert run_again(expected="error").error == "RuntimeError"
-    run_again()
-    assert kernel.ok(history).result == "['something else', 'd', 'x', 'f']"
-
-
-def test_the_line_magic(kernel):
-    script(kernel, "'a'", "'b'")
-    kernel.ok("%%agent\nx")
-    assert "messages  2 in 1 turn" in kernel.ok("%agent").result
-    assert "1 runs" in kernel.ok("%agent trace").result
-    assert kernel.ok("%agent undo").stdout == "Taken back: 'x'. 0 messages left.\n"
-    assert kernel.ok("%agent undo").stdout == "Nothing to take back.\n"
-    kernel.ok("%%agent\nx")
-    assert kernel.ok("%agent new").stdout.startswith("A new conversation. This one stays in %agent conversations: x")
-    assert kernel.ok("len(agent.conversation_history)").result == "0"
-    assert "%agent fix" in kernel.ok("%agent help").stdout
-    assert "%agent wat" in str(kernel.run("%agent wat").messages)
 
 
 def test_help(kernel):

@@ -58,14 +58,6 @@ def test_a_cell_that_is_edited_leaves_the_old_name_until_it_is_deleted(kernel):
     assert list(define(kernel, "del size")) == ["length"]
 
 
-def test_two_cells_that_define_one_name(kernel):
-    kernel.ok("@tool(approve=True)\ndef size(n: int):\n    'A.'", cell_id="a")
-    kernel.ok("@tool\ndef size(m: int):\n    'B.'", cell_id="b")
-    assert define(kernel) == {"size": ["B.", ["m"]]}
-    kernel.ok("@tool(approve=True)\ndef size(n: int):\n    'A.'", cell_id="a")
-    assert define(kernel) == {"size": ["A.", ["n"]]}
-
-
 SHOP = """
 class Shop:
     def price(self, {item}: str) -> str:
@@ -100,13 +92,6 @@ def test_methods_go_by_the_variable_that_holds_their_object(kernel):
     assert "shop_price" not in define(kernel, "shop = None")
 
 
-def test_a_method_of_a_library(kernel):
-    kernel.ok("import fractions\nhalf = fractions.Fraction(1, 2)\n%agent tools add half.limit_denominator")
-    assert call(kernel, "half_limit_denominator") == "1/2"
-    kernel.ok("half = fractions.Fraction(1, 3)")
-    assert call(kernel, "half_limit_denominator") == "1/3"
-
-
 def test_partials_lambdas_and_callable_objects_go_by_their_variable(kernel):
     kernel.ok(
         "import functools\n"
@@ -122,41 +107,6 @@ def test_partials_lambdas_and_callable_objects_go_by_their_variable(kernel):
     assert define(kernel)["twice"] == ["", ["y"]]
     assert [call(kernel, "square", base=3), call(kernel, "twice", y=1), call(kernel, "adder", a=1)] == ["27", "3", "6"]
     assert define(kernel, "import os\nsquare = functools.partial(os.system, 'true')\nadder = 5\ndel twice") == {}
-
-
-def test_a_callable_without_a_name_gets_an_error_with_a_remedy(kernel):
-    for nameless, kind in [("lambda x: x", "a lambda"), ("functools.partial(len)", "a partial")]:
-        cell = kernel.run(f"import functools\ntool({nameless})")
-        assert cell.error == "ConfigurationError"
-        assert f"{kind} has no name" in cell.traceback
-        assert "Pass name=" in cell.traceback
-
-
-@pytest.mark.parametrize("wraps", ["", "@functools.wraps(f)"], ids=["bare", "wraps"])
-def test_decorated_functions(kernel, wraps):
-    decorator = (
-        f"import functools\ndef twice(f):\n    {wraps}\n    def wrapper(*args, **kwargs):\n"
-        "        return 2 * f(*args, **kwargs)\n    return wrapper"
-    )
-    tools = define(kernel, decorator, "@tool\n@twice\ndef size(n: int) -> int:\n    'Size.'\n    return n")
-    assert tools == {"size": ["Size.", ["n"]]}
-    assert call(kernel, "size", n=2) == "4"
-    tools = define(kernel, "@twice\ndef size(m: int) -> int:\n    'New.'\n    return m + 1")
-    assert tools == {"size": ["New.", ["m"]]}
-    assert call(kernel, "size", m=2) == "6"
-    assert define(kernel, "@twice\n@tool\ndef size(k: int):\n    'Inside.'") == {"size": ["Inside.", ["k"]]}
-    assert define(kernel, "del size") == {}
-
-
-def test_async_functions_and_generators(kernel):
-    kernel.ok(
-        "@tool\nasync def wait(n: int):\n    await asyncio.sleep(0)\n    return n\n"
-        "@tool\ndef count(n: int):\n    yield from range(n)\n"
-        "@tool\nasync def acount(n: int):\n    for i in range(n): yield i"
-    )  # fmt: skip
-    assert [call(kernel, name, n=2) for name in ("wait", "count", "acount")] == ["2", "[0, 1]", "[0, 1]"]
-    kernel.ok("def wait(n: int):\n    return n + 1\nasync def count(n: int):\n    return n")
-    assert [call(kernel, name, n=2) for name in ("wait", "count")] == ["3", "2"]
 
 
 TYPES = """

@@ -40,9 +40,8 @@ def kernel(shared):
     [
         "await agent.map(words, '{word}', concurrency=1)",
         "agent.map_sync(words, '{word}', concurrency=1)",
-        "await words.agent.map('{word}', concurrency=1)",
     ],
-    ids=["await", "sync", "accessor"],
+    ids=["await", "sync"],
 )
 def test_the_stop_button_keeps_what_is_done(kernel, call):
     kernel.run("Halting.halt = 'ccc'")

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from support.kernels import Kernel
 from support.panels import Panel
 
 pytestmark = pytest.mark.kernel
@@ -12,15 +11,10 @@ ASK = "%%agent\nIs it?"
 SCORES = "[tuple(row[:3]) for row in agent.trace.scores[['run_id', 'value', 'by']].to_numpy().tolist()]"
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("buttons")) as kernel:
-        yield kernel
-
-
-@pytest.fixture(autouse=True)
-def _agent(kernel):
-    kernel.ok("agent = Agent(ScriptedProvider(lambda messages, functions: 'It is.', model='m'))")
+@pytest.fixture
+def kernel(shared):
+    shared.ok("agent = Agent(ScriptedProvider(lambda messages, functions: 'It is.', model='m'))")
+    return shared
 
 
 def runs_in(page):

@@ -82,9 +82,8 @@ async def test_a_terminal_prints_each_version(capsys):
     assert printed.count("update_plan(") == 0
 
 
-@pytest.mark.parametrize("payload", PAYLOADS[::10], ids=lambda payload: payload.text[:20])
-def test_hostile_steps_are_text(payload):
-    page = checklist_html([Step(payload.text, "doing", payload.text)])
+def test_hostile_steps_are_text():
+    page = checklist_html([Step(payload.text, "doing", payload.text) for payload in PAYLOADS])
     inside = re.sub(r"</?(div|ul|li|span)( (class|role|aria-label)=\"[\w -]*\")*>", "", page)
     assert "<" not in inside
 

@@ -4,7 +4,6 @@ import asyncio
 import html
 import re
 
-import pytest
 from support.displays import Displays
 from support.hostile import PAYLOADS
 from support.small_agent import call
@@ -154,14 +153,12 @@ async def test_a_tool_of_ones_own_that_asks_many_agents():
     assert "and 3 more" in transcript.plain()
 
 
-@pytest.mark.parametrize("payload", PAYLOADS[::7])
-async def test_what_a_child_says_is_never_raw_html(payload):
-    child = answering(call(payload.text, query=payload.text), payload.text, tools=[search])
-    agent, transcript = asking(child)
-    await agent.chat("Go")
-    page = transcript.html()
-    for tag in ("<script", "<img", "<iframe", "<svg", "<style>@import"):
-        assert tag not in page.replace("<style>", "", 1)
+async def test_what_a_child_says_is_never_raw_html():
+    for text in (payload.text for payload in PAYLOADS[::7]):
+        agent, transcript = asking(answering(call(text, query=text), text, tools=[search]))
+        await agent.chat("Go")
+        page = transcript.html().replace("<style>", "", 1)
+        assert not re.search("<(script|img|iframe|svg|style>@import)", page), text
 
 
 async def test_a_cell_updates_it_in_the_display_of_the_call():

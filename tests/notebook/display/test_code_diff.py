@@ -32,7 +32,7 @@ def test_a_cell_without_an_id_can_not_be_replaced():
     assert "data-nbagent-cell" not in code_diff("x", "y", None)["text/html"]
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: ascii(payload.text)[1:40])
-def test_code_is_text(payload):
-    page = code_diff(payload.text, f"x = 1\n{payload.text}", payload.text)["text/html"].replace("<style>", "")
-    assert not re.search(r"<(?!/?(?:del|ins|span|pre|div|style)\b)", page)
+def test_code_is_text():
+    for text in (payload.text for payload in PAYLOADS):
+        page = code_diff(text, f"x = 1\n{text}", text)["text/html"].replace("<style>", "")
+        assert not re.search(r"<(?!/?(?:del|ins|span|pre|div|style)\b)", page), text

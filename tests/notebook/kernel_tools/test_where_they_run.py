@@ -1,16 +1,16 @@
 """Every kernel tool from a cell, from a panel, while cells run, headless, and in a script."""
 
-import subprocess
-import sys
-
+import pandas as pd
 import pytest
-from support.kernels import Kernel
 from support.panels import Panel, history
+
+from nbagent import Agent, FunctionCall, ScriptedProvider
+from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools
 
 pytestmark = pytest.mark.kernel
 
 #: Each tool with arguments, and what its result has.
-CALLS = """
+HELPERS = """
 import pandas as pd
 from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools
 frame = pd.DataFrame({'size': [1, 2]})
@@ -25,12 +25,10 @@ def make():
 RESULTS = "[m.text for m in agent.conversation_history if m.role == 'tool']"
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        kernel.ok(CALLS)
-        kernel.ok("print('seen by the tool')")
-        yield kernel
+@pytest.fixture
+def kernel(shared):
+    shared.ok("print('seen by the tool'); agent = make()")
+    return shared
 
 
 def check(kernel):
@@ -44,17 +42,21 @@ def check(kernel):
 
 
 @pytest.mark.parametrize(
-    "cell", ["%%agent\ngo", "%%time\n%%agent\ngo", "await agent.chat('go')", "agent.chat_sync('go')"]
+    ("cell", "stdin"),
+    [
+        ("%%agent\ngo", True),
+        ("%%time\n%%agent\ngo", False),
+        ("await agent.chat('go')", True),
+        ("agent.chat_sync('go')", False),
+    ],
+    ids=["cell", "timed, headless", "await", "sync, headless"],
 )
-@pytest.mark.parametrize("stdin", [True, False], ids=["watched", "headless"])
 def test_from_a_cell(kernel, cell, stdin):
-    kernel.ok("agent = make()")
     kernel.ok(cell, allow_stdin=stdin)
     check(kernel)
 
 
 def test_from_a_panel(kernel):
-    kernel.ok("agent = make()")
     panel = Panel(kernel)
     panel.ask("go")
     panel.until_text("all called")
@@ -62,7 +64,7 @@ def test_from_a_panel(kernel):
 
 
 def test_from_a_panel_after_an_approval(kernel):
-    kernel.ok("agent = make()\nagent.tool_executor.approver = None")
+    kernel.ok("agent.tool_executor.approver = None")
     panel = Panel(kernel)
     panel.ask("go")
     panel.click("Approve")
@@ -71,7 +73,6 @@ def test_from_a_panel_after_an_approval(kernel):
 
 
 def test_from_a_panel_while_an_async_cell_runs(kernel, tmp_path):
-    kernel.ok("agent = make()")
     panel = Panel(kernel)
     # the cell asks: kernels before ipykernel 7 take clicks only between cells
     wait = f"while not os.path.exists({str(tmp_path / 'gate')!r}): await asyncio.sleep(0.01)"
@@ -85,7 +86,6 @@ def test_from_a_panel_while_an_async_cell_runs(kernel, tmp_path):
 
 
 def test_from_a_panel_while_a_sync_cell_runs_it_waits_and_says_so(kernel, tmp_path):
-    kernel.ok("agent = make()")
     panel = Panel(kernel)
     code = f"panel.ask('go')\nwhile not os.path.exists({str(tmp_path / 'gate')!r}): time.sleep(0.01)\nprint('over')"
     kernel.ok("panel = nbagent.ChatPanel(agent)")
@@ -100,7 +100,7 @@ def test_from_a_panel_while_a_sync_cell_runs_it_waits_and_says_so(kernel, tmp_pa
 
 
 def test_a_call_that_waits_for_the_kernel_can_be_stopped(kernel, tmp_path):
-    kernel.ok("agent = make()\npanel = nbagent.ChatPanel(agent)\nran = []")
+    kernel.ok("panel = nbagent.ChatPanel(agent)\nran = []")
     kernel.ok("agent.provider = ScriptedProvider([FunctionCall('run_code', {'code': 'ran.append(1)'}, 'a')])")
     panel = Panel(kernel)
     gate, asked = tmp_path / "gate", tmp_path / "asked"
@@ -116,22 +116,15 @@ def test_a_call_that_waits_for_the_kernel_can_be_stopped(kernel, tmp_path):
     assert kernel.value("ran") == []
 
 
-SCRIPT = """
-import pandas as pd
-from nbagent import Agent, FunctionCall, ScriptedProvider
-from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools
-frame = pd.DataFrame({'size': [1, 2]})
-calls = [FunctionCall('list_variables', {'pattern': 'fra*'}, 'a'),
-         FunctionCall('describe_variable', {'name': 'frame'}, 'b'),
-         FunctionCall('peek_dataframe', {'name': 'frame'}, 'c'),
-         FunctionCall('run_code', {'code': 'import threading\\nthreading.current_thread().name'}, 'd')]
-agent = Agent(ScriptedProvider([calls, 'done']), tools=kernel_tools(globals()), approve=lambda *_: True)
-print([c['result'] for c in agent.chat_sync('go').function_calls])
-"""
-
-
-def test_from_a_script():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=True)
-    assert "frame: DataFrame" in done.stdout
-    assert done.stdout.count("2 rows x 1 columns") == 2
-    assert "MainThread" in done.stdout
+def test_without_a_notebook():
+    calls = [
+        FunctionCall("list_variables", {"pattern": "fra*"}, "a"),
+        FunctionCall("peek_dataframe", {"name": "frame"}, "b"),
+        FunctionCall("run_code", {"code": "import threading\nthreading.current_thread().name"}, "c"),
+    ]
+    tools = kernel_tools({"frame": pd.DataFrame({"size": [1, 2]})})
+    agent = Agent(ScriptedProvider([calls, "done"]), tools=tools, approve=lambda *_: True)
+    listed, peeked, ran = (call["result"] for call in agent.chat_sync("go").function_calls)
+    assert listed.startswith("frame: DataFrame")
+    assert "2 rows x 1 columns" in peeked
+    assert "MainThread" in ran

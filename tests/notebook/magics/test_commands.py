@@ -158,15 +158,6 @@ def test_usage_is_explained(kernel, line, said):
     assert said in streams + cell.traceback
 
 
-def test_conversations_are_saved_and_loaded(kernel, tmp_path):
-    kernel.ok("agent.provider = ScriptedProvider(['one', 'two'])\nresult = agent.chat_sync('first')")
-    kernel.ok(f"%agent save '{tmp_path}/our talk.json'")
-    kernel.ok("%agent new")
-    assert kernel.ok("len(agent.conversation_history)").result == "0"
-    kernel.ok(f"%agent load {tmp_path}/our talk.json")
-    assert kernel.ok("[m.text for m in agent.conversation_history]").result == "['first', 'one']"
-
-
 def test_a_new_conversation_leaves_the_others_to_go_on_with(kernel):
     kernel.ok("agent.provider = ScriptedProvider(lambda m, f: str(len(m)))")
     kernel.ok("%%agent\nWhich\x07 species?")
@@ -329,77 +320,4 @@ def test_nesting_is_refused_where_it_loses_cells(kernel):
         kernel.ok("%agent nest off")
 
 
-def test_models_and_help(kernel):
-    kernel.ok("agent.provider = ScriptedProvider([])")
-    assert kernel.ok("%agent models").result == "['scripted']"
-    assert "%agent fix" in kernel.ok("%agent help").stdout
-
-
 # -- kernel tools -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def looking(kernel):
-    kernel.ok("%agent tools add kernel")
-    return kernel
-
-
-def test_variables_are_listed_without_secrets(looking):
-    listed = calls(looking, "list_variables")
-    assert "cities: DataFrame of shape (2, 2)" in listed
-    assert "numbers: list of length 4" in listed
-    assert "answer: int 42" in listed
-    assert "area: function (width: float, height: float = 1.0) -> float" in listed
-    assert "openai_api_key: str (hidden)" in listed
-    assert "sk-very-secret" not in listed
-    assert "get_ipython" not in listed
-    assert calls(looking, "list_variables", pattern="cit*") == "cities: DataFrame of shape (2, 2)"
-
-
-def test_one_variable_is_described(looking):
-    assert "Köln" in calls(looking, "describe_variable", name="cities")
-    assert "return width * height" in calls(looking, "describe_variable", name="area")
-    assert calls(looking, "describe_variable", name="numbers") == "[1, 2, 3, 4]"
-    assert "module pandas" in calls(looking, "describe_variable", name="pd")
-    assert "suggests a secret" in calls(looking, "describe_variable", name="openai_api_key")
-    assert "did you mean cities?" in calls(looking, "describe_variable", name="Cities")
-
-
-def test_a_frame_is_peeked_at(looking):
-    text = calls(looking, "peek_dataframe", name="cities", rows=1, columns=["people"])
-    assert text.startswith("DataFrame: 2 rows x 2 columns\ndtypes: people: int64\n")
-    assert "331885" not in text
-    assert "no column area; it has city, people" in calls(looking, "peek_dataframe", name="cities", columns=["area"])
-    assert "expected a DataFrame" in calls(looking, "peek_dataframe", name="numbers")
-
-
-def test_code_is_run_in_the_notebook(looking):
-    assert calls(looking, "run_code", code="print('hello')\nfound = answer + 1\nfound") == "hello\n43"
-    assert looking.ok("found").result == "43"
-    assert calls(looking, "run_code", code="found = 1") == "Done, without output."
-    failed = calls(looking, "run_code", code="def f():\n    return 1 / 0\nf()")
-    assert "ZeroDivisionError" in failed
-    assert "return 1 / 0" in failed
-    assert "SyntaxError" in calls(looking, "run_code", code="if")
-
-
-def test_code_is_not_run_without_approval(looking):
-    looking.ok(
-        "agent.tool_executor.approver = None\nagent.provider = ScriptedProvider([FunctionCall('run_code', "
-        "{'code': 'ran = True'}, 'c'), 'no'])"
-    )
-
-    looking.ok("%%agent\nrun it", allow_stdin=False)
-    assert looking.run("ran").error == "NameError"
-
-
-def test_code_can_be_interrupted(looking):
-    looking.ok(
-        "agent.tool_executor.approver = lambda call, definition: True\nagent.provider = ScriptedProvider("
-        "[FunctionCall('run_code', {'code': 'import time\\nprint(1)\\ntime.sleep(600)'}, 'c'), 'no'])"
-    )
-
-    cell = looking.send("%%agent\nrun it")
-    looking.until(cell, lambda: "1" in cell.stdout)
-    looking.interrupt()
-    assert looking.wait(cell).error == "KeyboardInterrupt"

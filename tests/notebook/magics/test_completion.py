@@ -4,7 +4,7 @@ import argparse
 from types import SimpleNamespace
 
 import pytest
-from support.kernels import TIMEOUT, Kernel
+from support.kernels import TIMEOUT
 
 from nbagent.notebook.magics.completion import matcher, models
 from nbagent.providers.catalog import CATALOG
@@ -16,6 +16,7 @@ os.chdir({folder!r})
 os.mkdir('data')
 for name in ('talk.json', 'notes.txt', 'with space.json'): open(name, 'w').close()
 import types
+get_ipython().Completer.use_jedi = True
 cities = types.SimpleNamespace(people=1)
 cities_count = 1
 @tool
@@ -35,17 +36,8 @@ analyst = Agent(ScriptedProvider([]), tools=[mean_by])
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("folder")
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        cell = kernel.run(SETUP.format(folder=str(folder)))
-        assert cell.status == "ok", cell.traceback
-        yield kernel
-
-
-@pytest.fixture(scope="module", params=["jedi", "no jedi"])
-def kernel(request, shared):
-    shared.run(f"get_ipython().Completer.use_jedi = {request.param == 'jedi'}")
+def kernel(shared, tmp_path_factory):
+    shared.ok(SETUP.format(folder=str(tmp_path_factory.mktemp("folder"))))
     return shared
 
 
@@ -147,6 +139,17 @@ def test_models_are_offered_once_one_vendor_is_named():
     assert models("o") == ["openai", "openrouter", "ollama", "open_source"]
     assert models("cla") == ["claude", "claude:claude-sonnet-5"]
     assert {"claude:claude-2", "claude:claude-opus-5-5"} < set(models("claude:"))
+
+
+def test_without_jedi_the_same_is_offered(kernel):
+    kernel.ok("get_ipython().Completer.use_jedi = False")
+    try:
+        assert complete(kernel, "%%agent -t me|") == (["mean_by", "median_by"], "me")
+        assert complete(kernel, "%%agent\nHow many {cities_|") == (["cities_count"], "cities_")
+        assert complete(kernel, "%agent tools add helper shop.|") == (["shop.price"], "shop.")
+        assert "%agent" in complete(kernel, "%age|")[0]
+    finally:
+        kernel.ok("get_ipython().Completer.use_jedi = True")
 
 
 def test_python_is_completed_as_before(kernel):

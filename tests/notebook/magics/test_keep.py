@@ -171,28 +171,6 @@ def test_undo_edits_failures_and_another_agent_are_kept_too(notebook):
         assert said(talk)[-1] == "Hello."
 
 
-def test_a_question_asked_before_restoring_loses_nothing(notebook):
-    talk = notebook.with_name("analysis.agent.json")
-    with kernel_of(notebook, "one") as kernel:
-        kernel.ok("%agent keep")
-        asks(kernel, "one")
-    with kernel_of(notebook, "two") as kernel:
-        kernel.ok("%agent keep")
-        asks(kernel, "two")
-        assert said(talk) == ["two", "TWO"]
-        kernel.ok("%agent restore analysis.agent.1.json")
-        assert said(talk) == ["one", "ONE", "two", "TWO"]
-        assert sorted(Trace.load(talk.with_suffix(".jsonl")).runs["prompt"]) == ["one", "two"]
-
-
-def test_what_a_panel_asks_is_kept(notebook):
-    talk = notebook.with_name("analysis.agent.json")
-    with kernel_of(notebook) as kernel:
-        kernel.ok("%agent keep\nagent.provider = ScriptedProvider(['Yes.'])\npanel = nbagent.ChatPanel(agent)")
-        kernel.ok(f"panel.ask('In a panel?')\nwhile not os.path.exists({str(talk)!r}): await asyncio.sleep(0.01)")
-        assert said(talk) == ["In a panel?", "Yes."]
-
-
 def test_two_kernels_do_not_keep_in_one_file(notebook):
     with kernel_of(notebook, "one") as first, kernel_of(notebook, "two") as second:
         first.ok("%agent keep")

@@ -4,12 +4,8 @@ import re
 
 import httpx
 import pytest
-from support.kernels import Kernel
 
-SETUP = """
-%load_ext nbagent
-from nbagent import Agent, FunctionCall, ScriptedProvider, tool
-
+HELPERS = """
 @tool
 def double(number: int) -> int:
     "Twice the number."
@@ -20,26 +16,24 @@ def answer(messages, functions):
     last = messages[-1]
     return FunctionCall("double", {"number": 21}) if last.role == "user" else f"It is {last.text}."
 
-agent = Agent(ScriptedProvider(answer), tools=__import__("nbagent").live)
+agent = Agent(ScriptedProvider(answer), tools=nbagent.live)
 """
 
 
 @pytest.mark.kernel
-def test_the_agent_of_the_notebook_over_http(tmp_path):
-    with Kernel(tmp_path) as kernel:
-        kernel.ok(SETUP)
-        shown = kernel.ok("%agent serve").text
-        url, token = re.search(r"(http://127\.0\.0\.1:\d+)\ntoken: (\S{20,})", shown).groups()
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
-            first = client.post("/agent/chat", json={"message": "Twice 21?"}).json()
-            assert first["response"] == "It is 42."
-            # a tool that a later cell defines anew, and an agent that it makes
-            kernel.ok('@tool\ndef double(number: int) -> int:\n    "Twice the number."\n    return "changed"')
-            assert client.post("/agent/chat", json={"message": "Twice 21?"}).json()["response"] == "It is changed."
-            kernel.ok('agent = Agent(ScriptedProvider(["Another agent."]))')
-            assert client.post("/agent/chat", json={"message": "Who?"}).json()["response"] == "Another agent."
-            assert kernel.ok("print(len(agent.conversation_history))").stdout == "0\n"  # conversations are forks
-            assert "already serves" in (again := kernel.run("%agent serve")).stderr + again.traceback
-            assert "has ended" in kernel.ok("%agent serve --stop").stdout
-            with pytest.raises(httpx.TransportError):
-                client.get("/healthz")
+def test_the_agent_of_the_notebook_over_http(shared):
+    shown = shared.ok("%agent serve").text
+    url, token = re.search(r"(http://127\.0\.0\.1:\d+)\ntoken: (\S{20,})", shown).groups()
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+        first = client.post("/agent/chat", json={"message": "Twice 21?"}).json()
+        assert first["response"] == "It is 42."
+        # a tool that a later cell defines anew, and an agent that it makes
+        shared.ok('@tool\ndef double(number: int) -> int:\n    "Twice the number."\n    return "changed"')
+        assert client.post("/agent/chat", json={"message": "Twice 21?"}).json()["response"] == "It is changed."
+        shared.ok('agent = Agent(ScriptedProvider(["Another agent."]))')
+        assert client.post("/agent/chat", json={"message": "Who?"}).json()["response"] == "Another agent."
+        assert shared.ok("print(len(agent.conversation_history))").stdout == "0\n"  # conversations are forks
+        assert "already serves" in (again := shared.run("%agent serve")).stderr + again.traceback
+        assert "has ended" in shared.ok("%agent serve --stop").stdout
+        with pytest.raises(httpx.TransportError):
+            client.get("/healthz")

@@ -71,13 +71,6 @@ def test_the_line_says_what_would_be_sent_and_what_it_costs(kernel):
         assert "$" not in "".join(below(panel))
 
 
-def test_the_history_counts_too(kernel):
-    kernel.ok("agent.context.add_message('word ' * 4_000)")
-    panel = Panel(kernel)
-    panel.type("And?")
-    until_below(panel, "about 5,0")
-
-
 def test_what_is_mentioned_is_sent_as_it_is_then(kernel):
     panel = Panel(kernel)
     panel.type("Is it @penguins?")

@@ -2,7 +2,6 @@
 
 import pytest
 from support.hostile import PAYLOADS
-from support.kernels import Kernel
 from support.panels import Panel, result
 
 from nbagent.notebook.panel.followups import MAX_CHARS, suggested
@@ -28,11 +27,9 @@ def made():
 SHOWN = ["By island?", "And by sex?", "Plot it"]
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        kernel.ok(HELPERS)
-        yield kernel
+@pytest.fixture
+def kernel(shared):
+    return shared
 
 
 def opened(kernel, on=True):
@@ -116,12 +113,10 @@ def test_a_failure_is_no_trouble_and_hostile_texts_are_texts(kernel):
     kernel.ok("suggests = before")
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=str)
-def test_suggestions_are_short_lines_without_hidden_characters(payload):
-    for text in suggested(payload.text):
-        assert text
-        assert len(text) <= MAX_CHARS + 20
-        assert text.isprintable()
+def test_suggestions_are_short_lines_without_hidden_characters():
+    found = [text for payload in PAYLOADS for text in suggested(payload.text)]
+    assert len(found) > len(PAYLOADS) / 2
+    assert [text for text in found if not text.isprintable() or not 0 < len(text) <= MAX_CHARS + 20] == []
 
 
 def test_marks_of_lists_and_emphasis_are_left_out():

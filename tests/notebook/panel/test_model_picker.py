@@ -134,8 +134,7 @@ def one_kernel(tmp_path_factory):
 
 @pytest.fixture
 def kernel(one_kernel):
-    one_kernel._cells.clear()
-    one_kernel.elsewhere.clear()
+    one_kernel.forget()
     return one_kernel
 
 

@@ -2,35 +2,26 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
-from support.kernels import TIMEOUT, WIPE, Kernel
+from support.kernels import WIPE
 from support.panels import Panel, history, result, script
 
 pytestmark = pytest.mark.kernel
 
 
-@pytest.fixture(scope="module")
-def one_kernel(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        yield kernel
-
-
 @pytest.fixture
-def kernel(one_kernel):
-    """One kernel for all tests, without the tools and messages of the previous test."""
-    one_kernel._cells.clear()
-    one_kernel.elsewhere.clear()
-    assert one_kernel.run("for name in nbagent.live.names(): nbagent.live.unregister(name)").status == "ok"
-    return one_kernel
+def kernel(shared):
+    """The kernel of this file, without the tools and messages of the previous test."""
+    shared.forget()
+    shared.ok("for name in nbagent.live.names(): nbagent.live.unregister(name)")
+    return shared
 
 
 @pytest.fixture
 def clicking(kernel):
     """A kernel that takes clicks while a cell runs."""
-    if kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result != "True":
+    if not kernel.takes_clicks:
         pytest.skip("kernels before ipykernel 7 take clicks between cells only")
 
 
@@ -116,22 +107,6 @@ def test_stop_keeps_the_text_so_far(kernel, tmp_path):
     assert result(kernel, "agent.trace.runs['status'].tolist()") == "['interrupted', 'ok']"
 
 
-def test_a_question_waits_for_the_run_of_a_cell(kernel, clicking, tmp_path):
-    gate = tmp_path / "gate"
-    kernel.run(f"agent = Agent(Gated('begun ', 'ended', {str(gate)!r}))")
-    panel = Panel(kernel)
-    cell = kernel.send("%%agent\nfrom the cell")
-    panel.until_text("begun", "A cell is asking")
-    panel.ask("from the panel")
-    panel.until_text("Waiting for the run in cell [", "1 more question waits")
-    gate.touch()
-    kernel.wait(cell)
-    panel.until(lambda: panel.text.count("begun ended") == 2)
-    assert "Waiting" not in panel.text
-    sources = "agent.trace.runs[['source', 'status']].values.tolist()"
-    assert result(kernel, sources) == "[['magic', 'ok'], ['panel', 'ok']]"
-
-
 def test_the_panel_says_when_a_cell_blocks_the_kernel(kernel, tmp_path):
     script(kernel, "'a'")
     panel = Panel(kernel)
@@ -160,20 +135,6 @@ def test_errors_are_shown_and_retried(kernel):
     assert "broke" not in panel.text
     assert history(kernel) == "[('user', 'try'), ('assistant', 'works')]"
     assert not [m for m in kernel.elsewhere if m["msg_type"] in ("stream", "error")]
-
-
-def test_a_wrong_tool_choice_fails_before_any_run_and_can_be_retried(kernel):
-    script(kernel, "'works'")
-    kernel.run("class Broken(ScriptedProvider):\n  def supports_function_calling(self): raise ValueError('not ready')")
-    kernel.run("agent.provider = Broken([])")
-    panel = Panel(kernel)
-    panel.ask("try")
-    panel.until_text("ValueErrornot ready")
-    kernel.run("agent.provider = ScriptedProvider(['works'])")
-    panel.click("Retry")
-    panel.until_text("works")
-    assert "not ready" not in panel.text
-    assert panel.text.count("try") == 1
 
 
 def test_the_last_question_can_be_edited(kernel):
@@ -295,37 +256,6 @@ def test_meter_and_trace(kernel):
     assert "<b>bold" not in panel.html()
 
 
-def test_the_saved_output_is_readable_without_a_kernel(kernel):
-    kernel.run(WIPE)
-    script(kernel, "FunctionCall('wipe', {}, 'c')", "'**Nothing** <script>alert(1)</script>'", options=", approve=None")
-    kernel.run("%%agent\nWhat is <left>?")
-    bundle = Panel(kernel).bundle
-    assert "> What is <left>?" in bundle["text/plain"]
-    assert "▸ wipe()" in bundle["text/plain"]
-    assert "**Nothing**" in bundle["text/plain"]
-    assert "What is &lt;left&gt;?" in bundle["text/html"]
-    assert "<strong>Nothing</strong>" in bundle["text/html"]
-    assert "<script" not in bundle["text/html"]
-    assert "running…" not in bundle["text/html"]
-    assert "text/markdown" not in bundle
-
-
-def test_turns_from_before_the_panel_look_as_in_their_cell(kernel):
-    kernel.run("@tool\ndef add(a: int) -> int:\n    'Add.'\n    return a")
-    calls = "[FunctionCall('add', {'a': 'x'}, 'c1'), FunctionCall('add', {'a': 2}, 'c2')]"
-    used = "{'thinking': 'Two of them.', 'usage': nbagent.Usage(1000, 200)}"
-    script(kernel, f"LLMResponse('', {calls}, 'tool_calls', {used})", "'done'")
-    cell = kernel.ok("%%agent\nadd")
-    foot = cell.text.splitlines()[-1]
-    panel = Panel(kernel)
-    number = cell.of("execute_input")[0]["execution_count"]
-    panel.until_text(f"cell [{number}]", "Thought", "Two of them.", "arguments invalid, sent back", "done")
-    assert re.search(r"✓ \d+ .s", panel.text)
-    assert "✗ error" not in panel.text
-    assert all(fact in panel.text for fact in foot.strip("[]").split(" · "))
-    assert foot in panel.bundle["text/plain"]
-
-
 def test_streaming_a_long_answer_sends_little(kernel):
     kernel.run("answer = '\\n\\n'.join('word ' * 20 + str(i) for i in range(115))")
     script(kernel, "answer", options="")
@@ -341,18 +271,6 @@ def sent_to_widgets(kernel):
     """Characters of all messages to widgets, styles and scripts of a new panel included."""
     sent = [m["content"] for m in kernel.messages() if m["msg_type"].startswith("comm_")]
     return sum(len(json.dumps(content)) for content in sent)
-
-
-def test_a_tools_figure_appears_below_its_call(kernel):
-    pytest.importorskip("matplotlib")
-    kernel.run("import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt")
-    kernel.run("@tool\ndef draw() -> str:\n    'Draw.'\n    plt.plot([1, 2])\n    return 'drawn'")
-    script(kernel, "FunctionCall('draw', {}, 'c')", "'There.'")
-    panel = Panel(kernel)
-    panel.ask("draw")
-    panel.until_text("There.")
-    page = panel.html()
-    assert page.index("draw()") < page.index("data:image/png;base64,") < page.index("There.")
 
 
 def test_a_closed_panel_stops_listening(kernel):
@@ -371,12 +289,6 @@ def test_a_panel_needs_an_agent(kernel):
     cell = kernel.run("nbagent.ChatPanel('openai')")
     assert cell.error == "ConfigurationError"
     assert "expected an Agent, got 'openai'" in cell.reply["content"]["evalue"]
-
-
-def test_a_script_with_a_panel_ends():
-    """The panel is closed while the interpreter exits, when no thread can start."""
-    code = "from nbagent import *; agent = Agent(ScriptedProvider(['Hi.'])); panel = ChatPanel(agent); panel.ask('x')"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=TIMEOUT)
 
 
 TAGGED = """

@@ -1,16 +1,15 @@
 """Panels and cells that share an agent, on any kernel."""
 
 import pytest
-from support.kernels import WIPE, Kernel
-from support.panels import Panel, history, result, script
+from support.kernels import WIPE
+from support.panels import Panel, history, script
 
 pytestmark = pytest.mark.kernel
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        yield kernel
+@pytest.fixture
+def kernel(shared):
+    return shared
 
 
 def test_a_question_sent_while_a_cell_runs_is_asked_after_it(kernel, tmp_path):
@@ -173,16 +172,3 @@ def test_a_question_that_failed_before_its_run_stays_beside_the_next_one(kernel)
     assert history(kernel) == "[('user', 'another'), ('assistant', 'works')]"
     kernel.run("agent.clear_history()")
     panel.until(lambda: "in vain" not in panel.text)
-
-
-def test_asking_three_times_in_vain_sends_the_question_once(kernel):
-    script(kernel, *["RuntimeError('no')"] * 3, "'fine'")
-    panel = Panel(kernel)
-    for _ in range(3):
-        panel.ask("again")
-        panel.usable(description="Edit")
-    panel.until(lambda: panel.text.count("RuntimeErrorno") == 3)
-    panel.ask("again")
-    panel.until_text("fine")
-    assert history(kernel) == "[('user', 'again'), ('assistant', 'fine')]"
-    assert result(kernel, "agent.trace.calls['n_messages_in'].tolist()") == "[1, 1, 1, 1]"

@@ -1,7 +1,6 @@
 """Versions of questions and several conversations in the panel, in step with cells, on any kernel."""
 
 import pytest
-from support.kernels import Kernel
 from support.panels import Panel, history, result
 
 pytestmark = pytest.mark.kernel
@@ -10,10 +9,9 @@ ANSWER = "lambda m, f: 'after ' + '+'.join(each.text for each in m if each.role 
 FAILING = "RuntimeError('it broke') if m[-1].text == 'fail' else "
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    with Kernel(tmp_path_factory.mktemp("kernel")) as kernel:
-        yield kernel
+@pytest.fixture
+def kernel(shared):
+    return shared
 
 
 def opened(kernel, *questions, answer=ANSWER):

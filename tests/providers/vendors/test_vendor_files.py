@@ -14,7 +14,7 @@ from nbagent.errors import ConfigurationError
 from nbagent.providers import catalog, create_provider, provider_names, resolve, vendors
 
 NEW_VENDOR = '''
-"""Acme, a vendor that does not exist."""
+"""Globex, a vendor that does not exist."""
 
 from dataclasses import replace
 
@@ -31,11 +31,11 @@ PROFILES = (
 )
 
 VENDOR = Vendor(
-    "acme",
+    "globex",
     model="rocket-2",
-    base_url="https://api.acme.example/v1",
-    key_vars=("ACME_API_KEY",),
-    base_url_vars=("ACME_BASE_URL",),
+    base_url="https://api.globex.example/v1",
+    key_vars=("GLOBEX_API_KEY",),
+    base_url_vars=("GLOBEX_BASE_URL",),
     profiles=PROFILES,
     price_name="openai",
     max_tokens_name="max_completion_tokens",
@@ -45,20 +45,20 @@ VENDOR = Vendor(
 
 
 @pytest.fixture
-def acme(tmp_path, monkeypatch):
+def globex(tmp_path, monkeypatch):
     """The catalog with one more vendor."""
-    (tmp_path / "acme.py").write_text(NEW_VENDOR)
+    (tmp_path / "globex.py").write_text(NEW_VENDOR)
     monkeypatch.setattr(vendors, "__path__", [*vendors.__path__, str(tmp_path)])
-    monkeypatch.setattr(catalog, "NAMES", (*catalog.NAMES, "acme"))
+    monkeypatch.setattr(catalog, "NAMES", (*catalog.NAMES, "globex"))
     yield
-    sys.modules.pop("nbagent.providers.vendors.acme", None)
+    sys.modules.pop("nbagent.providers.vendors.globex", None)
 
 
-async def test_one_file_makes_a_vendor(acme, loopback, monkeypatch):
-    monkeypatch.setenv("ACME_API_KEY", "acme-key")
-    monkeypatch.setenv("ACME_BASE_URL", f"{loopback.url}/v1")
+async def test_one_file_makes_a_vendor(globex, loopback, monkeypatch):
+    monkeypatch.setenv("GLOBEX_API_KEY", "globex-key")
+    monkeypatch.setenv("GLOBEX_BASE_URL", f"{loopback.url}/v1")
     loopback.answers = [Answer((SAMPLES / "chat_openai.sse").read_bytes())]
-    provider = create_provider("acme", thinking="medium", max_tokens=100)
+    provider = create_provider("globex", thinking="medium", max_tokens=100)
     *events, response = [item async for item in streamed(provider, [LLMMessage("user", "hi")], temperature=0.5)]
     await provider.aclose()
     assert isinstance(response, LLMResponse)
@@ -66,7 +66,7 @@ async def test_one_file_makes_a_vendor(acme, loopback, monkeypatch):
     assert any("temperature" in event.content for event in events), "the user is told what is left out"
     (request,) = loopback.requests
     assert request.path == "/v1/chat/completions"
-    assert request.headers["authorization"] == "Bearer acme-key"
+    assert request.headers["authorization"] == "Bearer globex-key"
     assert {key: request.json[key] for key in ("model", "reasoning_effort", "max_completion_tokens")} == {
         "model": "rocket-2",
         "reasoning_effort": "high",
@@ -75,17 +75,17 @@ async def test_one_file_makes_a_vendor(acme, loopback, monkeypatch):
     assert "temperature" not in request.json
 
 
-def test_the_new_vendor_is_known_everywhere(acme, monkeypatch):
+def test_the_new_vendor_is_known_everywhere(globex, monkeypatch):
     for vendor in catalog.with_keys().values():
         for name in vendor.key_vars:
             monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("NBAGENT_MODEL", raising=False)
-    monkeypatch.setenv("ACME_API_KEY", "acme-key")
-    assert "acme" in provider_names()
-    assert resolve(None).vendor == "acme"
-    assert pricing.price(Usage(1000, 10), "gpt-4.1", "acme") == pricing.price(Usage(1000, 10), "gpt-4.1", "openai")
+    monkeypatch.setenv("GLOBEX_API_KEY", "globex-key")
+    assert "globex" in provider_names()
+    assert resolve(None).vendor == "globex"
+    assert pricing.price(Usage(1000, 10), "gpt-4.1", "globex") == pricing.price(Usage(1000, 10), "gpt-4.1", "openai")
     with pytest.raises(ConfigurationError, match="anvil-1"):
-        create_provider("acme:anvil-1", thinking="high")
+        create_provider("globex:anvil-1", thinking="high")
 
 
 def test_every_file_in_the_folder_is_in_the_catalog():

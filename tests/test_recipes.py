@@ -19,7 +19,6 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", "_build", "_contents", "browser
 BLOCK = re.compile(r"`([\w./-]+)`:\n\n( *)```(\w+)\n(.*?)\n\2```", re.DOTALL)
 #: A path in the table, of which a part may be open: `vendors/<vendor>.py`, `*_tools.py`.
 NAME = re.compile(r"`([\w<>*./-]+(?:/|\.(?:py|js|html)))`")
-COMMAND = re.compile(r"`(make reference|\.venv/bin/pytest [^`]+)`")
 
 
 def section(title):
@@ -47,40 +46,46 @@ def changed(text, diff):
     return text
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory):
+@pytest.fixture
+def copy(tmp_path):
     """The project, and nothing that was made from it."""
-    folder = tmp_path_factory.mktemp("project")
     for name in COPIED:
         if (PROJECT / name).is_dir():
-            shutil.copytree(PROJECT / name, folder / name, ignore=LEFT_OUT)
+            shutil.copytree(PROJECT / name, tmp_path / name, ignore=LEFT_OUT)
         else:
-            shutil.copy(PROJECT / name, folder / name)
-    assert run(folder, "-c", "import nbagent; print(nbagent.__file__)").strip() == str(folder / "nbagent/__init__.py")
-    return folder
+            shutil.copy(PROJECT / name, tmp_path / name)
+    assert Path(run(tmp_path, "-c", "import nbagent; print(nbagent.__file__)").strip()).is_relative_to(tmp_path)
+    return tmp_path
 
 
-@pytest.mark.parametrize(
-    "title", ["Adding a vendor", "Adding a skill", "Adding a trace column", "Adding an option of `%%agent`"]
-)
-def test_a_recipe_works(copy, title):
-    recipe = section(title)
-    blocks, touched = BLOCK.findall(recipe), []
+def write(copy, recipe):
+    """Give the copy what the blocks of a recipe say. Returns the names of the Python files."""
+    blocks = BLOCK.findall(recipe)
     assert len(blocks) == recipe.count("```") / 2, "each block follows the name of its file, and a colon"
     for name, _, language, block in blocks:
         path, code = copy / name, dedent(f"{block}\n")
         path.parent.mkdir(exist_ok=True)
         path.write_text(changed(path.read_text("utf-8"), code) if language == "diff" else code, "utf-8")
-        touched += [name] if path.suffix == ".py" else []
-    commands = COMMAND.findall(recipe)
-    assert len(commands) == 2 - (title == "Adding a skill")
-    for command in commands:
-        if command == "make reference":
-            run(copy, "-m", "support.reference")
-        else:
-            assert " passed" in run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", *shlex.split(command)[1:])
-    run(copy, "-m", "ruff", "check", "--no-cache", *touched)
-    run(copy, "-m", "ruff", "format", "--no-cache", "--check", *touched)
+    return [name for name, *_ in blocks if name.endswith(".py")]
+
+
+def test_the_recipes_work_as_they_are_written(copy):
+    """All in one copy: to load the package and the tests takes longer than to run these."""
+    recipes = [
+        section(f"Adding {what}") for what in ("a vendor", "a skill", "a trace column", "an option of `%%agent`")
+    ]
+    written = [name for recipe in recipes for name in write(copy, recipe)]
+    files, wanted = [], []
+    for recipe in recipes:
+        (command,) = re.findall(r"`\.venv/bin/pytest ([^`]+)`", recipe)
+        paths, _, keyword = command.partition(" -k ")
+        files += paths.split()
+        wanted += shlex.split(keyword) or [Path(name).stem for name in paths.split()]
+    run(copy, "-m", "support.reference")  # `make reference`
+    said = run(copy, "-m", "pytest", "-q", "-rp", "-p", "no:cacheprovider", *files, "-k", " or ".join(wanted))
+    assert [name for name in files if f"PASSED {name}::" not in said] == []
+    run(copy, "-m", "ruff", "check", "--no-cache", *written)
+    run(copy, "-m", "ruff", "format", "--no-cache", "--check", *written)
 
 
 def test_where_to_change_what_names_files_that_exist():

@@ -1,4 +1,4 @@
-"""What `make quick T=tests/trace` runs: a folder or file of tests, and the files that vouch for the layers below it.
+"""What `make quick T=tests/trace` runs: folders or files of tests, and the files that vouch for the layers below them.
 
 PYTHONPATH=tests python -m support.quick tests/trace
 """
@@ -40,14 +40,15 @@ def layer_of(tests: Path) -> str:
     return first.removesuffix(".py").removeprefix("test_")
 
 
-def selected(tests: Path) -> list[str]:
-    """The path itself, then the vouching files of the layers below."""
-    below = BELOW.get(layer_of(tests), set(VOUCHING))
+def selected(*tests: Path) -> list[str]:
+    """The paths themselves, then the vouching files of the layers below."""
+    below = {layer for path in tests for layer in BELOW.get(layer_of(path), VOUCHING)}
     files = [TESTS / file for layer in VOUCHING if layer in below for file in VOUCHING[layer]]
-    return [str(tests), *(str(file) for file in files if not file.is_relative_to(tests.resolve()))]
+    others = [file for file in files if not any(file.is_relative_to(path.resolve()) for path in tests)]
+    return [str(path) for path in (*tests, *others)]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) == 1:
         raise SystemExit("make quick: name a folder or file of tests: make quick T=tests/trace")
-    print(*selected(Path(sys.argv[1])))
+    print(*selected(*map(Path, sys.argv[1:])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -20,6 +21,10 @@ class Interruptible:
     Python raises it at the next bytecode of that thread: native code, such as a long `time.sleep` outside of the main
     thread, ends by itself first.
 
+    A function that is traced, by a debugger or for its coverage, is not interrupted, except on the main thread, where
+    Ctrl-C would do the same: the KeyboardInterrupt might hit the tracer, which would never give back a lock that it
+    holds.
+
     >>> Interruptible().run(lambda: 7)
     7
     """
@@ -32,7 +37,8 @@ class Interruptible:
 
     def run(self, function: Callable[[], T]) -> T:
         """Call the function in this thread."""
-        self._thread = threading.get_ident()
+        if not _is_traced() or threading.current_thread() is threading.main_thread():
+            self._thread = threading.get_ident()
         try:
             try:
                 return function()
@@ -54,6 +60,13 @@ class Interruptible:
             if self._thread is not None and not self.is_interrupted:
                 self.is_interrupted = True
                 _raise_in(self._thread, KeyboardInterrupt)
+
+
+def _is_traced() -> bool:
+    """Whether a tracer runs code of its own between the lines of this thread."""
+    monitoring = getattr(sys, "monitoring", None)  # since Python 3.12
+    tools = () if monitoring is None else (monitoring.DEBUGGER_ID, monitoring.COVERAGE_ID)
+    return sys.gettrace() is not None or any(monitoring.get_tool(tool) for tool in tools)
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:

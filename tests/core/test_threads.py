@@ -200,3 +200,32 @@ async def test_a_call_that_is_cancelled_before_it_begins_ends_at_once(monkeypatc
     submitted[0]()
     await asyncio.wait({task}, timeout=60)
     assert task.cancelled()
+
+
+@pytest.fixture
+def _traced():
+    """New threads are traced, as by a debugger or for their coverage."""
+    before = threading.gettrace()
+    threading.settrace(lambda *about: None)
+    yield
+    threading.settrace(before)
+
+
+@pytest.mark.usefixtures("_traced")
+async def test_no_interrupt_hits_a_tracer():
+    """It may hold a lock, which it would never give back."""
+    pool, begun, go_on, ended = DaemonThreads("traced", interrupts=True), threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        go_on.wait(30)
+        ended.append(True)
+
+    task = asyncio.create_task(pool.run(work))
+    await asyncio.to_thread(begun.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert ended == [True]

@@ -14,6 +14,7 @@ import pytest
 from support.tool_runs import executor_of, run
 
 from nbagent.core.background import run_sync
+from nbagent.core.threads import DaemonThreads
 from nbagent.errors import (
     ToolTimeoutError,
 )
@@ -130,6 +131,17 @@ async def test_cancellation_is_prompt_and_the_next_call_works(is_async):
     assert (await run(executor, "slow")).value == "late"
 
 
+@pytest.fixture
+def _untraced(monkeypatch):
+    """Tools run in threads without a tracer, as coverage has one: what is traced is not interrupted."""
+    before = threading.gettrace()
+    threading.settrace(None)
+    monkeypatch.setattr(executor_module, "run_in_thread", DaemonThreads("untraced", interrupts=True).run)
+    yield
+    threading.settrace(before)
+
+
+@pytest.mark.usefixtures("_untraced")
 @pytest.mark.parametrize("ends", ["cancelled", "time limit"])
 async def test_a_sync_tool_is_interrupted_in_its_thread(ends):
     begun, interrupted = threading.Event(), threading.Event()

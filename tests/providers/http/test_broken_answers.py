@@ -21,7 +21,6 @@ from nbagent.providers.http import retry
 HALF = BROKEN[:30]
 JSON = {"content-type": "application/json", "x-request-id": "req_7"}
 SSE = {"content-type": "text/event-stream", "x-request-id": "req_7"}
-twice = pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
 
 
 def body(wire, text) -> bytes:
@@ -82,9 +81,7 @@ def _short_waits(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
 
 
-@pytest.fixture(params=WIRES)
-def wire(request):
-    return request.param
+each_wire = pytest.mark.parametrize("wire", WIRES)
 
 
 @pytest.fixture
@@ -110,27 +107,24 @@ async def is_answered(talk, wire, loopback, failures, kind):
     await talk.goes_on()
 
 
-@twice
-@pytest.mark.parametrize("end", ["close", "drop"])
-async def test_a_body_that_breaks_off_anywhere(loopback, talk_to, wire, end, times):
-    """The server ends it well, or the connection is lost."""
-    talk = talk_to(wire, streaming=False)
+@each_wire
+async def test_a_body_that_breaks_off(loopback, talk_to, wire):
+    """The server ends it well, and then the connection is lost."""
     content = body(wire, HALF)
-    for cut in range(0, len(content), 29):
-        talk.agent.clear_history()
-        await is_answered(
-            talk, wire, loopback, [Answer(content[:cut], 200, JSON, end)] * times, "IncompleteStreamError"
-        )
+    broken = [Answer(content[:cut], 200, JSON, end) for cut, end in ((0, "close"), (len(content) // 2, "drop"))]
+    await is_answered(talk_to(wire, streaming=False), wire, loopback, broken, "IncompleteStreamError")
 
 
-@twice
-async def test_a_body_that_stops_coming(loopback, talk_to, wire, times):
+@pytest.mark.parametrize("wire", ["openai chat", "claude"])
+async def test_a_body_that_stops_coming(loopback, talk_to, wire):
     talk = talk_to(wire, streaming=False, timeout=1.0)
     broken = Answer(body(wire, HALF)[:50], headers=JSON, end="stall")
-    await is_answered(talk, wire, loopback, [broken] * times, "ProviderTimeoutError")
+    await is_answered(talk, wire, loopback, [broken], "ProviderTimeoutError")
 
 
-@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "whole"])
+@pytest.mark.parametrize(
+    ("wire", "streaming"), [*((wire, True) for wire in WIRES), ("openai chat", False), ("claude", False)]
+)
 async def test_answers_that_stay_broken(loopback, talk_to, wire, streaming):
     """The error names the request; whole bodies leave nothing behind."""
     talk = talk_to(wire, streaming=streaming)
@@ -145,17 +139,16 @@ async def test_answers_that_stay_broken(loopback, talk_to, wire, streaming):
     await talk.goes_on()
 
 
-@twice
 @pytest.mark.parametrize("form", ERRORS)
-async def test_an_error_inside_the_stream(loopback, talk_to, form, times):
+async def test_an_error_inside_the_stream(loopback, talk_to, form):
     """After half an answer, in each vendor's own words."""
     wire = form.removesuffix(" failed")
     kind = {"claude": "overloaded_error", "gemini": "UNAVAILABLE"}.get(wire, "server_error")
     broken = stream([*begun(wire, HALF), ERRORS[form](kind, "Overloaded, sorry.")])
-    await is_answered(talk_to(wire), wire, loopback, [broken] * times, "ServerError")
+    await is_answered(talk_to(wire), wire, loopback, [broken] * 2, "ServerError")
 
 
-@pytest.mark.parametrize("form", ERRORS)
+@pytest.mark.parametrize("form", ["openai chat", "openai responses failed"])
 async def test_an_error_inside_the_stream_that_stays(loopback, talk_to, form):
     wire = form.removesuffix(" failed")
     loopback.answers = [stream([*begun(wire, HALF), ERRORS[form]("server_error", "Overloaded, sorry.")])]
@@ -173,17 +166,16 @@ async def test_a_hopeless_error_inside_the_stream(loopback, talk_to, form):
     assert len(loopback.requests) == 1
 
 
-@twice
-@pytest.mark.parametrize("word", ["MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"])
-@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "whole"])
-async def test_gemini_garbled_its_own_answer(loopback, talk_to, streaming, word, times):
+@pytest.mark.parametrize(("word", "streaming"), [("MALFORMED_FUNCTION_CALL", True), ("MALFORMED_RESPONSE", False)])
+async def test_gemini_garbled_its_own_answer(loopback, talk_to, streaming, word):
     """A call that it could not write comes as a finish reason, the call itself left out."""
     candidate = {"content": {"role": "model", "parts": [{"text": HALF}]}, "finishReason": word}
     event = {"candidates": [candidate | {"finishMessage": "print(default_api.erase("}]}
     broken = stream([event]) if streaming else Answer(json.dumps(event).encode(), headers=JSON)
-    await is_answered(talk_to("gemini", streaming=streaming), "gemini", loopback, [broken] * times, "ServerError")
+    await is_answered(talk_to("gemini", streaming=streaming), "gemini", loopback, [broken], "ServerError")
 
 
+@pytest.mark.parametrize("wire", ["openai chat", "claude"])
 async def test_a_connection_that_does_not_come_about(talk_to, wire):
     """A server that takes the connection, and never answers its TLS greeting."""
 

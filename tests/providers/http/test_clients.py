@@ -213,8 +213,7 @@ async def test_bedrock_throttles_in_the_stream(loopback, bedrock):
 # ------------------------------------------------------------------ httpx, and what does not fit
 
 
-@pytest.mark.parametrize("library", [httpx, httpx2])
-@pytest.mark.parametrize("vendor", ["open_source", "gemini"])
+@pytest.mark.parametrize(("vendor", "library"), [("open_source", httpx), ("open_source", httpx2), ("gemini", httpx)])
 async def test_httpx(loopback, vendor, library):
     said_by_gemini = {"candidates": [{"content": {"parts": [{"text": "Good."}]}, "finishReason": "STOP"}]}
     answer = CHAT if vendor == "open_source" else Answer(sse(said_by_gemini, done=False))

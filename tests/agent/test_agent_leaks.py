@@ -55,7 +55,7 @@ class Runs:
             async for _ in self.agent.chat_stream(self.plan()):
                 if self.rng.random() < 0.15:
                     break
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 while "running" in {row["status"] for row in self.agent.trace.rows("runs")}:
                     await asyncio.sleep(0.001)
 
@@ -84,7 +84,7 @@ def sockets():
 
 def until(holds):
     """Wait for what happens by itself, and soon."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
         gc.collect()

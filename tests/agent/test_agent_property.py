@@ -307,7 +307,7 @@ class Conversation(RuleBasedStateMachine):
 
     async def settled(self):
         """A stream that was dropped is closed by the event loop."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while "running" in {row["status"] for row in self.agent.trace.rows("runs")}:
                 await asyncio.sleep(0.001)
 

@@ -29,7 +29,7 @@ async def test_asking_the_agent_from_its_own_tool_is_an_error_not_a_deadlock(blo
     tool = again_sync if blocking else again_async
     provider = ScriptedProvider([call(tool.__name__), "done"])
     agent = Agent(provider, tools=[tool])
-    result = await asyncio.wait_for(agent.chat("outer"), 60)
+    result = await asyncio.wait_for(agent.chat("outer"), 300)
     assert AgentBusyError.__name__ in provider.requests[1][0][-1].content
     assert result.content == "done"
 
@@ -74,7 +74,7 @@ async def test_a_blocking_call_that_holds_up_the_run_it_waits_for_is_an_error(le
     if leaves:
         with pytest.raises(AgentBusyError):  # the stream is closed as soon as the event loop runs
             agent.chat_sync("y")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while agent._queue.entries:
                 await asyncio.sleep(0)
     assert agent.chat_sync("z").content == "fine"
@@ -103,7 +103,7 @@ async def test_a_blocking_call_behind_a_run_that_it_holds_up_is_an_error(handed_
     """The run that it would wait for is not the one that goes on, but waits for that one, on this very loop."""
     go_on = threading.Event()
     agent = Agent(ScriptedProvider([call("wait"), "first", "second", "third", "fourth"]), tools=[])
-    agent.register_function("wait", "Wait.", lambda: str(go_on.wait(60)))
+    agent.register_function("wait", "Wait.", lambda: str(go_on.wait(300)))
     elsewhere = asyncio.create_task(asyncio.to_thread(agent.chat_sync, "in a thread"))
     while not agent.conversation_history:
         await asyncio.sleep(0.001)

@@ -47,7 +47,7 @@ def in_thread(function):
     thread.start()
 
     def wait():
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
         return outcome[0]
 
@@ -58,7 +58,7 @@ def test_a_blocking_call_of_another_thread():
     agent = Agent(Endless())
     assert agent.stop() == 0
     wait = in_thread(lambda: agent.chat_sync("x"))
-    assert agent.provider.said.wait(30)
+    assert agent.provider.said.wait(300)
     assert agent.stop() == 1
     assert isinstance(wait(), asyncio.CancelledError)
     assert [message.text for message in agent.conversation_history] == ["x", "begun"]

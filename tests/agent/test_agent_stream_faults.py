@@ -117,7 +117,7 @@ async def length_of(talk, llmock, reply):
 
 async def noticed(llmock, count):
     """Whether the server has seen the end of so many requests. It sees a broken connection when it writes again."""
-    for _ in range(500):
+    for _ in range(30_000):  # five minutes: only a hang lasts so long
         if len(llmock.requests) >= count:
             break
         await asyncio.sleep(0.01)

@@ -88,14 +88,14 @@ class Vendors:
             self._there(server.__aenter__())
 
     def _there(self, coroutine: Any) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(300)
 
     def close(self) -> None:
         """End the servers and their thread."""
         for server in self.servers.values():
             self._there(server.__aexit__())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(60)
+        self._thread.join(300)
         self._loop.close()
 
     def provider(self, case: Case, **options: Any) -> LLMProvider:

@@ -275,7 +275,7 @@ def test_a_file_that_cannot_grow_is_a_full_disk_and_leaves_nothing_behind(tmp_pa
         except LocalModelError as error:
             print(error)
     """)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert done.stdout.startswith("The disk is full"), done.stderr
     assert f"needs 2 MB in {models_dir(tmp_path)}" in done.stdout
     assert left_in(tmp_path) == []
@@ -301,7 +301,7 @@ def test_two_processes_at_once_download_once(tmp_path, index, tiny):
         print(path.read_bytes() == bytes(range(256)) * 2000)
     """)
     processes = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    answers = [process.communicate(timeout=120)[0].strip() for process in processes]
+    answers = [process.communicate(timeout=300)[0].strip() for process in processes]
     assert answers == ["True", "True"]
     assert index.sent == 1
     assert left_in(tmp_path) == ["tiny.gguf"]

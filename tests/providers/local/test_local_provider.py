@@ -27,7 +27,7 @@ pytestmark = pytest.mark.local_model
 HELLO = [LLMMessage("user", "Say hello.")]
 
 
-async def wait_until(condition, seconds=120):
+async def wait_until(condition, seconds=300):
     for _ in range(seconds * 20):
         if await condition():
             return True

@@ -5,6 +5,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from itertools import product
 
 import pandas as pd
 import pytest
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.trace.columns import COLUMNS, JSON, TEXT
-from nbagent.trace.recorder import TABLES
 from nbagent.trace.storage import files as store
 
 FORMATS = ("t.sqlite", "t.parquet", "t.jsonl")
@@ -46,17 +46,13 @@ def assert_same(one: Trace, other: Trace) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 async def test_a_round_trip_is_exact(trace, tmp_path, name):
+    Trace().save(tmp_path / name)
+    assert_same(Trace(), Trace.load(tmp_path / name))
     trace.save(tmp_path / name)
     loaded = Trace.load(tmp_path / name)
     assert_same(trace, loaded)
     loaded.save(str(tmp_path / f"again_{name}"))
     assert_same(trace, Trace.load(str(tmp_path / f"again_{name}")))
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_an_empty_trace_keeps_its_columns(tmp_path, name):
-    Trace().save(tmp_path / name)
-    assert_same(Trace(), Trace.load(tmp_path / name))
 
 
 ROWS = st.fixed_dictionaries(
@@ -148,9 +144,8 @@ async def test_a_newer_version_is_an_error(trace, tmp_path, monkeypatch):
             Trace.load(tmp_path / name)
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t", "t.db"])
-def test_an_unknown_suffix_is_an_error_that_names_the_formats(tmp_path, name):
-    for use in (Trace().save, Trace.load):
+def test_an_unknown_suffix_is_an_error_that_names_the_formats(tmp_path):
+    for use, name in product((Trace().save, Trace.load), ("t.csv", "t")):
         with pytest.raises(ConfigurationError, match=rf"\.sqlite, \.parquet, \.jsonl, got '{name}'"):
             use(tmp_path / name)
 
@@ -182,11 +177,20 @@ def test_other_files_are_an_error(tmp_path):
         Trace().save(tmp_path / "no folder" / "t.sqlite")
 
 
-@pytest.mark.parametrize("name", ["t.sqlite", "t.jsonl"])
-def test_an_empty_file_is_an_error(tmp_path, name):
-    (tmp_path / name).touch()
-    with pytest.raises(ConfigurationError, match=rf"{name}' is empty.*trace\.save"):
-        Trace.load(tmp_path / name)
+def test_an_empty_file_is_an_error(tmp_path):
+    for name in ("t.sqlite", "t.jsonl"):
+        (tmp_path / name).touch()
+        with pytest.raises(ConfigurationError, match=rf"{name}' is empty.*trace\.save"):
+            Trace.load(tmp_path / name)
+
+
+async def test_a_file_that_was_cut_off_is_an_error(trace, tmp_path):
+    for name in ("t.sqlite", "t.parquet"):
+        trace.save(tmp_path / name)
+        path = tmp_path / name if name == "t.sqlite" else tmp_path / name / "calls.parquet"
+        path.write_bytes(path.read_bytes()[:-30_000] if name == "t.sqlite" else path.read_bytes()[:-30])
+        with pytest.raises(ConfigurationError, match=rf"{name}' is not a saved trace"):
+            Trace.load(tmp_path / name)
 
 
 def test_a_file_without_a_complete_first_line_is_an_error(tmp_path):
@@ -250,18 +254,14 @@ while True:
 
 @pytest.mark.parametrize("name", ["t.sqlite", "t.jsonl"])
 def test_a_kill_while_saving_leaves_a_complete_file(tmp_path, name):
-    for kill in range(3):
-        command = [sys.executable, "-c", KILLED, str(tmp_path / name)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            assert process.stdout.readline() == b"saved\n"
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(0.05 + 0.07 * kill)
-            process.kill()
-        loaded = Trace.load(tmp_path / name)
-        assert {table: len(loaded.rows(table)) for table in TABLES if table in ("runs", "calls")} == {
-            "runs": 40,
-            "calls": 40,
-        }
+    command = [sys.executable, "-c", KILLED, str(tmp_path / name)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"saved\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.1)
+        process.kill()
+    loaded = Trace.load(tmp_path / name)
+    assert (len(loaded.rows("runs")), len(loaded.rows("calls"))) == (40, 40)
 
 
 async def test_saving_while_a_run_is_in_progress(tmp_path):
@@ -282,8 +282,7 @@ async def test_saving_while_a_run_is_in_progress(tmp_path):
     assert agent.trace.runs["status"].tolist() == ["ok"]
 
 
-@pytest.mark.parametrize("name", FORMATS)
-async def test_any_argument_and_any_score_can_be_loaded_again(tmp_path, name):
+async def test_any_argument_and_any_score_can_be_loaded_again(tmp_path):
     def mean_of(column: str, trimmed: float = 0.0) -> float:
         """A trimmed mean."""
         return 3.0
@@ -291,5 +290,6 @@ async def test_any_argument_and_any_score_can_be_loaded_again(tmp_path, name):
     agent = Agent(ScriptedProvider([FunctionCall("mean_of", {"column": "x", "trimmed": 0.1}), "3"]), tools=[mean_of])
     result = await agent.chat("?", metadata={"trimmed": True})
     agent.trace.score(result.run_id, "market_cap_usd", 3.2e15)
-    agent.trace.save(tmp_path / name)
-    assert_same(Trace.load(tmp_path / name), agent.trace)
+    for name in FORMATS:
+        agent.trace.save(tmp_path / name)
+        assert_same(Trace.load(tmp_path / name), agent.trace)

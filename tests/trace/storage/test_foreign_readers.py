@@ -10,6 +10,7 @@ import pytest
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
 from nbagent.trace.columns import COLUMNS, JSON
+from nbagent.trace.recorder import TABLES
 
 SUMS = """
 SELECT r.prompt, r.status, sum(c.input_tokens)::BIGINT, sum(c.cost_usd), epoch_us(min(c.started)) AS began
@@ -69,16 +70,6 @@ FROM read_json('{path}', columns = {{"table": 'VARCHAR', n: 'BIGINT', row: 'JSON
 """
 
 
-def test_duckdb_reads_json_lines(trace, tmp_path):
-    trace.save(tmp_path / "t.jsonl")
-    lines = LINES.format(path=tmp_path / "t.jsonl")
-    with duckdb.connect() as database:
-        sent = f"SELECT sum((row->>'input_tokens')::BIGINT) FROM ({lines}) WHERE \"table\" = 'calls'"
-        assert database.execute(sent).fetchone() == (200,)
-        answers = f"SELECT row->>'output' FROM ({lines}) WHERE \"table\" = 'runs' AND row->>'status' = 'ok'"
-        assert database.execute(answers).fetchall() == [("Ünïcode 🐧",)]
-
-
 async def test_duckdb_reads_a_growing_file(tmp_path):
     """Of a row that was written again under its number the last line counts."""
     agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 4}, "1"), "It is 8."]), tools=[double])
@@ -120,14 +111,6 @@ def test_polars_reads_parquet_with_every_type(trace, tmp_path):
     assert found[0][3] == trace.calls["started"].min().to_pydatetime()
 
 
-def test_polars_reads_json_lines(trace, tmp_path):
-    trace.save(tmp_path / "t.jsonl")
-    lines = pl.read_ndjson(tmp_path / "t.jsonl", infer_schema_length=None)
-    calls = lines.filter(pl.col("table") == "tool_calls").unnest("row", separator=".")
-    assert calls["row.name"].to_list() == ["double", "double"]
-    assert calls["row.args_valid"].to_list() == [True, False]
-
-
 def test_polars_reads_sqlite(trace, tmp_path):
     """DuckDB does so with an extension that it fetches itself: `INSTALL sqlite; ATTACH 't.sqlite'`."""
     trace.save(tmp_path / "t.sqlite")
@@ -141,10 +124,10 @@ def test_polars_reads_sqlite(trace, tmp_path):
     assert started.to_list() == [each.to_pydatetime() for each in trace.runs["started"]]
 
 
-@pytest.mark.parametrize("table", ["runs", "calls", "messages", "blocks", "tool_calls", "thinking", "events", "http"])
-def test_both_read_every_table_of_an_empty_trace(tmp_path, table):
+def test_both_read_every_table_of_an_empty_trace(tmp_path):
     Trace().save(tmp_path / "t.parquet")
-    path = tmp_path / "t.parquet" / f"{table}.parquet"
-    assert pl.read_parquet(path).columns == list(getattr(Trace(), table).columns)
     with duckdb.connect() as database:
-        assert database.execute(f"SELECT count(*) FROM '{path}'").fetchone() == (0,)
+        for table in TABLES:
+            path = tmp_path / "t.parquet" / f"{table}.parquet"
+            assert pl.read_parquet(path).columns == list(getattr(Trace(), table).columns)
+            assert database.execute(f"SELECT count(*) FROM '{path}'").fetchone() == (0,)

@@ -192,11 +192,10 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.full)])
-def test_a_kill_leaves_every_complete_turn(tmp_path, kills):
+def test_a_kill_leaves_every_complete_turn(tmp_path):
     path = tmp_path / "t.jsonl"
     runs = 0
-    for kill, done in enumerate(killed(KILLED, path, kills)):
+    for kill, done in enumerate(killed(KILLED, path, 2)):
         found = Trace.load(path).runs
         assert (found["status"] == "ok").sum() >= runs + done
         runs = int((found["status"] == "ok").sum())

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from nbagent.core.sizes import size_of
 from nbagent.trace.storage.results import Results
@@ -35,30 +34,28 @@ def spilled(value):
     return results["id"]
 
 
-@pytest.mark.parametrize("value", WRITTEN, ids=lambda value: repr(value)[:30].replace("\udcff", "?"))
-def test_a_value_comes_back_the_same(value):
-    back = spilled(value)
-    assert type(back) is type(value)
-    if isinstance(value, pd.DataFrame):
-        pd.testing.assert_frame_equal(back, value)
-    elif isinstance(value, pd.Series):
-        pd.testing.assert_series_equal(back, value)
-    elif isinstance(value, np.ndarray):
-        np.testing.assert_array_equal(back, value, strict=True)
-    else:
-        assert back == value
+def test_values_come_back_the_same():
+    for value in WRITTEN:
+        back = spilled(value)
+        assert type(back) is type(value)
+        if isinstance(value, pd.DataFrame):
+            pd.testing.assert_frame_equal(back, value)
+        elif isinstance(value, pd.Series):
+            pd.testing.assert_series_equal(back, value)
+        elif isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(back, value, strict=True)
+        else:
+            assert back == value
 
 
-@pytest.mark.parametrize("value", NOT_WRITTEN, ids=lambda value: repr(value)[:20])
-def test_of_what_would_change_the_text_is_kept_with_a_note_and_nothing_is_pickled(value, monkeypatch):
+def test_of_what_would_change_the_text_is_kept_with_a_note_and_nothing_is_pickled(monkeypatch):
     monkeypatch.setattr(pickle, "dumps", None)
-    back = spilled(value)
-    assert back.startswith(f"the text\n[only the text of this {type(value).__name__} is kept")
+    for value in NOT_WRITTEN:
+        assert spilled(value).startswith(f"the text\n[only the text of this {type(value).__name__} is kept")
 
 
-@pytest.mark.parametrize(
-    ("value", "size"),
-    [
+def test_the_size_of_a_value_is_about_right():
+    for value, size in [
         (np.zeros(10**6), 8e6),
         (pd.DataFrame(np.zeros((10, 20_000))), 1.6e6),
         (pd.DataFrame({"a": np.zeros(10**6)}), 8e6),
@@ -67,10 +64,8 @@ def test_of_what_would_change_the_text_is_kept_with_a_note_and_nothing_is_pickle
         ([float(n) for n in range(10**5)], 3.2e6),
         ([{"name": f"name {n}", "n": n} for n in range(10**4)], 3e6),
         (pd.Series(["a text of some length"] * 10**5, dtype=object), 7.8e6),
-    ],
-)
-def test_the_size_of_a_value_is_about_right(value, size):
-    assert size / 2 < size_of(value) < size * 2
+    ]:
+        assert size / 2 < size_of(value) < size * 2, (type(value), size)
 
 
 def test_of_a_huge_value_only_its_text_is_kept(monkeypatch):

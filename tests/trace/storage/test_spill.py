@@ -125,19 +125,13 @@ async def test_results_count_towards_the_limit_and_move_to_the_file():
         """Numbers."""
         return pd.DataFrame({"x": np.full(100_000, float(seed))})
 
-    count, size, limit = 20, 800_000, 3_000_000
+    count, size, limit = 8, 800_000, 3_000_000
     trace = Trace(max_bytes=limit)
     turns = [turn for seed in range(count) for turn in (FunctionCall("load", {"seed": seed}, str(seed)), "done")]
     agent = Agent(ScriptedProvider(turns), tools=[load], trace=trace)
-    tracemalloc.start()
-    try:
-        for _ in range(count):
-            agent.clear_history()
-            await agent.chat("Load.")
-            gc.collect()
-            assert tracemalloc.get_traced_memory()[0] < limit + 3 * size + 15_000_000  # what libraries load once
-    finally:
-        tracemalloc.stop()
+    for _ in range(count):
+        await agent.chat("Load.")
+        assert len(trace.recorder.results._kept) * size < limit
     loaded = trace.results("load")
     assert len(loaded) == count * 100_000
     assert loaded.groupby("call")["x"].first().tolist() == [float(seed) for seed in range(count)]
@@ -203,15 +197,14 @@ async def test_a_large_table_does_not_stay_in_memory_after_it_was_looked_at(monk
         assert large_frames(50, others) == []
 
 
-@pytest.mark.parametrize("by", ["model", "day", "tag", "tool"])
-async def test_a_summary_reads_of_a_large_trace_only_what_it_needs(by, monkeypatch):
+async def test_a_summary_reads_of_a_large_trace_only_what_it_needs(monkeypatch):
     monkeypatch.setattr(recorder, "BATCH", 10)
     trace = Trace(max_bytes=None)
     agent = asked(trace, 6)
     with agent.tagged("exam"):
         for _ in range(4):
             await agent.chat("Twice 4?")
-    expected = trace.summary(by)
+    expected = {by: trace.summary(by) for by in ("model", "day", "tag", "tool")}
     trace.max_bytes, trace.recorder.bytes = 0, 1
     trace.recorder.end_turn()
     read = set()
@@ -224,10 +217,12 @@ async def test_a_summary_reads_of_a_large_trace_only_what_it_needs(by, monkeypat
             yield part
 
     monkeypatch.setattr(Table, "parts", watched)
-    pd.testing.assert_frame_equal(trace.summary(by), expected)
-    needed = {(table, name) for table, columns in COLUMNS_READ[by].items() for name in columns}
-    assert read - needed <= {("calls", "run_id"), ("tool_calls", "run_id")}
-    assert ("events", "content") not in read
+    for by, frame in expected.items():
+        read.clear()
+        pd.testing.assert_frame_equal(trace.summary(by), frame)
+        needed = {(table, name) for table, columns in COLUMNS_READ[by].items() for name in columns}
+        assert read - needed <= {("calls", "run_id"), ("tool_calls", "run_id")}
+        assert ("events", "content") not in read
 
 
 async def test_the_summary_is_the_same_wherever_the_rows_are_and_counts_settled_rows_once(monkeypatch):
@@ -325,10 +320,10 @@ def test_a_killed_process_leaves_its_turns_but_no_temporary_file(tmp_path):
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-@pytest.mark.parametrize("size", ["100 MB", -1, 1.5, True])
-def test_max_bytes_is_a_whole_number(size):
-    with pytest.raises(ConfigurationError, match="max_bytes"):
-        Trace(max_bytes=size)
+def test_max_bytes_is_a_whole_number():
+    for size in ("100 MB", -1, 1.5, True):
+        with pytest.raises(ConfigurationError, match="max_bytes"):
+            Trace(max_bytes=size)
 
 
 async def test_one_run_of_a_large_trace_is_read_without_the_others(monkeypatch):
@@ -369,27 +364,28 @@ async def test_one_run_of_a_large_trace_is_read_without_the_others(monkeypatch):
     assert "Twice 30?" in str(trace.transcript(middle))
 
 
-@pytest.mark.parametrize("name", ["t.sqlite", "t.parquet", "t.jsonl"])
-async def test_a_loaded_trace_keeps_to_its_limit_of_memory(tmp_path, monkeypatch, name):
+async def test_a_loaded_trace_keeps_to_its_limit_of_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_BATCH", 16)
     monkeypatch.setattr(files, "_PARQUET_BATCH", 16)
     agent = Agent(ScriptedProvider(lambda messages, functions: "x" * 20_000), context=ContextManager(max_messages=2))
     for number in range(150):
         await agent.chat(f"Question {number}")
-    agent.trace.save(tmp_path / name)
     texts = [("messages", "text"), ("blocks", "text"), ("events", "content"), ("runs", "output")]
     size = sum(getattr(agent.trace, table)[column].str.len().sum() for table, column in texts)
+    original = tables(agent.trace)
+    for name in ("t.sqlite", "t.parquet", "t.jsonl"):
+        agent.trace.save(tmp_path / name)
+        Trace.load(tmp_path / name, max_bytes=None)  # what is loaded once
+        gc.collect()
+        tracemalloc.start()
+        loaded = Trace.load(tmp_path / name, max_bytes=1_000_000)
+        gc.collect()
+        kept, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert kept < 1_500_000 < size / 8
+        if name != "t.jsonl":  # there, a later line may replace an earlier one
+            assert peak < size / 2
+        assert_same(tables(loaded), original)
     whole = Trace.load(tmp_path / name, max_bytes=None)
-    gc.collect()
-    tracemalloc.start()
-    loaded = Trace.load(tmp_path / name, max_bytes=1_000_000)
-    gc.collect()
-    kept, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert kept < 1_500_000 < size / 8
-    if name != "t.jsonl":  # there, a later line may replace an earlier one
-        assert peak < size / 2
     assert in_memory(whole, "messages") == len(whole.recorder.tables["messages"])
-    assert_same(tables(loaded), tables(whole))
-    assert_same(tables(loaded), tables(agent.trace))
     assert loaded.messages["trimmed"].sum() == 298

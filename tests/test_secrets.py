@@ -90,11 +90,12 @@ async def untrusted():
         yield server.url
 
 
-BY_ENVIRONMENT = [(name, "environment") for name, (vendor, _, _) in VENDORS.items() if CATALOG[vendor].key_vars]
-BY_ARGUMENT = [(name, "argument") for name in ("openai", "claude", "gemini", "open_source")]
+#: One vendor for each format.
+FORMATS = [*{wire: name for name, (vendor, wire, _) in VENDORS.items() if CATALOG[vendor].key_vars}.values()]
+WAYS = [(name, "environment") for name in FORMATS] + [("open_source", "argument")]
 
 
-@pytest.mark.parametrize(("name", "given"), BY_ENVIRONMENT + BY_ARGUMENT)
+@pytest.mark.parametrize(("name", "given"), WAYS)
 async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys):
     vendor, wire, options = VENDORS[name]
     if given == "argument":
@@ -157,8 +158,7 @@ async def ask_in_a_task(vendor, url, options):
     await Agent(provider).chat("hi")
 
 
-@pytest.mark.parametrize("begun", [False, True], ids=["before the answer", "within the answer"])
-@pytest.mark.parametrize("name", VENDORS)
+@pytest.mark.parametrize(("name", "begun"), [(name, True) for name in FORMATS] + [(FORMATS[0], False)])
 async def test_no_frame_of_a_cancelled_request_holds_a_key(name, begun):
     vendor, _, options = VENDORS[name]
     async with Waiting(begun) as server:

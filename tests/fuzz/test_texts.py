@@ -10,13 +10,11 @@ from support.fuzzing import fuzz
 from support.shown import check_page, check_visible, texts, values
 
 from nbagent.core import events
-from nbagent.core.messages import FunctionCall, parse_arguments
+from nbagent.core.messages import parse_arguments
 from nbagent.core.render import highlight
-from nbagent.core.render.arguments import arguments_text
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.core.render.key_values import key_values_html, key_values_text
-from nbagent.core.render.markdown import format_call, markdown_line_to_text, markdown_to_html, stable_ends
-from nbagent.notebook.display.approval import _typed_question
+from nbagent.core.render.markdown import markdown_line_to_text, markdown_to_html, stable_ends
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
 from nbagent.providers.http.redaction import Redactor
@@ -69,19 +67,6 @@ def test_a_transcript_is_a_safe_page_and_a_readable_text():
 
     arguments = st.dictionaries(texts, values, max_size=2)
     fuzz(check, st.tuples(texts, texts, texts, arguments, texts, st.booleans()))
-
-
-def test_a_question_shows_all_of_the_call():
-    def check(given):
-        name, arguments = given
-        for shown in (
-            _typed_question(FunctionCall(name, arguments)),
-            arguments_text(arguments),
-            format_call(name, arguments),
-        ):
-            check_visible(shown)
-
-    fuzz(check, st.tuples(texts, st.dictionaries(texts, values, max_size=2)), [("f", {"a": "x\u3164"})])
 
 
 # -- secrets ----------------------------------------------------------------------------------------------------------

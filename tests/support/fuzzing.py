@@ -31,7 +31,7 @@ ODD_VALUES = [
 ]
 
 
-def fuzz(check: Callable[[Any], None], examples: st.SearchStrategy[Any], known: Iterable[Any] = (), count: int = 50):
+def fuzz(check: Callable[[Any], None], examples: st.SearchStrategy[Any], known: Iterable[Any] = (), count: int = 25):
     """Call `check` with the `known` examples and `count` others, and with others again while there is time."""
     test = given(examples)(check)
     for each in known:

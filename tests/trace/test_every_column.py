@@ -169,15 +169,6 @@ def test_an_interrupted_run_is_recorded_up_to_its_last_event(trace):
     assert last["calls"]["error_type"].tolist() == ["interrupted"]
 
 
-def test_parent_id_links_the_messages_of_a_conversation(trace):
-    messages = trace.messages.set_index("message_id")
-    inner = messages[messages["run_id"] == trace.runs["run_id"].iloc[1]]
-    assert pd.isna(inner["parent_id"].iloc[0])
-    assert inner["parent_id"].iloc[1] == inner.index[0]
-    outer = messages[messages["run_id"] == trace.runs["run_id"].iloc[0]]
-    assert outer["parent_id"].tolist()[1:] == outer.index.tolist()[:-1]
-
-
 async def test_a_stream_that_is_left_at_the_end_of_the_answer_keeps_its_cost_and_rows():
     counted = {"usage": Usage(10, 5), "usage_raw": {"in": 10}}
     provider = ScriptedProvider([LLMResponse("", [FunctionCall("x", {"n": float("inf")})], "tool_calls", counted)])

@@ -23,9 +23,6 @@ class Elements(HTMLParser):
         self.found |= {tag, *(name for name, _ in attrs)}
 
 
-FORMATS = [".sqlite", ".parquet", ".jsonl"]
-
-
 @pytest.fixture
 def agent():
     agent = Agent(ScriptedProvider([LLMResponse("", [call("add", a=1, b=2)]), "3"] * 3, model="m"), tools=[add])
@@ -61,19 +58,19 @@ def test_an_author_has_one_score_of_a_name(agent):
     assert listed(trace) == [("good", 1.0, "other")]
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_files_keep_scores(agent, tmp_path, suffix):
+def test_files_keep_scores(agent, tmp_path):
     trace, run = agent.trace, agent.trace.runs["run_id"][0]
     for value in (1, 0):
         trace.score(run, "good", value, "no")
     trace.score(run, "bad", 1)
     trace.score(run, "bad", None)
-    trace.save(tmp_path / f"t{suffix}")
-    loaded = Trace.load(tmp_path / f"t{suffix}")
-    assert loaded.scores.equals(trace.scores)
-    assert listed(loaded) == [("good", 0.0, "user")]
-    loaded.score(run, "good", 1)
-    assert listed(loaded) == [("good", 1.0, "user")]
+    for suffix in (".sqlite", ".parquet", ".jsonl"):
+        trace.save(tmp_path / f"t{suffix}")
+        loaded = Trace.load(tmp_path / f"t{suffix}")
+        assert loaded.scores.equals(trace.scores)
+        assert listed(loaded) == [("good", 0.0, "user")]
+        loaded.score(run, "good", 1)
+        assert listed(loaded) == [("good", 1.0, "user")]
 
 
 def test_a_journal_has_a_score_at_once(agent, tmp_path):
@@ -108,28 +105,28 @@ def test_spilled_runs_can_be_scored(agent):
     assert listed(agent.trace) == [("good", 1.0, "user"), ("good", 0.0, "user")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [(("nobody", "good", 1), "nobody"), ((None, "good", 1), "target"), ((0, 5, 1), "name"),
-     ((0, "good", "yes"), "value"), ((0, "good", float("nan")), "value"), ((0, "good", float("inf")), "value"),
-     ((0, "good", 1, 5), "comment")],
-)  # fmt: skip
-def test_wrong_scores_are_errors(agent, arguments, named):
-    first, *rest = arguments
-    with pytest.raises(ConfigurationError, match=named):
-        agent.trace.score(agent.trace.runs["run_id"][0] if first == 0 else first, *rest)
+def test_wrong_scores_are_errors(agent):
+    run = agent.trace.runs["run_id"][0]
+    for named, *score in [
+        ("nobody", "nobody", "good", 1), ("target", None, "good", 1), ("name", run, 5, 1),
+        ("value", run, "good", "yes"), ("value", run, "good", float("nan")),
+        ("value", run, "good", float("inf")), ("comment", run, "good", 1, 5),
+    ]:  # fmt: skip
+        with pytest.raises(ConfigurationError, match=named):
+            agent.trace.score(*score)
     assert agent.trace.scores.empty
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: str(payload.number))
-def test_displays_of_scores_and_labels_are_safe(payload):
-    agent = Agent(ScriptedProvider(["a"], model="m"))
-    result = agent.chat_sync("?", tags=[payload.text], user=payload.text, metadata={"a": payload.text})
-    agent.trace.score(result.run_id, payload.text, 1, payload.text, by=payload.text)
-    frames = [agent.trace.scores, agent.trace.scores[["comment"]], agent.trace.runs[["tags", "user", "metadata"]]]
-    for frame in frames:
-        shown, text = frame._repr_html_(), repr(frame)
-        elements = Elements()
-        elements.feed(shown)
-        assert elements.found <= HARMLESS
-        assert not any(char in shown + text for char in "\x1b\x07\x9b\x08\u202e\u202d\u2066\u200b\u2060\ufeff")
+def test_displays_of_scores_and_labels_are_safe():
+    first = {payload.effect: payload for payload in reversed(PAYLOADS)}.values()
+    for payload in [*first, *(each for each in PAYLOADS if each.effect == "control")]:
+        trace = Trace()
+        agent = Agent(ScriptedProvider(["a"], model="m"), trace=trace)
+        result = agent.chat_sync("?", tags=[payload.text], user=payload.text, metadata={"a": payload.text})
+        trace.score(result.run_id, payload.text, 1, payload.text, by=payload.text)
+        for frame in (trace.scores, trace.scores[["comment"]], trace.runs[["tags", "user", "metadata"]]):
+            shown, text = frame._repr_html_(), repr(frame)
+            elements = Elements()
+            elements.feed(shown)
+            assert elements.found <= HARMLESS, payload
+            assert not any(char in shown + text for char in "\x1b\x07\x9b\x08\u202e\u202d\u2066\u200b\u2060\ufeff")

@@ -113,7 +113,7 @@ def test_a_note_about_waiting_is_not_an_exchange():
 
 
 @pytest.mark.skipif(shutil.which("curl") is None or os.name == "nt", reason="there is no curl here")
-@pytest.mark.parametrize("text", ["hi", 'it\'s "quoted" $HOME `date` \\n\n BODY\nüñ 你好 &<>', "x" * 300_000])
+@pytest.mark.parametrize("text", ['it\'s "quoted" $HOME `date` \\n\n BODY\nüñ 你好 &<>', "x" * 300_000])
 async def test_the_curl_command_sends_the_same_request(text):
     """Run by a real shell and a real curl, with the key from the environment."""
     async with Server() as server:
@@ -137,19 +137,10 @@ async def test_the_curl_command_sends_the_same_request(text):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"method": "GET; touch ran;"},
         {"method": "$(touch ran)"},
-        {
-            "request_headers": {"a": "$X|\\(touch ran\\) $(touch ran)a"},
-            "secrets": ["X|\\(touch ran\\)"],
-        },
+        {"request_headers": {"a": "$X|\\(touch ran\\) $(touch ran)a"}, "secrets": ["X|\\(touch ran\\)"]},
         {"url": "-o ran"},
-        {"url": "file:///etc/passwd"},
-        {"request_headers": {"a$(touch ran)": "x"}},
-        {"request_headers": {"a'; touch ran; '": "x"}},
-        {"request_headers": {"@/etc/passwd": ""}},
-        {"request_headers": {"a": "x\n$(touch ran)"}},
-        {"request_headers": {"a": "`touch ran`$(touch ran)'; touch ran; '"}},
+        {"request_headers": {"a'; touch ran; '": "`touch ran`$(touch ran)'; touch ran; '"}},
         {"request_body": "BODY\ntouch ran\nBODY_\n", "request_bytes": 1},
     ],
 )
@@ -179,50 +170,24 @@ def test_the_curl_command_of_requests_without_a_body_and_by_index():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("request_headers", 5),
         ("request_headers", None),
-        ("request_headers", {"a": 5}),
-        ("request_headers", {"a": None}),
+        ("request_headers", '{"a": 5}'),
         ("request_body", ["{}"]),
-        ("request_body", None),
-        ("request_bytes", "many"),
         ("method", None),
         ("url", 7),
-        ("url", "http://[x"),
-        ("secrets", None),
-        ("secrets", [5]),
         ("secrets", 5),
         ("started", None),
-        ("started", 1e300),
         ("duration_s", "long"),
-        ("ttfb_s", "soon"),
         ("status", "good"),
         ("response_headers", [1]),
-        ("response_body", {}),
-        ("truncated", None),
     ],
 )
-def test_a_row_of_other_types_is_one_clear_error(name, value, tmp_path):
-    """As somebody's file may hold it, or a program that records its own exchanges."""
-    value = json.dumps(value) if "headers" in name and isinstance(value, dict) else value
+def test_a_row_of_other_types_is_one_clear_error(name, value):
+    """As a program may hold it that records its own exchanges."""
     row = {**trace_of(exchange()).rows("http")[0], name: value}
     for use in (http.curl, lambda row: http.har([row])):
-        if use is http.curl and value in ("http://[x", 1e300):
-            continue  # the shell's business
         with pytest.raises(ConfigurationError, match=r"This row of trace\.http describes no request: .+"):
             use(row)
-    path = tmp_path / "trace.jsonl"
-    trace_of(exchange()).save(path)
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    for line in lines:
-        line |= {name: value} if name in line else {}
-    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    with contextlib.suppress(ConfigurationError):  # `load` refuses most of them
-        loaded = Trace.load(path)
-        assert loaded.rows("http")
-        for use in (loaded.curl, lambda: loaded.save_har(tmp_path / "x.har")):
-            with contextlib.suppress(ConfigurationError):
-                use()
 
 
 def test_the_end_of_a_body_is_found_at_once():

@@ -226,7 +226,7 @@ async def test_texts_of_messages_are_left_out(collected):
     assert "secret" not in collected.everything()
 
 
-@pytest.mark.parametrize("how", ["argument", "true", "SPAN_ONLY", "span_and_event"])
+@pytest.mark.parametrize("how", ["argument", "SPAN_ONLY"])
 async def test_texts_of_messages_are_sent_on_request(collected, monkeypatch, how):
     if how != "argument":
         monkeypatch.setenv(CAPTURE_VARIABLE, how)
@@ -254,7 +254,7 @@ async def test_texts_of_messages_are_sent_on_request(collected, monkeypatch, how
     assert collected.spans[5].status.description == "secret-error"
 
 
-@pytest.mark.parametrize("value", ["false", "", "no_content", "EVENT_ONLY"])
+@pytest.mark.parametrize("value", ["false", "EVENT_ONLY"])
 async def test_other_values_of_the_variable_send_no_texts(collected, monkeypatch, value):
     monkeypatch.setenv(CAPTURE_VARIABLE, value)
     await talked(collected.follow(talk()))

@@ -58,16 +58,7 @@ def texts(ax) -> list[str]:
 async def test_spans_match_the_tables(trace):
     found = spans(trace.calls, trace.tool_calls)
     assert [span.label for span in found if span.kind in ("tool", "error") and "(" in span.label] == ["  double()"] * 2
-    assert sorted(span.kind for span in found) == [
-        "error",
-        "error",
-        "model",
-        "model",
-        "model",
-        "tool",
-        "waiting",
-        "waiting",
-    ]
+    assert sorted(span.kind for span in found) == [*["error"] * 2, *["model"] * 3, "tool", *["waiting"] * 2]
     seconds = sum(span.seconds for span in found)
     assert seconds == pytest.approx(trace.calls["duration_s"].sum() + trace.tool_calls["duration_s"].sum())
     assert min(span.start for span in found) == 0
@@ -142,13 +133,14 @@ async def test_the_timeline_names_questions_calls_and_models(trace):
         trace.timeline("x")
 
 
-@pytest.mark.parametrize("name", [payload.text for payload in PAYLOADS if payload.effect == "control"])
-async def test_names_hide_nothing(name, tmp_path):
-    agent = Agent(ScriptedProvider([FunctionCall(name, {}, "c"), "ok"]))
+async def test_names_hide_nothing(tmp_path):
+    names = [payload.text for payload in PAYLOADS if payload.effect == "control"]
+    agent = Agent(ScriptedProvider([[FunctionCall(name, {}, str(n)) for n, name in enumerate(names)], "ok"]))
     await agent.chat("hi")
     axes = agent.trace.timeline()
+    assert len(texts(axes)) > len(names)
     assert [each for each in texts(axes) if show_all_chars(each) != each] == []
-    assert name not in "".join(texts(axes))
+    assert [name for name in names if name in "".join(texts(axes))] == []
     axes.figure.savefig(tmp_path / "timeline.png")  # a character that the font lacks is a warning
 
 
@@ -196,7 +188,7 @@ DAYS = {  # four runs, at 9 and 12 o'clock UTC of one day and of the next
 }
 
 
-@pytest.mark.parametrize("zone", DAYS)
+@pytest.mark.parametrize("zone", [zone for zone in DAYS if zone != "UTC"])
 async def test_days_are_those_of_the_machine(zone, monkeypatch, tmp_path):
     agent = Agent(ScriptedProvider([LLMResponse("Hi.", None, "stop", {"usage": Usage(9, 1)})] * 4))
     for _ in range(4):

@@ -88,9 +88,9 @@ async def test_waiting_for_approval_is_not_time_of_the_tool():
     assert stats[:6] == ["wipe", "2", "1", "0", "0", "1"]
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_an_empty_trace_has_every_view(view):
-    assert Trace().to_text(view) in ("Nothing yet.", "Nothing was said yet.", "runs  0")
+def test_an_empty_trace_has_every_view():
+    shown = {Trace().to_text(view) for view in VIEWS}
+    assert shown == {"Nothing yet.", "Nothing was said yet.", "runs  0"}
 
 
 async def test_an_unknown_view_is_an_error_that_names_the_views(trace):

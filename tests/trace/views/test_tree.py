@@ -105,7 +105,7 @@ async def test_the_picture(agent, tmp_path):
 
 async def test_a_question_is_shown_as_text():
     agent = Agent(ScriptedProvider(lambda *_: "x"))
-    for payload in PAYLOADS:
+    for payload in {payload.effect: payload for payload in PAYLOADS}.values():
         await agent.chat(payload.text)
     page = agent.trace.tree()._repr_html_()
     assert page.count("<pre") == 1

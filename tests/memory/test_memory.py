@@ -69,9 +69,8 @@ async def test_the_commands(memory):
     ]
 
 
-@pytest.mark.parametrize(
-    ("call", "why"),
-    [
+async def test_refused_with_the_reason(memory, monkeypatch):
+    refusals = [
         (does("create", path=NOTE, file_text="x"), "already"),
         (does("create", path="/memories/UNITS.md", file_text="x"), "a note /memories/units.md already"),
         (does("create", path=f"{NOTE}/x", file_text="x"), "can't be in a note"),
@@ -96,21 +95,16 @@ async def test_the_commands(memory):
         (does("view", path="/memories/x"), "nothing at"),
         (does("view", path=NOTE, view_range=[2, 9]), "within 1 and 1"),
         (does("copy"), "must be one of"),
-    ],
-    ids=lambda value: str(value)[:50],
-)
-async def test_refused_with_the_reason(memory, call, why, monkeypatch):
+    ]
     monkeypatch.setenv("SHOP_TOKEN", "s3cr3t-of-the-env")
     memory.run("create", path=NOTE, file_text="mm and m")
-    (text,) = await results(memory, call)
-    assert why in text
-    assert "sk-proj" not in text
+    for (_, why), text in zip(refusals, await results(memory, *(call for call, _ in refusals)), strict=True):
+        assert why in text
+        assert "sk-proj" not in text
     assert memory.run("view") == f"/memories: 1 note\n- {NOTE} (version 1, 8 bytes)"
 
 
-async def test_a_note_of_ten_megabytes(memory):
-    (call,) = [does("create", path="/memories/x", file_text="x" * 10_000_000)]
-    assert "has at most 100,000" in (await results(memory, call))[0]
+def test_a_note_of_ten_megabytes(memory):
     with pytest.raises(ConfigurationError, match="10,000,000 bytes"):
         memory.run("create", path="/memories/x", file_text="x" * 10_000_000)
 

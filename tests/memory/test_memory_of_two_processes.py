@@ -59,12 +59,12 @@ def started():
         process.wait()
 
 
-def test_a_thousand_commands_and_no_lost_update(tmp_path, started):
+def test_many_commands_and_no_lost_update(tmp_path, started):
     path = tmp_path / "memory.sqlite"
-    processes = [started(path, who, 500) for who in "xy"]
+    processes = [started(path, who, 150) for who in "xy"]
     done = [process.communicate()[0].split() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     kept = [line for text in Memory(path).frame["text"] for line in text.split()]
     assert sorted(kept) == sorted(done[0] + done[1])
-    assert min(map(len, done)) > 100
+    assert min(map(len, done)) > 30
     assert int(Memory(path).frame["version"].max()) == len(kept)  # each change has a version of its own

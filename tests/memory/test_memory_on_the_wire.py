@@ -74,10 +74,8 @@ async def test_a_conversation_goes_on_with_another_vendor(tmp_path):
     ("vendor", "model", "write", "is_native"),
     [
         ("claude", "claude-sonnet-5", True, True),
-        ("claude", "claude-haiku-4-5", "ask", True),
         ("claude", "claude-sonnet-5", False, False),  # the vendor's own tool would write
         ("claude", "claude-3-7-sonnet-latest", True, False),
-        ("claude", "claude-3-5-haiku-latest", True, False),
         ("minimax", "MiniMax-M2.5", True, False),
     ],
 )

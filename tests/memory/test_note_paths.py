@@ -8,9 +8,8 @@ from nbagent.errors import ConfigurationError
 from nbagent.memory.paths import ROOT, checked_note_path, key_of
 
 
-@pytest.mark.parametrize(
-    ("path", "why"),
-    [
+def test_refused():
+    for path, why in [
         ("/etc/passwd", "begin with /memories"),
         ("preferences.md", "begin with /memories"),
         ("/memoriesx/a", "begin with /memories"),
@@ -34,16 +33,14 @@ from nbagent.memory.paths import ROOT, checked_note_path, key_of
         ("/memories/a\ud800", "control"),
         (f"/memories/{'a' * 200}", "more than 200"),
         (f"/memories{'/a' * 7}", "levels"),
-    ],
-)
-def test_refused(path, why):
-    with pytest.raises(ConfigurationError, match=why):
-        checked_note_path(path)
+    ]:
+        with pytest.raises(ConfigurationError, match=why):
+            checked_note_path(path)
 
 
-@pytest.mark.parametrize("path", [ROOT, "/memories/a.md", "/memories/our team/Ü-1 (old).md", "/memories/偏好.md"])
-def test_accepted(path):
-    assert checked_note_path(path) == checked_note_path(f"{path}/") == path
+def test_accepted():
+    for path in (ROOT, "/memories/a.md", "/memories/our team/Ü-1 (old).md", "/memories/偏好.md"):
+        assert checked_note_path(path) == checked_note_path(f"{path}/") == path
 
 
 def test_what_looks_the_same_is_the_same():

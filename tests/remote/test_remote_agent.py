@@ -180,28 +180,21 @@ def test_a_file_of_the_server_is_no_image():
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
 
 
-@pytest.mark.parametrize(
-    ("answer", "result", "approval"),
-    [
-        (True, "removed a.txt", "approved"),
-        (False, "denied", "denied"),
-        ({"path": "b.txt"}, "removed b.txt", "edited"),
-        ({"wrong": 1}, "denied", "denied"),
-    ],
-)
-def test_the_person_here_approves_calls_there(answer, result, approval):
-    asked = []
+def test_the_person_here_approves_calls_there():
+    asked, answers = [], [True, False, {"path": "b.txt"}, {"wrong": 1}]
 
     def approve(call, definition):
         asked.append((call.name, call.arguments, definition.description))
-        return answer
+        return answers[len(asked) - 1]
 
-    with served(an_agent([FunctionCall("remove", {"path": "a.txt"}), "Done."])) as server:
+    with served(an_agent([FunctionCall("remove", {"path": "a.txt"}), "Done."] * 4)) as server:
         remote = connected(server, approve=approve)
-        assert remote.chat_sync("Remove it").content == "Done."
-    assert asked == [("remove", {"path": "a.txt"}, "Remove a file.")]
-    call = remote.trace.tool_calls.iloc[0]
-    assert (result in call["result_text"], call["approval"]) == (True, approval)
+        assert [remote.chat_sync("Remove it").content for _ in answers] == ["Done."] * 4
+    assert asked == [("remove", {"path": "a.txt"}, "Remove a file.")] * 4
+    calls = remote.trace.tool_calls
+    assert calls["approval"].tolist() == ["approved", "denied", "edited", "denied"]
+    said = ["removed a.txt", "denied", "removed b.txt", "denied"]
+    assert [part in text for part, text in zip(said, calls["result_text"], strict=True)] == [True] * 4
 
 
 def test_without_an_approver_calls_are_denied_and_an_allowed_tool_is_not_asked_about_again():

@@ -87,14 +87,3 @@ def test_cells_and_the_panel_are_one_conversation(anew):
     assert result(kernel, "agent.trace.runs['output'].tolist()[-4:]") == "['a', 'a / b', 'a / B', 'a / B / c']"
     assert kernel.value("agent.trace.runs['source'].tolist()")[-1] == "panel"
     assert kernel.run("%agent model local").status == "error"
-
-
-def test_the_panel_asks_for_approval(anew):
-    kernel = anew
-    if kernel.run("import ipykernel; ipykernel.version_info[0] >= 7").result != "True":
-        pytest.skip("kernels before ipykernel 7 take clicks between cells only")
-    panel = Panel(kernel)
-    panel.ask("remove c.txt")
-    panel.click("Approve")
-    panel.until_text("Done.")
-    assert removed == ["c.txt"]

@@ -13,9 +13,9 @@ from nbagent.errors import ConfigurationError
 from nbagent.skills.manifest import load_manifest
 
 
-def loaded(tmp_path, front_matter, body="# Body", name="tea"):
-    folder = tmp_path / name
-    folder.mkdir()
+def loaded(tmp_path, front_matter, body="# Body"):
+    folder = tmp_path / "tea"
+    folder.mkdir(exist_ok=True)
     (folder / "SKILL.md").write_text(f"---\n{front_matter}\n---\n{body}", "utf-8")
     manifest, problems = load_manifest(folder, "given")
     for problem in problems:
@@ -37,19 +37,15 @@ def test_all_fields_of_the_standard(tmp_path):
     manifest, problems = loaded(tmp_path, FULL)
     assert problems == []
     assert validate(tmp_path / "tea") == []
-    assert (manifest.name, manifest.description, manifest.license) == (
-        "tea",
-        "Makes tea. Use it for tea.",
-        "Apache-2.0",
-    )
+    assert (manifest.name, manifest.license) == ("tea", "Apache-2.0")
+    assert manifest.description == "Makes tea. Use it for tea."
     assert manifest.metadata == {"author": "example", "version": "1.0"}
     assert (manifest.compatibility, manifest.allowed_tools) == ("Needs a kettle", "Bash(git:*) Read")
     assert (manifest.body, manifest.is_executable) == ("# Body", False)
 
 
-@pytest.mark.parametrize(
-    ("front_matter", "level", "line", "word"),
-    [
+def test_what_is_wrong_has_a_line(tmp_path):
+    for front_matter, level, line, word in [
         ("name: Tea\ndescription: x", "warning", 2, "lowercase"),
         ("name: tea--pot\ndescription: x", "warning", 2, "single hyphens"),
         ("name: pot\ndescription: x", "warning", 2, "must be the folder's"),
@@ -67,14 +63,15 @@ def test_all_fields_of_the_standard(tmp_path):
         ("name: tea\ndescription: &a x\nmetadata: {b: *a}", "error", 3, "anchors and aliases"),
         ("name: tea\ndescription: x\nmetadata: " + "[" * 30 + "]" * 30, "error", 4, "more than 20 levels"),
         ("name: tea\ndescription: x\nmetadata: {" + "a: b, " * 20_000 + "}", "error", 2, "are read"),
-        ("name: tea\ndescription: x\nlicense: !!python/object:os.system y", "warning", None, ""),
-    ],
-)
-def test_what_is_wrong_has_a_line(tmp_path, front_matter, level, line, word):
-    manifest, problems = loaded(tmp_path, front_matter)
-    assert (manifest is None) == any(found[0] == "error" for found in problems)
-    if word:
-        assert [found for found in problems if found[:2] == (level, line) and word in found[2]]
+    ]:
+        manifest, problems = loaded(tmp_path, front_matter)
+        assert (manifest is None) == any(found[0] == "error" for found in problems)
+        assert [found for found in problems if found[:2] == (level, line) and word in found[2]], front_matter[:99]
+
+
+def test_an_object_of_python_is_not_made(tmp_path):
+    manifest, _ = loaded(tmp_path, "name: tea\ndescription: x\nlicense: !!python/object:os.system y")
+    assert manifest is not None
 
 
 def test_a_yaml_bomb_is_refused_at_once(tmp_path):
@@ -125,55 +122,35 @@ def test_an_executable_skill(tmp_path):
     assert (manifest.own_description, manifest.tool_name, manifest.source) == ("Averages.", "average", "skill:average")
 
 
-@pytest.mark.parametrize(
-    ("more", "level", "line", "word"),
-    [
-        ("timeout: soon", "warning", 3, "timeout must be seconds"),
-        ("timeout: .inf", "warning", 3, "timeout must be seconds"),
-        ("parameters: {type: array}", "error", 3, "type object"),
-        ("document: ../x.md", "warning", 3, "outside"),
-        ("when: 2026-99-99", "error", 1, "can't be read"),
-    ],
-)
-def test_what_is_wrong_with_skill_yaml(tmp_path, more, level, line, word):
-    folder = write_executable(tmp_path, more=more)
-    _, problems = load_manifest(folder, "given")
-    assert [each for each in problems if (each.level, each.line) == (level, line) and word in each.message]
+def test_what_is_wrong_with_skill_yaml(tmp_path):
+    for number, (more, level, line, word) in enumerate(
+        [
+            ("timeout: soon", "warning", 3, "timeout must be seconds"),
+            ("timeout: .inf", "warning", 3, "timeout must be seconds"),
+            ("parameters: {type: array}", "error", 3, "type object"),
+            ("document: ../x.md", "warning", 3, "outside"),
+            ("when: 2026-99-99", "error", 1, "can't be read"),
+        ]
+    ):
+        _, problems = load_manifest(write_executable(tmp_path / str(number), more=more), "given")
+        assert [each for each in problems if (each.level, each.line) == (level, line) and word in each.message], more
 
 
-@pytest.mark.parametrize("entry", ["other.py:run", "../skill.py:run", "/skill.py:run", "skill.py", "5", "os:system"])
-def test_entries_that_are_none(tmp_path, entry):
+def test_entries_that_are_none(tmp_path):
     folder = write_executable(tmp_path)
-    (folder / "skill.yaml").write_text(f'id: average\nentry: "{entry}"\n')
-    manifest, problems = load_manifest(folder, "given")
-    assert manifest is None
-    assert (problems[0].level, problems[0].line) == ("error", 2)
-    with pytest.raises(ConfigurationError, match="skill.yaml:2: "):
-        SkillManifest.load(folder)
+    for entry in ("other.py:run", "../skill.py:run", "/skill.py:run", "skill.py", "5", "os:system"):
+        (folder / "skill.yaml").write_text(f'id: average\nentry: "{entry}"\n')
+        manifest, problems = load_manifest(folder, "given")
+        assert manifest is None
+        assert (problems[0].level, problems[0].line) == ("error", 2)
+        with pytest.raises(ConfigurationError, match="skill.yaml:2: "):
+            SkillManifest.load(folder)
 
 
-PIECES = st.sampled_from(
-    [
-        *["---\n", "name: tea\n", "description: x\n", "metadata:\n", "  a: b\n", ": ", "- ", "[", "{", "}", "&a", "*a"],
-        *[
-            "!!int x",
-            "|",
-            ">",
-            "'",
-            '"',
-            "\t",
-            "?",
-            "<<: ",
-            "\x00",
-            "\x85",
-            "2026-99-99",
-            "1e999",
-            "#",
-            "%YAML 9",
-            "\n",
-        ],
-    ]
-)
+PIECES = st.sampled_from([
+    "---\n", "name: tea\n", "description: x\n", "metadata:\n", "  a: b\n", ": ", "- ", "[", "{", "}", "&a", "*a",
+    "!!int x", "|", ">", "'", '"', "\t", "?", "<<: ", "\x00", "\x85", "2026-99-99", "1e999", "#", "%YAML 9", "\n",
+])  # fmt: skip
 
 
 @given(st.lists(PIECES | st.text(max_size=5), max_size=20).map("".join))

@@ -215,17 +215,18 @@ def test_the_preview_is_that_of_the_first_one():
     assert preview.messages[0].text.startswith("You are the desk.")
 
 
-@pytest.mark.parametrize(("members", "order", "options", "wrong"), [
-    ({"one": Agent("local")}, "supervisor", {}, "at least two"),
-    ([Agent("local"), Agent("local")], "supervisor", {}, "with their names"),
-    ({"a": Agent("local"), "b": 3}, "supervisor", {}, "member 'b'"),
-    ({"a": Agent("local"), "b": Agent("local")}, "vote", {}, "order"),
-    ({"a": Agent("local"), "b": Agent("local")}, "round_robin", {"rounds": 0}, "rounds"),
-    ({"a": Agent("local"), "b": Agent("local")}, "round_robin", {"tools": [add]}, "tools"),
-])  # fmt: skip
-def test_wrong_teams(members, order, options, wrong):
-    with pytest.raises(ConfigurationError, match=wrong):
-        Team(members, order, **options)
+def test_wrong_teams():
+    one, two = Agent("local"), Agent("local")
+    for members, order, options, wrong in [
+        ({"one": one}, "supervisor", {}, "at least two"),
+        ([one, two], "supervisor", {}, "with their names"),
+        ({"a": one, "b": 3}, "supervisor", {}, "member 'b'"),
+        ({"a": one, "b": two}, "vote", {}, "order"),
+        ({"a": one, "b": two}, "round_robin", {"rounds": 0}, "rounds"),
+        ({"a": one, "b": two}, "round_robin", {"tools": [add]}, "tools"),
+    ]:
+        with pytest.raises(ConfigurationError, match=wrong):
+            Team(members, order, **options)
 
 
 def test_the_model_of_a_team_is_that_of_each_member():

@@ -49,10 +49,10 @@ def test_a_folder_inside_and_a_limit(project):
     assert search("nothing like it").matches == []
 
 
-@pytest.mark.parametrize("root", ["..", "../..", "docs/../..", "/", "/etc", "~", "/proc/self", "docs/\0/.."])
-def test_no_path_leads_out(project, root):
-    with pytest.raises(PermissionError, match=r"root_dir: expected a path"):
-        search(root_dir=root)
+def test_no_path_leads_out(project):
+    for root in ("..", "../..", "docs/../..", "/", "/etc", "~", "/proc/self", "docs/\0/.."):
+        with pytest.raises(PermissionError, match=r"root_dir: expected a path"):
+            search(root_dir=root)
 
 
 def test_the_refusal_names_what_is_allowed_and_who_can_allow_more(project, tmp_path, monkeypatch):
@@ -149,7 +149,7 @@ def test_it_ends_after_its_time_and_number_of_files(project, monkeypatch):
     assert (search().files_searched, search().complete) == (1, False)
 
 
-@pytest.mark.parametrize("query", ["", "  ", "two\nlines", "x" * 201])
-def test_an_empty_or_long_query_is_refused(query):
-    with pytest.raises(ValidationError, match="query"):
-        file_search.Input(query=query)
+def test_an_empty_or_long_query_is_refused():
+    for query in ("", "  ", "two\nlines", "x" * 201):
+        with pytest.raises(ValidationError, match="query"):
+            file_search.Input(query=query)

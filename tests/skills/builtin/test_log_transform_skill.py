@@ -43,9 +43,8 @@ def test_one_level_only():
     assert found.entries == 5
 
 
-@pytest.mark.parametrize(
-    ("line", "level", "time"),
-    [
+def test_formats():
+    for line, level, time in [
         ("[2026-01-20T18:19:12Z] [error] disk full", "ERROR", "2026-01-20T18:19:12+00:00"),
         ("2026-01-20T18:19:12.5+0200 FATAL disk full", "CRITICAL", "2026-01-20T18:19:12.500000+02:00"),
         ("WARNING:root:disk full", "WARNING", None),
@@ -56,12 +55,10 @@ def test_one_level_only():
         ("{not json} ERROR disk full", "ERROR", None),
         ("[" * 3000, "OTHER", None),
         ('{"a":' * 900, "OTHER", None),
-    ],
-)
-def test_formats(line, level, time):
-    row = summary(line).table[0]
-    assert (row.level, row.time) == (level, time)
-    assert row.message
+    ]:
+        row = summary(line).table[0]
+        assert (row.level, row.time) == (level, time), line[:99]
+        assert row.message
 
 
 def test_times_with_and_without_offset_can_be_compared():
@@ -107,6 +104,6 @@ def test_either_a_file_or_a_text():
             log_transform.Input(**options)
 
 
-@pytest.mark.parametrize("pattern", ["1", "0x", "1.", "err ", "2026-01-20 18:19:12.", "[", "f" * 8 + "-", "INFO\n"])
-def test_a_hostile_text_costs_no_more_than_its_length(pattern):
-    assert grows_with_square(summary, pattern) == ""
+def test_a_text_costs_no_more_than_its_length():
+    for pattern in ("1", "0x", "1.", "err ", "2026-01-20 18:19:12.", "[", "f" * 8 + "-", "INFO\n"):
+        assert grows_with_square(summary, pattern) == ""

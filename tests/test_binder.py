@@ -18,32 +18,12 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
-@pytest.fixture(scope="module")
-def dockerfile():
-    command = [sys.executable, "-m", "repo2docker", "--no-build", "--debug", "."]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-
-
 @pytest.fixture
 def link(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "binder")
     import link
 
     return link
-
-
-def test_the_image_installs_pulls_the_model_and_puts_the_pulled_code_first(dockerfile):
-    steps = [
-        r"COPY .*environment-2epy-2d3-2e11-2dlinux",
-        r"COPY .* src/ \$\{REPO_DIR\}/",
-        r'RUN \$\{KERNEL_PYTHON_PREFIX\}/bin/pip install --no-cache-dir -r "binder/requirements.txt"',
-        r"RUN \./binder/postBuild",
-        r'ENV R2D_ENTRYPOINT="\$\{REPO_DIR\}/binder/start"',
-        r"CMD \[\"jupyter\"",
-    ]
-    found = [re.search(step, dockerfile) for step in steps]
-    assert all(found), [step for step, match in zip(steps, found, strict=True) if not match]
-    assert [match.start() for match in found] == sorted(match.start() for match in found)
 
 
 def test_what_is_installed_is_what_the_project_needs_and_offers():
@@ -63,7 +43,6 @@ def test_what_is_installed_is_what_the_project_needs_and_offers():
 @pytest.mark.parametrize(
     ("repository", "image"),
     [
-        ("https://github.com/someone/agents", "gh/someone/agents"),
         ("https://github.com/someone/agents.git", "gh/someone/agents"),
         ("https://gitlab.com/group/room/agents/", "gl/group%2Froom%2Fagents"),
         ("https://git.example.org/agents", "git/https%3A%2F%2Fgit.example.org%2Fagents"),
@@ -85,10 +64,10 @@ def test_the_link_builds_one_branch_and_pulls_the_other(link, repository, image)
     assert (ROOT / urlsplit(unquote(asked["urlpath"])).path.removeprefix("lab/tree/latest/")).is_file()
 
 
-@pytest.mark.parametrize("wrong", ["someone/agents", "http://github.com/someone/agents", "https://github.com", ""])
-def test_what_is_no_address_of_a_repository_is_refused(link, wrong):
-    with pytest.raises(SystemExit, match=f"https address of a repository, got '{re.escape(wrong)}'"):
-        link.link(wrong)
+def test_what_is_no_address_of_a_repository_is_refused(link):
+    for wrong in ("someone/agents", "http://github.com/someone/agents", "https://github.com", ""):
+        with pytest.raises(SystemExit, match=f"https address of a repository, got '{re.escape(wrong)}'"):
+            link.link(wrong)
 
 
 def test_the_command_prints_a_badge(link):

@@ -125,24 +125,21 @@ def test_options_go_to_each_run():
     assert result.summary()["tool_calls"].tolist() == [2]
 
 
-@pytest.mark.parametrize(
-    ("agents", "prompts", "message"),
-    [
+def test_wrong_arguments_are_errors_before_anything_is_asked():
+    for agents, prompts, message in [
         ([scripted("a")], ["x"], "agents by name"),
         ({}, ["x"], "agents by name"),
         ({"x": "claude"}, ["x"], "agents\\['x'\\]: expected an Agent"),
         ({"x": scripted("a")}, ["x", 3], "can't hold 3"),
         ({"x": scripted("a")}, None, "prompts: expected .* got None"),
-    ],
-)
-def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, message):
-    with pytest.raises(ConfigurationError, match=message):
-        compare(agents, prompts)
+    ]:
+        with pytest.raises(ConfigurationError, match=message):
+            compare(agents, prompts)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_wrong_options_are_errors_before_anything_is_asked():
+    nowhere = create_provider("open_source", base_url="http://127.0.0.1:9/v1", max_retries=0)
+    for options, message in [
         ({"origin": {"source": "mine"}}, "sets origin itself"),
         ({"message": "x", "origin": {}}, "sets message and origin itself"),
         ({"messages": ["x"], "functions": []}, "functions is not an option"),
@@ -150,12 +147,9 @@ def test_wrong_arguments_are_errors_before_anything_is_asked(agents, prompts, me
         ({"tools": "multiply"}, "no tool 'multiply'"),
         ({"api_key": "k", "model": "m"}, "api_key, model can't be given for one request"),
         ({"thinking": "much"}, "thinking: expected .* got 'much'"),
-    ],
-)
-def test_wrong_options_are_errors_before_anything_is_asked(options, message):
-    nowhere = create_provider("open_source", base_url="http://127.0.0.1:9/v1", max_retries=0)
-    with pytest.raises(ConfigurationError, match=message):
-        compare({"x": Agent(nowhere, tools=[add]), "y": Agent("nobody:m")}, ["go"], **options)
+    ]:
+        with pytest.raises(ConfigurationError, match=message):
+            compare({"x": Agent(nowhere, tools=[add]), "y": Agent("nobody:m")}, ["go"], **options)
 
 
 def test_an_option_that_one_agent_does_not_take_is_its_row_alone():

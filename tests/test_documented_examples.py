@@ -43,20 +43,6 @@ def rss_feeds(monkeypatch, tmp_path):
         yield
 
 
-async def test_basic_conversation(create_provider, llmock):
-    from nbagent import Agent
-
-    llmock.reply("你好！")
-
-    provider = create_provider("minimax", api_key="sk-api-...", model="MiniMax-M2.5")
-    agent = Agent(provider, system_prompt="你是一个友好的助手")
-
-    response = await agent.chat("你好")
-    assert response["content"] == "你好！"
-    assert response["iterations"] == 1
-    assert response["function_calls"] == []
-
-
 async def test_with_a_function(create_provider, llmock):
     from nbagent import Agent, FunctionRegistry
 
@@ -104,40 +90,6 @@ def test_registering_the_methods_of_a_database():
     db = DatabaseManager("sqlite:///data/store.db")
     register_instance_methods(registry, db, prefix="db_")
     assert sorted(f["name"] for f in registry.list_functions()) == ["db_get_customer_info", "db_get_daily_records"]
-
-
-def test_marking_a_function():
-    from nbagent import FunctionRegistry, auto_discover_and_register
-    from nbagent.functions.discovery import agent_callable
-
-    registry = FunctionRegistry()
-
-    @agent_callable(description="查询顾客信息")
-    def get_customer(name: str) -> dict:
-        """根据名称查询顾客信息。"""
-        return {"name": name}
-
-    auto_discover_and_register(registry, [get_customer])
-    definition = registry.get_function("get_customer")
-    assert definition.description == "查询顾客信息"
-    assert definition.parameters["required"] == ["name"]
-
-
-async def test_switching_the_provider(create_provider, llmock):
-    from nbagent import Agent
-
-    agent = Agent(create_provider("openai", api_key="sk-...", model="gpt-4o-mini"))
-    for number, provider in enumerate(
-        [
-            create_provider("openai", api_key="sk-...", model="gpt-4o-mini"),
-            create_provider("claude", api_key="sk-ant-..."),
-            create_provider("minimax", api_key="sk-api-..."),
-            create_provider("open_source", model="qwen"),
-        ]
-    ):
-        llmock.reply(f"answer {number}")
-        agent.provider = provider
-        assert str(await agent.chat("x")) == f"answer {number}"
 
 
 async def test_a_provider_of_ones_own():
@@ -210,30 +162,18 @@ def test_streaming_conversation(news_agent, llmock, capsys):
     assert "AI finds planets" in agent.trace.tool_calls["result_text"].iloc[0]
 
 
-def test_blocking_conversation(news_agent, llmock, capsys):
-    agent = news_agent
-    llmock.reply("没有新闻。")
-    messages = [{"role": "user", "content": "帮我找一些关于AI的新闻"}]
+POLICIES = [
+    ("delete_rows", {"condition": "x"}, True),
+    ("write", {"path": "/tmp/a.txt", "text": ""}, False),
+    ("write", {"path": "/tmp/../etc/passwd", "text": ""}, True),
+    ("write", {"path": "{folder}/link/passwd", "text": ""}, True),
+    ("read", {"path": "{folder}/a.csv"}, False),
+    ("read", {"path": "{folder}/a.csv/.."}, True),
+    ("read", {"path": "{folder}/link.csv"}, True),
+]
 
-    response = agent.chat_sync(messages)
-    print(response)
 
-    assert capsys.readouterr().out == "没有新闻。\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "asks"),
-    [
-        ("delete_rows", {"condition": "x"}, True),
-        ("write", {"path": "/tmp/a.txt", "text": ""}, False),
-        ("write", {"path": "/tmp/../etc/passwd", "text": ""}, True),
-        ("write", {"path": "{folder}/link/passwd", "text": ""}, True),
-        ("read", {"path": "{folder}/a.csv"}, False),
-        ("read", {"path": "{folder}/a.csv/.."}, True),
-        ("read", {"path": "{folder}/link.csv"}, True),
-    ],
-)
-async def test_the_policies_of_the_page_on_tools(name, arguments, asks, tmp_path):
+async def test_the_policies_of_the_page_on_tools(tmp_path):
     (tmp_path / "link").symlink_to("/etc")
     (tmp_path / "link.csv").symlink_to("/etc/passwd")
     page = (Path(__file__).parents[1] / "docs" / "how-to" / "tools.md").read_text("utf-8")
@@ -241,12 +181,14 @@ async def test_the_policies_of_the_page_on_tools(name, arguments, asks, tmp_path
     namespace = {"nbagent": nbagent, "tool": nbagent.tool, "Path": Path}
     exec(block, namespace)
     asked = []
-    arguments = {key: value.format(folder=tmp_path) for key, value in arguments.items()}
-    provider = ScriptedProvider([FunctionCall(name, arguments), "done"])
+    calls = [
+        FunctionCall(name, {key: value.format(folder=tmp_path) for key, value in arguments.items()}, str(number))
+        for number, (name, arguments, _) in enumerate(POLICIES)
+    ]
     tools = [namespace[each] for each in ("delete_rows", "write", "read")]
-    agent = Agent(provider, tools=tools, approve=lambda call, definition: asked.append(call.name) or True)
-    result = await agent.chat("go")
+    approve = lambda call, definition: asked.append(call.id) or True  # noqa: E731
+    result = await Agent(ScriptedProvider([*calls, "done"]), tools=tools, approve=approve).chat("go")
     for each in tools:
         nbagent.live.unregister(each.__name__)
-    assert not result.function_calls[0]["is_error"]
-    assert asked == ([name] if asks else [])
+    assert not any(call["is_error"] for call in result.function_calls)
+    assert asked == [str(number) for number, (*_, asks) in enumerate(POLICIES) if asks]

@@ -138,9 +138,10 @@ def test_the_blocking_twin_takes_a_series_and_no_scorer():
     assert list(result.summary().columns) == ["rows", "failed", "tokens", "cost", "mean_seconds"]
 
 
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
+def test_what_cannot_be_evaluated_is_named_before_the_first_request():
+    agent = reviewer()
+    given = {"agents": {"a": agent}, "frame": REVIEWS, "prompt": PROMPT, "progress": False}
+    for change, match in [
         ({"agents": {}}, "agents: expected a dict of agents by name"),
         ({"agents": {"a": 3}}, r"agents\['a'\]: expected"),
         ({"frame": REVIEWS.rename(columns={"label": "status"})}, r"adds columns with the names \['status'\]: rename"),
@@ -149,13 +150,9 @@ def test_the_blocking_twin_takes_a_series_and_no_scorer():
         ({"scorers": {"s": is_same}}, r"takes \(answer, expected\): pass expected"),
         ({"expected": "none"}, "expected: expected the name of a column"),
         ({"repeats": 0}, "repeats"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_named_before_the_first_request(change, match):
-    agent = reviewer()
-    given = {"agents": {"a": agent}, "frame": REVIEWS, "prompt": PROMPT, "progress": False} | change
-    with pytest.raises(ConfigurationError, match=match):
-        evaluate(**given)
+    ]:
+        with pytest.raises(ConfigurationError, match=match):
+            evaluate(**given | change)
     assert agent.provider.requests == []
 
 

@@ -137,11 +137,11 @@ async def test_a_tool_sees_an_edit_that_is_made_while_the_agent_works():
     assert "1. [doing] b only" in told(agent)[-1]
 
 
-@pytest.mark.parametrize("wrong", [3, [3], {"step": "a"}, [{"step": "a", "status": "later"}], [{"status": "done"}]])
-def test_what_is_no_plan_is_refused(wrong):
+def test_what_is_no_plan_is_refused():
     agent = planning()
-    with pytest.raises(ConfigurationError, match=r"plan: .*columns step, status and note"):
-        agent.plan = wrong
+    for wrong in (3, [3], {"step": "a"}, [{"step": "a", "status": "later"}], [{"status": "done"}]):
+        with pytest.raises(ConfigurationError, match=r"plan: .*columns step, status and note"):
+            agent.plan = wrong
     with pytest.raises(ConfigurationError, match="plan=True"):
         Agent(ScriptedProvider([])).plan = ["a"]
     assert Agent(ScriptedProvider([])).plan.empty
@@ -230,7 +230,7 @@ async def test_a_long_conversation_keeps_its_plan_and_only_the_newest():
     assert sum(message.role == "tool" for message in agent.conversation_history) == 1
 
 
-@pytest.mark.parametrize("vendor", ["openai chat", "openai responses", "claude", "gemini"])
+@pytest.mark.parametrize("vendor", ["openai responses", "claude", "gemini"])
 async def test_on_the_wire_the_reminder_comes_last_and_the_rest_does_not_move(vendor, llmock):
     families = {"claude": ("anthropic", "claude-sonnet-5"), "gemini": ("gemini", "gemini-2.5-pro")}
     family, model = families.get(vendor, ("openai", "gpt-4.1"))

@@ -25,7 +25,7 @@ PRELOADED = "import threading\nfor each in threading.enumerate():\n    if each.n
 def _loaded_after(code: str) -> set[str]:
     """Names of the modules that a fresh interpreter has loaded after `code`."""
     program = f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -34,22 +34,17 @@ def test_names_are_sorted_and_unique():
 
 
 def test_import_loads_nothing():
-    before, after = _loaded_after("pass"), _loaded_after("import nbagent")
+    loaded = _loaded_after("import nbagent")
     # the second notes the version that is loaded
-    assert sorted(name for name in after - before if name.startswith("nbagent")) == ["nbagent", "nbagent.upgrade"]
-    assert after.isdisjoint(HEAVY)
+    assert sorted(name for name in loaded if name.startswith("nbagent")) == ["nbagent", "nbagent.upgrade"]
+    assert loaded.isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from nbagent import Agent",
-        "from nbagent import Agent; Agent('local')",
-        "from nbagent import tool, live\n@tool\ndef add(a: int, b: int) -> int:\n    'Sum.'\n    return a + b",
-    ],
-)
-def test_agents_and_tools_load_nothing_heavy(code):
-    assert _loaded_after(code).isdisjoint(HEAVY)
+def test_agents_and_tools_load_nothing_heavy(monkeypatch):
+    monkeypatch.delenv("NBAGENT_MODEL", raising=False)
+    code = "from nbagent import Agent, tool, live\nAgent(), Agent('local'), Agent('unknown')\n"
+    code += "@tool\ndef add(a: int, b: int) -> int:\n    'Sum.'\n    return a + b\n"
+    assert _loaded_after(code + PRELOADED).isdisjoint(HEAVY)
 
 
 @pytest.mark.parametrize(
@@ -58,18 +53,13 @@ def test_agents_and_tools_load_nothing_heavy(code):
         ("'claude:claude-sonnet-5'", None, "anthropic"),
         ("AgentConfig(provider='openai')", None, "openai"),
         ("", "DEEPSEEK_API_KEY", "httpx2"),
-        ("", None, None),
-        ("'local'", None, None),
-        ("'unknown'", None, None),
     ],
 )
 def test_an_agent_begins_to_import_what_its_provider_needs(spec, key, imports, monkeypatch):
     monkeypatch.delenv("NBAGENT_MODEL", raising=False)
     if key:
         monkeypatch.setenv(key, "k")
-    loaded = _loaded_after(f"from nbagent import Agent, AgentConfig; Agent({spec})\n{PRELOADED}")
-    assert loaded & {"anthropic", "openai", "httpx2"} >= ({imports} if imports else set())
-    assert imports or loaded.isdisjoint(HEAVY)
+    assert imports in _loaded_after(f"from nbagent import Agent, AgentConfig; Agent({spec})\n{PRELOADED}")
 
 
 def test_loading_the_extension_begins_that_import(monkeypatch, tmp_path):
@@ -77,17 +67,18 @@ def test_loading_the_extension_begins_that_import(monkeypatch, tmp_path):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     shell = "from IPython.testing.globalipapp import start_ipython\nshell = start_ipython()"
-    assert "anthropic" not in _loaded_after(shell)
-    assert "anthropic" in _loaded_after(f"{shell}\nshell.run_line_magic('load_ext', 'nbagent')\n{PRELOADED}")
+    before = "import sys; assert 'anthropic' not in sys.modules"
+    loading = "shell.run_line_magic('load_ext', 'nbagent')"
+    assert "anthropic" in _loaded_after("\n".join([shell, before, loading, PRELOADED]))
 
 
-@pytest.mark.parametrize("name", nbagent.__all__)
-def test_every_name_resolves_and_is_documented(name):
-    value = getattr(nbagent, name)
-    assert (inspect.getdoc(value) or "").strip(), f"nbagent.{name} has no docstring"
-    if inspect.isclass(value):
-        assert value.__doc__, f"nbagent.{name} shows an inherited docstring"
-        assert not value.__doc__.startswith(f"{name}("), f"nbagent.{name} has only a generated docstring"
+def test_every_name_resolves_and_is_documented():
+    for name in nbagent.__all__:
+        value = getattr(nbagent, name)
+        assert (inspect.getdoc(value) or "").strip(), f"nbagent.{name} has no docstring"
+        if inspect.isclass(value):
+            assert value.__doc__, f"nbagent.{name} shows an inherited docstring"
+            assert not value.__doc__.startswith(f"{name}("), f"nbagent.{name} has only a generated docstring"
 
 
 def test_unknown_names_raise():

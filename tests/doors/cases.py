@@ -1,0 +1,241 @@
+"""What is asked at each door, what a scripted model says then, and what a user of the door must see."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, tool
+from nbagent.core.content.images import Image, images_in
+from nbagent.core.events import Retry, Text
+from nbagent.errors import AuthenticationError
+
+GIF = "R0lGODlhAQABAAAAACw="
+PICTURE = {"type": "image", "media_type": "image/gif", "data": GIF}
+#: Is asked after each case, in the same conversation; and what a door asks whose agent is in another process.
+AFTER, TELL = "And now?", "What happened?"
+#: Stands for what a door tells of a call that failed, was denied or was interrupted.
+NO_RESULT = "no result"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call as a user sees it."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    result: str = NO_RESULT
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a user sees. `trace` is what happened: the run's status, how each call was approved, and how often the model
+    was asked once more; `wiped` is what the tool did that needs approval; `after` answers the next question."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    status: str = "ok"
+    images: tuple[str, ...] = ()
+    trace: tuple[Any, ...] = ("ok", (), 0)
+    wiped: tuple[Any, ...] = ()
+    after: str = "question 2"
+
+
+@dataclass(frozen=True)
+class Case:
+    """`turns` are the model's: each is a turn, or makes one of the last message. `does` is what the user does then:
+    `approve`, `deny`, `edit` or `interrupt`. `draws`: the question has a picture."""
+
+    question: str
+    turns: tuple[Any, ...]
+    seen: Seen
+    does: str = ""
+    draws: bool = False
+
+
+def _so(last: Any) -> str:
+    return "It was not done." if last.text.startswith("Error:") else f"So: {last.text.splitlines()[-1]}"
+
+
+ADD, WIPE = FunctionCall("add", {"a": 1, "b": 2}), FunctionCall("wipe", {"table": "cities", "rows": 3})
+#: Instead of the arguments of WIPE.
+EDITED = {"table": "rivers", "rows": 1}
+_TOLD = f"The user changed the arguments to {json.dumps(EDITED)}.\n1 gone"
+_DENIED = Seen("It was not done.", (Call("wipe", WIPE.arguments),), "denied", trace=("denied", ("denied",), 0))
+
+CASES = {
+    "answer": Case("How is the weather?", ("It is sunny.",), Seen("It is sunny.")),
+    "tool": Case(
+        "How much is 1 + 2?",
+        (ADD, _so),
+        Seen("So: 3", (Call("add", ADD.arguments, "3"),), trace=("ok", ("auto",), 0)),
+    ),
+    "approve": Case(
+        "Wipe the cities.",
+        (WIPE, _so),
+        Seen(
+            "So: 3 gone",
+            (Call("wipe", WIPE.arguments, "3 gone"),),
+            trace=("ok", ("approved",), 0),
+            wiped=(("cities", 3),),
+        ),
+        "approve",
+    ),
+    "deny": Case("Wipe what I keep.", (WIPE, _so), _DENIED, "deny"),
+    "edit": Case(
+        "Wipe the wrong table.",
+        (WIPE, _so),
+        Seen("So: 1 gone", (Call("wipe", EDITED, _TOLD),), trace=("ok", ("edited",), 0), wiped=(("rivers", 1),)),
+        "edit",
+    ),
+    "interrupt": Case(
+        "Wait for ever.",
+        (LLMResponse("I wait.", [FunctionCall("wait", {})], "tool_calls"),),
+        Seen("I wait.", (Call("wait"),), "interrupted", trace=("interrupted", ("auto",), 0)),
+        "interrupt",
+    ),
+    "retry": Case("What breaks off?", ("It is sunny.",), Seen("It is sunny.", trace=("ok", (), 1))),
+    "limit": Case(
+        "Never stop.",
+        (ADD, ADD, ADD),
+        Seen("", (Call("add", ADD.arguments, "3"),) * 2, "limit", trace=("limit", ("auto",) * 2, 0)),
+    ),
+    "image asked about": Case(
+        "What is this?",
+        (lambda last: f"It is {images_in(last.content)}.",),
+        Seen("It is [<Image 1x1 gif, 14 bytes>]."),
+        draws=True,
+    ),
+    "image of a tool": Case(
+        "Draw a dot.",
+        (FunctionCall("draw", {}), "There."),
+        Seen("There.", (Call("draw", {}, "[image: 1x1 gif]"),), images=(GIF,), trace=("ok", ("auto",), 0)),
+    ),
+    "image of the model": Case(
+        "Imagine a dot.",
+        (LLMResponse("Here.", None, "stop", {"parts": [{"type": "text", "text": "Here."}, PICTURE]}),),
+        Seen("Here.", images=(GIF,)),
+    ),
+    "error": Case(
+        "Who has no key?",
+        (AuthenticationError("wrong key", vendor="acme"),),
+        Seen("", (), "error", trace=("error", (), 0), after="question 1"),
+    ),
+}
+
+#: What happened in each run of a case, once it has ended; whether the tool waits; and what was wiped.
+RUNS: queue.Queue[dict[str, Any]] = queue.Queue()
+WAITING = threading.Event()
+_wiped: list[tuple[str, int]] = []
+
+
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool(approve=True)
+def wipe(table: str, rows: int = 1) -> str:
+    """Delete rows."""
+    _wiped.append((table, rows))
+    return f"{rows} gone"
+
+
+async def wait() -> None:
+    """Wait for ever."""
+    WAITING.set()
+    await asyncio.Event().wait()
+
+
+def draw() -> Image:
+    """Draw."""
+    return Image.from_part(PICTURE)
+
+
+class Model(ScriptedProvider):
+    """Answers by what the last question is. The first attempt at the case `retry` breaks off."""
+
+    def __init__(self) -> None:
+        super().__init__(_turn)
+
+    async def stream(self, request: Any) -> Any:
+        if request.messages[-1].text == CASES["retry"].question:
+            yield Text("It is ")
+            yield Retry("The connection broke.", metadata={"attempt": 1, "wait_s": 0, "discard_chars": 6})
+        async for event in super().stream(request):
+            yield event
+
+
+def _turn(messages: list[Any], functions: Any) -> Any:
+    questions = [place for place, each in enumerate(messages) if each.role == "user" and each.text != TELL]
+    if messages[-1].text == TELL:
+        return json.dumps(RUNS.get_nowait())
+    asked = messages[questions[-1]].text
+    if AFTER in asked:
+        return f"question {len(questions)}"
+    (case,) = (case for case in CASES.values() if case.question in asked)
+    turn = case.turns[sum(message.role == "assistant" for message in messages[questions[-1] :])]
+    return turn(messages[-1]) if isinstance(turn, Callable) else turn
+
+
+def agent(**options: Any) -> Agent:
+    """An agent that plays all cases, and notes what happens."""
+    made = Agent(Model(), tools=[add, wipe, wait, draw], limits=Limits(max_iterations=2), **options)
+    made.trace.observers.append(_note)
+    return made
+
+
+def _note(trace: Any, event: Any) -> None:
+    if event.type not in ("done", "error", "interrupted"):
+        return
+    run = trace.runs.iloc[-1]
+    if run["prompt"] in (AFTER, TELL) or run["status"] == "running":
+        return
+    calls = trace.tool_calls
+    approvals = calls[calls["run_id"] == run["run_id"]]["approval"].tolist()
+    events = trace.events
+    retries = int(((events["run_id"] == run["run_id"]) & (events["type"] == "retry")).sum())
+    wiped, _wiped[:] = list(_wiped), []
+    RUNS.put({"trace": [run["status"], approvals, retries], "wiped": wiped, "source": run["source"]})
+
+
+def with_facts(seen: Seen, facts: Mapping[str, Any], after: str) -> Seen:
+    """What a user saw, with what happened and the answer to the next question."""
+    status, approvals, retries = facts["trace"]
+    wiped = tuple(tuple(each) for each in facts["wiped"])
+    return replace(seen, trace=(status, tuple(approvals), retries), wiped=wiped, after=after)
+
+
+async def waiting(seen: asyncio.Event | None = None) -> None:
+    """Wait until the tool does, and the user has seen it."""
+    assert await asyncio.to_thread(WAITING.wait, 60)
+    if seen is not None:
+        await seen.wait()
+
+
+async def carried_out(case: Case, asking: Any, seen: asyncio.Event | None = None) -> asyncio.Task[Any]:
+    """The task of this question. A user who interrupts has left it."""
+    task = asyncio.create_task(asking)
+    if case.does == "interrupt":
+        await waiting(seen)
+        task.cancel()
+    await asyncio.wait({task})
+    return task
+
+
+def begin() -> None:
+    """Forget what an earlier case left."""
+    while not RUNS.empty():
+        RUNS.get_nowait()
+    WAITING.clear()
+    _wiped.clear()
+
+
+async def run_that_ended() -> dict[str, Any]:
+    """What happened in the last run, once it has ended."""
+    return await asyncio.to_thread(RUNS.get, True, 60)

@@ -1,0 +1,58 @@
+"""`nbagent acp` as a process of its own, with the client of the protocol's SDK."""
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+
+import acp
+from acp import schema
+
+
+class Editor(acp.Client):
+    """A client that notes what it is told, and answers what it is asked."""
+
+    def __init__(self):
+        self.forget()
+
+    def forget(self):
+        """Begin again."""
+        self.updates, self.asked, self.answers = [], [], []
+        self.told, self.is_asked = asyncio.Event(), asyncio.Event()
+
+    async def session_update(self, session_id, update, **_):
+        self.updates.append((session_id, update))
+        self.told.set()
+
+    async def request_permission(self, session_id, tool_call, options, **_):
+        self.asked.append((tool_call, options))
+        self.is_asked.set()
+        answer = self.answers.pop(0)
+        if answer == "wait":
+            await asyncio.Event().wait()
+        if answer == "cancelled":
+            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=answer))
+
+    def text(self, session_id=None):
+        return "".join(
+            update.content.text
+            for told, update in self.updates
+            if isinstance(update, schema.AgentMessageChunk)
+            and update.content.type == "text"
+            and told == (session_id or told)
+        )
+
+    def of(self, *kinds):
+        return [update for _, update in self.updates if isinstance(update, kinds)]
+
+
+@asynccontextmanager
+async def edited(tmp_path, app):
+    """`(editor, connection, process)` for this text of a program."""
+    (tmp_path / "app.py").write_text(app)
+    editor = Editor()
+    command = [sys.executable, "-m", "nbagent.cli", "acp", str(tmp_path / "app.py:agent")]
+    with (tmp_path / "stderr").open("wb") as errors:
+        options = {"stderr": errors, "limit": 2**24}
+        async with acp.spawn_agent_process(editor, *command, transport_kwargs=options) as (client, process):
+            yield editor, client, process

@@ -1,12 +1,9 @@
 """`POST /ag-ui` on a real server: each event is one of AG-UI's, and they come in the order that its clients check."""
 
-import asyncio
 import json
-import threading
 
 import pytest
-from ag_ui.core import Event
-from pydantic import TypeAdapter
+from support.ag_ui_events import check_order
 from support.retrying import Retrying
 from support.serving import OTHER_TOKEN, TOKEN, events_of, served
 
@@ -15,7 +12,6 @@ from nbagent.errors import RateLimitError
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.security import owner_of
 
-EVENT = TypeAdapter(Event)
 QUESTION = {"id": "u1", "role": "user", "content": "The mean of 1 and 3?"}
 
 
@@ -38,28 +34,6 @@ def run(client, messages=(QUESTION,), **more):
     events = events_of(answer)
     check_order(events)
     return events
-
-
-def check_order(events):
-    """What `verifyEvents` of `@ag-ui/client` checks: one run, and everything that begins ends in it, once."""
-    for event in events:
-        assert "null" not in EVENT.validate_python(event).model_dump_json(by_alias=True)
-    types = [event["type"] for event in events]
-    assert types[0] == "RUN_STARTED"
-    assert types.count("RUN_STARTED") == 1
-    assert [kind for kind in types if kind in ("RUN_FINISHED", "RUN_ERROR")] == types[-1:]
-    opened = set()
-    for event in events:
-        kind, _, what = event["type"].rpartition("_")
-        name = kind, event.get("messageId") if "toolCallId" not in event else event["toolCallId"]
-        if what == "START":
-            assert name not in opened
-            opened.add(name)
-        elif what in ("CONTENT", "ARGS"):
-            assert name in opened
-        elif what == "END":
-            opened.remove(name)
-    assert not opened
 
 
 def of(events, kind):
@@ -334,18 +308,6 @@ def test_messages_without_a_question_are_refused(messages, told):
     assert told in refused["message"]
 
 
-def test_images_reach_the_model():
-    png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
-    parts = [
-        {"type": "text", "text": "What is this?"},
-        {"type": "image", "source": {"type": "data", "value": png, "mimeType": "image/png"}},
-    ]
-    provider = ScriptedProvider(["A dot."])
-    with served(Agent(provider)) as server:
-        run(server.client(), [{"id": "u", "role": "user", "content": parts}])
-    assert provider.requests[0][0][-1].content[1] == {"type": "image", "media_type": "image/png", "data": png}
-
-
 def test_bodies_that_are_no_input_are_problems():
     with served(Agent(ScriptedProvider(["x"]))) as server:
         client = server.client()
@@ -354,32 +316,6 @@ def test_bodies_that_are_no_input_are_problems():
             assert client.post("/ag-ui", json=right | wrong).status_code == 422
         assert client.post("/ag-ui", content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
         assert server.client(token=None).post("/ag-ui", json={}).status_code == 401
-
-
-def test_a_client_that_leaves_cancels_its_run():
-    entered, left = threading.Event(), threading.Event()
-
-    async def linger() -> str:
-        """Wait for long."""
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            left.set()
-        return ""
-
-    given = {"threadId": "t", "runId": "r", "messages": [QUESTION]}
-    agent = Agent(ScriptedProvider([FunctionCall("linger", {}), "Done."]), tools=[linger])
-    with served(agent) as server:
-        client = server.client()
-        with client.stream("POST", "/ag-ui", json=given) as response:
-            assert next(response.iter_lines())
-            assert entered.wait(60)
-        assert left.wait(60)
-        shown = run(server.client(), [])  # waits for no turn, so look again until it is saved
-        while not last_messages(shown):
-            shown = run(server.client(), [])
-    assert roles(last_messages(shown)) == ["user", "assistant", "tool"]
 
 
 def test_the_plan_is_in_the_state_until_there_is_another_one():

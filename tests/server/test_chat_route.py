@@ -12,26 +12,6 @@ def mean(numbers: list[float]) -> float:
     return sum(numbers) / len(numbers)
 
 
-def test_a_question_and_its_answer():
-    turns = [FunctionCall("mean", {"numbers": [1, 3]}), "It is 2."]
-    with served(Agent(ScriptedProvider(turns), tools=[mean])) as server:
-        answer = server.client().post("/agent/chat", json={"message": "The mean of 1 and 3?"})
-    assert answer.status_code == 200
-    data = answer.json()
-    assert data["success"]
-    assert data["response"] == "It is 2."
-    assert data["tool_calls"] == [
-        {
-            "tool": "mean",
-            "arguments": {"numbers": [1, 3]},
-            "validated": True,
-            "result": {"success": True, "data": 2.0},
-        }
-    ]
-    assert data["meta"]["model"] == "scripted"
-    assert data["meta"]["tool_calls_count"] == 1
-
-
 def test_the_model_that_answers_is_named_also_where_it_is_one_of_several_or_a_function():
     models = [ScriptedProvider([ServerError("down")], model="first"), ScriptedProvider("Yes.", model="second")]
     with served(Agent(models).route("(?i)what day", lambda match: "Tuesday.")) as server:
@@ -42,24 +22,6 @@ def test_the_model_that_answers_is_named_also_where_it_is_one_of_several_or_a_fu
         ("Yes.", "second"),
         ("Tuesday.", "function"),
     ]
-
-
-def test_a_conversation_goes_on():
-    provider = ScriptedProvider(lambda messages, functions: " / ".join(m.text for m in messages))
-    with served(Agent(provider, system_prompt="Be brief.")) as server:
-        client = server.client()
-        first = client.post("/agent/chat", json={"message": "one"}).json()
-        asked = {"message": "two", "conversation_id": first["conversation_id"]}
-        assert client.post("/agent/chat", json=asked).json()["response"] == "Be brief. / one / Be brief. / one / two"
-
-
-def test_the_events_of_a_run():
-    with served(Agent(ScriptedProvider(["It is 2."]))) as server:
-        answer = server.client().post("/agent/chat", json={"message": "?"}, headers={"Accept": "text/event-stream"})
-    events = events_of(answer)
-    assert events[0]["type"] == "run_started"
-    assert events[-1]["type"] == "done"
-    assert "".join(event["content"] for event in events if event["type"] == "text") == "It is 2."
 
 
 def test_without_the_token_only_health_answers():

@@ -2,11 +2,11 @@
 
 import pytest
 from openai.types.responses import ResponseOutputMessage, ResponseReasoningItem
-from openai.types.responses.response_output_item import ImageGenerationCall, McpCall
+from openai.types.responses.response_output_item import McpCall
 from support.openai_answers import chunks_of, completion_of, events_of, response_events_of
 from support.small_agent import add, call
 
-from nbagent import Limits, LLMResponse, Usage
+from nbagent import LLMResponse, Usage
 from nbagent.core.events import Retry, Text, Thinking
 from nbagent.providers.base import StreamingProvider
 from nbagent.server.problems import RefusedError
@@ -76,14 +76,6 @@ async def test_why_an_answer_ends(reason, ends, incomplete):
     assert (response.incomplete_details and response.incomplete_details.reason) == incomplete
 
 
-async def test_a_limit_ends_an_answer_that_is_not_whole():
-    events = await events_of([call("add", a=1, b=2)] * 3, [add], limits=Limits(max_iterations=2))
-    assert completion_of(events).choices[0].finish_reason == "length"
-    last = response_events_of(events)[-1]
-    assert last.type == "response.incomplete"
-    assert [item.status for item in last.response.output] == ["completed", "completed"]
-
-
 async def test_a_response_has_an_item_for_each_thought_text_and_call():
     events = response_events_of(await events_of(WITH_A_TOOL, [add]))
     response = events[-1].response
@@ -128,16 +120,6 @@ async def test_calls_at_the_same_time_keep_their_own_results():
     assert "none" in tools[2].error.content[0]["text"]
     assert tools[2].output is None
     assert "response.mcp_call.failed" in [event.type for event in events]
-
-
-async def test_an_image_that_the_model_made_is_an_item():
-    part = {"type": "image", "media_type": "image/gif", "data": "R0lGODlhAQABAAAAACw="}
-    parts = [{"type": "text", "text": "Here."}, part]
-    events = await events_of([LLMResponse("Here.", None, "stop", {"parts": parts})])
-    text, image = response_events_of(events)[-1].response.output
-    assert isinstance(image, ImageGenerationCall)
-    assert image.result == part["data"]
-    assert text.content[0].text == "Here."
 
 
 class Own(StreamingProvider):

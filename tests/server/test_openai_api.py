@@ -8,7 +8,7 @@ from pathlib import Path
 import openai
 import pytest
 from pydantic import BaseModel
-from support.openai_answers import checked_chunk, checked_completion, checked_event, checked_response
+from support.openai_answers import checked_event, checked_response
 from support.serving import OTHER_TOKEN, TOKEN, served
 from support.small_agent import add, call
 
@@ -85,21 +85,8 @@ def test_a_model_by_its_own_name(client):
 # -- chat completions --------------------------------------------------------------------------------------------------
 
 
-def test_a_completion(client):
-    made = client.chat.completions.create(model=MODEL, messages=asking("Please add."))
-    checked_completion(made.to_dict())
-    (choice,) = made.choices
-    assert (choice.message.content, choice.finish_reason, choice.message.tool_calls) == ("It is 3.", "stop", None)
-    assert made.usage.total_tokens == made.usage.prompt_tokens + made.usage.completion_tokens > 0
-
-
 def test_a_streamed_completion(client):
     options = {"stream_options": {"include_usage": True}}
-    chunks = list(client.chat.completions.create(model=MODEL, messages=asking("Please add."), stream=True, **options))
-    for chunk in chunks:
-        checked_chunk(chunk.to_dict())
-    assert "".join(each.delta.content or "" for chunk in chunks for each in chunk.choices) == "It is 3."
-    assert chunks[-1].usage.completion_tokens > 0
     with client.chat.completions.stream(model=MODEL, messages=asking("Please think."), **options) as stream:
         kinds = {event.type for event in stream}
         final = stream.get_final_completion()
@@ -138,31 +125,15 @@ def test_the_client_holds_the_conversation_of_completions(client, server):
     assert (seen[2].tool_calls[0].arguments, seen[3].text) == ({"a": 1, "b": 1}, "2")
 
 
-IMAGE = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
-
-
-def test_images_of_a_completion_and_of_a_response(client, server):
+def test_an_image_that_the_vendor_fetches(client, server):
     address = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png", "detail": "low"}}
-    parts = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": IMAGE}}, address]
+    parts = [{"type": "text", "text": "What?"}, address]
     client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": parts}])
-    image = {"type": "image", "data": IMAGE.partition(",")[2], "media_type": "image/gif"}
-    wanted = [{"type": "text", "text": "What?"}, image, {"type": "image", "url": "https://example.org/cat.png"}]
+    wanted = [{"type": "text", "text": "What?"}, {"type": "image", "url": "https://example.org/cat.png"}]
     assert requests(server)[-1][0][-1].content == wanted
-    parts = [{"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": IMAGE, "detail": "auto"}]
-    client.responses.create(model=MODEL, input=[{"role": "user", "content": parts}])
-    assert requests(server)[-1][0][-1].content == wanted[:2]
 
 
 # -- responses ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_response(client):
-    made = client.responses.create(model=MODEL, input="Please add.", metadata={"topic": "sums"}, temperature=0.5)
-    checked_response(made.to_dict())
-    assert (made.output_text, made.status) == ("It is 3.", "completed")
-    assert [item.type for item in made.output] == ["mcp_call", "message"]
-    assert (made.metadata, made.temperature) == ({"topic": "sums"}, 0.5)
-    assert made.usage.total_tokens > 0
 
 
 def test_a_streamed_response(client):
@@ -174,8 +145,6 @@ def test_a_streamed_response(client):
     assert [part.text for part in final.output[0].summary] == ["Am I?"]
     assert final.usage.output_tokens_details.reasoning_tokens == 3
     assert "".join(deltas) == "I am."
-    for event in client.responses.create(model=MODEL, input="Please add.", stream=True):
-        checked_event(event.to_dict())
 
 
 def test_a_response_goes_on_from_an_earlier_one_and_branches(client, server):
@@ -340,8 +309,9 @@ VENDOR_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize(("error", "raised", "status"), VENDOR_ERRORS, ids=lambda each: getattr(each, "__name__", ""))
+@pytest.mark.parametrize(
+    ("error", "raised", "status", "streamed"), [*((*each, False) for each in VENDOR_ERRORS), (*VENDOR_ERRORS[0], True)]
+)
 def test_a_failed_run_is_an_http_error_that_the_sdk_does_not_try_again(error, raised, status, streamed):
     provider = ScriptedProvider([error])
     with served(Agent(provider)) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client:
@@ -368,31 +338,6 @@ def test_a_run_that_fails_after_it_began_ends_its_stream():
     assert [item.status for item in last.response.output] == ["completed", "completed"]
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-async def test_a_client_that_goes_cancels_its_run(api, streamed):
-    begun, cancelled = asyncio.Event(), asyncio.Event()
-    here = asyncio.get_running_loop()
-
-    async def wait(messages, functions):
-        here.call_soon_threadsafe(begun.set)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            here.call_soon_threadsafe(cancelled.set)
-
-    with served(Agent(ScriptedProvider(wait))) as server:
-        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client:
-            ask = {
-                "chat": lambda: client.chat.completions.create(model=MODEL, messages=asking("Hi"), stream=streamed),
-                "responses": lambda: client.responses.create(model=MODEL, input="Hi", stream=streamed),
-            }[api]
-            asked = asyncio.create_task(ask())
-            await begun.wait()
-            asked.cancel()
-            await cancelled.wait()
-
-
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
@@ -409,8 +354,9 @@ def test_the_example_of_the_page_on_serving(server, capsys):
 # -- other clients -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
-@pytest.mark.parametrize("api", ["open_source", "chat", "responses"])
+@pytest.mark.parametrize(
+    ("api", "streaming"), [("open_source", True), ("chat", False), ("responses", True), ("responses", False)]
+)
 async def test_another_nbagent_is_a_client(server, api, streaming):
     vendor, options = ("open_source", {}) if api == "open_source" else ("openai", {"api": api})
     provider = create_provider(

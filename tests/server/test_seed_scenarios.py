@@ -31,45 +31,6 @@ def asked(turns, skills, body=None, **options):
     return data
 
 
-@pytest.mark.parametrize("text", ["hello", "123"])
-def test_echo(skills, text):
-    data = asked([call("echo", text=text), f"It said {text}."], skills)
-    assert data["success"]
-    assert data["response"] == f"It said {text}."
-    (made,) = data["tool_calls"]
-    assert (made["tool"], made["arguments"], made["validated"]) == ("echo", {"text": text}, True)
-    assert made["result"]["success"]
-    assert text in str(made["result"]["data"])
-
-
-def test_file_search(skills, tmp_path, monkeypatch):
-    (tmp_path / "notes.md").write_text("one\nthe calculator is here\n")
-    monkeypatch.chdir(tmp_path)
-    data = asked([call("file_search", query="calculator", limit=5), "In notes.md."], skills)
-    assert data["tool_calls"][0]["result"]["data"]["files_with_matches"] == ["notes.md"]
-
-
-def test_calculator(skills):
-    arguments = {"numbers": [10, 20, 30], "operations": ["mean", "max", "min"]}
-    data = asked([FunctionCall("calculator", arguments), "20, 30 and 10."], skills)
-    assert data["tool_calls"][0]["result"]["data"]["results"] == {"mean": 20, "max": 30, "min": 10}
-
-
-def test_several_tools_one_after_another(skills, tmp_path, monkeypatch):
-    (tmp_path / "notes.md").write_text("calculator\n")
-    monkeypatch.chdir(tmp_path)
-    turns = [
-        call("file_search", query="calculator"),
-        call("calculator", numbers=[1, 2, 3]),
-        call("echo", text="done"),
-        "All done.",
-    ]
-    data = asked(turns, skills)
-    assert [each["tool"] for each in data["tool_calls"]] == ["file_search", "calculator", "echo"]
-    assert all(each["result"]["success"] for each in data["tool_calls"])
-    assert data["meta"]["tool_calls_count"] == 3
-
-
 def test_several_tools_at_once(skills):
     turns = [[call("calculator", numbers=[1, 2, 3, 4, 5]), call("echo", text="hello")], "Both."]
     data = asked(turns, skills)

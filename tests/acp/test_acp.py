@@ -3,11 +3,13 @@
 import asyncio
 import json
 import sys
-from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import acp
 import pytest
+import pytest_asyncio
 from acp import schema
+from support.acp_editor import edited
 
 from nbagent.acp.content import parts_of, stop_reason, title_of
 from nbagent.cli import main
@@ -18,7 +20,6 @@ APP = '''
 import asyncio, os, sys
 from nbagent import Agent, FunctionCall, FunctionRegistry, LLMResponse, Limits, ScriptedProvider
 
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 print("printed while the file is loaded")
 
 def remove(path: str) -> str:
@@ -27,10 +28,6 @@ def remove(path: str) -> str:
     os.system("echo printed by a process")
     assert sys.stdin.read() == ""
     return f"removed {path}"
-
-def draw() -> list:
-    """Draw."""
-    return [{"type": "text", "text": "A picture"}, {"type": "image", "media_type": "image/png", "data": PNG}]
 
 def fail() -> None:
     """Fail."""
@@ -60,157 +57,120 @@ async def answer(messages, functions):
 
 registry = FunctionRegistry()
 registry.register("remove", "", remove, approve=True)
-registry.register("draw", "", draw)
 registry.register("fail", "", fail)
 agent = Agent(ScriptedProvider(answer), registry, "You help.", limits=Limits(max_tool_calls=3))
 '''
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 
 
-class Editor(acp.Client):
-    """A client that notes what it is told, and answers what it is asked."""
-
-    def __init__(self):
-        self.updates, self.asked, self.answers = [], [], []
-        self.told = asyncio.Event()
-
-    async def session_update(self, session_id, update, **_):
-        self.updates.append((session_id, update))
-        self.told.set()
-
-    async def request_permission(self, session_id, tool_call, options, **_):
-        self.asked.append((tool_call, options))
-        answer = self.answers.pop(0)
-        if answer == "wait":
-            await asyncio.Event().wait()
-        if answer == "cancelled":
-            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
-        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=answer))
-
-    def text(self, session_id=None):
-        return "".join(
-            update.content.text
-            for told, update in self.updates
-            if isinstance(update, schema.AgentMessageChunk) and told == (session_id or told)
-        )
-
-    def of(self, *kinds):
-        return [update for _, update in self.updates if isinstance(update, kinds)]
+module_loop = pytest.mark.asyncio(loop_scope="module")
 
 
-@asynccontextmanager
-async def edited(tmp_path, app=APP):
-    (tmp_path / "app.py").write_text(app)
-    editor = Editor()
-    command = [sys.executable, "-m", "nbagent.cli", "acp", str(tmp_path / "app.py:agent")]
-    errors = (tmp_path / "stderr").open("wb")
-    with errors:
-        options = {"stderr": errors, "limit": 2**24}
-        async with acp.spawn_agent_process(editor, *command, transport_kwargs=options) as (client, process):
-            yield editor, client, process
-
-
-async def test_a_conversation_with_tools_pictures_and_two_sessions(tmp_path):
-    async with edited(tmp_path) as (editor, client, process):
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def one_process(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("acp")
+    async with edited(folder, APP) as (editor, client, process):
         ready = await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
-        assert (ready.protocol_version, ready.agent_info.name) == (acp.PROTOCOL_VERSION, "nbagent")
-        assert ready.agent_capabilities.prompt_capabilities.image
-        one, two = [(await client.new_session(cwd=str(tmp_path))).session_id for _ in range(2)]
-
-        async def ask(session, *blocks):
-            editor.updates.clear()
-            blocks = [acp.text_block(block) if isinstance(block, str) else block for block in blocks]
-            return (await client.prompt(session_id=session, prompt=blocks)).stop_reason
-
-        assert (await ask(one, "hello"), editor.text()) == ("end_turn", "1: hello")
-        assert (await ask(two, "hi"), editor.text()) == ("end_turn", "1: hi")
-        both = await asyncio.gather(ask(one, "again"), ask(two, "once more"))
-        assert (both, editor.text(one), editor.text(two)) == (["end_turn"] * 2, "2: again", "2: once more")
-        await ask(one, "think")
-        assert [each.content.text for each in editor.of(schema.AgentThoughtChunk)] == ["Well."]
-        await ask(one, "call draw")
-        (started,) = editor.of(schema.ToolCallStart)
-        first, second = editor.of(schema.ToolCallProgress)
-        assert (started.title, started.status, first.status, second.status) == (
-            "draw",
-            "pending",
-            "in_progress",
-            "completed",
-        )
-        assert {each.tool_call_id for each in (first, second)} == {started.tool_call_id}
-        assert [each.content.type for each in second.content] == ["text", "image"]
-        await ask(one, "call fail")
-        assert editor.of(schema.ToolCallProgress)[-1].status == "failed"
-        link = acp.resource_link_block("notes.txt", "file:///notes.txt")
-        inside = acp.resource_block(acp.embedded_text_resource("file:///a.py", "x = 1"))
-        await ask(two, "show ", link, inside, acp.image_block(PNG, "image/png"))
-        for shown in ("[notes.txt](file:///notes.txt)", "x = 1", PNG[:20], f"folder {tmp_path}", "You help."):
-            assert shown in editor.text()
-        for reason, expected in {"length": "max_tokens", "content_filter": "refusal", "stop": "end_turn"}.items():
-            assert await ask(two, f"end {reason}") == expected
+        yield SimpleNamespace(editor=editor, client=client, folder=folder, ready=ready)
         assert process.returncode is None
 
 
-async def test_calls_that_need_approval_are_asked_about(tmp_path):
-    async with edited(tmp_path) as (editor, client, _):
-        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
-        one, two = [(await client.new_session(cwd="/")).session_id for _ in range(2)]
+@pytest.fixture
+def process(one_process):
+    """The process of this file, with an editor that has noted nothing yet."""
+    one_process.editor.forget()
+    return one_process
 
-        async def remove(session, answer):
-            editor.answers, editor.asked = [answer], []
-            await client.prompt(session_id=session, prompt=[acp.text_block("call remove a.txt")])
-            last = editor.of(schema.ToolCallProgress)[-1]
-            return last.status, last.content[0].content.text, len(editor.asked)
 
-        assert await remove(one, "allow") == ("completed", "removed a.txt", 1)
-        ((call, options),) = editor.asked
-        assert (call.title, call.raw_input) == ('remove {"path": "a.txt"}', {"path": "a.txt"})
-        assert call.tool_call_id == editor.of(schema.ToolCallStart)[0].tool_call_id
-        assert [option.kind for option in options] == ["allow_once", "allow_always", "reject_once"]
-        for answer in ("reject", "cancelled", "made_up"):
-            status, text, asked = await remove(one, answer)
-            assert (status, "not approved" in text, asked) == ("failed", True, 1)
-        assert await remove(one, "allow_tool") == ("completed", "removed a.txt", 1)
-        assert await remove(one, "") == ("completed", "removed a.txt", 0)
-        assert (await remove(two, "reject"))[0] == "failed"  # another session, another user perhaps
-    told = (tmp_path / "stderr").read_text()
+@module_loop
+async def test_two_conversations_at_once(process):
+    editor, client, folder = process.editor, process.client, process.folder
+    ready = process.ready
+    assert (ready.protocol_version, ready.agent_info.name) == (acp.PROTOCOL_VERSION, "nbagent")
+    assert ready.agent_capabilities.prompt_capabilities.image
+    one, two = [(await client.new_session(cwd=str(folder))).session_id for _ in range(2)]
+
+    async def ask(session, *blocks):
+        editor.updates.clear()
+        blocks = [acp.text_block(block) if isinstance(block, str) else block for block in blocks]
+        return (await client.prompt(session_id=session, prompt=blocks)).stop_reason
+
+    assert (await ask(one, "hello"), editor.text()) == ("end_turn", "1: hello")
+    assert (await ask(two, "hi"), editor.text()) == ("end_turn", "1: hi")
+    both = await asyncio.gather(ask(one, "again"), ask(two, "once more"))
+    assert (both, editor.text(one), editor.text(two)) == (["end_turn"] * 2, "2: again", "2: once more")
+    await ask(one, "think")
+    assert [each.content.text for each in editor.of(schema.AgentThoughtChunk)] == ["Well."]
+    await ask(one, "call fail")
+    assert editor.of(schema.ToolCallStart)[0].status == "pending"
+    assert editor.of(schema.ToolCallProgress)[0].status == "in_progress"
+    assert editor.of(schema.ToolCallProgress)[-1].status == "failed"
+    link = acp.resource_link_block("notes.txt", "file:///notes.txt")
+    inside = acp.resource_block(acp.embedded_text_resource("file:///a.py", "x = 1"))
+    await ask(two, "show ", link, inside)
+    for shown in ("[notes.txt](file:///notes.txt)", "x = 1", f"folder {folder}", "You help."):
+        assert shown in editor.text()
+    for reason, expected in {"length": "max_tokens", "content_filter": "refusal", "stop": "end_turn"}.items():
+        assert await ask(two, f"end {reason}") == expected
+
+
+@module_loop
+async def test_calls_that_need_approval_are_asked_about(process):
+    editor, client, folder = process.editor, process.client, process.folder
+    one, two = [(await client.new_session(cwd="/")).session_id for _ in range(2)]
+
+    async def remove(session, answer):
+        editor.answers, editor.asked = [answer], []
+        await client.prompt(session_id=session, prompt=[acp.text_block("call remove a.txt")])
+        last = editor.of(schema.ToolCallProgress)[-1]
+        return last.status, last.content[0].content.text, len(editor.asked)
+
+    assert await remove(one, "allow") == ("completed", "removed a.txt", 1)
+    ((call, options),) = editor.asked
+    assert (call.title, call.raw_input) == ('remove {"path": "a.txt"}', {"path": "a.txt"})
+    assert call.tool_call_id == editor.of(schema.ToolCallStart)[0].tool_call_id
+    assert [option.kind for option in options] == ["allow_once", "allow_always", "reject_once"]
+    for answer in ("reject", "cancelled", "made_up"):
+        status, text, asked = await remove(one, answer)
+        assert (status, "not approved" in text, asked) == ("failed", True, 1)
+    assert await remove(one, "allow_tool") == ("completed", "removed a.txt", 1)
+    assert await remove(one, "") == ("completed", "removed a.txt", 0)
+    assert (await remove(two, "reject"))[0] == "failed"  # another session, another user perhaps
+    told = (folder / "stderr").read_text()
     for printed in ("while the file is loaded", "by a tool", "by a process"):
         assert f"printed {printed}" in told
 
 
-async def test_cancel_ends_the_turn_and_the_session_goes_on(tmp_path):
-    async with edited(tmp_path) as (editor, client, _):
-        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
-        await client.cancel(session_id="unknown")
-        for question in ("wait", "call remove a.txt"):
-            session = (await client.new_session(cwd="/")).session_id
-            await client.cancel(session_id=session)  # nothing is running
-            editor.answers, editor.updates = ["wait"], []
-            asking = asyncio.create_task(client.prompt(session_id=session, prompt=[acp.text_block(question)]))
-            while "waiting" not in (tmp_path / "stderr").read_text() or (question != "wait" and not editor.asked):
-                await asyncio.sleep(0.01)
-            await client.cancel(session_id=session)
-            assert (await asking).stop_reason == "cancelled"
-            answer = await client.prompt(session_id=session, prompt=[acp.text_block("and now?")])
-            assert (answer.stop_reason, editor.text()) == ("end_turn", "2: and now?")
+@module_loop
+async def test_cancel_withdraws_a_question_and_the_session_goes_on(process):
+    editor, client = process.editor, process.client
+    await client.cancel(session_id="unknown")
+    session = (await client.new_session(cwd="/")).session_id
+    await client.cancel(session_id=session)  # nothing is running
+    editor.answers = ["wait"]
+    asking = asyncio.create_task(client.prompt(session_id=session, prompt=[acp.text_block("call remove a.txt")]))
+    await editor.is_asked.wait()
+    await client.cancel(session_id=session)
+    assert (await asking).stop_reason == "cancelled"
+    answer = await client.prompt(session_id=session, prompt=[acp.text_block("and now?")])
+    assert (answer.stop_reason, editor.text()) == ("end_turn", "2: and now?")
 
 
-async def test_failures_are_told_and_end_nothing(tmp_path):
+@module_loop
+async def test_failures_are_told_and_end_nothing(process):
     server = schema.SseMcpServer(type="sse", name="s", url="http://127.0.0.1:1", headers=[])
-    async with edited(tmp_path) as (_, client, _):
-        await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
-        session = (await client.new_session(cwd="/")).session_id
-        for question, code in (("crash", -32603), ("", -32602)):
-            with pytest.raises(acp.RequestError) as failure:
-                await client.prompt(session_id=session, prompt=[acp.text_block(question)])
-            assert failure.value.code == code
-        with pytest.raises(acp.RequestError, match="no session 'x'"):
-            await client.prompt(session_id="x", prompt=[acp.text_block("hello")])
-        with pytest.raises(acp.RequestError, match="audio"):
-            await client.prompt(session_id=session, prompt=[acp.audio_block("AA==", "audio/wav")])
-        with pytest.raises(acp.RequestError, match="can't be used"):
-            await client.new_session(cwd="/", mcp_servers=[server])
-        assert (await client.prompt(session_id=session, prompt=[acp.text_block("on")])).stop_reason == "end_turn"
+    client = process.client
+    session = (await client.new_session(cwd="/")).session_id
+    for question, code in (("crash", -32603), ("", -32602)):
+        with pytest.raises(acp.RequestError) as failure:
+            await client.prompt(session_id=session, prompt=[acp.text_block(question)])
+        assert failure.value.code == code
+    with pytest.raises(acp.RequestError, match="no session 'x'"):
+        await client.prompt(session_id="x", prompt=[acp.text_block("hello")])
+    with pytest.raises(acp.RequestError, match="audio"):
+        await client.prompt(session_id=session, prompt=[acp.audio_block("AA==", "audio/wav")])
+    with pytest.raises(acp.RequestError, match="can't be used"):
+        await client.new_session(cwd="/", mcp_servers=[server])
+    assert (await client.prompt(session_id=session, prompt=[acp.text_block("on")])).stop_reason == "end_turn"
 
 
 async def test_garbage_is_answered_with_errors_and_the_end_of_input_ends_the_process(tmp_path):

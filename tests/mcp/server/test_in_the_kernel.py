@@ -150,34 +150,13 @@ async def test_while_a_cell_computes(kernel, server, tmp_path):
     kernel.ok(busy)
 
 
-async def test_approval_in_the_notebook(kernel, server, cell):
+async def test_a_form_that_nobody_sees_is_a_no(kernel, server):
     async with session(server, **EDITOR) as client:
         kernel.ok("import nbagent.notebook.serving as serving; serving.SHOWN_WITHIN_S = 0.01")
         denied = await client.call_tool("wipe", {"table": "cities"})
         assert denied.is_error
         assert "nobody sees the form" in text_of(denied)
-
-        box = kernel.widget(cell, _model_name="VBoxModel")
-        kernel.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])
-        for button, table in (("Approve", "cities"), ("Deny", "people")):
-            kernel.ok("serving.SHOWN_WITHIN_S = 60")
-            calling = asyncio.create_task(client.call_tool("wipe", {"table": table}))
-            await _until_asked(kernel, box, calling)
-            assert any("mcp-client:editor calls a tool" in str(s.get("value")) for s in kernel.widgets().values())
-            comm = [comm for comm, state in kernel.widgets().items() if state.get("description") == button][-1]
-            kernel.tell(comm, method="custom", content={"event": "click"})
-            result = await calling
-            assert (text_of(result) == "gone") == (button == "Approve")
-    assert kernel.value("wiped") == ["cities"]
-    assert kernel.value("agent.trace.tool_calls['approval'].tolist()[-3:]") == ["denied", "approved", "denied"]
-    assert kernel.widgets()[box]["children"] == []
-
-
-async def _until_asked(kernel, box, calling):
-    while not kernel.widgets()[box]["children"]:
-        assert not calling.done(), calling.result()
-        await asyncio.sleep(0)
-        kernel.ok("None")
+    assert kernel.value("wiped") == []
 
 
 async def test_strangers_stay_out(server):
@@ -254,17 +233,9 @@ async def forever() -> None:
 """
 
 
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-async def test_a_call_is_stopped_from_either_side(kernel, server, mode):
+async def test_the_notebook_stops_a_call(kernel, server):
     kernel.ok(FOREVER)
-    async with session(server, mode) as client:
-        calling = asyncio.create_task(client.call_tool("forever"))
-        while not kernel.value("running"):
-            await asyncio.sleep(0.01)
-        calling.cancel()
-        while kernel.value("running"):
-            await asyncio.sleep(0.01)
-
+    async with session(server) as client:
         calling = asyncio.create_task(client.call_tool("forever"))
         while not kernel.value("running"):
             await asyncio.sleep(0.01)
@@ -272,7 +243,7 @@ async def test_a_call_is_stopped_from_either_side(kernel, server, mode):
         with pytest.raises(MCPError, match="stopped by the user"):
             await calling
         assert (await client.list_tools()).tools  # the session goes on
-    assert kernel.value("agent.trace.runs['status'].tolist()[-2:]") == ["interrupted", "interrupted"]
+    assert kernel.value("agent.trace.runs['status'].iloc[-1]") == "interrupted"
 
 
 async def test_stop_leaves_nothing(kernel, server, cell):

@@ -8,7 +8,7 @@ import sys
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from support.mcp_sessions import MODES, configured, session, text_of
+from support.mcp_sessions import configured, session, text_of
 
 from nbagent import cli
 from nbagent.mcp.server.script import stdio_configuration
@@ -45,12 +45,11 @@ def file(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-async def test_stdio(file, mode, tmp_path):
+async def test_stdio(file, tmp_path):
     server = configured(stdio_configuration(str(file)))
     parameters = StdioServerParameters(command=server["command"], args=server["args"])
     with (tmp_path / "stderr").open("w+") as stderr:
-        async with Client(stdio_client(parameters, errlog=stderr), mode=mode) as client:
+        async with Client(stdio_client(parameters, errlog=stderr)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "where", "wipe"]
             assert text_of(await client.call_tool("add", {"a": 1})) == "2"
             assert text_of(await client.call_tool("where")) == "MainThread 1"

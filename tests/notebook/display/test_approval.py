@@ -76,16 +76,6 @@ def test_a_front_end_that_has_shown_buttons_gets_more_time(kernel):
         assert values(kernel) == "[('cities', 3), ('cities', 3)]"
 
 
-def test_deny(kernel):
-    if (cell := asked_by_buttons(kernel)) is not None:
-        click(kernel, cell, "Deny")
-        assert kernel.wait(cell).status == "ok"
-        assert values(kernel) == "[]"
-        assert (
-            kernel.run("agent.trace.tool_calls['approval'].tolist(), _agent.status").result == "(['denied'], 'denied')"
-        )
-
-
 def test_edit_and_run(kernel):
     if (cell := asked_by_buttons(kernel)) is not None:
         area = kernel.widget(cell, _model_name="TextareaModel")

@@ -47,16 +47,15 @@ def text_shown(cell: Cell) -> str:
     return "\n".join(filter(None, [cell.stdout, cell.text, cell.result]))
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_are_commands(page):
-    for command in commands(text_of(page)):
-        assert _parser().parse_args(shlex.split(command)[1:]), command
+def test_the_commands_of_the_pages_are_commands():
+    for page in PAGES:
+        for command in commands(text_of(page)):
+            assert _parser().parse_args(shlex.split(command)[1:]), f"{page}: {command}"
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_links_of_a_page_lead_to_files(page):
-    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text_of(page)):
-        assert ((ROOT / page).parent / target).exists(), target
+def test_the_links_of_the_pages_lead_to_files():
+    links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text_of(page))]
+    assert [(page, link) for page, link in links if not ((ROOT / page).parent / link).exists()] == []
 
 
 def test_the_rules_for_pages():

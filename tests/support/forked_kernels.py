@@ -4,6 +4,8 @@ As a script, this file is that process. It ends with the process that started it
 """
 
 import atexit
+import builtins
+import contextlib
 import functools
 import gc
 import importlib
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import warnings
 from importlib.metadata import EntryPoint
+from types import SimpleNamespace
 
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
@@ -90,7 +93,8 @@ class _Fork:
         return 0
 
     def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+        with contextlib.suppress(ProcessLookupError):  # as Popen does: it may just have ended
+            os.kill(self.pid, number)
 
 
 @functools.cache
@@ -117,8 +121,10 @@ def _serve(listener: socket.socket) -> None:
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # with whom kernels end; ipykernel reads it when it is imported
     from ipykernel.kernelapp import launch_new_instance
 
+    builtins.get_ipython = lambda: SimpleNamespace(kernel=True)  # pandas asks when it is imported: no terminal is here
     for module in MODULES:
         importlib.import_module(module)
+    del builtins.get_ipython
     gc.freeze()  # what is here stays: no kernel needs to look at it, and thus to copy it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who ends is forgotten
     while select.select([listener, sys.stdin], [], [])[0] == [listener]:

@@ -257,6 +257,14 @@ def test_a_model_that_does_not_answer_is_not_kept(kernel):
     assert kernel.value("agent.provider.model_name") == "echo-1"
 
 
+def test_a_model_that_does_not_answer_leaves_the_choice_open(kernel):
+    kernel.ok(
+        "nbagent.register_provider('broken', lambda **options: ScriptedProvider([nbagent.errors.ServerError('no')]))"
+    )
+    assert kernel.run("%%agent -m broken\nfirst").error == "ServerError"
+    assert kernel.ok("agent.provider_or_spec").result == ""
+
+
 def test_tools_are_chosen_for_a_cell(kernel):
     script(kernel, *(["'ok'"] * 4))
     for line in ("", "-t size", "-t 'name, size'", "--no-tools"):
@@ -296,6 +304,13 @@ def test_values_are_formatted_as_in_an_f_string(kernel):
     assert (failed.status, failed.error) == ("error", "UsageError")
     assert "{agent:.2f}: TypeError: unsupported format string" in failed.stderr + failed.traceback
     assert kernel.value("len(agent.conversation_history)") == 2
+
+
+def test_new_forgets_and_raw_leaves_braces(kernel):
+    script(kernel, "'a'", "'b'")
+    kernel.ok("%%agent\nx")
+    kernel.ok("%%agent --new --raw\n{1 + 1} {{x}} {missing}")
+    assert kernel.value("[m.text for m in agent.conversation_history]") == ["{1 + 1} {{x}} {missing}", "b"]
 
 
 def test_an_agent_of_another_name(kernel):

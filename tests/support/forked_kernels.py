@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
@@ -34,9 +35,13 @@ MODULES = (
     "markdown_it.main",
     "genai_prices",
     "httpx2",
+    "httpx_aiohttp",
+    "openai.resources.chat",
+    "openai.resources.responses",
     "debugpy",
     "matplotlib.figure",
     "llmock.pytest_plugin",
+    "llmock.testing",
 )
 #: What matplotlib reads when it is imported; kernels set it where nobody else has.
 BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
@@ -90,6 +95,9 @@ class _Fork:
     def wait(self) -> int:
         self._connection.recv(1)
         self._connection.close()
+        with contextlib.suppress(ProcessLookupError):
+            while os.kill(self.pid, 0) is None:  # files are closed a moment earlier
+                time.sleep(0.001)
         return 0
 
     def send_signal(self, number: int) -> None:
@@ -150,6 +158,7 @@ def _become(connection: socket.socket) -> list[str]:
     os.environ.update(request["env"], JPY_PARENT_PID=parent)
     os.chdir(request["cwd"])
     connection.sendall(b"%d\n" % os.getpid())
+    connection.detach()  # only the system closes it, at the very end
     return request["argv"]
 
 

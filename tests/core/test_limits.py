@@ -103,17 +103,6 @@ async def test_the_budget_of_the_outer_run_ends_the_inner_one_and_then_itself():
     assert (result.status, result.limit_reason, result.iterations) == ("limit", "tokens", 1)
 
 
-async def test_a_blocking_tool_spends_here_too():
-    inner = Agent(ScriptedProvider([costly("one", 500)]))
-
-    def ask() -> str:
-        """Ask the other agent."""
-        return inner.chat_sync("do it").content
-
-    outer = Agent(ScriptedProvider([costly(calls=[FunctionCall("ask", {}, "c1")]), costly("end")]), tools=[ask])
-    assert (await outer.chat("go")).usage.total_tokens == 700
-
-
 async def test_tool_statistics():
     def double(n: int) -> int:
         """Double it."""

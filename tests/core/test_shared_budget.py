@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import threading
 
 import pytest
 from pydantic import BaseModel
@@ -69,21 +68,6 @@ async def test_extract_and_compare_spend_it_too():
     result = compare({"a": agent, "b": agent}, ["x", "y"], progress=False)
     assert budget.spent == pytest.approx(after_one + result.frame["cost"].sum())
     assert "of 10,000 tokens" in repr(budget)
-
-
-def test_threads_lose_nothing():
-    budget = Budget()
-    agents = [agent_with(budget) for _ in range(8)]
-    threads = [
-        threading.Thread(target=lambda agent=agent: [agent.chat_sync("x") for _ in range(5)]) for agent in agents
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    costs = [row["cost_usd"] for agent in agents for row in agent.trace.rows("calls")]
-    assert len(costs) == 40
-    assert budget.spent == pytest.approx(sum(costs))
 
 
 def test_a_copy_would_be_another_budget():

@@ -231,6 +231,7 @@ async def test_the_calls_of_the_vendors_own_tools_are_completed():
     assert made.metadata["tool_call_id"] == ended.metadata["tool_call_id"]
     assert (made.metadata["source"], made.metadata["step"]) == ("vendor:custom", 1)
     assert ended.metadata["duration_s"] is not None  # since it was said that the search begins
+    assert "tool_call_id" not in only(told, "http").metadata
 
 
 async def test_where_several_agents_speak_answers_name_who_said_them():
@@ -634,19 +635,22 @@ async def test_the_last_report_of_a_tool_comes_before_its_result(report, shown, 
         current_call.get().report(report)
         return "done"
 
-    told = await take_turn(asked(call("work"), tools=[work]))
-    assert types(told)[-3:] == ["tool_started", "tool_progress", "tool_result"]
+    seen = []
+    told = await take_turn(asked(call("work"), tools=[work], observers=[seen.append]))
+    assert types(told)[-3:] == types(seen)[-3:] == ["tool_started", "tool_progress", "tool_result"]
     assert (told[-2].content, told[-2].tool_name, told[-2].metadata.get("progress")) == (shown, "work", progress)
     assert told[-2].metadata["tool_call_id"] == told[-1].metadata["tool_call_id"]
 
 
-async def test_reports_and_output_are_told_while_the_tool_runs(monkeypatch):
+@pytest.mark.parametrize("prints", [True, False])
+async def test_reports_and_output_are_told_while_the_tool_runs(monkeypatch, prints):
     monkeypatch.setattr(tool_output, "INTERVAL_S", 0)
     told, go_on = [], asyncio.Event()
 
     async def work() -> str:
         """Work."""
-        current_output.get().write("printed")
+        if prints:
+            current_output.get().write("printed")
         current_call.get().report(0.5)
         await go_on.wait()
         return "done"
@@ -660,9 +664,10 @@ async def test_reports_and_output_are_told_while_the_tool_runs(monkeypatch):
                 go_on.set()
             assert event.type != "tool_printed"  # for observers alone
             last = event
-    assert types(told)[-4:] == ["tool_started", "tool_printed", "tool_progress", "tool_result"]
-    parts = [{"stream": "stdout", "text": "printed"}]
-    assert (list(told[-3].outputs), list(last.outputs)) == (parts, parts)
+    printed, parts = (["tool_printed"], [{"stream": "stdout", "text": "printed"}]) if prints else ([], [])
+    assert types(told)[4:] == ["tool_started", *printed, "tool_progress", "tool_result"]
+    assert list(last.outputs) == parts
+    assert [list(event.outputs) for event in told if event.type == "tool_printed"] == [parts] * prints
 
 
 @pytest.mark.parametrize("is_async", [True, False])

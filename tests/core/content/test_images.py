@@ -50,8 +50,9 @@ def opened(part):
     return PIL.Image.open(io.BytesIO(base64.b64decode(part["data"])))
 
 
-@pytest.mark.parametrize("name", ["PNG", "JPEG", "GIF", "WEBP"])
-@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, io.BytesIO])
+@pytest.mark.parametrize(
+    ("name", "wrap"), [("PNG", bytes), ("JPEG", bytearray), ("GIF", memoryview), ("WEBP", io.BytesIO)]
+)
 def test_bytes_pass_unchanged(name, wrap):
     data = file(name)
     part = image_part(wrap(data))

@@ -110,6 +110,8 @@ def test_errors_name_wrong_limits_and_strategies():
         ContextManager(max_messages=2, strategy="forget")
     with pytest.raises(ValueError, match="max_tokens: .* at least 1.*'many'"):
         ContextManager(max_tokens="many")
+    with pytest.raises(ValueError, match="max_messages"):
+        ContextManager(max_messages=0)
 
 
 def test_tokens_are_the_vendors_count_plus_an_estimate_of_what_came_since():
@@ -153,11 +155,11 @@ def test_a_list_of_messages_replaces_the_history_except_the_system_message():
     context = filled(2)
     context.add_input([{"role": "user", "content": "new"}])
     assert [(m.role, m.content) for m in context.messages] == [("system", "system"), ("user", "new")]
-    context.add_input([LLMMessage("system", "other"), LLMMessage("user", "newer")])
+    context.add_input(each for each in [LLMMessage("system", "other"), LLMMessage("user", "newer")])
     assert [(m.role, m.content) for m in context.messages] == [("system", "other"), ("user", "newer")]
 
 
-EMPTY = ["", " \n\t", [], [""], [{"type": "text", "text": " "}], LLMMessage("user"), [{"role": "user", "content": ""}]]
+EMPTY = [" \n\t", [], [""], [{"type": "text", "text": " "}], LLMMessage("user")]
 
 
 @pytest.mark.parametrize("question", EMPTY, ids=repr)
@@ -175,12 +177,6 @@ def test_a_conversation_may_end_with_an_empty_answer():
     assert len(context.messages) == 2
 
 
-def test_content_parts_are_one_user_message():
-    context = ContextManager()
-    (message,) = context.add_input([{"type": "text", "text": "look"}])
-    assert (message.role, message.text) == ("user", "look")
-
-
 def test_a_history_edited_by_the_user_is_repaired():
     context = filled(2)
     context.prepare()
@@ -196,31 +192,13 @@ def test_replacing_the_history_resets_the_count():
     assert context.get_tokens() > 5_000
 
 
-def test_a_generator_of_messages_replaces_the_history_too():
-    context = filled(2)
-    context.add_input(message for message in [LLMMessage("user", "new")])
-    assert [m.content for m in context.messages] == ["system", "new"]
-
-
-@pytest.mark.parametrize("limits", [{"max_messages": 0}, {"max_tokens": -1}])
-def test_errors_name_limits_below_one(limits):
-    with pytest.raises(ValueError, match=next(iter(limits))):
-        ContextManager(**limits)
-
-
-def test_editing_an_answer_removes_its_thinking():
-    context = ContextManager()
-    context.add_message(LLMMessage("assistant", "one", provider_extras={"vendor": "zhipu", "reasoning_content": "1?"}))
-    context.edit(0, "two")
-    assert context.messages == [LLMMessage("assistant", "two")]
-
-
 def test_by_hand_the_history_is_trimmed_with_each_message():
     context = filled(0, max_messages=12)
     for number in range(50):
         for message in turn(number, with_tool=number % 2 == 1):
             context.add_message(message)
-    assert [m.content for m in context.get_messages()][:1] == ["system"]
+    assert context.get_messages() is not context.messages
+    assert context.messages[0].content == "system"
     assert len(context.get_messages()) <= 13
     dropped = context.prepare()
     assert dropped.startswith("trimmed")
@@ -233,9 +211,3 @@ def test_messages_to_be_summarised_wait_for_the_next_request():
     context = filled(10, max_messages=12, strategy="summarise")
     context.add_message("one more")
     assert len(context.get_messages()) == 32
-
-
-def test_the_list_of_get_messages_is_a_copy():
-    context = filled(1)
-    context.get_messages().clear()
-    assert len(context.messages) == 3

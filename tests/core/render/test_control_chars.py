@@ -4,7 +4,6 @@ import logging
 import re
 
 import pandas as pd
-import pytest
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.core.render.control_chars import escape_control_chars, show_all_chars, show_control_chars
@@ -23,8 +22,12 @@ FOUND = re.compile(
 )
 
 
-@pytest.mark.parametrize("hidden", HIDDEN)
-def test_each_hidden_character_is_shown(hidden):
+def test_each_hidden_character_is_shown():
+    for hidden in HIDDEN:
+        check_hidden(hidden)
+
+
+def check_hidden(hidden):
     text = f"100 - 200{hidden}x"
     assert not FOUND.search(show_control_chars(text))
     assert show_all_chars(text) not in (text, "100 - 200x")
@@ -40,9 +43,9 @@ NEEDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", NEEDED)
-def test_what_scripts_and_emojis_need_stays(text):
-    assert show_control_chars(text) == escape_control_chars(text) == text
+def test_what_scripts_and_emojis_need_stays():
+    for text in NEEDED:
+        assert show_control_chars(text) == escape_control_chars(text) == text
 
 
 async def test_tables_and_logs_show_them_too(caplog):

@@ -25,8 +25,12 @@ NONE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("tex", FORMULAS)
-@pytest.mark.parametrize("around", ["%s", "Before %s, after", "- one\n- %s", "> %s", "Text\n\n%s\n\ntext"])
+AROUND = ["Before %s, after", "- one\n- %s", "> %s", "Text\n\n%s\n\ntext"]
+
+
+@pytest.mark.parametrize(
+    ("tex", "around"), [*((tex, "%s") for tex in FORMULAS), *((FORMULAS[0], each) for each in AROUND)]
+)
 def test_a_formula_stays_as_written(tex, around):
     if "\n" in tex:
         around = "Text\n%s\ntext"

@@ -18,10 +18,10 @@ def test_python_is_highlighted_and_keeps_its_text():
     assert shown in render.markdown_to_html(f"```python\n{CODE}```")
 
 
-@pytest.mark.parametrize("language", sorted(LANGUAGES))
-def test_no_language_loses_a_character(language):
+def test_no_language_loses_a_character():
     text = "\n\n<b>&amp; \"x\" 'y' # -- {1: [2.5e3, true]} \\ $z ü\n\n"
-    assert html.unescape(re.sub(r"</?span[^>]*>", "", highlight_code(text, language))) == text
+    for language in LANGUAGES:
+        assert html.unescape(re.sub(r"</?span[^>]*>", "", highlight_code(text, language))) == text
 
 
 @pytest.mark.parametrize(("code", "language"), [(CODE, "brainfuck"), (CODE, ""), ("x" * (MAX_CHARS + 1), "python")])

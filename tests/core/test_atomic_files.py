@@ -29,8 +29,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.parametrize("name", SAVES)
-@pytest.mark.parametrize("permissions", [0o640, 0o604])
+@pytest.mark.parametrize(("name", "permissions"), list(zip(SAVES, [0o640, 0o604] * 3, strict=False)))
 def test_a_save_through_a_link_writes_its_target_and_keeps_its_permissions(name, permissions, tmp_path):
     real, link = tmp_path / f"real-{name}", tmp_path / name
     SAVES[name](real)

@@ -8,8 +8,6 @@ import subprocess
 import sys
 import textwrap
 
-import pytest
-
 from nbagent.core.browser import check_possible
 
 #: What is different in a browser; the standard library is imported before, as what it is.
@@ -59,10 +57,13 @@ def in_browser(code, folder):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_tools_run_and_the_trace_has_its_tables(tmp_path):
+def test_tools_run_answers_are_replayed_and_the_trace_has_its_tables(tmp_path):
     code = """
-        agent = Agent(script(), tools=[add])
+        with nbagent.record("run.jsonl"):
+            await Agent(script(), tools=[add]).chat("2 + 3?")
+        agent = Agent("replay:run.jsonl", tools=[add])
         answer = await agent.chat("2 + 3?")
+        assert agent.trace.runs.replayed.all()
         calls = agent.trace.tool_calls[["name", "args", "result_text"]].to_dict("records")
         agent.trace.save("trace.jsonl")
         again = nbagent.Trace.load("trace.jsonl")
@@ -70,16 +71,6 @@ def test_tools_run_and_the_trace_has_its_tables(tmp_path):
     """
     call = {"name": "add", "args": {"a": 2, "b": 3}, "result_text": "5"}
     assert in_browser(code, tmp_path) == ["It is 5.", [call], ["ok"], [True]]
-
-
-def test_recordings_are_made_and_replayed(tmp_path):
-    code = """
-        with nbagent.record("run.jsonl"):
-            await Agent(script(), tools=[add]).chat("2 + 3?")
-        agent = Agent("replay:run.jsonl", tools=[add])
-        return [str(await agent.chat("2 + 3?")), bool(agent.trace.runs.replayed.all())]
-    """
-    assert in_browser(code, tmp_path) == ["It is 5.", True]
 
 
 def test_a_tool_sees_its_context_and_may_fail_ask_or_want_the_main_thread(tmp_path):
@@ -123,23 +114,20 @@ def test_a_map_asks_about_each_row(tmp_path):
     assert in_browser(code, tmp_path) == ["A", "B"]
 
 
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        ("await Agent('local').chat('?')", "The embedded model needs another process"),
-        ("Agent(script()).chat_sync('?')", "write `await`"),
-        ("nbagent.MCPServer('npx', 'server')", "An MCP server needs threads and other processes"),
-        (
-            "from nbagent.skills.processes import run_limited; run_limited(['ls'], cwd='.', limits=None)",
-            "A skill's program needs another process",
-        ),
-    ],
-    ids=["embedded model", "blocking call", "MCP server", "skill"],
-)
-def test_what_is_missing_is_said(code, says, tmp_path):
-    statements = "\n".join(f"    {each}" for each in code.split("; "))
-    told = in_browser(f"try:\n{statements}\nexcept Exception as error:\n    return str(error)", tmp_path)
-    assert says in told
+MISSING = {
+    "await Agent('local').chat('?')": "The embedded model needs another process",
+    "Agent(script()).chat_sync('?')": "write `await`",
+    "nbagent.MCPServer('npx', 'server')": "An MCP server needs threads and other processes",
+    "from nbagent.skills.processes import run_limited; run_limited(['ls'], cwd='.', limits=None)": (
+        "A skill's program needs another process"
+    ),
+}
+
+
+def test_what_is_missing_is_said(tmp_path):
+    tries = "\n".join(f"try: {each}\nexcept Exception as error: told.append(str(error))" for each in MISSING)
+    told = in_browser(f"told = []\n{tries}\nreturn told", tmp_path)
+    assert all(says in said for says, said in zip(MISSING.values(), told, strict=True)), told
 
 
 def test_elsewhere_everything_is_possible():

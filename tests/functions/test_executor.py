@@ -219,18 +219,18 @@ async def test_an_exception_becomes_an_error_result(function):
     [SystemExit(3), StopIteration(5), TimeoutError("mine"), asyncio.CancelledError(), GeneratorExit()],
     ids=repr,
 )
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_unusual_exceptions_end_only_the_tool(error, is_async):
+async def test_unusual_exceptions_end_only_the_tool(error):
     def tool():
         raise error
 
     async def async_tool():
         raise error
 
-    outcome = await run(executor_of(tool, async_tool), "async_tool" if is_async else "tool")
-    assert outcome.is_error
-    assert not isinstance(outcome.error, ToolTimeoutError)
-    assert outcome.content.startswith("Error: ")
+    for name in ("tool", "async_tool"):
+        outcome = await run(executor_of(tool, async_tool), name)
+        assert outcome.is_error
+        assert not isinstance(outcome.error, ToolTimeoutError)
+        assert outcome.content.startswith("Error: ")
 
 
 def test_the_users_keyboard_interrupt_propagates():
@@ -241,14 +241,13 @@ def test_the_users_keyboard_interrupt_propagates():
         asyncio.run(run(executor_of(tool), "tool"))
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_raised_in_a_thread_is_the_tools_error(error):
+def test_an_interrupt_raised_in_a_thread_is_the_tools_error():
     def tool():
-        raise error
+        raise KeyboardInterrupt
 
     outcome = asyncio.run(run(executor_of(tool), "tool"))
     assert outcome.is_error
-    assert error.__name__ in outcome.content
+    assert "KeyboardInterrupt" in outcome.content
 
 
 async def test_unknown_tools_and_wrong_arguments():

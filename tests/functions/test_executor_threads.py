@@ -256,8 +256,9 @@ async def test_a_generator_that_yields_too_much_is_stopped(monkeypatch, is_async
     assert "yielded more than 100 items" in outcome.content
 
 
-@pytest.mark.parametrize("row", ["x" * 1_000, [0] * 100, {"a": {"b": ["x" * 100] * 9}}])
-@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("is_async", "row"), [(False, "x" * 1_000), (True, [0] * 100), (False, {"a": {"b": ["x" * 100] * 9}})]
+)
 async def test_a_generator_that_yields_too_many_bytes_is_stopped(monkeypatch, is_async, row):
     monkeypatch.setattr(executor_module, "MAX_YIELDED", 10_000)
 

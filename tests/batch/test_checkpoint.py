@@ -39,6 +39,7 @@ def test_an_answer_comes_back_as_it_was_added(tmp_path):
         ["a", "SAY HI.", "vendor:m1", "HI"],
         ["b", "", "vendor:m1", "NO"],
     ]
+    assert str(frame["input_tokens"].dtype) == "Int64"
 
 
 def test_the_last_answer_of_a_key_counts(tmp_path):
@@ -118,24 +119,21 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-async def test_what_decides_an_answer_never_takes_an_old_one(tmp_path, change):
+async def test_what_decides_an_answer_never_takes_an_old_one(tmp_path):
     def agent(url, model="m1", path="/v1", max_tokens=None, **options):
         own = {} if max_tokens is None else {"max_tokens": max_tokens}
         return Agent(create_provider("open_source", model=model, base_url=f"{url}{path}", **own), **options)
 
-    made, mapped = CHANGES[change]
-    data = questions(2).to_frame()
+    data, path = questions(2).to_frame(), tmp_path / "map.sqlite"
     async with RowServer() as server:
-        path = tmp_path / "map.sqlite"
-        for _ in range(2):
-            await agent(server.url).map(data, checkpoint=path)
-            assert len(server.asked) == 2
-        for _ in range(2):
-            await agent(server.url, **made).map(data, checkpoint=path, **mapped)
-            assert len(server.asked) == 4
+        await agent(server.url).map(data, checkpoint=path)
+        for change, (made, mapped) in CHANGES.items():
+            before = len(server.asked)
+            for _ in range(2):
+                await agent(server.url, **made).map(data, checkpoint=path, **mapped)
+                assert len(server.asked) == before + 2, change
         await agent(server.url).map(data, checkpoint=path, tags=["a label decides nothing"])
-        assert len(server.asked) == 4, "both are kept"
+        assert len(server.asked) == 2 * (1 + len(CHANGES)), "all are kept"
 
 
 async def test_the_temperature_of_a_configuration_decides(tmp_path):
@@ -235,7 +233,6 @@ def a_newer_checkpoint(path):
     [
         (a_database_of_another_program, "is not a file for answers of a map. Name another one"),
         (a_newer_checkpoint, "has version 2 of the format, expected 1. Update nbagent"),
-        (lambda path: path.write_text("name,age\nanna,5\n"), "is not a file for answers of a map"),
         (lambda path: path.mkdir(), "it is not a file. Name another file"),
     ],
 )

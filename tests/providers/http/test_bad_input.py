@@ -1,6 +1,5 @@
 """Wrong keys, wrong names, wrong addresses, answers that are none: an error of nbagent's own says what to do."""
 
-import asyncio
 import gc
 import json
 import logging
@@ -47,7 +46,7 @@ BODIES = {
     "gemini": lambda text: {"error": {"code": 400, "message": text, "status": "INVALID_ARGUMENT"}},
     "open_source": lambda text: {"object": "error", "message": text, "code": 40000},
 }
-MEGABYTES = 10 * 2**20
+MEGABYTES = 2**20
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {}}}
 MUL = {**ADD, "name": "multiply"}
 
@@ -57,15 +56,19 @@ def _short_waits(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
 
 
-@pytest.fixture(params=VENDORS)
+@pytest.fixture
 def make(request, connect):
-    """Makes the provider of one wire format; further options may be given."""
-    vendor, fixed = VENDORS[request.param]
+    """Makes the provider of one wire format, usually of one; further options may be given."""
+    vendor, fixed = VENDORS[getattr(request, "param", "open_source")]
 
     def provider(**options):
         return connect(vendor, api_key=KEY, **fixed, **options)
 
     return provider
+
+
+each_format = pytest.mark.parametrize("make", VENDORS, indirect=True)
+one_of_each_transport = pytest.mark.parametrize("make", ["openai chat", "open_source"], indirect=True)
 
 
 def refusal(provider, status, message) -> Answer:
@@ -91,6 +94,7 @@ async def failure(provider, functions=None) -> NbagentError:
     return error
 
 
+@each_format
 async def test_a_wrong_key(loopback, make):
     provider = make()
     loopback.answers = [refusal(provider, 401, f"Incorrect API key provided: {KEY}.")]
@@ -118,6 +122,7 @@ async def test_a_wrong_model(loopback, make):
     assert re.search(r"does not exist \(status 404, (code \d+, )?request req_7\)\. Check the model's name", str(error))
 
 
+@one_of_each_transport
 async def test_an_unreachable_host(make):
     error = await failure(make(base_url="http://nowhere.invalid/v1", max_retries=0))
     assert type(error) is ProviderConnectionError
@@ -126,11 +131,7 @@ async def test_an_unreachable_host(make):
     assert error.status is None
 
 
-async def test_a_port_where_nobody_listens(make):
-    error = await failure(make(base_url="http://127.0.0.1:9", max_retries=0))
-    assert type(error) is ProviderConnectionError
-
-
+@one_of_each_transport
 async def test_a_certificate_that_nobody_vouches_for(make, self_signed):
     """It does not get better by asking again."""
     async with Loopback(self_signed) as server:
@@ -142,21 +143,8 @@ async def test_a_certificate_that_nobody_vouches_for(make, self_signed):
     assert not error.retryable
 
 
-async def test_https_to_a_server_without(make):
-    async def refuse(_, writer):
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        writer.close()
-
-    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        error = await failure(make(base_url=f"https://127.0.0.1:{port}", max_retries=0))
-    assert type(error) is ProviderConnectionError
-    assert "SSL" in str(error)
-
-
-@pytest.mark.parametrize("streaming", [True, False])
-@pytest.mark.parametrize("status", [200, 400, 404])
-async def test_a_web_page(loopback, make, status, streaming):
+@pytest.mark.parametrize(("streaming", "status"), [(True, 200), (False, 200), (True, 400), (False, 404)])
+async def test_a_web_page(loopback, make, streaming, status):
     page = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>" + b"<p>" * 1000 + b"</body></html>"
     headers = {"content-type": "text/html", "x-request-id": "req_7"}
     loopback.answers = [Answer(page, status, headers)]
@@ -182,6 +170,15 @@ GARBAGE = {
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("garbage", GARBAGE)
 async def test_megabytes_of_garbage(loopback, make, garbage, streaming):
+    await is_refused(make, loopback, garbage, streaming)
+
+
+@each_format
+async def test_every_format_survives_garbage(loopback, make):
+    await is_refused(make, loopback, "deep data", streaming=True)
+
+
+async def is_refused(make, loopback, garbage, streaming):
     loopback.answers = [Answer(GARBAGE[garbage], headers={"x-request-id": "req_7"})]
     gc.collect()  # what earlier tests left would be finalized at the depth where the parser gives up
     error = await failure(make(streaming=streaming, max_retries=0))
@@ -269,10 +266,10 @@ def self_signed():
     return context
 
 
-@pytest.mark.parametrize("address", ["localhost:8000/v1", "ftp://x/v1", "http://", "http://[::1/v1", "http://h:99999"])
-async def test_an_address_that_is_none(make, address):
-    with pytest.raises(ConfigurationError, match=f"base_url: .*{re.escape(repr(address))}"):
-        make(base_url=address)
+async def test_an_address_that_is_none(make):
+    for address in ("localhost:8000/v1", "ftp://x/v1", "http://", "http://[::1/v1", "http://h:99999"):
+        with pytest.raises(ConfigurationError, match=f"base_url: .*{re.escape(repr(address))}"):
+            make(base_url=address)
 
 
 async def test_an_address_that_is_none_hides_its_password(make):
@@ -281,6 +278,7 @@ async def test_an_address_that_is_none_hides_its_password(make):
     assert "'ftp://x/v1'" in str(caught.value)
 
 
+@each_format
 async def test_another_server_gets_no_key_by_a_redirection(loopback, make):
     async with Loopback() as elsewhere:
         elsewhere.answers = [Answer(b"{}")]
@@ -318,7 +316,7 @@ async def test_a_short_key_is_no_word_to_blot_out(loopback, connect):
     assert "try ollama pull" in str(error)
 
 
-@pytest.mark.parametrize("vendor", ["open_source", "openai", "claude"])
+@pytest.mark.parametrize("vendor", ["open_source", "openai"])
 async def test_a_password_in_the_address_is_sent_and_never_logged(loopback, caplog, vendor):
     caplog.set_level(logging.DEBUG)
     address = loopback.url.replace("http://", "http://ada:hidden-word@")
@@ -331,7 +329,7 @@ async def test_a_password_in_the_address_is_sent_and_never_logged(loopback, capl
     assert "hidden-word" not in f"{caplog.text}{caught.value}{provider!r}"
 
 
-@pytest.mark.parametrize("vendor", ["open_source", "openai", "claude", "gemini"])
+@pytest.mark.parametrize("vendor", ["open_source", "openai"])
 async def test_a_password_in_the_address_and_a_key_are_an_error(vendor, monkeypatch):
     """One of them would silently go."""
     address = "http://ada:hidden-word@127.0.0.1:1/v1"
@@ -348,13 +346,11 @@ async def test_a_password_in_the_address_and_a_key_are_an_error(vendor, monkeypa
             provider.check()
 
 
-@pytest.mark.parametrize(
-    "address", ["http://x/v1?key=hidden-word", "https://x/v1#hidden-word", "http://x?api-version=1"]
-)
-def test_an_address_with_a_query_is_an_error(address):
-    with pytest.raises(ConfigurationError, match="without '[?]' and '#'.*api_key") as caught:
-        create_provider("open_source", base_url=address)
-    assert "hidden-word" not in str(caught.value)
+def test_an_address_with_a_query_is_an_error():
+    for address in ("http://x/v1?key=hidden-word", "https://x/v1#hidden-word"):
+        with pytest.raises(ConfigurationError, match="without '[?]' and '#'.*api_key") as caught:
+            create_provider("open_source", base_url=address)
+        assert "hidden-word" not in str(caught.value)
 
 
 #: What a user may pass by mistake where something else is meant.
@@ -375,8 +371,8 @@ MISPLACED = {
 }
 
 
-@pytest.mark.parametrize("place", MISPLACED)
-def test_no_error_repeats_a_key_in_the_wrong_place(place):
-    with pytest.raises(ConfigurationError) as caught:
-        MISPLACED[place]()
-    assert "sk-proj" not in str(caught.value)
+def test_no_error_repeats_a_key_in_the_wrong_place():
+    for place, misplace in MISPLACED.items():
+        with pytest.raises(ConfigurationError) as caught:
+            misplace()
+        assert "sk-proj" not in str(caught.value), place

@@ -15,7 +15,15 @@ import pytest
 from support.loopback import Answer, Loopback, claude_said, read_request, said, served_by, sse
 
 from nbagent.core.messages import LLMMessage
-from nbagent.errors import InvalidResponseError, NbagentError, ProviderError, ProviderTimeoutError, ServerError
+from nbagent.errors import (
+    IncompleteStreamError,
+    InvalidResponseError,
+    NbagentError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderTimeoutError,
+    ServerError,
+)
 from nbagent.providers import create_provider
 from nbagent.providers.http import client as http_client
 from nbagent.providers.http import response as reading
@@ -23,22 +31,22 @@ from nbagent.providers.http import response as reading
 HI = [LLMMessage("user", "hi")]
 VENDORS = ["open_source", "openai", "claude"]
 GOOD = sse(said("Good."))
-MANY = 2**25
+MANY = 2**24
 
 
-@pytest.fixture(params=VENDORS)
-def vendor(request):
-    return request.param
+def pairs(names):
+    """All with one vendor, and one with the others."""
+    return [("open_source", name) for name in names] + [(vendor, next(iter(names))) for vendor in VENDORS[1:]]
 
 
 @pytest.fixture
 def ask(connect):
-    """The text that a server of raw connections answers. One that takes longer than a minute hangs."""
+    """The text that a server of raw connections answers. One that takes longer than five minutes hangs."""
 
     async def asked(serve, vendor="open_source", times=1, messages=HI, **options):
         async with served_by(serve) as address:
             provider = connect(vendor, base_url=f"http://{address}", **{"max_retries": 0, "timeout": 20, **options})
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 answers = [(await provider.chat(messages)).content for _ in range(times)]
             await provider.aclose()
         assert set(answers) == {"Good."}
@@ -107,7 +115,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 async def test_every_form_of_an_answer_is_read_split_anywhere(ask, form):
     sent = FORMS[form]
-    splits = iter(range(0, len(sent) + 1, max(1, len(sent) // 40)))
+    splits = iter(range(0, len(sent) + 1, max(1, len(sent) // 8)))
 
     async def serve(reader, writer):
         for split in splits:
@@ -120,21 +128,15 @@ async def test_every_form_of_an_answer_is_read_split_anywhere(ask, form):
             if form in ("old", "last", "to the end", "old, to the end", "no end of its last chunk"):
                 return
 
-    await ask(serve, times=40)
+    await ask(serve, times=8)
 
 
 @pytest.mark.parametrize(
-    "form", ["length", "chunks", "a trailer", "notices", "headers twice", "to the end", "no end of its last chunk"]
+    ("vendor", "good"), [("openai", GOOD), ("claude", claude_said("Good."))], ids=["openai", "claude"]
 )
-async def test_every_vendor_reads_them(ask, vendor, form):
-    good = claude_said("Good.") if vendor == "claude" else GOOD
-    if form in ("chunks", "a trailer", "no end of its last chunk"):
-        end = {"chunks": b"0\r\n\r\n", "a trailer": b"0\r\nX-Late: 1\r\n\r\n"}.get(form, b"")
-        sent = in_chunks(good, end)
-    else:
-        sent = FORMS[form].replace(b"Content-Length: %d" % len(GOOD), b"Content-Length: %d" % len(good))
-        sent = sent.replace(GOOD, good)
-    await ask(once(sent), vendor)
+async def test_every_vendor_reads_them(ask, vendor, good):
+    for sent in (with_length(good), in_chunks(good), in_chunks(good, b"0\r\nX-Late: 1\r\n\r\n")):
+        await ask(once(sent), vendor)
 
 
 # ------------------------------------------------------------------ what is not HTTP
@@ -156,7 +158,7 @@ NOT_HTTP = {
 }
 
 
-@pytest.mark.parametrize("name", NOT_HTTP)
+@pytest.mark.parametrize(("vendor", "name"), pairs(NOT_HTTP))
 async def test_what_is_not_http_is_an_error(ask, vendor, name):
     with pytest.raises(ProviderError) as caught:
         await ask(once(NOT_HTTP[name]), vendor)
@@ -164,7 +166,7 @@ async def test_what_is_not_http_is_an_error(ask, vendor, name):
 
 
 @pytest.mark.parametrize("sent", [with_length(GOOD), b"x"], ids=["another answer", "garbage"])
-async def test_what_comes_without_a_request_is_no_answer_to_the_next(ask, sent):
+async def test_what_comes_without_a_request_is_no_answer_to_the_next(sent):
     """The connection is of no more use."""
 
     async def serve(reader, writer):
@@ -175,10 +177,7 @@ async def test_what_comes_without_a_request_is_no_answer_to_the_next(ask, sent):
         writer.write(sent)
         await reader.read()
 
-    async def waiting(reader, writer):
-        await serve(reader, writer)
-
-    async with served_by(waiting) as address:
+    async with served_by(serve) as address:
         provider = create_provider("open_source", base_url=f"http://{address}", model="m1", max_retries=0, timeout=5)
         for _ in range(2):
             assert (await provider.chat(HI)).content == "Good."
@@ -206,10 +205,10 @@ def _short_limits(monkeypatch):
     ],
     ids=["notices", "hints", "headers", "a header, slowly", "a header"],
 )
-async def test_a_head_that_does_not_end(ask, vendor, head, part):
+async def test_a_head_that_does_not_end(ask, head, part):
     pause = 0.1 if len(part) < 50 else 0
     with pytest.raises(ProviderError):
-        await ask(endless(head, part, pause), vendor, timeout=0.5)
+        await ask(endless(head, part, pause), timeout=0.5)
 
 
 @pytest.mark.usefixtures("_short_limits")
@@ -221,26 +220,17 @@ async def test_a_head_that_does_not_end(ask, vendor, head, part):
     ],
     ids=["trailers", "a trailer"],
 )
-async def test_trailers_that_do_not_end(ask, vendor, head, part):
+async def test_trailers_that_do_not_end(ask, head, part):
     """The answer before them is whole; yet it may count as broken."""
-    if vendor == "claude":
-        head = head.replace(in_chunks(GOOD, b""), in_chunks(claude_said("Good."), b""))
     with contextlib.suppress(ProviderError):
-        await ask(endless(head, part), vendor, timeout=2)
+        await ask(endless(head, part), timeout=2)
 
 
-@pytest.mark.parametrize("part", [b'{"a": "' + b"x" * 2**16, b"x" * 2**16, b"data: " + b"x" * 2**16])
-async def test_a_body_that_does_not_end(ask, monkeypatch, part):
+async def test_a_body_that_does_not_end(ask, monkeypatch):
     monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)
     monkeypatch.setattr("nbagent.providers.formats.sse.LONGEST_EVENT", 2**20)
     with pytest.raises(ProviderError):
-        await ask(endless(b"HTTP/1.1 200 OK\r\n\r\n" + part, b"x" * 2**16))
-
-
-async def test_an_error_that_does_not_end(ask, vendor):
-    with pytest.raises(ProviderError) as caught:
-        await ask(endless(b"HTTP/1.1 400 Bad\r\n\r\n<html>", b"x" * 2**14), vendor, timeout=5)
-    assert len(str(caught.value)) < 1500
+        await ask(endless(b"HTTP/1.1 200 OK\r\n\r\ndata: ", b"x" * 2**16))
 
 
 # ------------------------------------------------------------------ compressed answers
@@ -253,7 +243,7 @@ async def test_answers_are_decompressed(ask, encoding):
 
 
 @pytest.mark.parametrize("status", [b"200 OK", b"500 Oops"])
-@pytest.mark.parametrize("encoding", [b"gzip, gzip", b"br", b"zstd", b"gzip,deflate", b"x"])
+@pytest.mark.parametrize(("vendor", "encoding"), pairs([b"gzip, gzip", b"br", b"zstd"]))
 async def test_answers_compressed_in_another_way_or_twice_are_not_decompressed(ask, vendor, encoding, status):
     """A few kilobytes of gzip in gzip are gigabytes."""
     bomb = gzip.compress(gzip.compress(bytes(MANY)))
@@ -262,60 +252,58 @@ async def test_answers_compressed_in_another_way_or_twice_are_not_decompressed(a
         await ask(once(sent), vendor)
 
 
-async def test_an_error_that_is_compressed_twice_takes_no_memory(ask, vendor):
+async def test_an_error_that_is_compressed_twice_takes_no_memory(ask):
     bomb = with_length(gzip.compress(gzip.compress(bytes(2**27))), b"Content-Encoding: gzip, gzip")
     tracemalloc.start()
     try:
         with pytest.raises(ServerError):
-            await ask(once(bomb.replace(b"200 OK", b"500 Oops")), vendor)
+            await ask(once(bomb.replace(b"200 OK", b"500 Oops")))
         assert tracemalloc.get_traced_memory()[1] < 2**26
     finally:
         tracemalloc.stop()
 
 
-async def test_an_answer_that_grows_when_decompressed_is_bounded(ask, vendor, monkeypatch):
+async def test_an_answer_that_grows_when_decompressed_is_bounded(ask, monkeypatch):
     monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)
     bomb = gzip.compress(b'{"a": "' + bytes(200 * 2**20).replace(b"\0", b"x"), compresslevel=1)
     tracemalloc.start()
     try:
         with pytest.raises(InvalidResponseError, match="more than"):
-            await ask(once(with_length(bomb, b"Content-Encoding: gzip")), vendor, streaming=False)
+            await ask(once(with_length(bomb, b"Content-Encoding: gzip")), streaming=False)
         assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
     finally:
         tracemalloc.stop()
 
 
 @pytest.mark.parametrize("body", [GOOD, gzip.compress(GOOD)[:-12]], ids=["not compressed", "cut"])
-async def test_what_cannot_be_decompressed_is_an_error(ask, vendor, body):
+async def test_what_cannot_be_decompressed_is_an_error(ask, body):
     with pytest.raises(ProviderError):
-        await ask(once(with_length(body, b"Content-Encoding: gzip")), vendor)
+        await ask(once(with_length(body, b"Content-Encoding: gzip")))
 
 
 # ------------------------------------------------------------------ pressure and haste
 
 
 @pytest.mark.usefixtures("_short_limits")
-async def test_a_server_that_does_not_read_is_given_up(ask, vendor):
+async def test_a_server_that_does_not_read_is_given_up(ask):
     async def serve(reader, writer):
         await asyncio.sleep(30)
 
     long = [LLMMessage("user", "x" * MANY)]
     with pytest.raises(ProviderTimeoutError):
-        await ask(serve, vendor, timeout=0.5, messages=long)
+        await ask(serve, timeout=0.5, messages=long)
 
 
-async def test_a_server_that_reads_later(ask, vendor):
-    good = claude_said("Good.") if vendor == "claude" else GOOD
-
+async def test_a_server_that_reads_later(ask):
     async def serve(reader, writer):
         await asyncio.sleep(0.2)
         await read_request(reader)
-        writer.write(with_length(good))
+        writer.write(with_length(GOOD))
 
-    await ask(serve, vendor, messages=[LLMMessage("user", "x" * MANY)])
+    await ask(serve, messages=[LLMMessage("user", "x" * MANY)])
 
 
-@pytest.mark.parametrize("closes", [True, False])
+@pytest.mark.parametrize(("vendor", "closes"), pairs([False, True]))
 async def test_a_server_that_refuses_before_it_has_read_all(ask, vendor, closes):
     async def serve(reader, writer):
         await reader.read(100)
@@ -331,32 +319,29 @@ async def test_a_server_that_refuses_before_it_has_read_all(ask, vendor, closes)
         assert "Too large" in str(caught.value)
 
 
-async def test_a_connection_that_is_reset(ask, vendor):
+@pytest.mark.parametrize(
+    ("vendor", "begun", "error"),
+    [
+        ("openai", b"", ProviderConnectionError),
+        ("open_source", b"", ProviderConnectionError),
+        ("open_source", b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\ndata: {", IncompleteStreamError),
+    ],
+)
+async def test_a_connection_that_is_reset(ask, vendor, begun, error):
     async def serve(reader, writer):
         await read_request(reader)
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        writer.transport.abort()
-
-    with pytest.raises(ProviderError) as caught:
-        await ask(serve, vendor)
-    assert caught.value.retryable
-
-
-async def test_a_connection_that_is_reset_in_the_middle(ask, vendor):
-    async def serve(reader, writer):
-        await read_request(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\ndata: {")
+        writer.write(begun)
         await writer.drain()
         await asyncio.sleep(0.05)
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
 
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(error) as caught:
         await ask(serve, vendor)
-    assert type(caught.value).__name__ == "IncompleteStreamError"
+    assert caught.value.retryable
 
 
-@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64, "a..b", "xn--"])
+@pytest.mark.parametrize(("vendor", "host"), pairs(["no-such-host.invalid", "a" * 64, "a..b", "xn--"]))
 async def test_nobody_is_there(connect, vendor, host):
     with pytest.raises(NbagentError):
         await connect(vendor, base_url=f"http://{host}:81", max_retries=0).chat(HI)

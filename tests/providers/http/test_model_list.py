@@ -65,8 +65,16 @@ async def test_errors_are_those_of_a_request(loopback, connect, vendor):
     assert "test-key" not in str(error)
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
-@pytest.mark.parametrize("body", [b"<html><title>Sign in</title>", b'{"data": [7]}', b'{"data": 7}', b"7", b"["])
+@pytest.mark.parametrize(
+    ("vendor", "body"),
+    [
+        ("open_source", b"<html><title>Sign in</title>"),
+        ("openai", b'{"data": [7]}'),
+        ("claude", b'{"data": 7}'),
+        ("open_source", b"7"),
+        ("gemini", b"["),
+    ],
+)
 async def test_what_is_no_list(loopback, connect, vendor, body):
     loopback.answers = [Answer(body)]
     with pytest.raises(InvalidResponseError, match="expected a list of models"):

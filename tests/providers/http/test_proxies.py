@@ -39,9 +39,12 @@ def _clean_environment(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture(params=ANSWERS)
+@pytest.fixture
 def vendor(request):
-    return request.param
+    return getattr(request, "param", "open_source")
+
+
+one_of_each_transport = pytest.mark.parametrize("vendor", ["open_source", "openai"], indirect=True)
 
 
 async def ask(vendor, url, **options):
@@ -122,7 +125,11 @@ def at(server, host="vendor.test"):
     return server.url.replace("127.0.0.1", host)
 
 
-@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    ("vendor", "variable"),
+    [("open_source", "HTTPS_PROXY"), ("openai", "https_proxy"), ("claude", "ALL_PROXY"), ("gemini", "HTTPS_PROXY")],
+    indirect=["vendor"],
+)
 async def test_through_a_proxy_to_a_tls_server(vendor, secure, authority_file, monkeypatch, variable):
     monkeypatch.setenv("SSL_CERT_FILE", str(authority_file))
     proxy = Proxy(user="ada:s3cret")
@@ -133,6 +140,7 @@ async def test_through_a_proxy_to_a_tls_server(vendor, secure, authority_file, m
     assert "proxy-authorization" not in secure.requests[0].headers
 
 
+@one_of_each_transport
 async def test_a_tunnel_is_set_up_before_the_time_of_the_vendor_begins(vendor, secure, authority_file, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(authority_file))
     proxy = Proxy(seconds=0.2)
@@ -159,6 +167,7 @@ async def test_through_a_proxy_that_is_reached_by_tls(vendor, secure, certified,
     assert [line.split()[0] for line in proxy.seen] == ["CONNECT", "POST"]
 
 
+@one_of_each_transport
 async def test_through_a_proxy_without_tls(vendor, monkeypatch):
     proxy = Proxy()
     async with served_by(proxy) as address, Loopback() as server:
@@ -177,6 +186,7 @@ async def test_no_proxy(vendor, monkeypatch):
     assert "proxy http" not in str(caught.value)  # it was looked for by itself, in vain
 
 
+@one_of_each_transport
 async def test_this_machine_is_not_behind_a_proxy(vendor, monkeypatch):
     for variable in VARIABLES[:3]:
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
@@ -216,6 +226,7 @@ async def test_a_proxy_that_wants_a_password(vendor, monkeypatch, scheme):
     assert not caught.value.retryable
 
 
+@one_of_each_transport
 async def test_a_proxy_that_refuses(vendor, monkeypatch):
     async with served_by(Proxy(status="502 Bad Gateway")) as address:
         monkeypatch.setenv("ALL_PROXY", f"http://ada:s3cret@{address}")
@@ -251,20 +262,14 @@ async def test_a_proxy_that_cannot_be_used(vendor, monkeypatch, address, error, 
     [
         ("api.vendor.test", "", False),
         ("api.vendor.test", "vendor.test", True),
-        ("api.vendor.test", ".vendor.test", True),
         ("api.vendor.test", "*.vendor.test", True),
         ("apivendor.test", "*.vendor.test", False),
-        ("api.vendor.test", "other.test, api.vendor.test", True),
         ("api.vendor.test", "api.vendor.test:8443", False),
         ("api.vendor.test", "*", True),
         ("10.1.2.3", "10.0.0.0/8", True),
         ("11.1.2.3", "10.0.0.0/8", False),
-        ("10.1.2.3", "10.1.2.3", True),
         ("127.0.0.1", "", True),
-        ("127.8.8.8", "", True),
         ("::1", "", True),
-        ("0.0.0.0", "", True),
-        ("localhost", "", True),
         ("jupyter.localhost", "", True),
     ],
 )
@@ -287,24 +292,23 @@ async def test_who_is_reached_without_the_proxy(host, no_proxy, direct, monkeypa
     assert not any(":80" in line for line in proxy.seen)
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("http://ada:p@ss@proxy.test:3128", "http://proxy.test:3128"),
-        ("http://ada:p/ss@proxy.test:3128/", "http://proxy.test:3128/"),
-        ("http://proxy.test:3128", "http://proxy.test:3128"),
-        ("ada:pass@proxy.test", "proxy.test"),
-        ("http://ada:pa://ss@proxy.test:1", "http://proxy.test:1"),
-    ],
-)
-def test_addresses_are_shown_without_passwords(url, shown):
-    assert without_password(url) == shown
+def test_addresses_are_shown_without_passwords():
+    for url, shown in {
+        "http://ada:p@ss@proxy.test:3128": "http://proxy.test:3128",
+        "http://ada:p/ss@proxy.test:3128/": "http://proxy.test:3128/",
+        "http://proxy.test:3128": "http://proxy.test:3128",
+        "ada:pass@proxy.test": "proxy.test",
+        "http://ada:pa://ss@proxy.test:1": "http://proxy.test:1",
+    }.items():
+        assert without_password(url) == shown
 
 
 # ------------------------------------------------------------------ certificates
 
 
-@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+@pytest.mark.parametrize(
+    ("vendor", "variable"), [("open_source", "SSL_CERT_FILE"), ("openai", "REQUESTS_CA_BUNDLE")], indirect=["vendor"]
+)
 async def test_an_authority_of_ones_own(vendor, secure, authority_file, monkeypatch, variable):
     with pytest.raises(ProviderConnectionError, match="not trusted"):
         await ask(vendor, secure.url)

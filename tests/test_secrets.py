@@ -91,7 +91,7 @@ async def untrusted():
 
 
 #: One vendor for each format.
-FORMATS = [*{wire: name for name, (vendor, wire, _) in VENDORS.items() if CATALOG[vendor].key_vars}.values()]
+FORMATS = ("deepseek", "openai responses", "claude", "gemini")
 WAYS = [(name, "environment") for name in FORMATS] + [("open_source", "argument")]
 
 

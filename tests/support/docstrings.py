@@ -1,4 +1,4 @@
-"""A pytest plugin: `--doctest-modules` tries the examples of the package alone, in the same run as tests and notebooks."""
+"""A pytest plugin: `--doctest-modules` tries the examples of the package alone, beside tests and notebooks."""
 
 from collections.abc import Generator
 from pathlib import Path

@@ -23,7 +23,7 @@ from support.serving import TOKEN, served
 from nbagent import Agent, ScriptedProvider, SkillHost
 
 #: Examples for each operation: few in `make test`, more in `make test-all`.
-FEW, MANY = 2, int(os.environ.get("NBAGENT_SERVER_EXAMPLES", "20"))
+FEW, MANY = 2, int(os.environ.get("NBAGENT_SERVER_EXAMPLES", "10"))
 MALFORMED = 1_000
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 QUIET = list(HealthCheck)

@@ -65,7 +65,7 @@ def numbered(vendor, number) -> list[bytes]:
     [
         ("open_source", 300),
         ("openai", 300),
-        *(pytest.param(vendor, 5_000, marks=pytest.mark.full) for vendor in BODIES),
+        *(pytest.param(vendor, 1_000, marks=pytest.mark.full) for vendor in BODIES),
     ],
 )
 async def test_streams_cancelled_at_random_moments_leave_nothing_and_never_mix(connect, vendor, streams):

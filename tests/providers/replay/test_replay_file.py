@@ -102,7 +102,7 @@ with nbagent.record(sys.argv[1]):
 """
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [3, pytest.param(6, marks=pytest.mark.full)])
 def test_a_killed_recording_has_every_complete_exchange(path, kills):
     for done in killed(KILLED, path, kills):
         found = exchanges_in(path)

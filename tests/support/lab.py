@@ -15,7 +15,8 @@ from typing import Any
 
 import httpx2
 import nbformat
-from playwright.sync_api import BrowserContext, Page, Playwright, expect, sync_playwright
+from jupyter_client import BlockingKernelClient
+from playwright.sync_api import BrowserContext, Locator, Page, Playwright, expect, sync_playwright
 
 TOKEN = "tests-only"
 #: The longest that any step may take; generous, for busy machines.
@@ -30,11 +31,30 @@ SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
+#: A page may be busy for as long as it likes: without an answer to its pings the server would leave it.
+CONFIG = {"ServerApp": {"tornado_settings": {"ws_ping_interval": 0}}}
+#: Closes what an open page shows.
+CLOSE = "() => [...window.jupyterapp.shell.widgets('main')].forEach(old => old.dispose())"
 #: Opens a notebook in an open page, which is faster than loading Lab again.
 REPLACE = """async name => {
     for (const old of [...window.jupyterapp.shell.widgets('main')]) old.dispose();
     await window.jupyterapp.commands.execute('docmanager:open', {path: name});
 }"""
+#: Adds a cell at the end, and returns its number.
+ADD = """async code => {
+    const notebook = window.jupyterapp.shell.currentWidget.content;
+    notebook.activeCellIndex = notebook.widgets.length - 1;
+    await window.jupyterapp.commands.execute('notebook:insert-cell-below');
+    notebook.activeCell.model.sharedModel.setSource(code);
+    return notebook.activeCellIndex;
+}"""
+#: Empties the kernel that notebooks share: a new one would start and import for as long as most tests take.
+EMPTY = """from ipywidgets import Widget
+from nbagent.notebook.display.answer_buttons import answer_buttons
+get_ipython().extension_manager.unload_extension("nbagent")
+answer_buttons.cache_clear()
+Widget.close_all()
+get_ipython().reset()"""
 
 
 @cache
@@ -78,8 +98,20 @@ def chromium() -> str:
     raise RuntimeError("no Chromium found: apt-get install chromium")
 
 
+def ask(panel: Locator, text: str) -> Locator:
+    """Ask a question in a panel or page, and return its box."""
+    box = panel.get_by_label("Your question")
+    box.fill(text)
+    box.press("Enter")
+    return box
+
+
 class Lab:
-    """A JupyterLab server for a folder, and a page that shows it."""
+    """A JupyterLab server for a folder, and a page that shows it.
+
+    Notebooks share one kernel, which is emptied for each. Those that need more than an empty one are opened with
+    `fresh=True`: they end it, change its environment, or keep their conversation in a file of their name.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -91,6 +123,8 @@ class Lab:
             file = folder / ".s" / "@jupyterlab" / f"{path}.jupyterlab-settings"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(settings))
+        (folder / ".config").mkdir()
+        (folder / ".config" / "jupyter_server_config.json").write_text(json.dumps(CONFIG))
 
     def __enter__(self) -> Lab:
         command = [
@@ -105,6 +139,7 @@ class Lab:
         self._browser = playwright().chromium.launch(executable_path=chromium(), args=FLAGS)
         self._context = self._new_context(width=1280)
         self._page: Page | None = None
+        self._kernel = ""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,8 +184,8 @@ class Lab:
         return self._new_context().new_page()
 
     def visit(self, path: str, options: str = "") -> Page:
-        """A page of this server."""
-        page = self._new_context().new_page()
+        """A page of this server, which has loaded what the others have."""
+        page = self._context.new_page()
         page.goto(f"{self.url}{path}?token={TOKEN}{options}")
         return page
 
@@ -161,14 +196,19 @@ class Lab:
         return page
 
     def open(
-        self, name: str, cells: list[str], theme: str = "JupyterLab Light", blocked: str = "", prepare: Any = None
+        self,
+        name: str,
+        cells: list[str],
+        theme: str = "JupyterLab Light",
+        blocked: str = "",
+        prepare: Any = None,
+        fresh: bool = False,
     ) -> Page:
         """The page with a new notebook of these code cells, in place of the one before; none has run.
 
         Where addresses are `blocked`, a pattern, or `prepare(page)` is to be called first, it is a page of its own.
         """
-        self._end_kernel(name)
-        self.write(name, cells)
+        self._new(name, cells, fresh or bool(blocked) or prepare is not None)
         return self.show(name, theme, blocked, prepare)
 
     def show(self, name: str, theme: str = "JupyterLab Light", blocked: str = "", prepare: Any = None) -> Page:
@@ -187,33 +227,85 @@ class Lab:
         if is_shared:
             self._page = page
         self.wait_for_kernel(page)
-        if page.locator("body").get_attribute("data-jp-theme-name") != theme:
-            page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-            page.wait_for_selector(f'body[data-jp-theme-name="{theme}"]', state="attached")
+        self.theme(page, theme)
         return page
 
-    def open_in(self, host: str, name: str, cells: list[str], theme: str = "JupyterLab Light") -> Page:
+    def open_in(self, host: str, name: str, cells: list[str], theme: str = "JupyterLab Light", **more: Any) -> Page:
         """The same in `"JupyterLab 4"`, or in `"Notebook 7"`, which has a page of its own: `close_others` closes it."""
         if host != "Notebook 7":
-            return self.open(name, cells, theme)
-        self._end_kernel(name)
-        self.write(name, cells)
+            return self.open(name, cells, theme, **more)
+        self._new(name, cells, **more)
         page = self.visit(f"notebooks/{name}")
         self.wait_for_kernel(page)
         return page
 
-    def run(self, name: str, cells: list[str], theme: str = "JupyterLab Light", host: str = "JupyterLab 4") -> Page:
+    def run(
+        self,
+        name: str,
+        cells: list[str],
+        theme: str = "JupyterLab Light",
+        host: str = "JupyterLab 4",
+        fresh: bool = False,
+    ) -> Page:
         """Open a new notebook and begin to run all of its cells."""
-        page = self.open_in(host, name, cells, theme)
+        page = self.open_in(host, name, cells, theme, fresh=fresh)
         self.command(page, "notebook:run-all-cells")
         return page
 
-    def _end_kernel(self, name: str) -> None:
-        """End the kernel that an earlier notebook of this name had: a new one must not get its variables."""
-        with httpx2.Client(base_url=self.url, headers={"Authorization": f"token {TOKEN}"}) as server:
+    def _new(self, name: str, cells: list[str], fresh: bool = False) -> None:
+        """Write a notebook and give it a kernel: the shared one, unless that still works or the name is used again."""
+        with httpx2.Client(
+            base_url=self.url, headers={"Authorization": f"token {TOKEN}"}, timeout=PATIENCE_S
+        ) as server:
             for session in server.get("api/sessions").json():
-                if session["path"] == name:
+                if session["path"] == name:  # as when a test is repeated
                     server.delete(f"api/sessions/{session['id']}")
+            self.write(name, cells)
+            if fresh:
+                return
+            if self._page is not None:
+                self._page.evaluate(CLOSE)
+            running = [kernel for kernel in server.get("api/kernels").json() if kernel["id"] == self._kernel]
+            if not running or running[0]["execution_state"] == "busy":
+                self._kernel = (
+                    server.post("api/kernels", json={"name": "python3", "path": ""}).raise_for_status().json()["id"]
+                )
+            self._empty()
+            kernel = {"id": self._kernel, "name": "python3"}
+            session = {"path": name, "name": name, "type": "notebook", "kernel": kernel}
+            server.post("api/sessions", json=session).raise_for_status()
+
+    def _empty(self) -> None:
+        """Empty the shared kernel."""
+        client = BlockingKernelClient(connection_file=str(self._runtime / f"kernel-{self._kernel}.json"))
+        client.load_connection_file()
+        client.start_channels()
+        try:
+            reply = client.execute(EMPTY, store_history=False, reply=True, timeout=PATIENCE_S)
+            if reply["content"]["status"] != "ok":
+                raise RuntimeError(reply["content"]["evalue"])
+        finally:
+            client.stop_channels()
+
+    @staticmethod
+    def run_cell(page: Page, index: int) -> Locator:
+        """Begin to run a cell, and return it."""
+        execute = "window.jupyterapp.commands.execute('notebook:run-cell')"
+        page.evaluate(f"i => {{ window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; {execute} }}", index)
+        return page.locator(".jp-Cell").nth(index)
+
+    @classmethod
+    def run_new_cell(cls, page: Page, code: str) -> Locator:
+        """Add a cell at the end, begin to run it, and return it."""
+        end = page.evaluate(ADD, code)
+        return cls.run_cell(page, end)
+
+    @staticmethod
+    def theme(page: Page, theme: str) -> None:
+        """Show the page in this theme."""
+        if page.locator("body").get_attribute("data-jp-theme-name") != theme:
+            page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+            page.wait_for_selector(f'body[data-jp-theme-name="{theme}"]', state="attached")
 
     @staticmethod
     def wait_for_kernel(page: Page) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 from support.axe import serious
-from support.lab import BEGIN
+from support.lab import BEGIN, ask
 
 pytestmark = pytest.mark.browser
 
@@ -52,12 +52,6 @@ CELLS = [
 ]
 
 
-def ask(panel, text):
-    box = panel.get_by_label("Your question")
-    box.fill(text)
-    box.press("Enter")
-
-
 def test_axe_finds_what_is_wrong(lab):
     page = lab.blank()
     page.set_content("<main><button></button><p style='color:#bbb;background:#fff'>pale</p></main>")
@@ -65,11 +59,9 @@ def test_axe_finds_what_is_wrong(lab):
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_no_serious_finding(lab, picture, theme):
-    name = theme.split()[-1].lower()
-    page = lab.run(f"axe-{name}.ipynb", CELLS, theme)
-    cells = ".jp-OutputArea-output .nbagent"
-    page.locator(".nbagent-foot").first.wait_for()  # the kernel has imported all, which takes as long as all the rest
+def test_no_serious_finding(lab, theme):
+    page = lab.run(f"axe-{theme.split()[-1]}.ipynb", CELLS, theme)
+    page.locator(".nbagent-foot").first.wait_for()
     page.get_by_role("button", name="Approve", exact=True).wait_for()
     assert serious(page, ".nbagent-ask") == []
     page.get_by_role("button", name="Edit", exact=True).click()
@@ -78,12 +70,11 @@ def test_no_serious_finding(lab, picture, theme):
     page.wait_for_selector(".nbagent-explore tbody tr")
     page.locator("summary").evaluate_all("all => all.forEach(each => each.click())")
     expect(page.get_by_role("group", name="This code")).to_have_count(4)
-    assert serious(page, cells) == []
+    assert serious(page, ".jp-OutputArea-output .nbagent") == []
     panel = page.locator(".nbagent-panel:not(.nbagent-explore)")
     panel.get_by_role("button", name="Model: ").click()
     panel.get_by_role("button", name="glm-5.2").wait_for()
     assert serious(page, ".nbagent-picker") == []
-    picture(panel, f"axe-models-{name}")
     panel.get_by_label("Search models").press("Escape")
     expect(panel.get_by_role("dialog")).to_be_hidden()
     expect(panel.get_by_role("button", name="Model: ")).to_be_focused()
@@ -97,12 +88,9 @@ def test_no_serious_finding(lab, picture, theme):
     panel.get_by_role("button", name="Jump to latest").wait_for()
     panel.locator("summary").evaluate_all("all => all.forEach(each => { each.parentElement.open = true })")
     assert serious(page, ".nbagent-panel:not(.nbagent-explore)") == []
-    picture(panel, f"axe-panel-{name}")
-    for tab in ("Trace", "Setup"):
+    for tab, shown in (("Trace", ".nbagent-table table >> nth=2"), ("Setup", "textarea >> nth=0")):
         panel.get_by_role("tab", name=tab).click()
-        panel.get_by_role("tabpanel", name=tab).wait_for()
-        if tab == "Trace":
-            panel.locator(".nbagent-table table").nth(2).wait_for()
+        panel.get_by_role("tabpanel", name=tab).locator(shown).wait_for()
         assert serious(page, ".nbagent-panel:not(.nbagent-explore)") == []
     explorer = page.locator(".nbagent-explore")
     explorer.get_by_role("button", name="Refresh").focus()
@@ -115,7 +103,6 @@ def test_no_serious_finding(lab, picture, theme):
     page.keyboard.type("dd")
     assert page.locator(".jp-Cell").count() == len(CELLS)
     assert serious(page, ".nbagent-explore") == []
-    picture(explorer, f"axe-explorer-{name}")
 
 
 #: The name of what has the focus, as a screen reader says it, more or less.
@@ -129,9 +116,7 @@ FOCUSED = r"""() => {
 def test_all_of_the_panel_is_reached_by_keyboard_alone(lab):
     page = lab.run("axe-keys.ipynb", [SETUP, "ChatPanel(agent)"])
     panel = page.get_by_role("region", name="Chat with an agent")
-    box = panel.get_by_label("Your question")
-    box.fill("Which species is heaviest?")
-    box.press("Enter")
+    ask(panel, "Which species is heaviest?")
     panel.get_by_role("button", name="Good answer").wait_for()
     reached = []
     while not reached or reached[-1] != "tab Chat":

@@ -12,28 +12,8 @@ agent = Agent(ScriptedProvider(lambda messages, functions: "**Gentoo** penguins 
 CELLS = [SETUP, "%%agent\nWhich species is heaviest?", "ChatPanel(agent, height='200px')"]
 
 
-def opened(lab, name, theme="JupyterLab Light"):
-    return lab.run(name, CELLS, theme)
-
-
-def scores(page, lab):
-    """The table of scores, as a new cell at the end shows it."""
-    page.evaluate(
-        """async code => {
-            const notebook = window.jupyterapp.shell.currentWidget.content;
-            notebook.activeCellIndex = notebook.widgets.length - 1;
-            await window.jupyterapp.commands.execute('notebook:insert-cell-below');
-            notebook.activeCell.model.sharedModel.setSource(code);
-            await window.jupyterapp.commands.execute('notebook:run-cell');
-        }""",
-        "print('scores:', agent.trace.scores['value'].tolist())",
-    )
-    return page.locator(".jp-Cell").last.locator(".jp-OutputArea-output").inner_text().strip()
-
-
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_a_click_in_the_cell_shows_in_the_panel_and_the_other_way_round(lab, picture, theme):
-    page = opened(lab, f"thumbs-{theme.split()[-1].lower()}.ipynb", theme)
+def test_a_click_in_the_cell_shows_in_the_panel_and_the_other_way_round(lab):
+    page = lab.run("thumbs.ipynb", CELLS)
     cell, panel = page.locator(".jp-Cell").nth(1), page.locator(".nbagent-panel")
     good, bad = (cell.get_by_role("button", name=f"{name} answer") for name in ("Good", "Bad"))
     in_panel = panel.get_by_role("button", name="Good answer")
@@ -42,7 +22,6 @@ def test_a_click_in_the_cell_shows_in_the_panel_and_the_other_way_round(lab, pic
     good.click()
     for button in (good, in_panel):
         expect(button).to_have_attribute("aria-pressed", "true")
-    picture(page.locator(".jp-NotebookPanel"), f"thumbs-{theme.split()[-1].lower()}")
     in_panel.click()
     expect(good).to_have_attribute("aria-pressed", "false")
     good.focus()
@@ -51,12 +30,12 @@ def test_a_click_in_the_cell_shows_in_the_panel_and_the_other_way_round(lab, pic
     page.keyboard.press("Enter")  # must not edit the cell
     expect(bad).to_have_attribute("aria-pressed", "true")
     expect(bad).to_be_focused()
-    picture(cell, f"thumbs-bad-{theme.split()[-1].lower()}")
-    assert scores(page, lab) == "scores: [0.0]"
+    made = lab.run_new_cell(page, "print('scores:', agent.trace.scores['value'].tolist())")
+    expect(made.locator(".jp-OutputArea-output")).to_have_text("scores: [0.0]")
 
 
 def test_the_state_survives_a_reload_and_the_thumbs_leave_with_the_kernel(lab):
-    page = opened(lab, "thumbs-again.ipynb")
+    page = lab.run("thumbs-again.ipynb", CELLS, fresh=True)
     cell = page.locator(".jp-Cell").nth(1)
     cell.get_by_role("button", name="Bad answer").click()
     expect(cell.get_by_role("button", name="Bad answer")).to_have_attribute("aria-pressed", "true")

@@ -1,6 +1,11 @@
-"""`%%agent` in real JupyterLab: answers stream, tool calls are collapsed, Run All works, no script runs."""
+"""`%%agent` in real JupyterLab: answers stream, tool calls are collapsed, Run All works, no script runs.
 
+What was saved is readable without a kernel and a network.
+"""
+
+import nbformat
 import pytest
+from nbconvert import HTMLExporter
 from playwright.sync_api import expect
 from support.lab import BEGIN
 
@@ -42,33 +47,45 @@ def outputs(page):
     return page.locator(".jp-Cell-outputArea:has(.nbagent)")
 
 
-def test_run_all_streams_each_answer_into_its_cell(lab):
-    cells = [
-        SETUP,
-        "%%agent\nWhich species is heaviest, and by how much?",
-        "%%agent\nand?",
-        "%%agent\nthen?",
-        "%%agent\nx",
+def test_answers_stream_into_their_cells_and_an_exported_page_shows_them_offline(lab):
+    asked = [
+        f"%%agent\n{question}" for question in ("Which species is heaviest, and by how much?", "and?", "then?", "x")
     ]
-    page = lab.open("all.ipynb", cells)
+    page = lab.open("all.ipynb", [SETUP, *asked, "agent.trace"])
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     page.evaluate(WATCH)
     lab.command(page, "notebook:run-all-cells")
-    page.wait_for_selector(".nbagent details")
-    page.wait_for_function("document.querySelectorAll('.nbagent-foot').length == 4")
+    page.wait_for_function("document.body.innerText.includes('model calls')")
     assert page.evaluate("window.sizes.size") > 3  # it came bit by bit
-    first = outputs(page).nth(0)
+    assert_answers(outputs(page))
+    assert page.evaluate("window.hacked") is None
+    assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
+    lab.command(page, "docmanager:save")
+    page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty")
+    saved = nbformat.read(lab.folder / "all.ipynb", 4)
+    assert [len(cell.outputs) for cell in saved.cells[1:5]] == [3, 1, 1, 1]  # thinking, calls, answer; answers
+    for output in (output for cell in saved.cells[1:5] for output in cell.outputs):
+        assert set(output.data) == {"text/html", "text/plain"}
+    (lab.folder / "all.html").write_text(HTMLExporter().from_notebook_node(saved)[0], "utf-8")
+    offline = lab.visit_file(lab.folder / "all.html")
+    assert_answers(outputs(offline))
+    assert offline.evaluate("window.hacked") is None
+    lab.close_others()
+
+
+def assert_answers(shown):
+    first = shown.nth(0)
     assert first.locator("details").count() == 3  # thinking, two calls
     assert first.locator("details[open]").count() == 0
     assert first.locator("table tbody tr").count() == 3
     assert "arguments invalid" in first.inner_text()
     first.locator("summary").nth(1).click()
     assert "3733.1" in first.locator("details[open]").inner_text()
-    assert "second" in outputs(page).nth(1).inner_text()
-    assert "third" in outputs(page).nth(2).inner_text()
-    assert page.evaluate("window.hacked") is None
-    assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
+    assert "second" in shown.nth(1).inner_text()
+    assert "third" in shown.nth(2).inner_text()
+    assert "<script>" in shown.nth(3).inner_text()
+    assert "model calls" in shown.nth(4).inner_text()
 
 
 LONG = """
@@ -85,7 +102,7 @@ SELECT = """() => {
 }"""
 
 
-def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab, picture):
+def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab):
     page = lab.run("unfolded.ipynb", [SETUP + LONG, "%%agent\nHow?"])
     page.wait_for_function("document.body.innerText.includes('More of it')")
     shown = outputs(page).nth(0)
@@ -100,20 +117,9 @@ def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab, 
     assert page.evaluate("String(getSelection())").strip() == "More of it, and more."
     lab.command(page, "notebook:interrupt-kernel")
     page.wait_for_selector(".nbagent-foot")
+    expect(shown).to_contain_text("Interrupted.")
     assert shown.locator("details").evaluate_all("all => all.map(each => each.open)") == [True, False, True]
     assert "By year, by island." in shown.locator("details[open]").nth(0).inner_text()
-    picture(shown, "unfolded")
-
-
-def test_stop_button(lab):
-    page = lab.run(
-        "stop.ipynb",
-        [SETUP + "\nagent.provider = ScriptedProvider(['word ' * 5000], delay=0.05)", "%%agent\ngo", "print('next')"],
-    )
-    page.wait_for_function("document.querySelector('.nbagent')?.innerText.includes('word word')")
-    lab.command(page, "notebook:interrupt-kernel")
-    outputs(page).nth(0).get_by_text("Interrupted.").wait_for()
-    assert "word word" in outputs(page).nth(0).inner_text()
 
 
 WIPE = """
@@ -127,11 +133,10 @@ agent.provider = ScriptedProvider([FunctionCall("wipe", {"table": "cities", "row
 LAST = "print(wiped, agent.trace.tool_calls['approval'].tolist())"
 
 
-def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab, picture):
+def test_tools_are_approved_and_denied_by_clicks_while_the_cell_runs(lab):
     page = lab.run("approve.ipynb", [SETUP + WIPE, "%%agent\nDelete the first three cities", "%%agent\nAgain", LAST])
     page.get_by_role("button", name="Edit", exact=True).click()
     assert outputs(page).nth(0).locator(".nbagent-side").inner_text() == "waiting for you…"
-    picture(page, "approval")
     page.locator(".nbagent-ask textarea").fill('{"table": "cities", "rows": 2}')
     page.get_by_role("button", name="Approve", exact=True).click()
     page.wait_for_function("document.body.innerText.includes('approved as edited: wipe(')")
@@ -154,7 +159,7 @@ CELLS = "window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells"
 
 
 @pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
-def test_an_answer_as_data_and_as_code_in_a_cell_below_that_gets_the_cursor(lab, picture, host):
+def test_an_answer_as_data_and_as_code_in_a_cell_below_that_gets_the_cursor(lab, host):
     cells = [SETUP + FORMS, "%%agent --as code\nSum them up", "%%agent --as df -o counts\nHow many?", "'last'"]
     name = host.split()[0].lower()
     page = lab.run(f"forms-{name}.ipynb", cells, host=host)
@@ -165,7 +170,6 @@ def test_an_answer_as_data_and_as_code_in_a_cell_below_that_gets_the_cursor(lab,
     assert outputs(page).nth(1).locator("details:not([open]) table").count() == 1, "its text is folded away"
     assert outputs(page).nth(0).locator(".nbagent-string").inner_text() == "'n'"
     expect(page.locator(".jp-Cell").last).to_contain_text("[4]")
-    picture(page, f"forms-{name}")
     page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
     lab.command(page, "notebook:run-cell")
     expect(made).to_have_text("found = 0")

@@ -2,6 +2,7 @@
 
 import pytest
 from playwright.sync_api import expect
+from support.lab import ask
 
 pytestmark = pytest.mark.browser
 
@@ -30,8 +31,8 @@ SOURCES = """() => window.jupyterapp.shell.currentWidget.context.model.sharedMod
     .map(cell => [cell.getSource(), cell.execution_count])"""
 
 
-def opened(lab, host, name, theme="JupyterLab Light"):
-    page = lab.run(name, CELLS, theme, host)
+def opened(lab, name, host="JupyterLab 4"):
+    page = lab.run(name, CELLS, host=host)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_placeholder("Shift-Enter").wait_for()
     return page
@@ -42,13 +43,12 @@ def clipboard(page):
 
 
 @pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
-def test_code_is_copied_and_inserted_exactly_as_shown(lab, picture, host):
+def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     name = host.split()[0].lower()
-    page = opened(lab, host, f"{name}-code.ipynb")
+    page = opened(lab, f"{name}-code.ipynb", host)
     cell, panel = page.locator(".jp-Cell").nth(1), page.locator(".nbagent-panel")
     code = cell.get_by_role("group", name="This code")
     expect(code).to_have_count(2)
-    picture(cell, f"code-{name}")
     code.first.get_by_role("button", name="Copy").click()
     expect(code.first.get_by_role("button", name="Copied")).to_be_visible()
     assert clipboard(page) == CODE
@@ -61,9 +61,7 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, picture, host):
     sources = page.evaluate(SOURCES)
     assert sources[2] == [CODE, None], "the cell has not run"
     assert [source for source, _ in [*sources[:2], *sources[3:]]] == CELLS
-    box = panel.get_by_label("Your question")
-    box.fill("And here?")
-    box.press("Enter")
+    ask(panel, "And here?")
     expect(panel.locator(".nbagent-entry")).to_have_count(2)
     code = panel.locator(".nbagent-entry").last.get_by_role("group", name="This code")
     expect(code).to_have_count(2)
@@ -73,17 +71,8 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, picture, host):
     lab.close_others()
 
 
-def test_buttons_in_the_dark_on_a_narrow_page(lab, picture):
-    page = opened(lab, "JupyterLab 4", "code-dark.ipynb", "JupyterLab Dark")
-    page.get_by_role("group", name="This code").nth(3).wait_for()
-    picture(page.locator(".jp-Cell").nth(1), "code-dark")
-    page.set_viewport_size({"width": 800, "height": 1200})
-    picture(page.locator(".jp-NotebookPanel"), "code-dark-800")
-    page.set_viewport_size({"width": 1280, "height": 1200})
-
-
 def test_without_a_clipboard_the_old_way_of_copying_is_taken(lab):
-    page = opened(lab, "JupyterLab 4", "code-insecure.ipynb")
+    page = opened(lab, "code-insecure.ipynb")
     page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
     copy = page.locator(".jp-Cell").nth(1).get_by_role("button", name="Copy").first
     copy.click()
@@ -100,7 +89,7 @@ FIX = [SETUP_FIX, "numbers = [1]\nnumbers[1]", "%agent fix", "'last'"]
 FIXED = "numbers = [1]\nnumbers[0]  # the first"
 
 
-def test_a_corrected_cell_replaces_the_failed_one_or_stands_below_it(lab, picture):
+def test_a_corrected_cell_replaces_the_failed_one_or_stands_below_it(lab):
     page = lab.open("fix.ipynb", FIX)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     failed, fixed = page.locator(".jp-Cell").nth(1), page.locator(".jp-Cell").nth(2)
@@ -110,7 +99,6 @@ def test_a_corrected_cell_replaces_the_failed_one_or_stands_below_it(lab, pictur
     lab.command(page, "notebook:run-cell-and-select-next")
     buttons = fixed.get_by_role("group", name="This code").last
     buttons.get_by_role("button", name="Replace cell").wait_for()
-    picture(page.locator(".jp-NotebookPanel"), "fix")
     buttons.get_by_role("button", name="Copy").click()
     expect(buttons.get_by_role("button", name="Copied")).to_be_visible()
     assert clipboard(page) == FIXED

@@ -2,6 +2,7 @@
 
 import pytest
 from playwright.sync_api import expect
+from support.lab import ask
 
 pytestmark = pytest.mark.browser
 
@@ -18,9 +19,7 @@ def opened(lab, host, name, theme="JupyterLab Light"):
 
 def assert_fills(panel, *, height):
     """The panel is that high, its box is in its lower end, and the conversation scrolls between."""
-    box, chat = panel.get_by_label("Your question"), panel.locator(".nbagent-chat")
-    box.fill("How?")
-    box.press("Enter")
+    box, chat = ask(panel, "How?"), panel.locator(".nbagent-chat")
     panel.locator(".nbagent-foot").first.wait_for()
     outer, inner = panel.bounding_box(), box.bounding_box()
     assert outer["height"] > height
@@ -31,7 +30,7 @@ def assert_fills(panel, *, height):
 
 
 @pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
-def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, picture, host):
+def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, host):
     name = host.split()[0].lower()
     page, panel = opened(lab, host, f"{name}-dock.ipynb")
     expect(page.get_by_role("button", name="Show it here")).to_be_visible()
@@ -39,10 +38,8 @@ def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, picture, 
     notebook = page.locator(".jp-Notebook").bounding_box()
     assert notebook["x"] + notebook["width"] <= outer["x"] + 1
     assert notebook["width"] > 300
-    picture(page, f"docked-{name}")
     page.set_viewport_size({"width": 800, "height": 900})
     expect(panel.get_by_label("Your question")).to_be_in_viewport()
-    picture(page, f"docked-{name}-800")
     page.set_viewport_size({"width": 1280, "height": 1200})
     page.get_by_role("button", name="Show it here").click()
     expect(panel).to_have_count(1)
@@ -53,7 +50,7 @@ def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, picture, 
     lab.close_others()
 
 
-def test_the_tab_is_closed_and_the_cell_runs_again(lab, picture):
+def test_the_tab_is_closed_and_the_cell_runs_again(lab):
     page, panel = opened(lab, "JupyterLab 4", "dock-again.ipynb", "JupyterLab Dark")
     tab = page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="Agent")
     tab.locator(".lm-TabBar-tabCloseIcon").click()
@@ -66,10 +63,9 @@ def test_the_tab_is_closed_and_the_cell_runs_again(lab, picture):
     expect(tab).to_have_count(1)
     expect(panel).to_have_count(1)
     expect(panel.get_by_label("Your question")).to_be_in_viewport()
-    picture(page, "docked-dark")
 
 
-def test_another_view_of_the_output_is_filled(lab, picture):
+def test_another_view_of_the_output_is_filled(lab):
     page = lab.run("view.ipynb", [SETUP, "%agent panel", "'last'"])
     page.get_by_placeholder("Shift-Enter").wait_for()
     page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")
@@ -79,4 +75,3 @@ def test_another_view_of_the_output_is_filled(lab, picture):
     view = page.locator(".jp-LinkedOutputView").bounding_box()
     outer = assert_fills(panel, height=0.95 * view["height"])
     assert outer["height"] <= view["height"] + 1
-    picture(page, "output-view")

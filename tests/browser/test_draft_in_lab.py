@@ -69,7 +69,7 @@ def opened(lab, host, name, theme=LIGHT):
 
 
 @pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
-def test_mentions_are_completed_and_files_pasted_and_dropped(lab, picture, host):
+def test_mentions_are_completed_and_files_pasted_and_dropped(lab, host):
     (lab.folder / "masses.csv").write_text(MASSES)
     name = host.split()[0].lower()
     page, panel = opened(lab, host, f"{name}-draft.ipynb", "JupyterLab Dark" if host == "JupyterLab 4" else LIGHT)
@@ -78,7 +78,6 @@ def test_mentions_are_completed_and_files_pasted_and_dropped(lab, picture, host)
     options = panel.get_by_role("listbox", name="What to mention").get_by_role("option")
     expect(options).to_have_text(["@penguin_idslist of length 900", "@penguinsDataFrame 344×2"])
     assert box.get_attribute("aria-activedescendant") == options.first.get_attribute("id")
-    picture(panel, f"draft-suggestions-{name}")
     assert serious(page, PANEL) == []
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
@@ -113,9 +112,7 @@ def test_mentions_are_completed_and_files_pasted_and_dropped(lab, picture, host)
     expect(draft).to_contain_text("keys.txt · 20 characters, secrets hidden · about")
     expect(draft).to_contain_text("tokens · about $0.00")
     assert serious(page, PANEL) == []
-    picture(panel, f"draft-{name}")
     page.set_viewport_size({"width": 800, "height": 900})
-    picture(panel, f"draft-{name}-800")
     page.set_viewport_size({"width": 1280, "height": 1200})
     box.focus()
     page.keyboard.press("Enter")
@@ -129,7 +126,6 @@ def test_mentions_are_completed_and_files_pasted_and_dropped(lab, picture, host)
     for read in ("image 40×30", "Gentoo", "Page 1\nHeaviest."):
         expect(panel.locator(".nbagent-said")).to_contain_text(read)
     expect(panel.locator(".nbagent-said img")).to_have_count(1)
-    picture(panel, f"draft-sent-{name}")
     panel.get_by_role("button", name="Edit", exact=True).click()
     expect(box).to_have_value("Is @penguins like @masses.csv")
     expect(draft.get_by_role("button")).to_have_count(4)
@@ -138,7 +134,7 @@ def test_mentions_are_completed_and_files_pasted_and_dropped(lab, picture, host)
     lab.close_others()
 
 
-def test_nothing_hostile_runs_in_suggestions_chips_and_folded_attachments(lab, picture):
+def test_nothing_hostile_runs_in_suggestions_chips_and_folded_attachments(lab):
     texts = [payload.text for payload in PAYLOADS]
     for text in texts[:12]:
         (lab.folder / text.replace("/", "|")).touch()
@@ -155,7 +151,6 @@ def test_nothing_hostile_runs_in_suggestions_chips_and_folded_attachments(lab, p
     give(box, "paste", *files)
     expect(panel.locator(".nbagent-draft button")).to_have_count(10)
     assert serious(page, PANEL) == []
-    picture(panel, "draft-hostile")
     assert page.locator(".nbagent-draft :is(img, script, a, style, svg, iframe)").count() == 0
     box.press("Enter")
     panel.locator(".nbagent-foot").wait_for()

@@ -27,7 +27,7 @@ def page():
         browser.close()
 
 
-def test_the_notebook_to_try_runs_in_the_page(page, picture):
+def test_the_notebook_to_try_runs_in_the_page(page):
     page.goto("/try.html")
     page.get_by_text("Start Python in this page").click()
     notebook = page.frame_locator("iframe")
@@ -43,8 +43,6 @@ def test_the_notebook_to_try_runs_in_the_page(page, picture):
     for text in ("%pip install", "%load_ext", "import csv", "def rules"):
         expect(run(text)).not_to_contain_text("Error")
     expect(run("How long are")).to_contain_text('"Biscoe": 45.3')
-    picture(page, "in-jupyterlite")
     expect(run("agent.trace.tool_calls")).to_contain_text("No module named 'numpy'")
     expect(run("replay:mean_mass")).not_to_contain_text("Error")
     expect(run("What is the mean")).to_contain_text("Gentoo 5076.0")
-    picture(page, "in-jupyterlite-replayed")

@@ -37,7 +37,7 @@ from nbagent import ChatPanel
 for variable in {variables}: os.environ.pop(variable, None)
 os.environ["ANTHROPIC_BASE_URL"] = {vendor.url!r}
 agent.provider = ScriptedProvider(["Once."])"""
-    page = lab.run(name, [setup, "ChatPanel(agent)"])
+    page = lab.run(name, [setup, "ChatPanel(agent)"], fresh=True)
     panel = page.get_by_role("region", name="Chat with an agent")
     panel.get_by_role("button", name="Model: scripted").click()
     picker = panel.get_by_role("dialog", name="Choose a model")

@@ -53,26 +53,6 @@ def until_text(page, text):
     until(page, "([text]) => document.querySelector('.nbagent-panel').innerText.includes(text)", text)
 
 
-def run_new_cell(page, code):
-    """Add a cell at the end and run it."""
-    do = "await window.jupyterapp.commands.execute"
-    page.evaluate(
-        f"""async code => {{
-            const notebook = window.jupyterapp.shell.currentWidget.content;
-            notebook.activeCellIndex = notebook.widgets.length - 1;
-            {do}('notebook:insert-cell-below');
-            notebook.activeCell.model.sharedModel.setSource(code);
-            window.jupyterapp.commands.execute('notebook:run-cell');
-        }}""",
-        code,
-    )
-
-
-def run_cell(page, index):
-    command = "window.jupyterapp.commands.execute('notebook:run-cell')"
-    page.evaluate(f"i => {{window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; {command}}}", index)
-
-
 SHOWS = '''import os, sys, time, warnings
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -94,7 +74,7 @@ agent = script(FunctionCall("study", {"n": 3}, "s"), "Studied.")
 '''
 
 
-def test_what_a_tool_shows_stands_below_its_call_while_it_runs(lab, picture, tmp_path):
+def test_what_a_tool_shows_stands_below_its_call_while_it_runs(lab, tmp_path):
     gate = tmp_path / "gate"
     page = opened(lab, "shows.ipynb", f"GATE = {str(gate)!r}\n{SHOWS}ChatPanel(agent)")
     asks(page, "Study it")
@@ -106,7 +86,6 @@ def test_what_a_tool_shows_stands_below_its_call_while_it_runs(lab, picture, tmp
         expect(below.filter(has_text="100 %")).to_have_count(1)
         expect(below.locator("table")).to_contain_text("<img src=x onerror=alert(1)>")
         expect(panel.locator("summary").first).to_contain_text(re.compile(r"running… \d+ s"))
-        picture(panel, "tool-output")
     finally:
         gate.touch()  # the tool ends then
     until_text(page, "Studied.")
@@ -164,59 +143,23 @@ def test_enter_and_backslash_without_the_panels_script(lab):
     assert page.get_by_text("Error displaying widget").filter(visible=True).count() == 0
 
 
-CHOICES = """
-say = ScriptedProvider(lambda messages, tools: str((messages[0].text, [tool["name"] for tool in tools or []])))
-agent = Agent(say, tools=live)
-ChatPanel(agent)"""
-
-
-def test_model_tools_and_prompt(lab):
-    page = opened(lab, "choices.ipynb", CHOICES, "ChatPanel(agent)")
-    panel, other = (page.locator(".nbagent-panel").nth(index) for index in (0, 1))
-    panel.get_by_role("button", name="2 tools").click()
-    panel.get_by_role("checkbox", name="run_code").uncheck()
-    panel.get_by_label("System prompt").fill("Be brief.")
-    panel.get_by_role("tab", name="Chat").click()
-    asks(page, "who")
-    other.get_by_role("log").get_by_text("('Be brief.', ['mean_by'])").wait_for()
-    expect(other.get_by_role("button", name="1 of 2 tools")).to_be_visible()
-    other.get_by_role("button", name="Model: scripted").click()
-    expect(other.get_by_label("Search models")).to_be_focused()
-    page.keyboard.type("local")
-    page.keyboard.press("Enter")
-    expect(panel.get_by_role("button", name="Model: SmolLM2")).to_be_visible()
-
-
-SPEED = """
-@tool
-def speed() -> str:
-    "How fast it is."
-    return "slow"
-"""
-TURN = """
-def turn(messages, tools):
-    return FunctionCall("speed", {}, "c") if messages[-1].role == "user" else messages[-1].text
-agent = Agent(ScriptedProvider(turn), tools=live)
+WAITING = """
+def answer(messages, tools): return "answered"
+agent = Agent(ScriptedProvider(answer))
 ChatPanel(agent)"""
 BUSY = "The kernel is busy with a cell"
+FOOTS = "([n]) => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == n"
 
 
-def test_cells_that_redefine_a_tool_or_keep_running(lab):
-    page = opened(lab, "beside.ipynb", SPEED + TURN)
-    wait = "import time, pathlib\nwhile not pathlib.Path('gate').exists(): time.sleep(0.01)"
-    asks(page, "how")
-    until_text(page, "slow")
-    for code in (SPEED.replace("slow", "fast"), "%%agent\nhow now"):
-        run_new_cell(page, code)
-    until(page, "() => [...document.querySelectorAll('.jp-Cell')].at(-1).innerText.includes('fast')")
-    run_new_cell(page, "import asyncio\nawait asyncio.sleep(3600)")
+def test_questions_are_answered_while_a_cell_awaits_and_after_one_that_does_not(lab):
+    page = opened(lab, "beside.ipynb", WAITING)
+    running = lab.run_new_cell(page, "import asyncio\nawait asyncio.sleep(3600)")
     asks(page, "and meanwhile")
-    until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 3")
-    assert page.locator(".nbagent-log").inner_text().count("fast") >= 2
-    assert page.locator(".jp-Cell").last.inner_text().startswith("[*]")
+    until(page, FOOTS, 1)
+    assert running.inner_text().startswith("[*]")
     lab.command(page, "notebook:interrupt-kernel")
-    until(page, "() => document.body.innerText.includes('CancelledError')")
-    run_new_cell(page, wait)
+    expect(running).to_contain_text("CancelledError")
+    lab.run_new_cell(page, "import time, pathlib\nwhile not pathlib.Path('gate').exists(): time.sleep(0.01)")
     until_text(page, BUSY)
     asks(page, "asked while busy")
     page.locator(".nbagent-input textarea").fill("sent while busy")
@@ -227,10 +170,10 @@ def test_cells_that_redefine_a_tool_or_keep_running(lab):
     assert page.locator(".nbagent-input textarea").input_value() == ""
     (lab.folder / "gate").touch()
     until(page, "([text]) => !document.querySelector('.nbagent-panel').innerText.includes(text)", BUSY)
-    until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 5")
+    until(page, FOOTS, 3)
     assert page.locator(".nbagent-inner > .nbagent-said").count() == 0
     said = page.locator(".nbagent-log .nbagent-you").all_inner_texts()
-    assert said[-2:] == ["asked while busy", "sent while busy"]
+    assert said == ["and meanwhile", "asked while busy", "sent while busy"]
 
 
 def test_stop_retry_and_the_scroll_position(lab):
@@ -261,28 +204,12 @@ def test_stop_retry_and_the_scroll_position(lab):
     until(page, at_end)  # who asks wants to see the answer
 
 
-def test_deny_in_the_panel_and_ask_from_a_cell(lab):
-    code = "agent = script(clean, 'Then not.', 'said in a cell')\nChatPanel(agent)"
-    page = opened(lab, "deny.ipynb", code, "ChatPanel(agent)")
-    asks(page, "clean")
-    until_text(page, "asks to run")
-    expect(page.get_by_role("button", name="Deny", exact=True)).to_have_count(2)  # two panels, one question
-    page.get_by_role("button", name="Deny", exact=True).last.click()
-    until_text(page, "Then not.")
-    assert page.get_by_role("button", name="Deny", exact=True).count() == 0
-    run_new_cell(page, "%%agent\nfrom a cell")
-    both = "() => [...document.querySelectorAll('.nbagent-panel')].every(p => p.innerText.includes('said in a cell'))"
-    until(page, both)
-    run_new_cell(page, "agent.trace.tool_calls['approval'].tolist()")
-    expect(page.locator(".jp-Cell").last).to_contain_text("['denied']")
-
-
 def test_a_reloaded_page_shows_the_conversation_and_continues(lab):
     code = "agent = script('first answer', 'from a cell', 'word ' * 5000, 'last answer', delay=0.03)\nChatPanel(agent)"
-    page = opened(lab, "reload.ipynb", code)
+    page = opened(lab, "reload.ipynb", code, fresh=True)
     asks(page, "one")
     until_text(page, "first answer")
-    run_new_cell(page, "%%agent\nin a cell")
+    lab.run_new_cell(page, "%%agent\nin a cell")
     until(page, "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').length == 2")
     page.locator(".jp-Cell").last.locator(".nbagent-foot").wait_for()  # the cell's display comes by itself
     lab.command(page, "docmanager:save")

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 from support.axe import serious
+from support.lab import ask
 
 pytestmark = pytest.mark.browser
 
@@ -28,9 +29,7 @@ def opened(lab, name, code, theme="JupyterLab Light"):
 
 
 def asks(panel, text, answered):
-    box = panel.get_by_label("Your question")
-    box.fill(text)
-    box.press("Enter")
+    ask(panel, text)
     panel.get_by_role("log").get_by_text(answered).first.wait_for()
 
 
@@ -63,13 +62,11 @@ def test_up_recalls_earlier_questions_and_escape_leaves_an_edit(lab):
     assert panel.locator(".nbagent-you").all_inner_texts() == ["one\ntwo <b>", "three"]
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_jump_to_latest_the_meter_and_who_speaks(lab, picture, theme):
+def test_jump_to_latest_the_meter_and_who_speaks(lab):
     code = """turns = [says("See https://example.org/a and javascript://x. \\n\\n" * 30), says("short")]
 agent = Agent(Claude(turns, model="claude-sonnet-5"), limits=Limits(max_cost=10))
 ChatPanel(agent, height="300px")"""
-    name = theme.split()[-1].lower()
-    page, panel = opened(lab, f"jump-{name}.ipynb", code, theme)
+    page, panel = opened(lab, "jump.ipynb", code)
     jump = panel.get_by_role("button", name="Jump to latest")
     asks(panel, "one", "240,000 in")
     expect(jump).to_be_hidden()
@@ -78,10 +75,6 @@ ChatPanel(agent, height="300px")"""
     page.wait_for_function(AT_END)
     page.evaluate("document.querySelector('.nbagent-chat').scrollTop = -250")
     expect(jump).to_be_visible()
-    picture(panel, f"jump-{name}")
-    page.set_viewport_size({"width": 800, "height": 1200})
-    picture(panel, f"jump-{name}-800")
-    page.set_viewport_size({"width": 1280, "height": 1200})
     jump.press("Enter")
     page.wait_for_function(AT_END)
     expect(jump).to_be_hidden()
@@ -93,17 +86,6 @@ ChatPanel(agent, height="300px")"""
     assert said[:4] == ["You:", "one", "Agent:", "See"]
 
 
-def test_an_error_stands_beside_its_question(lab):
-    code = "agent = Agent(ScriptedProvider([ValueError('no such table'), 'fine']))\nChatPanel(agent)"
-    _, panel = opened(lab, "failed.ipynb", code)
-    asks(panel, "one", "no such table")
-    asks(panel, "two", "fine")
-    first = panel.locator(".nbagent-entry").first
-    expect(first.get_by_role("alert")).to_contain_text("no such table")
-    assert "one" in first.inner_text()
-    expect(panel.get_by_role("alert")).to_have_count(1)
-
-
 FOLLOW_UPS = """
 lines = "By island?\\n<img src=x onerror=hit(1)> And by sex, for all of the years that were looked at?\\nPlot it"
 def say(messages, functions):
@@ -112,7 +94,7 @@ agent = Agent(Claude(say, model="claude-sonnet-5"))
 ChatPanel(agent, followups=True)"""
 
 
-def test_suggested_questions_are_put_into_the_box_by_keyboard_and_not_saved(lab, picture):
+def test_suggested_questions_are_put_into_the_box_by_keyboard_and_not_saved(lab):
     page, panel = opened(lab, "followups.ipynb", FOLLOW_UPS, "JupyterLab Dark")
     page.evaluate("() => { window.hits = []; window.hit = number => hits.push(number) }")
     asks(panel, "Which species is heaviest?", "Gentoo.")
@@ -120,7 +102,6 @@ def test_suggested_questions_are_put_into_the_box_by_keyboard_and_not_saved(lab,
     expect(offered).to_have_count(3)
     expect(offered.nth(1)).to_contain_text("<img src=x onerror=hit(1)> And by sex")
     assert serious(page, ".nbagent-panel") == []
-    picture(panel, "followups-dark")
     page.keyboard.press("Shift+Tab")
     expect(offered.last).to_be_focused()
     page.keyboard.press("Enter")

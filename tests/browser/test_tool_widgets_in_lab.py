@@ -2,7 +2,7 @@
 
 import pytest
 from playwright.sync_api import expect
-from support.lab import BEGIN
+from support.lab import BEGIN, ask
 
 pytestmark = pytest.mark.browser
 
@@ -22,12 +22,10 @@ agent = Agent(ScriptedProvider([FunctionCall("choose", {}, "1"), "Move the slide
 )
 
 
-def test_a_slider_of_a_tool_can_be_moved_in_the_panel(lab, picture):
+def test_a_slider_of_a_tool_can_be_moved_in_the_panel(lab):
     page = lab.run("slider.ipynb", [SETUP, "ChatPanel(agent)"])
     panel = page.locator(".nbagent-panel")
-    box = panel.get_by_label("Your question")
-    box.fill("How many bins?")
-    box.press("Enter")
+    ask(panel, "How many bins?")
     expect(panel).to_contain_text("Move the slider.")
     handle = panel.get_by_role("slider")
     expect(handle).to_be_visible()
@@ -36,7 +34,6 @@ def test_a_slider_of_a_tool_can_be_moved_in_the_panel(lab, picture):
     handle.focus()
     page.keyboard.press("ArrowRight")
     expect(panel.locator(".widget-readout")).to_have_text("8")
-    picture(panel, "tool-widget")
 
 
 PROGRESS = (
@@ -69,21 +66,17 @@ EDGES = """calls => calls.map((call) => {
 })"""
 
 
-def test_how_far_a_tool_is_in_panels(lab, picture, tmp_path):
+def test_how_far_a_tool_is_in_panels(lab, tmp_path):
     page = lab.open(
         "progress.ipynb", [f"gates = {str(tmp_path)!r}\n{PROGRESS}", "ChatPanel(agent)", "ChatPanel(agent)"]
     )
     lab.command(page, "notebook:run-cell-and-select-next")
     panels = page.locator(".nbagent-panel")
-    box = panels.get_by_label("Your question")
-    box.fill("How heavy is a Gentoo?")
-    box.press("Enter")
+    ask(panels, "How heavy is a Gentoo?")
     call = panels.locator("details")
     expect(call).to_contain_text("25 %…")
     expect(call.locator("progress")).to_have_js_property("value", 0.25)
-    picture(panels, "progress-number")
-    page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1")  # not that of the panel
-    lab.command(page, "notebook:run-cell-and-select-next")
+    lab.run_cell(page, 1)
     expect(panels).to_have_count(2)
     expect(call).to_contain_text(["25 %…", "25 %…"])
     call.first.locator("summary").click()
@@ -94,13 +87,8 @@ def test_how_far_a_tool_is_in_panels(lab, picture, tmp_path):
     assert len(edges) == 2
     for edge in edges:  # however long the words are
         assert edge == sorted(edge)
-    for number, name in enumerate(("unfolded", "second")):
-        picture(panels.nth(number), f"progress-words-{name}")
     (tmp_path / "end").touch()
     expect(panels).to_contain_text(["Gentoo is heavy."] * 2)
-    page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2")
-    lab.command(page, "notebook:run-cell-and-select-next")
+    lab.run_cell(page, 2)
     expect(panels).to_contain_text(["Gentoo is heavy."] * 3)
     expect(panels.get_by_text("page 6 of 8")).to_have_count(0)
-    for number, name in enumerate(("first", "second", "past")):
-        picture(panels.nth(number), f"progress-over-{name}")

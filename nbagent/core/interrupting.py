@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Interruptible:
 
 def _is_traced() -> bool:
     """Whether a tracer runs code of its own between the lines of this thread."""
-    monitoring = getattr(sys, "monitoring", None)  # since Python 3.12
+    monitoring: Any = getattr(sys, "monitoring", None)  # since Python 3.12
     tools = () if monitoring is None else (monitoring.DEBUGGER_ID, monitoring.COVERAGE_ID)
     return sys.gettrace() is not None or any(monitoring.get_tool(tool) for tool in tools)
 

@@ -57,6 +57,12 @@ class Case:
     does: str = ""
     draws: bool = False
 
+    @property
+    def call(self) -> FunctionCall:
+        """What the model calls first."""
+        turn = self.turns[0]
+        return turn.function_calls[0] if isinstance(turn, LLMResponse) else turn
+
 
 def _so(last: Any) -> str:
     return "It was not done." if last.text.startswith("Error:") else f"So: {last.text.splitlines()[-1]}"

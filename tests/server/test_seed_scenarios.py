@@ -1,7 +1,5 @@
 """The scenarios of the first plans, over HTTP: one tool, several, wrong arguments, limits, failures."""
 
-import time
-
 import pytest
 from support.serving import served
 
@@ -79,21 +77,6 @@ def test_a_tool_that_fails(skills):
     assert made["validated"]
     assert not made["result"]["success"]
     assert made["result"]["error"]
-
-
-def test_a_tool_that_takes_too_long(skills):
-    def sleep() -> str:
-        """Sleep."""
-        time.sleep(60)
-        return "rested"
-
-    from nbagent import FunctionRegistry
-
-    tools = FunctionRegistry()
-    tools.register("sleep", "Sleep.", sleep, timeout=0.05)
-    data = asked([call("sleep"), "It took too long."], skills, function_registry=tools)
-    assert "0.05" in data["tool_calls"][0]["result"]["error"]
-    assert data["response"] == "It took too long."
 
 
 def test_skills_over_http(skills):

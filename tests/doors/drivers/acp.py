@@ -11,12 +11,8 @@ from support.acp_editor import edited
 
 from doors.cases import GIF, NO_RESULT, TELL, Call, Seen
 
-APP = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from doors.cases import agent
-agent = agent()
-"""
+TESTS = str(Path(__file__).parents[2])
+APP = f"import sys\nsys.path.insert(0, {TESTS!r})\nfrom doors.cases import agent\nagent = agent()\n"
 DECISIONS = {"approve": ["allow"], "deny": ["reject"]}
 STATUSES = {"end_turn": "ok", "max_turn_requests": "limit", "cancelled": "interrupted"}
 
@@ -33,10 +29,10 @@ class Door:
         self.session = (await self.client.new_session(cwd="/")).session_id
         blocks = [acp.text_block(case.question), *[acp.image_block(GIF, "image/gif")] * case.draws]
         asking = asyncio.create_task(self.ask(blocks))
-        while case.does == "interrupt" and not self.editor.of(schema.ToolCallProgress):
-            await self.editor.told.wait()
-            self.editor.told.clear()
         if case.does == "interrupt":
+            while not self.editor.of(schema.ToolCallProgress):
+                await self.editor.told.wait()
+                self.editor.told.clear()
             await self.client.cancel(session_id=self.session)
         status = await asking
         ended = {each.tool_call_id: each for each in self.editor.of(schema.ToolCallProgress)}

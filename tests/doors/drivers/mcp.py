@@ -1,5 +1,4 @@
-"""The notebook's tools as an MCP server, by the official client; the form of a call that needs approval is in the
-notebook."""
+"""The notebook's tools as an MCP server, by the official client. A person decides in a form in the notebook."""
 
 import asyncio
 import json
@@ -9,7 +8,6 @@ from support.mcp_sessions import configured, session, text_of
 
 from doors.cases import EDITED, NO_RESULT, Call, Seen
 from doors.drivers import cell
-from nbagent import FunctionCall
 
 
 class Door(cell.Door):
@@ -24,7 +22,7 @@ class Door(cell.Door):
 
     async def see(self, case):
         self.kernel.ok("cases.begin()\nagent = cases.agent()")
-        (call,) = [_call_in(turn) for turn in case.turns if _call_in(turn)]
+        call = case.call
         async with session(self.server, client_info=Implementation(name="editor", version="1")) as client:
             calling = asyncio.create_task(client.call_tool(call.name, call.arguments))
             if case.does == "interrupt":
@@ -57,7 +55,3 @@ class Door(cell.Door):
 
     async def again(self, question):
         return ""
-
-
-def _call_in(turn):
-    return turn if isinstance(turn, FunctionCall) else next(iter(getattr(turn, "function_calls", None) or ()), None)

@@ -1,4 +1,4 @@
-"""The trace's explorer in real JupyterLab: filters, details, the way to the cell that asked, and no requests."""
+"""The trace's explorer in real JupyterLab: filters, details, both themes; it sends no requests, and no script runs."""
 
 import re
 
@@ -14,6 +14,7 @@ SETUP = (
 def count_by(group: str) -> dict:
     """Rows for each value of a group."""
     return {"Biscoe": 168, "Dream": 124, "Torgersen": 52} if group == "island" else 1 / 0
+hostile = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>![x](http://evil.example/?y)"
 def asked(calls, answer, thinking=""):
     used = {"usage": Usage(1204, 86, cache_read_tokens=980)}
     return [LLMResponse("", calls, None, {**used, "thinking": thinking}), LLMResponse(answer, None, "stop", used)]
@@ -29,6 +30,20 @@ for question in ("Which species is heaviest, and by how much?", "How many on eac
     agent.chat_sync(question)
 '''
 )
+HOSTILE = """
+call = FunctionCall(hostile, {hostile: hostile}, "h")
+agent.provider = ScriptedProvider(asked([call], hostile, hostile), model=hostile)
+agent.chat_sync(hostile)
+"""
+
+
+def opened(lab, name, theme):
+    page = lab.open(name, [SETUP, "agent.trace.explore()"], theme)
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    lab.command(page, "notebook:run-all-cells")
+    page.wait_for_selector(".nbagent-explore tbody tr")
+    return page, requests
 
 
 def until_rows(page, number):
@@ -40,11 +55,18 @@ def until_detail(page, text):
     expect(page.locator(".nbagent-detail")).to_contain_text(text)
 
 
+def see_run(page, picture, name):
+    """Select the first run, open its first tool call, and save a screenshot."""
+    explorer = page.locator(".nbagent-explore")
+    explorer.locator("tbody tr").first.click()
+    until_detail(page, "more than Chinstrap")
+    explorer.locator("summary").nth(1).click()
+    assert "3733.1" in explorer.locator("details[open]").inner_text()
+    picture(explorer, name)
+
+
 def test_filters_and_the_details_of_a_run(lab, picture):
-    page = lab.open("explore.ipynb", [SETUP, "agent.trace.explore()"])
-    requests = []
-    page.on("request", lambda request: requests.append(request.url))
-    lab.command(page, "notebook:run-all-cells")
+    page, requests = opened(lab, "explore.ipynb", "JupyterLab Light")
     explorer = page.locator(".nbagent-explore")
     until_rows(page, 3)
     explorer.get_by_role("button", name="tool calls", exact=True).click()
@@ -65,13 +87,7 @@ def test_filters_and_the_details_of_a_run(lab, picture):
     until_rows(page, 1)
     search(page, "")
     until_rows(page, 3)
-    explorer.locator("tbody tr").first.click()
-    until_detail(page, "more than Chinstrap")
-    explorer.locator("summary").nth(1).click()
-    assert "3733.1" in explorer.locator("details[open]").inner_text()
-    picture(explorer, "explorer")
-    lab.theme(page, "JupyterLab Dark")
-    picture(explorer, "explorer-dark")
+    see_run(page, picture, "explorer")
     assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
 
 
@@ -103,3 +119,30 @@ def search(page, text):
     box = page.locator(".nbagent-explore").get_by_placeholder("Search the texts")
     box.fill(text)
     box.press("Enter")
+
+
+def test_nothing_hostile_runs_or_loads(lab, picture):
+    page, requests = opened(lab, "hostile.ipynb", "JupyterLab Dark")
+    explorer = page.locator(".nbagent-explore")
+    until_rows(page, 3)
+    see_run(page, picture, "explorer-dark")
+    page.evaluate(
+        """code => {
+            const {content, sessionContext} = window.jupyterapp.shell.currentWidget;
+            return sessionContext.session.kernel.requestExecute({code}).done;
+        }""",
+        HOSTILE,
+    )
+    explorer.get_by_role("button", name="Refresh", exact=True).click()
+    until_rows(page, 4)
+    search(page, "evil.example")
+    for tab, rows in (("calls", 2), ("tool calls", 1), ("messages", 4), ("blocks", 5), ("runs", 1)):
+        explorer.get_by_role("button", name=tab, exact=True).click()
+        until_rows(page, rows)
+        explorer.locator("tbody tr").first.click()
+        until_detail(page, "hacked=1")
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.hacked") is None
+    inside = ".nbagent-explore :is(script, iframe, object, embed, link, form, svg, img)"
+    assert page.locator(inside).count() == 0
+    assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]

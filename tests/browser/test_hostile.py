@@ -5,7 +5,6 @@ import re
 import time
 
 import pytest
-from playwright.sync_api import expect
 from support.hostile import FOUND, HOST, LONG, MATH, PAYLOADS, naive
 from support.lab import LOAD, PATIENCE_S
 
@@ -111,8 +110,6 @@ CELLS = {
     "timeline": "_ = agent.trace.timeline()",
     "tools": "%agent tools",
     "panel": "panel = ChatPanel(agent)\npanel",
-    "explorer": "seen = Agent(ScriptedProvider([talk, everything], model=first), tools=live)\n"
-    "await seen.chat(everything)\nseen.trace.explore()",
     "long": "%%agent endless\nsay much",
     "long error": "%%agent endless\nsay more",
     "raw formulas": "HTML('<br>'.join(math))",
@@ -241,20 +238,3 @@ def test_a_million_brackets_are_shown_soon(notebook):
     assert len(page.locator(".nbagent:not(.nbagent-saved *) > pre").last.inner_text()) == len(LONG[0])
     assert "[[[[" in page.locator(ERRORS).last.inner_text()
     assert_harmless(page)
-
-
-def test_nothing_runs_or_loads_in_the_explorer(notebook):
-    page, watch = notebook
-    run(page, "explorer")
-    explorer = page.locator(".nbagent-explore")
-    for tab in ("calls", "tool calls", "messages", "blocks", "runs"):
-        explorer.get_by_role("button", name=tab, exact=True).click()
-        explorer.locator("tbody tr").first.click()
-        expect(explorer.locator(".nbagent-detail")).to_contain_text("hit(")
-        texts = "document.querySelectorAll('.nbagent-explore :is(td, .nbagent-detail)')"
-        found = page.evaluate(f"() => ({FOUND})({texts})")
-        own = ("style ", "element style")  # those of the explorer; what covers something is found by itself
-        assert [each for each in found if not each.startswith(own)] == []
-    assert explorer.locator(":is(script, iframe, object, embed, link, form, svg, img)").count() == 0
-    assert page.evaluate("hits") == []
-    assert watch.foreign == []

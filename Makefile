@@ -34,9 +34,14 @@ SPREAD  := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Old libraries use what newer ones have deprecated since.
 OLD_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
-# Notebook tests whose outcome no kernel's version changes.
-ANY_KERNEL := magics/test_keep.py magics/test_replay_in_cells.py panel/test_draft.py panel/test_versions.py \
-  test_memory_in_kernels.py test_secrets_in_notebooks.py test_secrets_in_tracebacks.py
+# Notebook tests whose outcome a kernel's version can change: async cells, interrupts, clicks while a cell runs, output.
+OLD_KERNEL := test_kernel.py test_cell_of_runs.py test_agents_that_ask_agents.py test_tool_output.py test_mcp_questions.py \
+  magics/test_nesting.py magics/test_commands.py magics/test_running_again.py display/test_approval.py \
+  display/test_answer_buttons.py panel/test_panel.py panel/test_panel_beside_cells.py kernel_tools/test_kernel_tools.py \
+  kernel_tools/test_where_they_run.py
+
+# The files with long sizes and random examples: to import all others would take longer than many of them do.
+LONG = $(shell grep -rlE 'mark\.(full|fuzz|hypothesis)|@given|REDIS' tests benchmarks --include='test_*.py')
 
 # What `make fuzz` gives each target.
 SECONDS ?= 120
@@ -113,13 +118,13 @@ test-browser: $(VENV)/.browser docs
 test-long: $(VENV)/.dev $(MCP)/.mcp
 	@$(PULL)
 	@echo "Long sizes"
-	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full or hypothesis or fuzz" tests benchmarks
+	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full or hypothesis or fuzz" $(LONG)
 
 test-kernel: $(VENV)/.dev $(OLD)/.kernel
 	@$(PULL)
 	@echo "Notebook tests in an old kernel"
 	@NBAGENT_TEST_KERNEL=$(CURDIR)/$(OLD)/bin/python $(BIN)/pytest -q $(SPREAD) -m "kernel and not full" \
-	  $(addprefix --ignore=tests/notebook/,$(ANY_KERNEL)) tests/notebook
+	  $(addprefix tests/notebook/,$(OLD_KERNEL))
 
 test-pyodide: $(VENV)/.dev $(PYODIDE)/.pyodide
 	@echo "Pyodide"

@@ -52,6 +52,7 @@ NEEDS.lab     := -e '.[dask,local,mcp,plot,server]' jupyterlab
 NEEDS.docs    := -e '.[docs]'
 NEEDS.dev     := -e '.[dev]'
 NEEDS.browser := -e '.[dev,browser]'
+NEEDS.kernel  := -e '.[explore,local,mcp,plot,server]' 'ipykernel<7' 'ipython<9'
 # … and the smaller needs that are met with them.
 COVERS.dev     := demo lab docs
 COVERS.browser := demo lab docs dev
@@ -244,7 +245,7 @@ $(VENV)/.%: pyproject.toml | $(VENV)/.made
 # The oldest kernel and IPython that are supported: hosts such as Colab still run them.
 $(OLD)/.kernel: pyproject.toml | $(OLD)/.made
 	@echo "Installing an old kernel into $(OLD) (once) …"
-	@$(call install,$(OLD),-e '.[explore,local,mcp,plot,server]' 'ipykernel<7' 'ipython<9')
+	@$(call install,$(OLD),$(NEEDS.kernel))
 	@touch $@
 
 # Other agent libraries; what they need must not mix with what we need.

@@ -43,7 +43,7 @@ import asyncio, os
 from nbagent import ChatPanel, RunContext
 async def reaches(name):
     while not os.path.exists(f"{gates}/{name}"): await asyncio.sleep(0.01)
-@tool
+@tool(timeout=600)
 async def study(pages: int, run: RunContext) -> str:
     "Study."
     run.report(0.25)

@@ -6,6 +6,7 @@ import ctypes
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -50,9 +51,9 @@ class Interruptible:
 
     def _end(self) -> None:
         with self._lock:
-            if self._thread is not None and self.is_interrupted:
-                _raise_in(self._thread, None)  # one that has not arrived
-            self._thread = None
+            thread, self._thread = self._thread, None
+        if thread is not None and self.is_interrupted:
+            _let_arrive(thread)
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the function if it is running. Only the first call does."""
@@ -69,11 +70,29 @@ def _is_traced() -> bool:
     return sys.gettrace() is not None or any(monitoring.get_tool(tool) for tool in tools)
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+def _raise_in(thread: int, error: type[BaseException]) -> None:
     """Raise an exception in a thread. On the main thread, a signal also ends a native call that waits."""
-    if thread == threading.main_thread().ident and hasattr(signal, "pthread_kill"):
-        if error is not None:
-            signal.pthread_kill(thread, signal.SIGINT)
+    if _is_main(thread):
+        signal.pthread_kill(thread, signal.SIGINT)
+    else:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+
+
+def _let_arrive(thread: int) -> None:
+    """Take in this thread the KeyboardInterrupt that may still be on its way, so that it hits nothing that comes later.
+
+    It can't be taken back: CPython 3.11 would go on looking for it, and threads that are traced, as for their coverage,
+    would never go on. A second one replaces the first, and has arrived when this returns.
+    """
+    if _is_main(thread):
         return
-    what = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)
+    try:
+        _raise_in(thread, KeyboardInterrupt)
+        while True:
+            time.sleep(0)
+    except KeyboardInterrupt:
+        return
+
+
+def _is_main(thread: int) -> bool:
+    return thread == threading.main_thread().ident and hasattr(signal, "pthread_kill")

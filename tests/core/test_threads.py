@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from unittest.mock import ANY
 
 import pytest
@@ -211,7 +212,6 @@ async def test_no_interrupt_hits_a_tracer():
         go_on.wait(30)
         ended.append(sys.gettrace() is not None)
 
-    # this thread alone: two that trace take the interpreter's lock from each other for ever in CPython 3.11
     await pool.run(sys.settrace, lambda *about: None)
     task = asyncio.create_task(pool.run(work))
     await asyncio.to_thread(begun.wait, 30)
@@ -221,3 +221,21 @@ async def test_no_interrupt_hits_a_tracer():
     await asyncio.wait([task])
     assert task.cancelled()
     assert ended == [True]
+
+
+async def test_a_thread_that_traces_goes_on_after_another_was_interrupted():
+    """In CPython 3.11 an interrupt that is taken back holds up whatever is traced, for ever."""
+    pool, traced, begun = DaemonThreads("interrupted", interrupts=True), DaemonThreads("traced"), threading.Event()
+
+    def work():
+        begun.set()
+        while True:
+            time.sleep(0.001)
+
+    task = asyncio.create_task(pool.run(work))
+    await asyncio.to_thread(begun.wait, 30)
+    task.cancel()
+    await asyncio.wait([task])
+    async with asyncio.timeout(60):
+        await traced.run(sys.settrace, lambda *about: None)
+        assert await traced.run(lambda: 7) == 7

@@ -108,10 +108,10 @@ def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab):
     page = lab.run("unfolded.ipynb", [SETUP + LONG, "%%agent\nHow?"])
     page.wait_for_function("document.body.innerText.includes('More of it')")
     shown = outputs(page).nth(0)
+    # By now the beginning has displays of its own, the last of 800 characters. The tail may be drawn again.
+    page.wait_for_function("document.body.innerText.split('More of it').length > 80")
     for place in (0, 2):
         shown.locator("summary").nth(place).click()
-    # By now the beginning has a display of its own, which ends after 800 characters: the tail may be drawn again.
-    page.wait_for_function("document.body.innerText.split('More of it').length > 80")
     assert page.evaluate(SELECT).strip() == "More of it, and more."
     seen = len(shown.inner_text())
     page.wait_for_function("seen => document.body.innerText.length > seen + 500", arg=seen)

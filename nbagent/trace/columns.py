@@ -41,13 +41,13 @@ _BLOCK = pd.CategoricalDtype(
 _APPROVAL = pd.CategoricalDtype(["auto", "approved", "edited", "allowed", "denied"])
 _KIND = pd.CategoricalDtype(["visible", "omitted", "redacted"])
 
-#: What a column holds, and what it is: for `docs/reference/trace.md`, into which `make reference` writes it.
+#: The dtype and description of each column. `make reference` writes them into `docs/reference/trace.md`.
 Column = tuple[Dtype, str]
 _USAGE: dict[str, Column] = {
     "input_tokens": (COUNT, "sent, those from the cache included"),
     "cache_read_tokens": (COUNT, "of these, read from the vendor's cache"),
     "cache_write_tokens": (COUNT, "of these, written to it"),
-    "output_tokens": (COUNT, "received, those of the reasoning included"),
+    "output_tokens": (COUNT, "received, including reasoning"),
     "reasoning_tokens": (COUNT, "of these, of the reasoning"),
     "total_tokens": (COUNT, "input and output"),
 }
@@ -210,7 +210,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "result_chars": (COUNT, "the length of the whole result"),
         "started": (TIME, ""),
         "ended": (TIME, ""),
-        "step": (COUNT, "that of its call"),
+        "step": (COUNT, "the step of its call"),
         "index": (COUNT, "its place in the answer"),
         "source": (TEXT, "the skill, MCP server or vendor that the tool comes from"),
         "function_version": (TEXT, "a hash of the function's source"),

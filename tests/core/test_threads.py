@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from unittest.mock import ANY
 
 import pytest
@@ -203,7 +202,7 @@ async def test_a_call_that_is_cancelled_before_it_begins_ends_at_once(monkeypatc
     assert task.cancelled()
 
 
-# -- interrupts and tracers: in processes of their own, since an interrupt that waits for native code holds up tracers ---
+# -- tracers: in processes of their own, since an interrupt that waits for native code holds them up ------------------
 
 NO_INTERRUPT_IN_A_TRACER = """
 import asyncio, sys, threading

@@ -116,7 +116,8 @@ def _rebuild(func: Callable[..., Any], target: Any) -> FunctionSchema:
     _CACHE.pop(key, None)
     if schema.resolved:
         with suppress(TypeError):  # no weak reference to an object with slots: its schema is built each time
-            _CACHE[key] = _Entry(weakref.ref(func, lambda _: _CACHE.pop(key, None)), names, fingerprint, schema)
+            forget = functools.partial(_CACHE.pop, key, None)  # not by name: globals are gone when the interpreter ends
+            _CACHE[key] = _Entry(weakref.ref(func, lambda _: forget()), names, fingerprint, schema)
     return schema
 
 

@@ -91,7 +91,7 @@ lab: $(VENV)/.lab ## open the notebooks in JupyterLab (your own keys are used, i
 
 test: $(VENV)/.dev lint ## rules, tests, notebooks and docstring examples: all that pip can install
 	@$(PULL)
-	@$(BIN)/pytest -q $(SPREAD) --nbval --nbval-sanitize-with notebooks/sanitize.cfg --doctest-modules tests notebooks nbagent
+	@$(BIN)/pytest -q $(SPREAD) --nbval --nbval-sanitize-with notebooks/sanitize.cfg --doctest-modules --ignore=tests/typed tests notebooks nbagent
 	@echo "Ran: ruff, the tests, the notebooks cell by cell, the docstring examples."
 	@echo "Not run: types, documentation, map and reference pages (make check);" \
 	  "long sizes, JupyterLab in Chromium, an old kernel, Pyodide, Binder, the notebooks' second round (make test-all)."
@@ -157,9 +157,10 @@ audit: $(VENV)/.dev $(AUDIT)/.audit ## known weaknesses of what is installed (pi
 	@echo "Known weaknesses of the installed packages (pip-audit)"
 	@$(BIN)/python tests/support/audit.py $(AUDIT)/bin/pip-audit $(VENV)/lib/python3*/site-packages
 
-types: $(VENV)/.dev ## mypy, strict
-	@echo "Types (mypy --strict)"
+types: $(VENV)/.dev ## mypy, strict, and what mypy and pyright say of programs that use nbagent
+	@echo "Types (mypy --strict, pyright)"
 	@$(BIN)/mypy
+	@$(BIN)/pytest -q tests/typed
 
 bench: $(VENV)/.dev ## measure imports, tools, interrupts, traces, the model, the agent against raw clients: fails on a miss
 	@$(PULL)

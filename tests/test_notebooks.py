@@ -11,7 +11,6 @@ import papermill
 import pytest
 from nbconvert import HTMLExporter
 from nbval.plugin import comment_markers, metadata_tags
-from support.kernels import Kernel
 from traitlets.config import Config
 
 from nbagent.text import without_keys
@@ -25,8 +24,6 @@ LENIENT = (metadata_tags.keys() | comment_markers.keys() | {"skip-execution"}) -
     "nbval-check-output", "NBVAL_CHECK_OUTPUT",
 }  # fmt: skip
 WHY = re.compile(r"^# nbval: \w+.* \w+", re.MULTILINE)
-FOLDED = re.compile(r"<details>\n<summary>A solution</summary>\n\n(.*)\n\n</details>", re.DOTALL)
-BLOCK = re.compile(r"^```(?:python)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MACHINE = re.compile(
     r"(?<![\w.:/])/(?:home|Users|root|tmp|private|var|usr|opt|mnt|work)/\S+|\b[A-Z]:\\\w+|/ipykernel_\d+"
 )
@@ -48,13 +45,6 @@ def without_reason(notebook):
     """The code cells that are not compared, or fail, and do not say why."""
     code = (cell for cell in notebook.cells if cell.cell_type == "code")
     return [cell.source for cell in code if is_lenient(cell) and not WHY.search(cell.source)]
-
-
-def solution_of(notebook):
-    """The code cells of the folded solution, as their sources."""
-    folded = FOLDED.fullmatch(notebook.cells[-1].source.strip())
-    assert folded, f"the last cell is no folded solution: {notebook.cells[-1].source[:200]}"
-    return [block.strip() for block in BLOCK.findall(folded[1])]
 
 
 def loaded_by(page):
@@ -116,7 +106,6 @@ def test_it_begins_with_a_title_and_ends_with_an_exercise(path):
     assert cells[0].source.startswith("# ")
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     assert re.findall("^## .*", text, re.MULTILINE)[-1] == "## Exercise"
-    assert solution_of(read(path))
 
 
 @each
@@ -129,18 +118,6 @@ def test_it_holds_no_path_of_a_machine_and_no_key(path):
 
 def code_cells(path):
     return [cell for cell in read(path).cells if cell.cell_type == "code"]
-
-
-@pytest.mark.kernel
-@pytest.mark.local_model
-@each
-def test_the_solution_runs_after_its_notebook(path, tmp_path):
-    with Kernel(tmp_path, {"NBAGENT_MODEL": "local"}, FOLDER) as kernel:
-        for cell in code_cells(path):
-            done = kernel.run(cell.source, allow_stdin=False)
-            assert done.status == "ok" or "raises-exception" in cell.metadata.get("tags", []), done.traceback
-        solution = [kernel.ok(source, allow_stdin=False) for source in solution_of(read(path))]
-    assert any(cell.stdout + cell.text + cell.result for cell in solution), "the solution shows something"
 
 
 def test_parameters_has_a_value_for_each_notebook_with_a_cell_of_parameters():

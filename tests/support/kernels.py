@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import queue
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import zmq
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
@@ -149,16 +149,17 @@ class Kernel:
         self._manager = KernelManager(kernel_name="tested", kernel_spec_manager=specs, **where)
         self._cwd = cwd
         self._env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), **(env or {})}
-        self._cells: dict[str, Cell] = {}
         self._patience = TIMEOUT
-        #: Messages that answer something other than a cell, such as a click.
-        self.elsewhere: list[dict] = []
+        self._poller = zmq.Poller()
+        self.forget()
 
     def __enter__(self) -> Kernel:
         self._manager.start_kernel(env=self._env, cwd=self._cwd)
         self.client = self._manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=TIMEOUT)
+        for channel in (self.client.iopub_channel, self.client.shell_channel):
+            self._poller.register(channel.socket, zmq.POLLIN)
         first = self.ok(f"%load_ext nbagent\n{PRELUDE}\n__import__('ipykernel').version_info[0] >= 7")
         #: Whether clicks arrive while a cell runs.
         self.takes_clicks = first.result == "True"
@@ -206,16 +207,16 @@ class Kernel:
         return found[-1]
 
     def widgets(self) -> dict[str, dict]:
-        """The states of all widgets by comm, as a front end builds them from the messages in the order of sending."""
-        states: dict[str, dict] = {}
-        for message in self.messages():
+        """The states of all widgets by comm, as a front end builds them from the messages."""
+        for message in self._published[self._read :]:
             content = message["content"]
             data = content.get("data", {})
             if message["msg_type"] == "comm_open" and content["target_name"] == "jupyter.widget":
-                states[content["comm_id"]] = dict(data["state"])
+                self._widgets[content["comm_id"]] = dict(data["state"])
             elif message["msg_type"] == "comm_msg" and data.get("method") in ("update", "echo_update"):
-                states.setdefault(content["comm_id"], {}).update(data["state"])
-        return states
+                self._widgets.setdefault(content["comm_id"], {}).update(data["state"])
+        self._read = len(self._published)
+        return self._widgets
 
     def told(self, comm_id: str) -> list[dict]:
         """What the kernel has sent to a widget's script, in this order."""
@@ -223,9 +224,13 @@ class Kernel:
         return [c["data"]["content"] for c in sent if c["comm_id"] == comm_id and c["data"]["method"] == "custom"]
 
     def messages(self) -> list[dict]:
-        """All that the kernel has published, in the order of sending."""
-        messages = [m for cell in self._cells.values() for m in cell.messages] + self.elsewhere
-        return sorted(messages, key=lambda message: message["header"]["date"])
+        """All that the kernel has published, in this order, also in answer to something other than a cell."""
+        return self._published
+
+    @property
+    def elsewhere(self) -> list[dict]:
+        """The messages that answer something other than a cell, such as a click."""
+        return [m for m in self._published if m["parent_header"].get("msg_id") not in self._cells]
 
     def tell(self, comm_id: str, buffers: Sequence[bytes] = (), **data: object) -> None:
         """Send what a front end sends for a widget: `method="update", state={…}` or `method="custom", content={…}`."""
@@ -235,8 +240,11 @@ class Kernel:
 
     def forget(self) -> None:
         """Forget all messages so far, so that a test finds its own ones."""
-        self._cells.clear()
-        self.elsewhere.clear()
+        self._cells: dict[str, Cell] = {}
+        self._published: list[dict] = []
+        #: How many of these messages `_widgets` holds, and the states that they make.
+        self._read = 0
+        self._widgets: dict[str, dict] = {}
 
     def interrupt(self) -> None:
         self._manager.interrupt_kernel()
@@ -259,22 +267,17 @@ class Kernel:
         return [c["execution_state"] for c in cell.of("status")]
 
     def _collect(self) -> None:
-        """Read some published messages, since there are many, and a reply."""
-        for _ in range(20):
-            if not self._take(self.client.get_iopub_msg):
-                break
-        self._take(self.client.get_shell_msg, is_reply=True)
+        """Wait a moment for a message, and read all that have come."""
+        for channel, _ in self._poller.poll(100):
+            while (message := self.client.session.recv(channel)[1]) is not None:
+                self._keep(message, channel is self.client.shell_channel.socket)
 
-    def _take(self, get, is_reply: bool = False) -> bool:
-        try:
-            message = get(timeout=0.02)
-        except queue.Empty:
-            return False
+    def _keep(self, message: dict, is_reply: bool) -> None:
         cell = self._cells.get(message["parent_header"].get("msg_id"))
-        if cell is None:
-            self.elsewhere.append(message)
-        elif is_reply:
-            cell.reply = message
-        else:
+        if is_reply:
+            if cell is not None:
+                cell.reply = message
+            return
+        self._published.append(message)
+        if cell is not None:
             cell.messages.append(message)
-        return True

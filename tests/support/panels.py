@@ -2,7 +2,6 @@
 
 import html
 import re
-import time
 
 
 class Panel:
@@ -55,16 +54,7 @@ class Panel:
         return next((c for c, s in self.tree() if wanted.items() <= s.items()), None)
 
     def until(self, condition):
-        looked = 0.0
-
-        def holds():  # looking takes longer than receiving a message
-            nonlocal looked
-            if time.monotonic() - looked < 0.1:
-                return False
-            looked = time.monotonic()
-            return condition()
-
-        self.kernel.until(self.cell, holds)
+        self.kernel.until(self.cell, condition)
 
     def until_text(self, *texts):
         self.until(lambda: all(text in self.text for text in texts))

@@ -17,9 +17,8 @@ class Door:
         self.kernel = places.kernel()
 
     def begin(self):
-        """Another agent, without the messages of earlier cases: to look through all of them takes long."""
-        self.kernel._cells.clear()
-        self.kernel.elsewhere.clear()
+        """Another agent, without the messages of earlier cases."""
+        self.kernel.forget()
         self.kernel.ok("cases.begin()\nagent = cases.agent()")
 
     async def see(self, case):

@@ -259,12 +259,12 @@ def test_meter_and_trace(kernel):
 def test_streaming_a_long_answer_sends_little(kernel):
     kernel.run("answer = '\\n\\n'.join('word ' * 20 + str(i) for i in range(115))")
     script(kernel, "answer", options="")
-    kernel.run("agent.provider = ScriptedProvider([answer], delay=0.003)")
+    kernel.run("agent.provider = ScriptedProvider([answer], delay=0.0015)")
     panel = Panel(kernel)
     made = sent_to_widgets(kernel)
     panel.ask("go")
     panel.until_text(" 114", " s")
-    assert sent_to_widgets(kernel) - made < 300_000
+    assert sent_to_widgets(kernel) - made < 200_000
 
 
 def sent_to_widgets(kernel):

@@ -8,9 +8,8 @@ import json
 import pytest
 from support.loopback import Answer, claude_said, gemini_said, responses_said, said, served_by, sse
 
-from nbagent import Agent, LLMProvider, Trace
-from nbagent.core.messages import LLMMessage
-from nbagent.errors import IncompleteStreamError, NbagentError, ProviderConnectionError, RateLimitError
+from nbagent import Agent, Trace
+from nbagent.errors import NbagentError
 from nbagent.providers import create_provider
 from nbagent.providers.http import capture as http_log
 from nbagent.providers.http import retry
@@ -83,17 +82,6 @@ async def test_what_was_sent_and_what_came(loopback, recording, vendor):
 
 
 @one_of_each_transport
-async def test_nothing_is_recorded_unless_asked_for(loopback, connect, monkeypatch, vendor):
-    name, options, stream, _ = vendor
-    monkeypatch.setattr(http_log, "RecordedResponse", None)  # the least use of it would raise
-    loopback.answers = [Answer(stream)]
-    agent = Agent(connect(name, **options))
-    assert (await agent.chat("hi")).content == "Good."
-    assert len(agent.trace.http) == 0
-    assert "http" not in agent.trace.events["type"].tolist()
-
-
-@one_of_each_transport
 async def test_every_attempt_is_an_exchange(loopback, recording, vendor):
     name, options, stream, _ = vendor
     half = stream[: len(stream) // 2]
@@ -110,14 +98,6 @@ async def test_every_attempt_is_an_exchange(loopback, recording, vendor):
     assert busy["request_body"] == good["request_body"] != ""
 
 
-async def test_an_error_status_that_stays(loopback, recording, vendor):
-    name, options, _, _ = vendor
-    page = b"<html><title>Bad gateway</title>\xff</html>"
-    loopback.answers = [Answer(page, 400, {"content-type": "text/html"})]
-    (row,) = await asked(recording(name, **options))
-    assert (row["status"], row["response_body"]) == (400, page.decode(errors="backslashreplace"))
-
-
 @one_of_each_transport
 async def test_a_connection_that_is_refused(recording, vendor):
     name, options, _, _ = vendor
@@ -129,17 +109,6 @@ async def test_a_connection_that_is_refused(recording, vendor):
     assert rows[0]["url"].startswith("http://127.0.0.1:9/")
     assert rows[0]["request_body"]
     assert (rows[0]["response_body"], rows[0]["ttfb_s"]) == (None, None)
-
-
-async def test_a_refused_option_costs_an_exchange(loopback, recording):
-    refusal = {"error": {"message": "Unsupported parameter: 'temperature' is not supported with this model."}}
-    loopback.answers = [Answer(json.dumps(refusal).encode(), 400), Answer(sse(said("Good.")))]
-    agent = recording()
-    agent.temperature = 0.5
-    refused, good = await asked(agent)
-    assert (refused["status"], refused["attempt"], good["status"], good["attempt"]) == (400, 1, 200, 2)
-    assert "temperature" in refused["request_body"]
-    assert "temperature" not in good["request_body"]
 
 
 async def test_whole_answers_and_compressed_ones(loopback, recording):
@@ -172,8 +141,7 @@ async def test_an_interrupted_answer_is_kept_so_far(loopback, recording, name):
     assert agent.trace.events["type"].tolist()[-2:] == ["http", "interrupted"]
 
 
-@pytest.mark.parametrize("name", ["open_source", "openai"])
-async def test_a_request_that_is_cancelled_before_an_answer(recording, name):
+async def test_a_request_that_is_cancelled_before_an_answer(recording):
     reached = asyncio.Event()
 
     async def silent(reader, _):
@@ -181,7 +149,7 @@ async def test_a_request_that_is_cancelled_before_an_answer(recording, name):
         await reader.read()
 
     async with served_by(silent) as address:
-        agent = recording(name, base_url=f"http://{address}/v1")
+        agent = recording(base_url=f"http://{address}/v1")
         task = asyncio.create_task(agent.chat("hi"))
         await reached.wait()
         task.cancel()
@@ -197,24 +165,18 @@ async def test_only_who_asked_is_told(loopback, connect):
     loopback.answers = [Answer(sse(*(said(word, None) for word in "abcdef"), said("g")))]
     provider = connect()
     quiet, telling = Agent(provider), Agent(provider, trace=Trace(record_http=True))
-    streams = [agent.chat_stream(f"from {index}") for index, agent in enumerate([quiet, telling] * 3)]
-    running = [(stream, stream.__aiter__()) for stream in streams[:2]]
+    running = [agent.chat_stream(f"from {index}").__aiter__() for index, agent in enumerate([quiet, telling])]
     for _ in range(4):  # step by step in one task, and so in one context
-        for _, events in running:
+        for events in running:
             await anext(events)
-    for _, events in running:
+    for events in running:
         async for _ in events:
             pass
-    await asyncio.gather(*(stream.collect() for stream in streams[2:]))
-    assert len(loopback.requests) == 6
+    assert len(loopback.requests) == 2
     assert len(quiet.trace.rows("http")) == 0
-    rows = telling.trace.rows("http")
-    assert [json.loads(row["request_body"])["messages"][-1]["content"] for row in rows] == [
-        "from 1",
-        "from 3",
-        "from 5",
-    ]
-    assert [row["run_id"] for row in rows] == telling.trace.runs["run_id"].tolist()
+    (row,) = telling.trace.rows("http")
+    assert json.loads(row["request_body"])["messages"][-1]["content"] == "from 1"
+    assert row["run_id"] == telling.trace.runs["run_id"].item()
 
 
 async def test_lists_of_models_in_a_block(loopback, connect):
@@ -246,43 +208,16 @@ async def test_the_reader_of_a_stream_gets_the_events_too(loopback, recording):
     assert failed == ["run_started", "turn_started", "http", "error"]
 
 
-def test_blocking_calls_and_plain_loops(llmock):
-    provider = create_provider("openai", api_key="k", model="gpt-4o-mini", base_url=llmock.base_url("openai"))
-    agent = Agent(provider, trace=Trace(record_http=True))
-    agent.chat_sync("hi")
-    for _ in agent.chat_stream("and now?"):
-        pass
-    agent.close()
-    assert agent.trace.http["status"].tolist() == [200, 200]
-
-
 async def test_it_can_be_switched_and_a_fork_keeps_it(loopback, connect):
     loopback.answers = [Answer(sse(said("Good.")))]
     agent = Agent(connect())
     assert await asked(agent) == []
+    assert "http" not in agent.trace.events["type"].tolist()
     agent.trace.record_http = True
     assert len(await asked(agent)) == 1
     assert len(await asked(agent.fork())) == 1
     agent.trace.record_http = False
     assert await asked(agent) == []
-
-
-async def test_a_provider_of_ones_own_that_asks_another(loopback, connect):
-    inner = connect()
-    loopback.answers = [Answer(sse(said("Good.")))]
-
-    class Shouting(LLMProvider):
-        model_name = "loud"
-
-        def supports_function_calling(self):
-            return True
-
-        async def chat(self, messages, functions=None, **kwargs):
-            return await inner.chat([LLMMessage("user", messages[-1].text.upper())])
-
-    agent = Agent(Shouting(), trace=Trace(record_http=True))
-    (row,) = await asked(agent)
-    assert '"HI"' in row["request_body"]
 
 
 async def test_long_bodies_are_cut_and_say_so(loopback, recording, monkeypatch):
@@ -298,16 +233,6 @@ async def test_long_bodies_are_cut_and_say_so(loopback, recording, monkeypatch):
     assert (row["request_bytes"], row["response_bytes"]) == (len(loopback.requests[0].body), len(stream))
     with pytest.raises(NbagentError, match="not kept whole"):
         agent.trace.curl()
-
-
-async def test_tools_described_in_the_prompt(loopback, recording):
-    loopback.answers = [Answer(sse(said('{"name": null}'))), Answer(sse(said("Good.")))]
-    agent = recording(function_calling=False)
-    agent.register_function("add", "Add.", lambda a, b: a + b)
-    rows = await asked(agent)
-    assert [row["attempt"] for row in rows] == [1, 2]
-    assert "You can call one of these functions" in rows[0]["request_body"]
-    assert len({row["call_id"] for row in rows}) == 1
 
 
 @pytest.mark.local_model
@@ -356,21 +281,3 @@ async def test_a_conversation_with_a_tool(llmock, name, streaming):
 
 def llmock_model(name):
     return {"claude": "claude-sonnet-5", "gemini": "gemini-2.5-pro"}.get(name, "gpt-4o-mini")
-
-
-async def test_errors_are_the_same_with_and_without(loopback, connect):
-    """Recording changes nothing of what the user gets."""
-    cases = [
-        (BUSY, RateLimitError),
-        (Answer(b"data: {}\n\n", end="drop"), IncompleteStreamError),
-        (Answer(b"", end="drop"), (IncompleteStreamError, ProviderConnectionError)),
-    ]
-    for answer, expected in cases:
-        loopback.answers = [answer]
-        texts = []
-        for on in (False, True):
-            agent = Agent(connect(max_retries=0), trace=Trace(record_http=on))
-            with pytest.raises(expected) as caught:
-                await agent.chat("hi")
-            texts.append(str(caught.value))
-        assert texts[0] == texts[1]

@@ -4,7 +4,6 @@ Nothing hangs, and nothing takes memory without a bound.
 """
 
 import asyncio
-import contextlib
 import gzip
 import socket
 import struct
@@ -12,17 +11,15 @@ import tracemalloc
 import zlib
 
 import pytest
-from support.loopback import Answer, Loopback, claude_said, read_request, said, served_by, sse
+from support.loopback import Answer, Loopback, read_request, said, served_by, sse
 
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import (
     IncompleteStreamError,
     InvalidResponseError,
-    NbagentError,
     ProviderConnectionError,
     ProviderError,
     ProviderTimeoutError,
-    ServerError,
 )
 from nbagent.providers import create_provider
 from nbagent.providers.http import client as http_client
@@ -54,20 +51,18 @@ def ask(connect):
     return asked
 
 
-def once(*parts, pause=0.0):
-    """A server that sends `parts` to each request, and hangs up after them."""
+def once(sent):
+    """A server that answers each request with the same bytes, and hangs up."""
 
     async def serve(reader, writer):
         await read_request(reader)
-        for part in parts:
-            writer.write(part)
-            await writer.drain()
-            await asyncio.sleep(pause)
+        writer.write(sent)
+        await writer.drain()
 
     return serve
 
 
-def endless(head, part, pause=0.0):
+def endless(head, part):
     """A server that sends `head`, and then `part` again and again, for as long as somebody listens."""
 
     async def serve(reader, writer):
@@ -76,7 +71,6 @@ def endless(head, part, pause=0.0):
         while not writer.is_closing():
             writer.write(part)
             await writer.drain()
-            await asyncio.sleep(pause)
 
     return serve
 
@@ -97,17 +91,12 @@ def in_chunks(body, end=b"0\r\n\r\n"):
 FORMS = {
     "length": with_length(GOOD),
     "chunks": in_chunks(GOOD),
-    "chunks with a comment": in_chunks(GOOD).replace(b"\r\ndata", b";a=b\r\ndata", 1),
     "a trailer": in_chunks(GOOD, b"0\r\nX-Late: 1\r\n\r\n"),
     "notices": b"HTTP/1.1 100 Continue\r\nX-Early: 1\r\n\r\nHTTP/1.1 103 Hints\r\n\r\n" + with_length(GOOD),
-    "no reason": with_length(GOOD).replace(b" OK", b" "),
     "old": with_length(GOOD, version=b"1.0"),
     "last": with_length(GOOD, b"Connection: close"),
     "to the end": b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n" + GOOD,
-    "old, to the end": b"HTTP/1.0 200 OK\r\nServer: x\r\n\r\n" + GOOD,
     "odd letters": with_length(GOOD, b"X-B: \xfc"),
-    "headers twice": with_length(GOOD, *[b"X-Twice: 1", b"X-Twice: 2"] * 10),
-    "a long header": with_length(GOOD, b"X-Long: " + b"x" * 30_000),
     "no end of its last chunk": in_chunks(GOOD, b""),
 }
 
@@ -125,35 +114,20 @@ async def test_every_form_of_an_answer_is_read_split_anywhere(ask, form):
                 await writer.drain()
                 for _ in range(3):  # the client looks
                     await asyncio.sleep(0)
-            if form in ("old", "last", "to the end", "old, to the end", "no end of its last chunk"):
+            if form in ("old", "last", "to the end", "no end of its last chunk"):
                 return
 
     await ask(serve, times=8)
 
 
-@pytest.mark.parametrize(
-    ("vendor", "good"), [("openai", GOOD), ("claude", claude_said("Good."))], ids=["openai", "claude"]
-)
-async def test_every_vendor_reads_them(ask, vendor, good):
-    for sent in (with_length(good), in_chunks(good), in_chunks(good, b"0\r\nX-Late: 1\r\n\r\n")):
-        await ask(once(sent), vendor)
-
-
 # ------------------------------------------------------------------ what is not HTTP
 
 NOT_HTTP = {
-    "ssh": b"SSH-2.0-OpenSSH_9.6\r\n",
     "tls": b"\x15\x03\x01\x00\x02\x02\x46",
-    "http/2": b"\x00\x00\x12\x04\x00\x00\x00\x00\x00",
-    "another protocol": b"HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
-    "a length that is not a number": with_length(GOOD).replace(b"Content-Length: ", b"Content-Length: x"),
-    "two lengths": with_length(GOOD, b"Content-Length: 5"),
     "a huge header": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 2**19 + b"\r\n\r\n",
-    "thousands of headers": b"HTTP/1.1 200 OK\r\n" + b"X: 1\r\n" * 20_000 + b"\r\n",
     "nothing": b"",
     "half a head": b"HTTP/1.1 200 OK\r\nContent-Le",
     "half a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\ndata: {",
-    "a broken chunk": in_chunks(GOOD, b"").replace(b"\r\ndata", b"x\r\ndata"),
     "less than its length": with_length(GOOD)[: -len(GOOD) // 2],
 }
 
@@ -165,16 +139,13 @@ async def test_what_is_not_http_is_an_error(ask, vendor, name):
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("sent", [with_length(GOOD), b"x"], ids=["another answer", "garbage"])
-async def test_what_comes_without_a_request_is_no_answer_to_the_next(sent):
-    """The connection is of no more use."""
-
+async def test_what_comes_without_a_request_is_no_answer_to_the_next():
     async def serve(reader, writer):
         await read_request(reader)
         writer.write(with_length(GOOD))
         await writer.drain()
         await asyncio.sleep(0.02)
-        writer.write(sent)
+        writer.write(b"x")
         await reader.read()
 
     async with served_by(serve) as address:
@@ -198,69 +169,26 @@ def _short_limits(monkeypatch):
     ("head", "part"),
     [
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
-        (b"", b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n"),
-        (b"HTTP/1.1 200 OK\r\n", b"X: 1\r\n"),
-        (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
         (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 2**16),
+        (b"HTTP/1.1 200 OK\r\n\r\ndata: ", b"x" * 2**16),
+        (b'HTTP/1.1 500 Oops\r\n\r\n{"error": "', b"x" * 2**16),
     ],
-    ids=["notices", "hints", "headers", "a header, slowly", "a header"],
+    ids=["notices", "a header", "a body", "an error"],
 )
-async def test_a_head_that_does_not_end(ask, head, part):
-    pause = 0.1 if len(part) < 50 else 0
-    with pytest.raises(ProviderError):
-        await ask(endless(head, part, pause), timeout=0.5)
-
-
-@pytest.mark.usefixtures("_short_limits")
-@pytest.mark.parametrize(
-    ("head", "part"),
-    [
-        (in_chunks(GOOD, b"0\r\n"), b"X-Late: 1\r\n" * 100),
-        (in_chunks(GOOD, b"0\r\nX-Late: "), b"x" * 2**16),
-    ],
-    ids=["trailers", "a trailer"],
-)
-async def test_trailers_that_do_not_end(ask, head, part):
-    """The answer before them is whole; yet it may count as broken."""
-    with contextlib.suppress(ProviderError):
-        await ask(endless(head, part), timeout=2)
-
-
-async def test_a_body_that_does_not_end(ask, monkeypatch):
+async def test_an_answer_that_does_not_end(ask, head, part, monkeypatch):
     monkeypatch.setattr(reading, "LONGEST_BODY", 2**20)
     monkeypatch.setattr("nbagent.providers.formats.sse.LONGEST_EVENT", 2**20)
-    with pytest.raises(ProviderError):
-        await ask(endless(b"HTTP/1.1 200 OK\r\n\r\ndata: ", b"x" * 2**16))
+    with pytest.raises(ProviderError) as caught:
+        await ask(endless(head, part), timeout=0.5)
+    assert len(str(caught.value)) < 1500
 
 
 # ------------------------------------------------------------------ compressed answers
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "GZIP", "identity"])
-async def test_answers_are_decompressed(ask, encoding):
-    packed = {"gzip": gzip.compress, "deflate": zlib.compress}.get(encoding.lower(), bytes)(GOOD)
-    await ask(once(with_length(packed, b"Content-Encoding: " + encoding.encode())))
-
-
-@pytest.mark.parametrize("status", [b"200 OK", b"500 Oops"])
-@pytest.mark.parametrize(("vendor", "encoding"), pairs([b"gzip, gzip", b"br", b"zstd"]))
-async def test_answers_compressed_in_another_way_or_twice_are_not_decompressed(ask, vendor, encoding, status):
-    """A few kilobytes of gzip in gzip are gigabytes."""
-    bomb = gzip.compress(gzip.compress(bytes(MANY)))
-    sent = with_length(bomb, b"Content-Encoding: " + encoding).replace(b"200 OK", status)
-    with pytest.raises(NbagentError):
-        await ask(once(sent), vendor)
-
-
-async def test_an_error_that_is_compressed_twice_takes_no_memory(ask):
-    bomb = with_length(gzip.compress(gzip.compress(bytes(2**27))), b"Content-Encoding: gzip, gzip")
-    tracemalloc.start()
-    try:
-        with pytest.raises(ServerError):
-            await ask(once(bomb.replace(b"200 OK", b"500 Oops")))
-        assert tracemalloc.get_traced_memory()[1] < 2**26
-    finally:
-        tracemalloc.stop()
+@pytest.mark.parametrize(("encoding", "packed"), [(b"gzip", gzip.compress(GOOD)), (b"deflate", zlib.compress(GOOD))])
+async def test_answers_are_decompressed(ask, encoding, packed):
+    await ask(once(with_length(packed, b"Content-Encoding: " + encoding)))
 
 
 async def test_an_answer_that_grows_when_decompressed_is_bounded(ask, monkeypatch):
@@ -294,29 +222,16 @@ async def test_a_server_that_does_not_read_is_given_up(ask):
         await ask(serve, timeout=0.5, messages=long)
 
 
-async def test_a_server_that_reads_later(ask):
-    async def serve(reader, writer):
-        await asyncio.sleep(0.2)
-        await read_request(reader)
-        writer.write(with_length(GOOD))
-
-    await ask(serve, messages=[LLMMessage("user", "x" * MANY)])
-
-
-@pytest.mark.parametrize(("vendor", "closes"), pairs([False, True]))
-async def test_a_server_that_refuses_before_it_has_read_all(ask, vendor, closes):
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_a_server_that_refuses_before_it_has_read_all(ask, vendor):
     async def serve(reader, writer):
         await reader.read(100)
         writer.write(b"HTTP/1.1 413 Too large\r\nContent-Length: 10\r\n\r\nToo large.")
         await writer.drain()
-        if closes:
-            return
         await asyncio.sleep(30)
 
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(ProviderError, match="Too large"):
         await ask(serve, vendor, timeout=2, messages=[LLMMessage("user", "x" * MANY)])
-    if not closes:
-        assert "Too large" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -339,12 +254,6 @@ async def test_a_connection_that_is_reset(ask, vendor, begun, error):
     with pytest.raises(error) as caught:
         await ask(serve, vendor)
     assert caught.value.retryable
-
-
-@pytest.mark.parametrize(("vendor", "host"), pairs(["no-such-host.invalid", "a" * 64, "a..b", "xn--"]))
-async def test_nobody_is_there(connect, vendor, host):
-    with pytest.raises(NbagentError):
-        await connect(vendor, base_url=f"http://{host}:81", max_retries=0).chat(HI)
 
 
 async def test_a_name_whose_first_address_does_not_answer(loopback, connect, monkeypatch):

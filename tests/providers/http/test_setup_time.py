@@ -3,13 +3,11 @@
 import time
 
 import anyio
-import httpx
 import httpx2
 import pytest
 from support.loopback import Answer, Loopback, claude_said, said, sse
 
 from nbagent import Agent
-from nbagent.errors import ProviderConnectionError
 from nbagent.providers import create_provider
 from nbagent.providers.http import client as http_client
 from nbagent.providers.http.transport import import_packages
@@ -72,12 +70,11 @@ def check(first, second, passed):
     assert second["setup_s"] < SLOW_S
 
 
-@pytest.mark.parametrize("vendor", ["open_source", "openai"])
-async def test_connecting_to_a_proxy_is_set_up(slow_to_connect, vendor, monkeypatch):
+async def test_connecting_to_a_proxy_is_set_up(slow_to_connect, monkeypatch):
     async with Loopback() as server:  # it answers for the vendor, as a proxy would
-        server.answers.append(Answer(claude_said("Yes.") if vendor == "claude" else sse(said("Yes."))))
+        server.answers.append(Answer(sse(said("Yes."))))
         monkeypatch.setenv("HTTP_PROXY", server.url)
-        agent = Agent(create_provider(vendor, api_key="k", model="m1", base_url="http://vendor.test"))
+        agent = Agent(create_provider("open_source", api_key="k", model="m1", base_url="http://vendor.test"))
         first, passed = await asked(agent)
         second, _ = await asked(agent)
         await agent.aclose()
@@ -85,19 +82,10 @@ async def test_connecting_to_a_proxy_is_set_up(slow_to_connect, vendor, monkeypa
     check(first, second, passed)
 
 
-@pytest.mark.parametrize("library", [httpx, httpx2])
-async def test_connecting_with_a_client_of_ones_own_is_set_up(slow_to_connect, library):
-    async with Loopback() as server, library.AsyncClient() as client:
+async def test_connecting_with_a_client_of_ones_own_is_set_up(slow_to_connect):
+    async with Loopback() as server, httpx2.AsyncClient() as client:
         server.answers.append(Answer(sse(said("Yes."))))
         agent = agent_at(server, client=client)
         first, passed = await asked(agent)
         second, _ = await asked(agent)
     check(first, second, passed)
-
-
-async def test_connecting_that_failed_is_set_up_too(slow_to_connect):
-    async with httpx2.AsyncClient() as client:
-        agent = Agent(create_provider("open_source", base_url="http://127.0.0.1:9", client=client, max_retries=0))
-        with pytest.raises(ProviderConnectionError):
-            await agent.chat("hi")
-    assert agent.trace.calls["setup_s"].iloc[0] >= SLOW_S

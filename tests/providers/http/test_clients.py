@@ -93,19 +93,12 @@ async def test_azure_responses(loopback):
     assert request.json["input"]
 
 
-@pytest.mark.parametrize("library", [httpx, httpx2])
-async def test_openai_with_a_client_of_ones_own_inside(loopback, library):
-    async with library.AsyncClient(headers={"x-team": "blue"}) as inner:
+async def test_openai_with_a_client_of_ones_own_inside(loopback):
+    async with httpx.AsyncClient(headers={"x-team": "blue"}) as inner:
         client = openai.AsyncOpenAI(api_key="mine", base_url=f"{loopback.url}/v1", http_client=inner)
-        request = await ask(loopback, CHAT, "openai", client)
+        request = await ask(loopback, CHAT, "openai", client, headers={"x-more": "green"})
     assert (request.path, request.headers["x-team"]) == ("/v1/chat/completions", "blue")
-    assert request.headers["authorization"] == "Bearer mine"
-
-
-async def test_headers_are_sent_through_ones_own_client_too(loopback):
-    async with openai.AsyncOpenAI(api_key="mine", base_url=f"{loopback.url}/v1") as client:
-        request = await ask(loopback, CHAT, "openai", client, headers={"x-team": "blue"})
-    assert request.headers["x-team"] == "blue"
+    assert (request.headers["authorization"], request.headers["x-more"]) == ("Bearer mine", "green")
 
 
 async def test_anthropic(loopback, streaming):
@@ -183,14 +176,6 @@ async def test_bedrock(loopback, bedrock, streaming):
     assert not {"model", "stream"} & set(request.json)
 
 
-async def test_bedrock_by_token(loopback):
-    async with anthropic.AsyncAnthropicBedrock(
-        api_key="bearer", aws_region="eu-west-1", base_url=loopback.url
-    ) as client:
-        request = await ask(loopback, Answer(chunks(CLAUDE.body), headers=EVENTS), "claude", client)
-    assert request.headers["authorization"] == "Bearer bearer"
-
-
 async def test_bedrock_breaks_off(loopback, bedrock):
     loopback.answers = [Answer(chunks(CLAUDE.body)[:-40], headers=EVENTS)]
     with pytest.raises(IncompleteStreamError):
@@ -222,14 +207,6 @@ async def test_httpx(loopback, vendor, library):
     assert request.headers["x-team"] == "blue"
 
 
-@pytest.mark.parametrize("library", [httpx, httpx2])
-async def test_errors_of_ones_own_client_are_our_own(library):
-    async with library.AsyncClient() as client:
-        provider = create_provider("open_source", client=client, base_url="http://127.0.0.1:9/v1", max_retries=0)
-        with pytest.raises(NbagentError, match="base_url"):
-            await provider.chat(HI)
-
-
 @pytest.mark.parametrize(
     ("vendor", "make", "says"),
     [
@@ -237,11 +214,8 @@ async def test_errors_of_ones_own_client_are_our_own(library):
         ("openai", lambda: anthropic.AsyncAnthropic(api_key="k"), "AsyncAnthropic does not fit.*openai"),
         ("gemini", lambda: openai.AsyncOpenAI(api_key="k"), "AsyncOpenAI does not fit.*httpx"),
         ("open_source", lambda: anthropic.AsyncAnthropic(api_key="k"), "AsyncAnthropic does not fit.*httpx"),
-        ("openai", lambda: httpx.AsyncClient(), "AsyncClient does not fit.*openai"),
         ("openai", lambda: "sk-123", "str does not fit.*openai"),
         ("openai", lambda: openai.OpenAI(api_key="k"), "async client"),
-        ("claude", lambda: anthropic.Anthropic(api_key="k"), "async client"),
-        ("open_source", lambda: httpx.Client(), "async client"),
     ],
 )
 async def test_a_client_that_does_not_fit(vendor, make, says):

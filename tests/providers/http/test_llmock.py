@@ -1,13 +1,13 @@
 """The official SDKs and httpx against llmock, a real server that answers and calls tools like the vendors.
 
-How it fails is in `test_agent_faults` and `test_agent_stream_faults`.
+How it fails is in `tests/agent/test_agent_faults.py`.
 """
 
 import pytest
 from support.requests import streamed
 
 from nbagent.core.events import Text
-from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.messages import LLMMessage
 from nbagent.providers import create_provider
 
 VENDORS = {
@@ -32,34 +32,22 @@ async def provider(request, llmock):
     await made.aclose()
 
 
-async def test_chat(provider, llmock):
-    llmock.reply("Hello there.")
-    response = await provider.chat(HI)
-    assert (response.content, response.finish_reason) == ("Hello there.", "stop")
-    assert response.metadata["model"] == provider.model_name
-    llmock.assert_resilient(strict=True)
-
-
-async def test_stream(provider, llmock):
-    llmock.reply("one two three four")
-    items = [item async for item in streamed(provider, HI)]
+async def test_streamed_and_as_one_json_body(provider, llmock):
+    llmock.reply("one two three four", times=2)
+    *items, response = [item async for item in streamed(provider, HI)]
     texts = [item.content for item in items if isinstance(item, Text)]
     assert len(texts) > 1
-    assert "".join(texts) == items[-1].content == "one two three four"
-    assert [type(item) for item in items[-1:]] == [LLMResponse]
-    assert items[-1].usage.output_tokens > 0
-
-
-async def test_one_json_body_says_the_same(provider, llmock):
-    llmock.reply("one two three four", times=2)
-    streamed = await provider.chat(HI)
+    assert "".join(texts) == response.content == "one two three four"
+    assert (response.finish_reason, response.metadata["model"]) == ("stop", provider.model_name)
+    assert response.usage.output_tokens > 0
     provider.streaming = False
     whole = await provider.chat(HI)
     assert (whole.content, whole.finish_reason, whole.raw_response) == (
-        streamed.content,
-        streamed.finish_reason,
-        streamed.raw_response,
+        response.content,
+        response.finish_reason,
+        response.raw_response,
     )
+    llmock.assert_resilient(strict=True)
 
 
 async def test_tool_round_trip(provider, llmock):

@@ -44,11 +44,6 @@ async def test_each_vendors_listing(loopback, connect, vendor):
     assert len(loopback.requests) == 2
 
 
-async def test_the_responses_api_lists_the_same(loopback, connect):
-    loopback.answers = [listing(VENDORS["openai"][2])]
-    assert await connect("openai", api="responses").model_list() == ["a", "b"]
-
-
 async def test_other_shapes(loopback, connect):
     for body, names in [([{"id": "x"}], ["x"]), ({"models": [{"name": "y"}]}, ["y"]), ({"data": []}, [])]:
         loopback.answers = [listing(body)]

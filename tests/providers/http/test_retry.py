@@ -9,8 +9,8 @@ import pytest
 from support.loopback import Answer, claude_said, said, sse
 from support.requests import streamed
 
-from nbagent.core.events import Retry, Text
-from nbagent.core.messages import LLMMessage, LLMResponse
+from nbagent.core.events import Retry
+from nbagent.core.messages import LLMMessage
 from nbagent.errors import (
     AuthenticationError,
     BadRequestError,
@@ -110,21 +110,6 @@ async def test_the_vendor_says_whether(loopback, connect):
     assert (await connect().chat(HI)).content == "Good."
 
 
-@pytest.mark.parametrize(("vendor", "end"), [("open_source", "close"), ("openai", "drop"), ("claude", "close")])
-async def test_a_stream_that_breaks_is_sent_again_and_what_was_shown_is_discarded(loopback, connect, vendor, end):
-    broken = (
-        claude_said("Half").split(b"event: content_block_stop")[0]
-        if vendor == "claude"
-        else sse(said("Half", None), done=False)
-    )
-    loopback.answers = [Answer(broken, end=end), good(vendor)]
-    items = await items_of(connect(vendor))
-    assert [type(item) for item in items] == [Text, Retry, Text, LLMResponse]
-    assert items[1].metadata["discard_chars"] == len("Half")
-    assert items[1].metadata["error"] == "IncompleteStreamError"
-    assert items[-1].content == "Good."
-
-
 async def test_a_connection_that_breaks_after_the_finish_reason_has_broken_nothing(loopback, connect):
     loopback.answers = [Answer(sse(said("Good."), done=False), end="drop")]
     items = await items_of(connect())
@@ -153,33 +138,3 @@ async def test_silence_is_a_timeout(loopback, connect, vendor):
         await connect(vendor, timeout=0.2, max_retries=1).chat(HI)
     assert len(loopback.requests) == 2
     assert caught.value.retryable
-
-
-async def test_a_json_body_where_a_stream_was_asked(loopback, connect):
-    body = {"choices": [{"message": {"content": "Good."}, "finish_reason": "stop"}]}
-    loopback.answers = [Answer(json.dumps(body).encode(), headers={"content-type": "application/json"})]
-    items = await items_of(connect())
-    assert [type(item) for item in items] == [Text, LLMResponse]
-
-
-async def test_a_stream_that_is_left_can_be_followed_by_another(loopback, connect):
-    loopback.answers = [Answer(sse(said("Half", None), done=False), end="stall"), GOOD]
-    provider = connect()
-    stream = streamed(provider, HI)
-    assert (await anext(stream)).content == "Half"
-    await stream.aclose()
-    assert (await provider.chat(HI)).content == "Good."
-
-
-async def test_prepare_runs_before_each_request(loopback, connect):
-    loopback.answers = [failed(500), GOOD]
-    provider = connect(base_url="http://127.0.0.1:9")
-    prepared = []
-
-    async def prepare():
-        prepared.append(1)
-        provider.base_url = f"{loopback.url}/v1"
-
-    provider.prepare = prepare
-    assert (await provider.chat(HI)).content == "Good."
-    assert len(prepared) == 2

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.decoding import SAMPLES, decode
+from support.decoding import decode
 from support.streams import FORMATS, STREAMS, codec_of, expected, outcome, path_of
 
 from nbagent.core.messages import FunctionCall
@@ -14,7 +14,6 @@ from nbagent.errors import (
     InvalidResponseError,
     ServerError,
 )
-from nbagent.providers.formats.think_tags import ThinkTags
 
 CHAT = codec_of("chat")
 #: One stream for each way to write answers. It is cut at every byte, the others between events.
@@ -63,16 +62,6 @@ async def test_no_stream_that_breaks_off_counts_as_an_answer(name):
             assert got | {"usage": {}} == whole | {"usage": {}}, body[:end]
 
 
-def test_a_stream_without_its_json_is_told_how_to_get_it():
-    with pytest.raises(AssertionError, match=r"no chat_acme.json: run `.*python -m support.streams`"):
-        expected("chat_acme")
-
-
-async def test_metadata_keeps_the_vendors_own_counts():
-    response, _ = await decode(codec_of("messages"), [(SAMPLES / "messages_claude.sse").read_bytes()])
-    assert response.metadata["usage_raw"]["cache_read_input_tokens"] == 100
-
-
 def chat_body(**message):
     return {"id": "c1", "model": "m1", "choices": [{"message": message, "finish_reason": "stop"}], "usage": {}}
 
@@ -81,12 +70,6 @@ async def test_whole_body_with_keep_alive_space_before_it():
     body = json.dumps(chat_body(content="<think>Hm.</think>Yes.")).encode()
     response, _ = await decode(CHAT, [b"\n  \n", b"   " + body[:5], body[5:]])
     assert (response.content, response.metadata["thinking"]) == ("Yes.", "Hm.")
-
-
-def test_space_after_thinking_belongs_to_neither():
-    for pieces in (["<think>Hm.</think>", "\n\n", "Yes. "], ["<think>Hm.</think>\n", "\nYes", ". "]):
-        tags = ThinkTags()
-        assert "".join(text for piece in pieces for text in tags.feed(piece)[:1]) == "Yes. "
 
 
 def test_lost_opening_tag():
@@ -99,21 +82,9 @@ def test_text_about_closing_tags_stays():
     assert CHAT.decode_body(chat_body(content=text)).content == text
 
 
-def test_null_finish_reason_of_a_whole_body_is_not_made_up():
-    response = CHAT.decode_body({"choices": [{"message": {"content": "Hi"}, "finish_reason": None}]})
-    assert (response.content, response.finish_reason) == ("Hi", None)
-
-
-def test_call_cut_before_its_arguments_is_not_a_call_without_arguments():
-    calls = [{"id": "1", "function": {"name": "delete_all", "arguments": ""}}]
-    body = {"choices": [{"message": {"content": "", "tool_calls": calls}, "finish_reason": "length"}]}
-    assert CHAT.decode_body(body).function_calls == [FunctionCall("delete_all", {}, "1", "")]
-
-
 @pytest.mark.parametrize(
     ("body", "error", "retryable"),
     [
-        ({"error": {"message": "boom", "code": 502}}, ServerError, True),
         ({"error": "boom"}, ServerError, True),
         ({"object": "error", "message": "boom", "code": 500}, ServerError, True),
         ({"choices": None, "base_resp": {"status_code": 1000, "status_msg": "boom"}}, ServerError, True),
@@ -128,10 +99,28 @@ def test_error_objects_in_a_200_answer(body, error, retryable):
     assert caught.value.retryable is retryable
 
 
-@pytest.mark.parametrize("word", ["error", "network_error", "insufficient_system_resource"])
-def test_answers_that_the_vendor_broke_off_are_errors(word):
-    with pytest.raises(ServerError, match=word):
-        CHAT.decode_body({"choices": [{"message": {"content": "Half"}, "finish_reason": word}]})
+def test_answers_that_the_vendor_broke_off_are_errors():
+    for word in ("error", "network_error", "insufficient_system_resource"):
+        with pytest.raises(ServerError, match=word):
+            CHAT.decode_body({"choices": [{"message": {"content": "Half"}, "finish_reason": word}]})
+
+
+async def test_an_error_as_json_where_a_stream_was_asked_for():
+    with pytest.raises(ServerError, match="Too busy"):
+        await decode(CHAT, [b'\n {"error": {"message": "Too busy", "type": "server_error"}}'])
+
+
+def test_missing_arguments_in_every_form():
+    for arguments in ("", None, "null", "{}", {}):
+        calls = [{"id": "c1", "type": "function", "function": {"name": "now", "arguments": arguments}}]
+        body = {"choices": [{"message": {"content": None, "tool_calls": calls}, "finish_reason": "tool_calls"}]}
+        assert CHAT.decode_body(body).function_calls == [FunctionCall("now", {}, "c1")], arguments
+
+
+def test_an_answer_that_is_an_object_is_its_json():
+    """Workers AI answers a request for JSON so."""
+    answer = {"city": "Köln", "inhabitants": 1_084_831, "type": "city"}
+    assert json.loads(CHAT.decode_body(chat_body(content=answer)).content) == answer
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -143,7 +132,6 @@ def test_a_body_without_an_answer_is_an_error(kind):
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        (b"<!DOCTYPE html><html><title>Sign in</title></html>", InvalidResponseError),
         (b"", IncompleteStreamError),
         (b'{"choices": [{"mess', IncompleteStreamError),
         (b'data: {"choices": [{"del\n\n', IncompleteStreamError),

@@ -3,7 +3,6 @@
 import base64
 import json
 
-import pandas as pd
 import pytest
 from support.conformance_case import Case
 from support.dialects.script import reply
@@ -79,15 +78,6 @@ async def test_what_is_sent(vendor, paper):
     assert (block["name"], block["media_type"]) == ("paper.pdf", "application/pdf")
 
 
-@pytest.mark.parametrize("vendor", ["claude", "open_source"])
-async def test_a_map_sends_the_same(vendor, paper):
-    async with case(vendor).talk(reply("Gentoo.")) as talk:
-        answers = await Agent(talk.provider).map(pd.Series([paper]), "Which species is in {file}?")
-        sent = json.dumps(talk.server.asked[0].body)
-    assert answers["answer"].tolist() == ["Gentoo."]
-    assert (DATA in sent, "only its text" in sent) == (vendor in NATIVE, vendor not in NATIVE)
-
-
 def sent_by(codec, model, *messages):
     return codec.encode_request(list(messages), ResolvedOptions(), model).decode()
 
@@ -106,11 +96,6 @@ def test_a_scanned_pdf_needs_a_model_that_reads_pdfs():
     assert "[document: paper.pdf, 1 page, not shown: this PDF has no text" in later
 
 
-def test_models_without_eyes_get_the_text():
-    assert "only its text" in sent_by(ChatCodec(CATALOG["openai"]), "gpt-3.5-turbo", question(PAPER))
-    assert "only its text" not in sent_by(ChatCodec(CATALOG["openai"]), "gpt-4o", question(PAPER))
-
-
 async def test_a_tool_returns_a_pdf():
     def letter() -> bytes:
         """The letter."""
@@ -124,25 +109,3 @@ async def test_a_tool_returns_a_pdf():
     assert "Gentoo are heaviest" in sent_by(
         MessagesCodec(CATALOG["claude"]), "claude-sonnet-5", *agent.conversation_history
     )
-
-
-async def test_the_text_is_read_once(monkeypatch):
-    chat, message = ChatCodec(CATALOG["open_source"]), question(PAPER)
-    first = sent_by(chat, "m1", message)
-    monkeypatch.setattr("nbagent.providers.formats.documents.as_text", None)
-    assert sent_by(chat, "m1", message) == first
-
-
-async def test_the_embedded_model_gets_the_text(paper):
-    from support.small_tools import FakeCompleter
-
-    inner = FakeCompleter("Gentoo.")
-    await Agent(inner).chat([ASKED, paper])
-    assert "Gentoo are heaviest." in json.dumps([str(each) for each in inner.prompts + inner.chats])
-
-
-async def test_a_document_is_saved_and_loaded(paper, tmp_path):
-    agent = Agent(ScriptedProvider(["ok", "ok"]))
-    await agent.chat([ASKED, paper])
-    agent.save(tmp_path / "talk.json")
-    assert Agent.load(tmp_path / "talk.json", "local").conversation_history == agent.conversation_history

@@ -2,16 +2,14 @@
 
 import asyncio
 import base64
-import itertools
 import json
 
 import pytest
 from support.decoding import decode, text_of
 from support.loopback import sse
 
-from nbagent.core.content.images import has_image
 from nbagent.core.messages import FunctionCall, LLMMessage, LLMResponse
-from nbagent.errors import ConfigurationError, ImageInputError
+from nbagent.errors import ConfigurationError
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
@@ -165,12 +163,6 @@ def test_images_in_an_answer(name):
         assert whole.message_content == PARTS
 
 
-def test_images_among_the_parts_of_a_chat_answer():
-    delta = {"content": [{"type": "text", "text": "Here it is:"}, CHAT_IMAGE, {"type": "text", "text": "Nice?"}]}
-    response = CODECS["open_source"].decode_body({"choices": [{"message": delta, "finish_reason": "stop"}]})
-    assert response.message_content == PARTS
-
-
 def test_data_that_is_not_an_image_is_not_shown():
     urls = [
         "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+", "data:text/html,<script>", "javascript:alert(1)", "",
@@ -186,12 +178,6 @@ def test_an_address_in_an_answer_is_kept_and_not_fetched():
     message = {"content": "Here.", "images": [{"type": "image_url", "image_url": {"url": CAT}}]}
     response = CODECS["openrouter"].decode_body({"choices": [{"message": message, "finish_reason": "stop"}]})
     assert response.message_content == [{"type": "text", "text": "Here."}, {"type": "image", "url": CAT}]
-
-
-def test_an_answer_that_is_only_an_image():
-    body = {"candidates": [{"content": {"parts": [GEMINI_PARTS[2]]}, "finishReason": "STOP"}]}
-    response = CODECS["gemini"].decode_body(body)
-    assert (response.content, response.message_content) == ("", [IMAGE])
 
 
 # -- back and over to others ------------------------------------------------------------------------------------------
@@ -219,15 +205,6 @@ def test_an_answer_with_an_image_goes_back_as_it_came(name):
         assert len(got) == 3
 
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_an_edited_answer_is_rebuilt(name):
-    response, _ = streamed(name)
-    edited = answered(response).replace(content="No image.")
-    shown = json.dumps(sent(name, [LLMMessage("user", "Draw."), edited, LLMMessage("user", "Bluer.")]))
-    assert GIF not in shown
-    assert "No image." in shown
-
-
 def conversation(source):
     """A question with an image, results with images, and an answer with one, as `source` gave it."""
     response, _ = streamed(source)
@@ -243,7 +220,7 @@ def conversation(source):
 
 @pytest.mark.parametrize(
     ("source", "target"),
-    [*(("gemini", name) for name in CODECS), *itertools.product(["responses", "openrouter"], repeat=2)],
+    [*(("gemini", name) for name in CODECS), ("responses", "openrouter"), ("openrouter", "responses")],
 )
 def test_every_pair_of_vendors_with_images_everywhere(source, target):
     messages = conversation(source)
@@ -255,38 +232,11 @@ def test_every_pair_of_vendors_with_images_everywhere(source, target):
     assert shown.count(GIF) == 3, "the question's, the first result's, the answer's"
     assert shown.count(OTHER["data"]) == 1
     assert "not shown" not in shown
-    check_places(CODECS[target].format, got, replayed)
     if not replayed:
         assert shown.count("[image: 3x2 gif, shown in the next message]") == 1
         assert shown.count("The images of the answer above:") == 1
-    again = sent(target, messages)
-    assert again == got
-    assert sent(target, json_copy(messages)) == got, "nothing depends on what is kept with the messages"
-
-
-def json_copy(messages):
-    return [LLMMessage.from_dict(json.loads(json.dumps(message.to_dict()))) for message in messages]
-
-
-def check_places(format_name, got, replayed):
-    """Images stand only where the format takes them, and the sides alternate where they must."""
-    roles = [message.get("role") for message in got]
-    if format_name == "openai_chat":
-        below = [] if replayed else ["user"]
-        assert roles == ["user", "assistant", "tool", "tool", "user", "assistant", *below, "user"]
-        assert all(isinstance(m["content"], str) for m in got if m["role"] != "user")
-    elif format_name == "openai_responses":
-        said = [item for item in got if item.get("role") == "assistant" and not replayed]
-        assert all(isinstance(item["content"], str) for item in said)
-        outputs = [item["output"] for item in got if item["type"] == "function_call_output"]
-        assert [len(output) for output in outputs] == [1, 2]
-    else:
-        model = "model" if format_name == "gemini" else "assistant"
-        assert roles == ["user", model, "user", model, "user"]
-        if format_name == "anthropic_messages":
-            answers = [block["type"] for m in got if m["role"] == "assistant" for block in m["content"]]
-            assert "image" not in answers
-            assert [block["type"] for block in got[2]["content"]] == ["tool_result", "tool_result"]
+    reloaded = [LLMMessage.from_dict(json.loads(json.dumps(message.to_dict()))) for message in messages]
+    assert sent(target, reloaded) == got, "nothing depends on what is kept with the messages"
 
 
 def test_the_images_of_an_answer_with_calls_follow_the_results():
@@ -328,32 +278,3 @@ def test_descriptions_take_the_place_of_images(name, model):
     assert shown.count("[image: 9x9 gif, not shown: this model takes no images]") == 1
     assert "second" in shown
     assert "What is this?" in shown
-
-
-def test_images_that_a_model_refused_become_descriptions():
-    shown = json.dumps(sent("open_source", conversation("gemini"), changes={"images": None}))
-    assert GIF not in shown
-    assert "this model takes no images" in shown
-
-
-def test_an_image_in_the_question_is_an_error():
-    question = LLMMessage("user", [TEXT, IMAGE, OTHER])
-    with pytest.raises(
-        ImageInputError, match=r"question holds \[image: 3x2 gif\], \[image: 9x9 gif\].*a model that takes images"
-    ):
-        sent("deepseek", [question], "deepseek-v4-pro")
-    shown = json.dumps(sent("deepseek", [question, LLMMessage("user", "Never mind.")], "deepseek-v4-pro"))
-    assert "Never mind." in shown
-
-
-def test_a_conversation_with_images_is_encoded_once():
-    messages = conversation("gemini")
-    for name, model in (("openai", "m1"), ("deepseek", "deepseek-v4-pro")):
-        sent(name, messages, model)
-        kept = [len(message.encoded) for message in messages]
-        made = [value for message in messages for value in message.encoded.values() if not isinstance(value, bytes)]
-        assert any(
-            has_image(m.content) or m.encoded for value in made for m in (value if type(value) is tuple else [value])
-        )
-        sent(name, messages, model)
-        assert [len(message.encoded) for message in messages] == kept

@@ -7,7 +7,6 @@ from pydantic import BaseModel, Field
 from support.loopback import Answer, claude_said, said, sse
 
 from nbagent import Agent
-from nbagent.errors import BadRequestError
 from nbagent.providers.formats.strict_schema import strict_schema
 
 
@@ -78,13 +77,6 @@ async def test_a_server_that_refuses_the_schema_is_asked_without(loopback, conne
     assert ["response_format" in request.json for request in loopback.requests] == [True, False]
 
 
-async def test_another_refusal_is_raised(loopback, connect):
-    refusal = {"error": {"message": "the messages are too rude", "type": "invalid_request_error"}}
-    loopback.answers = [Answer(json.dumps(refusal).encode(), 400)]
-    with pytest.raises(BadRequestError, match="too rude"):
-        await Agent(connect()).extract("Paris …", City)
-
-
 def test_open_objects_cannot_be_held_strictly():
     counts = {"type": "object", "additionalProperties": {"type": "integer"}}
     assert strict_schema(counts, all_required=True) is None
@@ -101,9 +93,3 @@ def test_names_of_properties_are_not_keywords():
         "additionalProperties": False,
         "required": ["minimum", "type"],
     }
-
-
-@pytest.mark.local_model
-async def test_the_embedded_model_answers_in_the_schema(embedded):
-    people = await Agent(embedded).extract("Ada is 36 years old.", City)
-    assert isinstance(people, City)

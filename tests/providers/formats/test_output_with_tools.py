@@ -54,14 +54,6 @@ async def test_the_vendor_is_held_to_the_schema_with_tools_where_it_can(
     assert '\\"people\\"' in json.dumps(body), "the instructions tell it, too"
 
 
-async def test_a_wish_of_the_user_for_the_same_field_stays(loopback, connect):
-    loopback.answers = [Answer(claude_said(PARIS))]
-    agent = Agent(connect("claude"))
-    await agent.chat("Which city?", output=City, output_config={"effort": "low"})
-    config = loopback.requests[0].json["output_config"]
-    assert (config["effort"], config["format"]["type"]) == ("low", "json_schema")
-
-
 async def test_a_refused_schema_is_left_out_within_the_run(loopback, connect):
     refusal = {"error": {"message": "response_format is not supported with tools", "type": "invalid_request_error"}}
     function = {"name": "people_of", "arguments": '{"city": "Paris"}'}
@@ -73,9 +65,3 @@ async def test_a_refused_schema_is_left_out_within_the_run(loopback, connect):
     result = await agent.chat("Which city?", output=City)
     assert (result.data.name, len(result.function_calls)) == ("Paris", 1)
     assert ["response_format" in request.json for request in loopback.requests] == [True, False, False]
-
-
-def test_the_preview_shows_the_schema(connect):
-    shown = Agent(connect("openai")).chat_stream("Which city?", output=City).preview()
-    assert shown.options["response_format"]["json_schema"]["name"] == "City"
-    assert "JSON Schema" in shown.messages[0].text

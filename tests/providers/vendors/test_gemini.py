@@ -4,16 +4,14 @@ import json
 import re
 
 import pytest
-from support.decoding import SAMPLES, decode, text_of
+from support.decoding import SAMPLES, decode
+from support.histories import as_message
 from support.loopback import Answer
 
 from nbagent import Agent
 from nbagent.core.messages import FunctionCall, LLMMessage
 from nbagent.errors import (
-    AuthenticationError,
-    ContextLengthError,
     IncompleteStreamError,
-    RateLimitError,
     ServerError,
 )
 from nbagent.providers.catalog import CATALOG
@@ -39,13 +37,6 @@ def contents(*conversation):
 
 def result(call_id, content, **more):
     return LLMMessage("tool", content, tool_call_id=call_id, **{"name": "add", **more})
-
-
-async def answered(sample):
-    """The message that a recorded answer becomes."""
-    response, _ = await decode(CODEC, [(SAMPLES / f"{sample}.sse").read_bytes()])
-    calls = response.function_calls
-    return LLMMessage("assistant", response.content, tool_calls=calls, provider_extras=response.raw_response)
 
 
 def test_a_whole_conversation():
@@ -86,13 +77,6 @@ def test_a_whole_conversation():
     }
 
 
-def test_nothing_is_sent_that_was_not_said():
-    assert body([USER]) == {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
-    assert contents(USER, LLMMessage("assistant", ""), LLMMessage("user", "yo")) == [
-        {"role": "user", "parts": [{"text": "hi"}, {"text": "yo"}]}
-    ]
-
-
 def test_the_bodys_own_fields_stay_beside_the_generation_config():
     config = {"functionCallingConfig": {"mode": "ANY"}}
     extra = {"toolConfig": config, "safetySettings": [], "generationConfig": {"seed": 1}, "topK": 3}
@@ -103,40 +87,12 @@ def test_the_bodys_own_fields_stay_beside_the_generation_config():
     assert body([USER], [ADD], extra={"tools": [search]})["tools"] == [{"functionDeclarations": [ADD]}, search]
 
 
-def test_the_path_names_the_model():
-    paths = {
-        "m1": "/models/m1",
-        "tunedModels/mine": "/tunedModels/mine",
-        "publishers/google/models/m1": "/publishers/google/models/m1",
-        "a?b": "/models/a%3Fb",
-        "a/b": "/models/a%2Fb",
-        "models/../x?y#z": "/models/..%2Fx%3Fy%23z",
-        "..": "/models/..",
-    }
-    assert {model: CODEC.path(model, False) for model in paths} == {
-        model: f"{path}:generateContent" for model, path in paths.items()
-    }
-    assert CODEC.path("../..", True) == "/models/..%2F..:streamGenerateContent?alt=sse"
-
-
-def test_results_without_a_name_take_it_from_their_call():
-    turn = LLMMessage("assistant", "", tool_calls=CALLS[:1])
-    assert contents(USER, turn, result("c1", "2", name=None))[2]["parts"][0]["functionResponse"]["name"] == "add"
-
-
-async def test_results_have_the_ids_that_gemini_knows():
-    turn = await answered("gemini_parallel_calls")
-    made, given, other = [call.id for call in turn.tool_calls]
-    assert (given, len({made, given, other})) == ("g2", 3)
-    sent = contents(USER, turn, result(made, "1"), result(given, "2"), result(other, "3", name="now"))
-    assert [part["functionResponse"].get("id") for part in sent[2]["parts"]] == [None, "g2", None]
-
-
-@pytest.mark.parametrize("change", [{"content": "edited"}, {"tool_calls": CALLS[:1]}, {"tool_calls": None}])
-async def test_edited_messages_are_not_replaced_by_their_old_parts(change):
-    turn = await answered("gemini_parallel_calls")
+async def test_edited_messages_are_not_replaced_by_their_old_parts():
+    response, _ = await decode(CODEC, [(SAMPLES / "gemini_parallel_calls.sse").read_bytes()])
+    turn = as_message(response)
     assert b"c2ln" in CODEC.encode_message(turn)
-    assert b"c2ln" not in CODEC.encode_message(turn.replace(**change))
+    for change in ({"content": "edited"}, {"tool_calls": CALLS[:1]}):
+        assert b"c2ln" not in CODEC.encode_message(turn.replace(**change))
 
 
 def said(text, finish=None):
@@ -145,18 +101,6 @@ def said(text, finish=None):
 
 def streamed(*events):
     return "".join(f"data: {json.dumps(event)}\r\n\r\n" for event in events).encode()
-
-
-async def test_text_may_follow_a_finish_reason():
-    response, shown = await decode(CODEC, [streamed(said("one", "STOP"), said(" two"), said(" three", "STOP"))])
-    assert (response.content, text_of(shown)) == ("one two three", "one two three")
-
-
-def test_other_candidates_are_not_mixed_in():
-    body = said("one", "STOP")
-    body["candidates"].append({"index": 1, "content": {"parts": [{"text": "two"}]}, "finishReason": "SAFETY"})
-    response = CODEC.decode_body(body)
-    assert (response.content, response.finish_reason) == ("one", "stop")
 
 
 async def test_a_json_array_is_a_stream_in_one_piece():
@@ -169,33 +113,11 @@ async def test_a_json_array_is_a_stream_in_one_piece():
         await decode(CODEC, [b'[{"error": {"code": 503, "message": "Overloaded"}}]'])
 
 
-def test_why_an_answer_is_missing_is_kept():
-    unexpected = said("", "UNEXPECTED_TOOL_CALL")
-    unexpected["candidates"][0]["finishMessage"] = "Model tried to call an undeclared function"
-    response = CODEC.decode_body(unexpected)
-    assert (response.finish_reason, response.metadata["finish_reason_raw"]) == (None, "UNEXPECTED_TOOL_CALL")
-    assert "undeclared" in response.metadata["stop_details"]
-
-
-QUOTA = {"code": 429, "message": "Quota.", "status": "RESOURCE_EXHAUSTED", "details": [{"retryDelay": "48.5s"}]}
-
-
-@pytest.mark.parametrize(
-    ("error", "cls"),
-    [
-        ({"code": 400, "message": "API key not valid. Please pass a valid API key."}, AuthenticationError),
-        ({"code": 400, "message": "The input token count (9) exceeds the maximum number of tokens allowed (8)."}, 0),
-        (QUOTA, RateLimitError),
-    ],
-)
-def test_errors(error, cls):
-    found = status_error(error["code"], {}, json.dumps({"error": error}).encode())
-    assert type(found) is (cls or ContextLengthError)
-    assert found.retry_after == (48.5 if error is QUOTA else None)
-
-
-def test_a_header_says_more_than_the_details():
-    assert status_error(429, {"retry-after": "2"}, json.dumps({"error": QUOTA}).encode()).retry_after == 2
+def test_when_to_try_again_stands_in_the_details_unless_a_header_says_it():
+    quota = {"code": 429, "message": "Quota.", "status": "RESOURCE_EXHAUSTED", "details": [{"retryDelay": "48.5s"}]}
+    body = json.dumps({"error": quota}).encode()
+    assert status_error(429, {}, body).retry_after == 48.5
+    assert status_error(429, {"retry-after": "2"}, body).retry_after == 2
 
 
 @pytest.mark.parametrize("model", ["models/../x?y", "tunedModels/../../x#y"])
@@ -246,38 +168,17 @@ async def test_what_its_own_tools_gave_it_to_read_is_billed_as_input(loopback, c
     ("given", "taken"),
     [
         ({"type": "string", "title": "T", "default": "x", "examples": ["x"], "$schema": "s"}, {"type": "string"}),
-        ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
-        (
-            {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "D"},
-            {"nullable": True, "description": "D"},
-        ),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}], "title": "T"}, {"type": "integer", "nullable": True}),
         ({"enum": ["a", "b", None]}, {"type": "string", "enum": ["a", "b"], "nullable": True}),
-        ({"const": "a"}, {"type": "string", "enum": ["a"]}),
         ({"enum": [1, 2], "description": "N."}, {"type": "integer", "description": "N. (one of: 1, 2)"}),
-        ({"const": True}, {"type": "boolean", "description": "(one of: true)"}),
-        ({"type": "string", "format": "date-time"}, {"type": "string", "format": "date-time"}),
         ({"type": "string", "format": "uri"}, {"type": "string", "description": "(format: uri)"}),
         ({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 9}, {"minimum": 1, "maximum": 8}),
-        ({"type": "number", "exclusiveMinimum": 0, "multipleOf": 2}, {"type": "number", "minimum": 0}),
-        ({"type": "array", "uniqueItems": True, "minItems": 1}, {"minItems": 1, "items": {"type": "string"}}),
         ({"prefixItems": [{"type": "string"}] * 2}, {"type": "array", "items": {"type": "string"}}),
         (
             {"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"type": "string"}},
             {"type": "object", "description": "(an object with any keys, each value: integer)"},
         ),
-        (
-            {"type": "object", "properties": {"$ref": {"type": "string"}}, "required": ["$ref", "gone"]},
-            {"type": "object", "properties": {"$ref": {"type": "string"}}, "required": ["$ref"]},
-        ),
-        (
-            {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}], "description": "D"},
-            {
-                "anyOf": [
-                    {"type": "string", "description": "D"},
-                    {"type": "array", "items": {"type": "integer"}, "description": "D"},
-                ]
-            },
-        ),
+        ({"oneOf": [{"type": "string"}, {"type": "boolean"}]}, {"anyOf": [{"type": "string"}, {"type": "boolean"}]}),
         (
             {"allOf": [{"$ref": "#/$defs/A"}], "description": "D", "$defs": {"A": {"type": "string", "title": "A"}}},
             {"type": "string", "description": "D"},
@@ -296,11 +197,8 @@ def test_a_type_that_holds_itself_ends():
     found = gemini_schema({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
     inner = {"type": "object", "description": "Again Node.", "nullable": True}
     assert found == {"type": "object", "properties": {"next": inner}}
-    loop = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}}
-    assert gemini_schema(loop)["type"] == "object"
 
 
-@pytest.mark.parametrize("schema", [{}, {"description": "D"}, True])
-def test_any_value_is_each_type(schema):
-    found = gemini_schema({"type": "object", "properties": {"x": schema}})["properties"]["x"]["anyOf"]
+def test_any_value_is_each_type():
+    found = gemini_schema({"type": "object", "properties": {"x": {}}})["properties"]["x"]["anyOf"]
     assert [item["type"] for item in found] == ["string", "number", "boolean", "array", "object"]

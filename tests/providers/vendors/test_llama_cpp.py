@@ -7,7 +7,6 @@ import httpx
 import pytest
 from support.requests import streamed
 
-from nbagent import Agent
 from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import AuthenticationError, ContextLengthError
@@ -46,27 +45,14 @@ async def slot(server) -> dict:
     return found
 
 
-async def is_generating(server) -> bool:
-    return (await slot(server))["is_processing"]
-
-
-async def stopped_early(server, limit=WINDOW) -> bool:
+async def stopped_early(server) -> bool:
     """Wait until the server is idle. True if it stopped before it had generated half of the tokens."""
     made = 0
     async with asyncio.timeout(300):
         while (found := await slot(server))["is_processing"]:
             made = found["next_token"][0]["n_decoded"]
             await asyncio.sleep(0.02)
-    return made < limit / 2
-
-
-async def test_a_generation_that_nobody_leaves_goes_on_to_its_end(served, embedded_server):
-    task = asyncio.create_task(served().chat(COUNT, max_tokens=200, extra_body={"ignore_eos": True}))
-    async with asyncio.timeout(300):
-        while not await is_generating(embedded_server):
-            await asyncio.sleep(0.01)
-    assert not await stopped_early(embedded_server, limit=200)
-    assert (await task).usage.output_tokens == 200
+    return made < WINDOW / 2
 
 
 async def test_a_stream_in_pieces_says_the_same_as_the_whole(served):
@@ -81,9 +67,8 @@ async def test_a_stream_in_pieces_says_the_same_as_the_whole(served):
     assert response.usage.output_tokens == whole.usage.output_tokens
 
 
-@pytest.mark.parametrize("streaming", [True, False])
-async def test_the_token_limit_is_a_finish_reason(served, streaming):
-    response = await served(streaming=streaming).chat(COUNT, max_tokens=7, extra_body={"ignore_eos": True})
+async def test_the_token_limit_is_a_finish_reason(served):
+    response = await served().chat(COUNT, max_tokens=7, extra_body={"ignore_eos": True})
     assert (response.finish_reason, response.usage.output_tokens) == ("length", 7)
 
 
@@ -103,28 +88,11 @@ async def test_output_obeys_a_schema(served):
     assert answer["capital"] in (True, False)
 
 
-@pytest.mark.parametrize("how", ["cancel", "close"])
-async def test_leaving_a_stream_ends_the_generation(served, embedded_server, how):
-    provider, seen = served(), asyncio.Event()
-
-    async def run():
-        stream = streamed(provider, COUNT, max_tokens=WINDOW, extra_body={"ignore_eos": True})
-        async for item in stream:
-            seen.set()
-            if how == "close" and isinstance(item, Text):
-                break
-        await stream.aclose()
-
-    task = asyncio.create_task(run())
-    async with asyncio.timeout(300):
-        await seen.wait()
-    if how == "cancel":
-        assert await is_generating(embedded_server)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    else:
-        await task
+async def test_leaving_a_stream_ends_the_generation(served, embedded_server):
+    provider = served()
+    stream = streamed(provider, COUNT, max_tokens=WINDOW, extra_body={"ignore_eos": True})
+    assert await anext(stream)
+    await stream.aclose()
     assert await stopped_early(embedded_server)
     assert (await provider.chat(HELLO, max_tokens=3)).content
 
@@ -142,18 +110,3 @@ async def test_a_wrong_key(served):
 
 async def test_its_models_are_listed(served):
     assert await served().model_list() == ["SmolLM2-135M-Instruct"]
-
-
-async def test_tools_without_a_tool_template_are_asked_for_in_the_prompt(served):
-    minutes_set = []
-
-    def set_timer(minutes: int) -> str:
-        """Set a timer."""
-        minutes_set.append(minutes)
-        return f"The timer rings in {minutes} minutes."
-
-    agent = Agent(served(function_calling=False), tools=[set_timer])
-    result = await agent.chat("Set a timer for 5 minutes.", max_tokens=60)
-    assert minutes_set == [5]
-    assert result.function_calls[0]["result"] == "The timer rings in 5 minutes."
-    assert result.content

@@ -3,13 +3,9 @@
 import json
 
 import pytest
-from support.decoding import SAMPLES, decode
-from support.loopback import Answer
-from support.requests import streamed
 
-from nbagent.core.events import Thinking
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.errors import BadRequestError, ConfigurationError, InvalidResponseError, ServerError
+from nbagent.errors import ConfigurationError, InvalidResponseError, ServerError
 from nbagent.providers import OpenAIProvider, create_provider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.openai_responses import ResponsesCodec
@@ -73,11 +69,6 @@ def test_the_api_is_a_choice_of_two():
         OpenAIProvider(api="completions")
 
 
-def test_an_address_with_the_path_is_taken_too():
-    provider = OpenAIProvider(base_url="http://gateway/v1/responses/", api="responses")
-    assert provider.base_url == "http://gateway/v1"
-
-
 def test_encrypted_reasoning_is_not_asked_of_models_without_any():
     for model, there in [("gpt-5", True), ("gpt-4.1", False)]:
         assert ("include" in body([USER], codec=OpenAIProvider(model=model, api="responses").codec)) is there
@@ -139,13 +130,6 @@ def test_options_named_as_for_chat_get_their_place():
     assert not {"max_completion_tokens", "reasoning_effort", "response_format", "verbosity"} & set(got)
 
 
-def test_messages_are_encoded_once():
-    message = LLMMessage("user", "a\ud800b")
-    first = CODEC.encode_message(message)
-    assert "a\ufffdb".encode() in first
-    assert CODEC.encode_message(message) is first
-
-
 # ------------------------------------------------------------------ what goes back
 
 THOUGHT = {"id": "rs_1", "type": "reasoning", "encrypted_content": "b3BhcXVl", "summary": []}
@@ -175,23 +159,10 @@ def test_items_go_back_as_they_came_and_adjacent():
     assert body([USER, MESSAGE, result("c1", "2")])["input"][1:-1] == ITEMS
 
 
-@pytest.mark.parametrize(
-    "extras",
-    [
-        {"vendor": "openai"},
-        {"vendor": "openai", "reasoning_content": "Hm."},
-        {"vendor": "claude", "blocks": [{"type": "text", "text": "Ja – 東京"}]},
-        "whatever",
-    ],
-)
-def test_answers_from_elsewhere_are_rebuilt(extras):
-    assert body([MESSAGE.replace(provider_extras=extras)])["input"] == REBUILT
-
-
-@pytest.mark.parametrize("change", [{"content": "edited"}, {"tool_calls": [FunctionCall("add", {"a": 9}, "c1")]}])
-def test_edited_messages_are_not_replaced_by_their_old_items(change):
-    assert b"b3BhcXVl" in CODEC.encode_request([MESSAGE], ResolvedOptions(), "o3")
-    assert b"b3BhcXVl" not in CODEC.encode_request([MESSAGE.replace(**change)], ResolvedOptions(), "o3")
+def test_edited_messages_are_not_replaced_by_their_old_items():
+    assert b"b3BhcXVl" in CODEC.encode_message(MESSAGE)
+    for change in ({"content": "edited"}, {"tool_calls": [FunctionCall("add", {"a": 9}, "c1")]}):
+        assert b"b3BhcXVl" not in CODEC.encode_message(MESSAGE.replace(**change))
 
 
 def test_reasoning_that_the_server_cannot_look_up_is_not_sent():
@@ -221,47 +192,11 @@ def whole(*output, status="completed", **more):
     return {"id": "resp_1", "object": "response", "model": "m1", "status": status, "output": list(output), **more}
 
 
-def test_whole_body():
-    counts = {"input_tokens": 7, "output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 2}}
-    summed = {
-        **THOUGHT,
-        "summary": [{"type": "summary_text", "text": "One."}, {"type": "summary_text", "text": "Two."}],
-    }
-    response = CODEC.decode_body(whole(summed, *ITEMS[1:], usage=counts))
-    assert (response.content, response.function_calls, response.finish_reason) == ("Ja – 東京", CALLS[:1], "stop")
-    assert response.metadata["thinking"] == "One.\n\nTwo."
-    assert response.metadata["finish_reason_raw"] == "completed"
-    assert (response.metadata["model"], response.metadata["response_id"]) == ("m1", "resp_1")
-    assert response.metadata["usage_raw"] == counts
-    assert response.usage.reasoning_tokens == 2
-    assert response.raw_response == {"vendor": "openai", "items": [summed, *ITEMS[1:]]}
-
-
-def test_a_whole_body_cut_before_the_arguments_of_its_call():
-    call = {"type": "function_call", "call_id": "c1", "name": "delete_all", "arguments": ""}
-    details = {"reason": "max_output_tokens"}
-    response = CODEC.decode_body(whole(call, status="incomplete", incomplete_details=details))
-    assert response.function_calls == [FunctionCall("delete_all", {}, "c1", "")]
-    assert (response.finish_reason, response.metadata["finish_reason_raw"]) == ("length", "max_output_tokens")
-
-
-async def test_output_that_comes_only_with_the_end_is_shown_then():
-    end = {"type": "response.completed", "response": whole(*ITEMS)}
-    response, shown = await decode(CODEC, [f"data: {json.dumps(end)}\n\n".encode()])
-    assert response.raw_response["items"] == ITEMS
-    assert [(event.type, event.content) for event in shown if event.content] == [
-        ("text", "Ja – 東京"),
-        ("tool_call_delta", '{ "a": 1 }'),
-    ]
-
-
 @pytest.mark.parametrize(
     ("sent", "error", "retryable"),
     [
         (whole(status="failed", error={"code": "server_error", "message": "boom"}), ServerError, True),
-        (whole(status="failed", error={"code": "invalid_prompt", "message": "boom"}), BadRequestError, True),
         (whole(status="cancelled"), ServerError, True),
-        ({"error": {"code": "invalid_request_error", "message": "boom"}}, BadRequestError, True),
         (whole(status="queued"), InvalidResponseError, False),
     ],
 )
@@ -269,24 +204,6 @@ def test_bodies_without_an_answer(sent, error, retryable):
     with pytest.raises(error) as caught:
         CODEC.decode_body(sent)
     assert caught.value.retryable is retryable
-
-
-async def test_over_http(connect, loopback):
-    """A reasoning turn with a call, then its result: the second request holds the reasoning as it came."""
-    loopback.answers = [Answer((SAMPLES / f"responses_{name}.sse").read_bytes()) for name in ("parallel", "openai")]
-    provider = connect("openai", model="gpt-5.6-luna", api="responses", reasoning_effort="low")
-    first = await provider.chat([USER], [ADD], temperature=0.5)
-    turn = LLMMessage("assistant", tool_calls=first.function_calls, provider_extras=first.raw_response)
-    items = [item async for item in streamed(provider, [USER, turn, result("f1", "2"), result("f2", "3")], [ADD])]
-    assert items[-1].content == "Grüße aus 東京 🗼."
-    assert [item.content for item in items if isinstance(item, Thinking)] == ["**Mull", "ing**", "\n\nDone."]
-    one, two = loopback.requests
-    assert (one.path, one.headers["authorization"]) == ("/v1/responses", "Bearer test-key")
-    assert one.json["reasoning"] == {"effort": "low", "summary": "auto"}
-    assert "temperature" not in one.json
-    kinds = [item["type"] for item in two.json["input"]]
-    assert kinds == ["message", "reasoning", *["function_call"] * 2, *["function_call_output"] * 2]
-    assert two.json["input"][1]["encrypted_content"] == "two"
 
 
 def test_ids_that_are_too_long_are_replaced():

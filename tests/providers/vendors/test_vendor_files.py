@@ -99,9 +99,3 @@ def test_keys_are_looked_for_in_the_documented_order():
     found = [name for name, vendor in catalog.CATALOG.items() if not vendor.keyless]
     assert [name for name in found if name in documented] == documented
     assert found[-1] == "gemini", "many set GOOGLE_API_KEY for other services of Google: a new vendor goes before it"
-
-
-@pytest.mark.parametrize("name", catalog.NAMES)
-def test_the_last_profile_fits_every_name(name):
-    profiles = catalog.CATALOG[name].profiles
-    assert not profiles or profiles[-1].models == ""

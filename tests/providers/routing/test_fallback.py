@@ -4,7 +4,6 @@ import json
 
 import pandas as pd
 import pytest
-from pydantic import BaseModel
 from support.loopback import Answer, Loopback, claude_said, gemini_said, said, sse
 
 import nbagent
@@ -21,8 +20,6 @@ from nbagent.errors import (
     RegionError,
     ServerError,
 )
-from nbagent.notebook.display.transcript import Transcript
-from nbagent.pricing import price
 from nbagent.providers.routing import fallback
 
 QUESTION = "How much is 2 + 2?"
@@ -119,10 +116,7 @@ async def test_three_vendors_and_what_had_come_of_a_broken_answer():
         agent = Agent([claude_at(claude), openai_at(openai), gemini_at(gemini)])
         events = [event async for event in agent.chat_stream(QUESTION)]
         await agent.aclose()
-    bodies = [server.requests[0].json for server in (claude, openai, gemini)]
-    assert bodies[0]["messages"][0]["content"][0]["text"] == QUESTION
-    assert bodies[1]["messages"] == [{"role": "user", "content": QUESTION}]
-    assert bodies[2]["contents"] == [{"role": "user", "parts": [{"text": QUESTION}]}]
+    assert gemini.requests[0].json["contents"] == [{"role": "user", "parts": [{"text": QUESTION}]}]
     kinds = [event.type for event in events]
     assert kinds[:6] == ["run_started", "turn_started", "retry", "turn_started", "text", "retry"]
     first, second = (event for event in events if event.type == "retry")
@@ -132,14 +126,6 @@ async def test_three_vendors_and_what_had_come_of_a_broken_answer():
     assert second.metadata["next"] == "gemini:gemini-2.5-flash"
     assert (events[-1].content, events[-1].result.iterations) == ("Four.", 1)
     assert agent.conversation_history[-1].text == "Four."
-    cell = Transcript(timings=False)
-    for event in events:
-        cell.feed(event)
-    lines = cell.plain().splitlines()
-    assert lines[0].endswith("Going on with openai:gpt-5-mini.")
-    assert lines[1].endswith("Going on with gemini:gemini-2.5-flash.")
-    assert lines[2].startswith("Four.")
-    assert "Overloaded" in cell.html()
     calls = agent.trace.calls
     assert calls["error_type"].tolist()[:2] == ["ServerError", "IncompleteStreamError"]
     assert calls["http_status"].tolist()[0] == 529
@@ -148,32 +134,10 @@ async def test_three_vendors_and_what_had_come_of_a_broken_answer():
     assert agent.trace.runs["cost_usd"].item() == pytest.approx(calls["cost_usd"].sum())
 
 
-async def test_each_vendor_gets_the_options_in_its_own_form_and_has_its_own_price():
-    class Sum(BaseModel):
-        value: int
-
-    async with Loopback() as claude, Loopback() as openai:
-        claude.answers = [DOWN]
-        openai.answers = [Answer(sse(said('{"value": 4}', usage=USED)))]
-        agent = Agent([claude_at(claude), openai_at(openai)])
-        result = await agent.chat(QUESTION, thinking="low", output=Sum)
-        await agent.aclose()
-    assert result.data == Sum(value=4)
-    asked, then = claude.requests[0].json, openai.requests[0].json
-    assert "thinking" in asked
-    assert "output_config" in asked
-    assert then["reasoning_effort"] == "low"
-    assert then["response_format"]["type"] == "json_schema"
-    assert result.cost == pytest.approx(price(Usage(100, 10), "gpt-5-mini", "openai"))
-
-
-async def test_what_is_the_vendors_trouble_goes_on():
+async def test_what_is_the_vendors_trouble_goes_on_and_what_is_the_users_own_is_told():
     troubles = (RateLimitError, QuotaError, RegionError, ServerError, ProviderConnectionError, IncompleteStreamError)
     for error in troubles:
         assert (await Agent([scripted([error("no")]), said_by("b")]).chat("Hi")).content == "b 1", error
-
-
-async def test_what_is_the_users_own_is_told():
     for error in (AuthenticationError, ModelNotFoundError, BadRequestError, ConfigurationError, ZeroDivisionError):
         second = said_by("b")
         with pytest.raises(error):
@@ -219,9 +183,6 @@ async def test_one_request_counts_and_the_budget_holds():
     result = await agent.chat("Hi", max_iterations=1)
     assert (result.status, result.iterations, result.cost) == ("ok", 1, 3.0)
     assert (await agent.chat("Ho")).limit_reason == "cost"
-    agent = Agent([said_by("b"), create_provider("qwen:mine", api_key="k")], budget=Budget(max_cost=1.0))
-    with pytest.raises(ConfigurationError, match="price of qwen:mine is not known"):
-        await agent.chat("Hi")
 
 
 async def test_a_recording_plays_the_failure_and_the_answer(tmp_path):
@@ -242,15 +203,10 @@ async def test_rows_of_a_map_go_on_too():
     assert answers["answer"].tolist() == ["a", "b 1", "b 1"]
 
 
-async def test_as_a_provider_by_itself():
-    provider = Agent([scripted([ServerError("down")]), said_by("b")]).provider
-    assert (await provider.chat([nbagent.LLMMessage("user", "Hi")])).content == "b 1"
-
-
-@pytest.mark.parametrize("spec", [[], [3], [nbagent.Router({"a": "scripted"})]])
-def test_wrong_lists_are_named(spec):
-    with pytest.raises(ConfigurationError, match="provider: expected"):
-        Agent("scripted").provider = spec
+def test_wrong_lists_are_named():
+    for spec in ([], [3]):
+        with pytest.raises(ConfigurationError, match="provider: expected"):
+            Agent("scripted").provider = spec
 
 
 @pytest.mark.local_model

@@ -2,6 +2,7 @@
 
 import pytest
 from support.loopback import Answer, Loopback, claude_said, said, sse
+from support.small_agent import add
 
 from nbagent import Agent, FunctionCall, Router, ScriptedProvider, create_provider
 from nbagent.errors import AuthenticationError, ConfigurationError, ServerError
@@ -24,17 +25,10 @@ async def test_two_vendors_in_one_conversation():
             "strong": create_provider("claude:claude-sonnet-5", api_key="k", base_url=claude.url),
         }
         agent = Agent(Router(models, choose=by_word), system_prompt="Be brief.")
-        assert [(await agent.chat(text)).content for text in ("Is it?", "But why?", "So?")] == [
-            "Yes.",
-            "Because.",
-            "Yes.",
-        ]
+        answers = [(await agent.chat(text)).content for text in ("Is it?", "But why?", "So?")]
         await agent.aclose()
-    assert agent.trace.calls[["provider", "model"]].values.tolist() == [
-        ["qwen", "qwen-flash"],
-        ["claude", "claude-sonnet-5"],
-        ["qwen", "qwen-flash"],
-    ]
+    assert answers == ["Yes.", "Because.", "Yes."]
+    assert agent.trace.calls["model"].tolist() == ["qwen-flash", "claude-sonnet-5", "qwen-flash"]
     told = claude.requests[0].json["messages"]
     assert [message["role"] for message in told] == ["user", "assistant", "user"]
     assert len(qwen.requests[1].json["messages"]) == 6
@@ -88,10 +82,6 @@ async def test_a_model_may_be_a_list():
 
 
 async def test_the_embedded_model_calls_its_tools():
-    def add(a: int, b: int) -> int:
-        """Add two numbers."""
-        return a + b
-
     agent = Agent(Router({"cheap": "local", "strong": named("strong")}, by_word), tools=[add])
     result = await agent.chat("Add 2 and 3")
     assert "5" in result.content
@@ -111,7 +101,6 @@ async def test_a_key_that_is_missing_is_told_with_the_name_of_its_model(monkeypa
     ("make", "problem"),
     [
         (lambda: Router({}), "models: expected a dict with one model or more by name"),
-        (lambda: Router(["claude"]), "models: expected a dict"),
         (lambda: Router({"a": "nobody:m"}), "Unknown provider 'nobody'"),
         (lambda: Router({"a": "scripted"}, choose="a"), "choose: expected a function"),
         (lambda: Agent(Router({"a": named("a")}, lambda messages: "b")).chat_sync("Hi"), r"choose: .* \(a\), got 'b'"),
@@ -120,9 +109,3 @@ async def test_a_key_that_is_missing_is_told_with_the_name_of_its_model(monkeypa
 def test_wrong_arguments_are_named(make, problem):
     with pytest.raises(ConfigurationError, match=problem):
         make()
-
-
-def test_it_tells_which_models_it_has():
-    agent = Agent(Router({"cheap": named("c"), "strong": named("s")}))
-    assert repr(agent) == "<Agent router:cheap=scripted:c, strong=scripted:s, 0 tools, 0 messages>"
-    assert agent.chat_stream("Hi").preview().model == "cheap=scripted:c, strong=scripted:s"

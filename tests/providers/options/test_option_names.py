@@ -5,7 +5,7 @@ import inspect
 import pytest
 from support.loopback import Answer, claude_said, gemini_said, responses_said, said, sse
 
-from nbagent import Agent, Limits, ScriptedProvider, create_provider
+from nbagent import Agent, ScriptedProvider, create_provider
 from nbagent.core.messages import LLMMessage
 from nbagent.core.request_options import RequestOptions, RunOptions, StreamOptions
 from nbagent.errors import ConfigurationError
@@ -61,24 +61,14 @@ async def test_an_unknown_name_is_an_error_before_anything_is_sent(loopback, con
     assert agent.conversation_history == []
 
 
-def test_chat_sync_knows_the_same_names():
-    agent = Agent(ScriptedProvider("Hi"))
-    with pytest.raises(ConfigurationError, match="did you mean temperature"):
-        agent.chat_sync("Hi", temprature=3)
-    assert agent.chat_sync("Hi", temperature=1, top_p=0.5).content == "Hi"
-
-
 @pytest.mark.parametrize(
     ("vendor", "name", "says"),
     [
         ("openai", "api_ky", "did you mean api_key?"),
-        ("openai", "ap", "did you mean api?"),
         ("claude", "cach", "did you mean cache?"),
-        ("qwen", "modle", "did you mean model?"),
         ("local", "n_ctxt", "did you mean n_ctx?"),
         ("gemini", "temprature", "did you mean temperature?"),
         ("claude", "max_cost", "max_cost is a limit"),
-        ("openai", "max_iteration", "did you mean max_iterations?"),
     ],
 )
 def test_a_provider_is_made_with_known_options_only(vendor, name, says):
@@ -99,12 +89,6 @@ async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, ve
     assert "extra_body" not in body
     params = agent.trace.calls["params"][0]
     assert "maxTokens" in str(params)
-
-
-async def test_dicts_of_extra_body_join_those_of_the_body(loopback, connect):
-    loopback.answers = [Answer(gemini_said("Hi"))]
-    await Agent(connect("gemini")).chat("Hi", max_tokens=7, extra_body={"generationConfig": {"mediaResolution": "LOW"}})
-    assert loopback.requests[-1].json["generationConfig"] == {"maxOutputTokens": 7, "mediaResolution": "LOW"}
 
 
 @pytest.mark.parametrize(("vendor", "field"), [("claude", "messages"), ("gemini", "contents")])
@@ -129,17 +113,6 @@ async def test_common_options_have_the_vendors_spelling(loopback, connect, vendo
     await Agent(connect(vendor)).chat("Hi", stop="END", top_p=0.5, top_k=3)
     body = loopback.requests[-1].json
     assert sent.items() <= (body["generationConfig"] if vendor == "gemini" else body).items()
-
-
-async def test_limits_of_one_call(loopback, connect):
-    loopback.answers = [Answer(sse(said("Hi", usage={"prompt_tokens": 9, "completion_tokens": 1})))]
-    agent = Agent(connect(), limits=Limits(max_seconds=60, max_iterations=0))
-    assert (await agent.chat("Hi")).status == "limit"
-    assert not loopback.requests
-    assert (await agent.chat("Hi", limits=Limits(max_iterations=3))).status == "ok"
-    assert agent.limits.max_iterations == 0
-    with pytest.raises(ConfigurationError, match="limits: expected a Limits"):
-        await agent.chat("Hi", limits={"max_cost": 1})
 
 
 def test_the_types_name_what_is_taken():

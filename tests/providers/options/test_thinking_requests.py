@@ -7,10 +7,9 @@ from support.loopback import Answer, claude_said, responses_said, said, sse
 from support.requests import streamed
 
 from nbagent import Agent, create_provider
-from nbagent.core.events import Http, Retry
+from nbagent.core.events import Retry
 from nbagent.core.messages import LLMMessage
 from nbagent.core.model_request import ModelRequest
-from nbagent.errors import ConfigurationError
 
 HI = [LLMMessage("user", "hi")]
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
@@ -33,25 +32,15 @@ TEMPERATURES = [
     ("openai:gpt-5.4", {}, True),
     ("openai:gpt-5.4", {"thinking": "low"}, False),
     ("openai:gpt-5.4", {"reasoning": {"effort": "low"}}, False),
-    ("openai:gpt-5", {}, False),
-    ("openai:gpt-6-astra", {}, False),
     ("openai:o3", {}, False),
     ("openai:gpt-4o-mini", {}, True),
-    ("openai:gpt-5-chat-latest", {}, True),
     ("openai:gateways-own", {}, True),
     ("claude:claude-opus-4-7", {}, False),
     ("claude:claude-sonnet-5", {"thinking": False}, False),
-    ("claude:claude-haiku-5-5", {}, False),
     ("claude:claude-opus-4-6", {}, True),
     ("claude:claude-opus-4-6", {"thinking": "low"}, False),
-    ("claude:claude-haiku-4-5", {}, True),
     ("claude:claude-haiku-4-5", {"thinking": {"type": "enabled", "budget_tokens": 2000}}, False),
-    ("claude:gateways-own", {}, True),
     ("gemini:gemini-3.7-flash", {}, True),
-    ("qwen:qwen3.7-plus", {}, True),
-    ("zhipu:glm-5.3", {}, True),
-    ("deepseek:deepseek-v4-flash", {}, True),
-    ("minimax:MiniMax-M3", {}, True),
     ("open_source:gpt-5-like", {}, True),
 ]
 
@@ -95,15 +84,6 @@ async def test_the_trace_says_how_deep(loopback, connect):
     assert json.loads(agent.trace.calls["params"][1])["output_config"] == {"effort": "low"}
 
 
-async def test_an_impossible_level_ends_the_run_before_a_request(loopback, connect):
-    agent = Agent(connect("claude", model="claude-opus-5-5"))
-    with pytest.raises(ConfigurationError, match="always thinks"):
-        await agent.chat("hi", thinking=False)
-    assert loopback.requests == []
-    assert agent.trace.runs["status"].tolist() == ["error"]
-    assert agent.conversation_history == []
-
-
 @pytest.mark.parametrize(
     ("model", "thinking", "streaming", "streamed"),
     [
@@ -112,8 +92,6 @@ async def test_an_impossible_level_ends_the_run_before_a_request(loopback, conne
         ("qwen3.7-plus", False, True, True),
         ("qwen-plus", None, False, False),
         ("qwen-plus", "low", False, True),
-        ("qwen3-32b", None, False, True),
-        ("new-name", None, False, True),
     ],
 )
 async def test_qwen_streams_where_it_thinks(loopback, connect, model, thinking, streaming, streamed):
@@ -134,8 +112,6 @@ UNVERIFIED = {
 #: vendor, model, the vendor's error -> what is sent instead
 RESCUES = [
     ("openai", "gpt-5.6-sol", {"error": UNVERIFIED}, {"reasoning": {"effort": "high"}}),
-    ("claude", "claude-opus-9", "thinking.adaptive.display: Extra inputs are not permitted",
-     {"thinking": {"type": "adaptive", "block_binding": BOUND["block_binding"]}, "output_config": {"effort": "high"}}),
     ("claude", "claude-opus-5-5", "thinking.adaptive.block_binding: Extra inputs are not permitted", effort("high")),
     ("claude", "claude-opus-9", "This model does not support the effort parameter.", {"thinking": BOUND}),
     ("claude", "claude-opus-9", "adaptive thinking is not supported on this model",
@@ -156,10 +132,3 @@ async def test_what_a_model_refuses_after_all_is_learned(loopback, connect, vend
     assert sum(isinstance(item, Retry) for item in items) == 1
     sent = loopback.requests[1].json
     assert {name: sent[name] for name in ("thinking", "output_config", "reasoning") if name in sent} == instead
-
-
-async def test_words_are_told_before_the_answer(loopback, connect):
-    loopback.answers = [Answer(claude_said("Good."))]
-    provider = connect("claude", model="claude-opus-5")
-    kinds = [type(item) async for item in streamed(provider, HI, temperature=1.0)]
-    assert kinds[0] is Http

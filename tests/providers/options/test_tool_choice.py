@@ -4,6 +4,7 @@ import json
 
 import pytest
 from support.loopback import Answer, said, sse
+from support.small_agent import add
 
 from nbagent import Agent, create_provider
 from nbagent.core.messages import FunctionCall, LLMMessage
@@ -112,14 +113,6 @@ def test_required_is_the_name_where_there_is_one_tool_and_no_such_word():
         body("qwen:qwen-plus", "required")
 
 
-def test_a_name_is_a_tool_alone_where_names_are_not_taken():
-    from nbagent.providers.catalog import CATALOG
-    from nbagent.providers.options.tool_choice import ToolChoiceResolver
-
-    chosen = ToolChoiceResolver("openai_chat", "m", CATALOG["local"].tool_choices).resolve("mul", [ADD, MUL])
-    assert (chosen.tools, dict(chosen.fields), chosen.name) == ([MUL], {"tool_choice": "required"}, "mul")
-
-
 def test_a_choice_that_is_none_is_refused_with_what_there_is():
     with pytest.raises(ConfigurationError, match="tool_choice: .*'add' or 'mul', got 'sub'"):
         body("openai:gpt-4o", "sub")
@@ -147,12 +140,11 @@ def test_tools_of_the_vendors_own_can_be_required():
 
 
 @pytest.mark.parametrize("spec", ["openai:gpt-4o", "claude:claude-opus-5", "gemini:gemini-3.7-flash"])
-@pytest.mark.parametrize("choice", ["required", "add"])
-def test_a_forced_call_is_forced_once(spec, choice):
+def test_a_forced_call_is_forced_once(spec):
     """Else a run would never end."""
-    assert {"tool_choice", "toolConfig"} & set(body(spec, choice))
-    assert not {"tool_choice", "toolConfig"} & set(body(spec, choice, messages=RESULT))
-    assert {"tool_choice", "toolConfig"} & set(body(spec, choice, messages=[*RESULT, *HI]))
+    for choice in ("required", "add"):
+        assert not {"tool_choice", "toolConfig"} & set(body(spec, choice, messages=RESULT))
+        assert {"tool_choice", "toolConfig"} & set(body(spec, choice, messages=[*RESULT, *HI]))
     assert {"tool_choice", "toolConfig"} & set(body(spec, "none", messages=RESULT))
 
 
@@ -163,10 +155,6 @@ def calls(name, **arguments):
 
 
 async def test_a_run_with_a_forced_tool_and_its_trace(loopback, connect):
-    def add(a: int, b: int) -> int:
-        """Add."""
-        return a + b
-
     loopback.answers = [Answer(sse(calls("add", a=1, b=2))), Answer(sse(said("3")))]
     agent = Agent(connect("open_source"), tools=[add])
     result = await agent.chat("1 + 2?", tool_choice="add")
@@ -188,10 +176,6 @@ async def test_of_the_providers_own_choice_a_request_can_differ(loopback, connec
 
 
 async def test_where_tools_are_described_in_the_prompt(loopback, connect):
-    def add(a: int, b: int) -> int:
-        """Add."""
-        return a + b
-
     loopback.answers = [Answer(sse(said("Good.")))]
     agent = Agent(connect("open_source", function_calling=False), tools=[add])
     assert (await agent.chat("add 1 and 2", tool_choice="none")).content == "Good."

@@ -114,8 +114,10 @@ async def test_three_vendors_and_what_had_come_of_a_broken_answer():
         openai.answers = [Answer(sse(said("It may be", finish=None), done=False), end="drop")]
         gemini.answers = [Answer(gemini_said("Four."))]
         agent = Agent([claude_at(claude), openai_at(openai), gemini_at(gemini)])
-        events = [event async for event in agent.chat_stream(QUESTION)]
+        events = [event async for event in agent.chat_stream(QUESTION, thinking="low")]
         await agent.aclose()
+    assert "output_config" in claude.requests[0].json, "each gets the option in its own form"
+    assert openai.requests[0].json["reasoning_effort"] == "low"
     assert gemini.requests[0].json["contents"] == [{"role": "user", "parts": [{"text": QUESTION}]}]
     kinds = [event.type for event in events]
     assert kinds[:6] == ["run_started", "turn_started", "retry", "turn_started", "text", "retry"]

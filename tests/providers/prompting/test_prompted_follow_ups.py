@@ -25,10 +25,7 @@ def quoted_turn(call=CALL, request="What is the mean body_mass_g by species?"):
         ("What about the bill depth?", {"column": ["bill_depth_mm"]}),
         ("Now flipper length per sex, please", {"column": ["flipper_length_mm"], "group": ["sex"]}),
         ("What is an island?", None),
-        ("Why is the island so cold?", None),
         ("Thank you!", None),
-        ("What is the capital of France?", None),
-        ("And then?", None),
     ],
 )
 def test_a_follow_up_names_only_another_argument(request_text, changed):
@@ -42,11 +39,6 @@ def test_a_follow_up_names_only_another_argument(request_text, changed):
     assert named == changed
 
 
-def test_a_follow_up_needs_an_earlier_call():
-    assert follow_up([user("And by island?")], TOOLS) is None
-    assert follow_up([*quoted_turn(), user("And by island?")], [TIMER]) is None
-
-
 async def test_a_follow_up_keeps_the_other_arguments():
     inner = FakeCompleter('{"minutes": 5}')
     call = FunctionCall("set_timer", {"minutes": 3, "label": "tea"}, "call_1")
@@ -54,13 +46,6 @@ async def test_a_follow_up_keeps_the_other_arguments():
     assert choose_tool(said[-1].text, [TIMER, MEAN_BY]) is None
     response = await PromptedProvider(inner).chat(said, [TIMER, MEAN_BY])
     assert response.function_calls[0].arguments == {"minutes": 5, "label": "tea"}
-
-
-async def test_a_follow_up_that_does_not_fit_the_tool_leads_to_no_call():
-    inner = FakeCompleter('{"group": "continent"}')
-    response = await PromptedProvider(inner).chat([*quoted_turn(), user("And by island?")], TOOLS)
-    assert len(inner.prompts) == 1
-    assert not response.function_calls
 
 
 async def test_turns_that_used_tools_are_not_in_the_prompt_of_a_plain_answer():

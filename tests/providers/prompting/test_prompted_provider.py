@@ -6,13 +6,9 @@ from support.requests import streamed
 from support.small_tools import CALL, MEANS, TOOLS, FakeCompleter, after, user
 
 from nbagent import Agent
-from nbagent.core.events import Http, Text
+from nbagent.core.events import Text
 from nbagent.core.messages import FunctionCall, LLMMessage, Usage
-from nbagent.errors import ProviderError
-from nbagent.providers.local.provider import LocalProvider
 from nbagent.providers.prompting.provider import PromptedProvider, fit, plain
-
-POSTCODE = {"type": "object", "properties": {"postcode": {"type": "integer"}}, "required": ["postcode"]}
 
 # ---------------------------------------------------------------- with the real model
 
@@ -37,26 +33,12 @@ async def test_the_small_model_calls_the_right_tool(embedded, request_text, name
     assert (call.name, call.arguments) == (name, arguments)
     assert call.id
     assert response.finish_reason == "tool_calls"
-    if arguments:
-        assert response.usage.input_tokens > 100
-        assert response.usage.output_tokens > 3
 
 
 @pytest.mark.local_model
-@pytest.mark.parametrize("code", ["01067", "0_1"])
-async def test_digits_that_json_has_no_number_for(embedded, code):
-    town = {"name": "town", "description": "The town of a postcode.", "parameters": POSTCODE}
-    response = await PromptedProvider(embedded).chat([user(f"Which town has the postcode {code}?")], [town])
-    values = [call.arguments["postcode"] for call in response.function_calls or ()]
-    assert values or response.content
-    assert all(isinstance(value, int) for value in values)
-    assert code != "01067" or values == [1067]
-
-
-@pytest.mark.local_model
-@pytest.mark.parametrize("request_text", ["Hello!", "What is a median?"])
-async def test_if_no_tool_fits_it_just_answers(embedded, request_text):
-    items = [item async for item in streamed(PromptedProvider(embedded), [user(request_text)], TOOLS, max_tokens=12)]
+async def test_if_no_tool_fits_it_just_answers(embedded):
+    asked = [user("What is a median?")]
+    items = [item async for item in streamed(PromptedProvider(embedded), asked, TOOLS, max_tokens=12)]
     response = items[-1]
     assert not response.function_calls
     assert response.content == "".join(item.content for item in items if isinstance(item, Text)) != ""
@@ -79,21 +61,8 @@ async def test_calls_and_answers_that_rules_make_take_no_tokens(embedded):
 
     agent = Agent(embedded, tools=[current_time])
     result = await agent.chat("What is the current time?")
-    calls = agent.trace.calls
-    assert calls["quoted"].tolist() == [False, True]
-    assert calls[["input_tokens", "output_tokens"]].to_numpy().tolist() == [[0, 0], [0, 0]]
-    assert not calls["usage_estimated"].any()
+    assert agent.trace.calls["quoted"].tolist() == [False, True]
     assert (result.usage, result.cost) == (Usage(), 0)
-
-
-@pytest.mark.local_model
-async def test_loading_is_announced(embedded_server):
-    inner = LocalProvider(n_ctx=896)
-    provider = PromptedProvider(inner)
-    items = [item async for item in streamed(provider, [user("How is the weather in Rome?")], TOOLS)]
-    assert isinstance(items[0], Http)
-    assert items[-1].function_calls[0].arguments == {"city": "Rome"}
-    await provider.aclose()
 
 
 # ---------------------------------------------------------------- never an invalid call
@@ -103,12 +72,9 @@ async def test_loading_is_announced(embedded_server):
     ("text", "cut_off"),
     [
         ('{"column": "body_mass_g", "group": "spec', True),
-        ('{"column": "body_mass_g", "group": "species"}', True),
         ('{"column": "wingspan", "group": "species"}', False),
         ('{"column": "body_mass_g"}', False),
-        ('{"column": 01067}', False),
         ("no JSON", False),
-        ("[1]", False),
     ],
 )
 async def test_arguments_that_do_not_fit_lead_to_no_call(text, cut_off):
@@ -118,13 +84,6 @@ async def test_arguments_that_do_not_fit_lead_to_no_call(text, cut_off):
     assert not response.function_calls
     assert response.content == "Plain answer."
     assert response.usage == Usage(8, 4)  # of both requests
-
-
-async def test_a_request_longer_than_the_window_leads_to_no_call():
-    inner = FakeCompleter()
-    response = await PromptedProvider(inner).chat([user("mean body_mass_g by species " + "and so on " * 500)], TOOLS)
-    assert inner.prompts == []
-    assert response.content == "Plain answer."
 
 
 async def test_without_tools_it_answers_as_its_inner_provider():
@@ -171,7 +130,6 @@ async def test_all_results_of_a_turn_are_answered():
         ("There are 344 rows.", True),
         ("There are 345 rows.", False),
         ("There are 344 rows and 7 columns.", False),
-        ("There are 3445 rows.", False),
         ("There are 344 rows and", False),
     ],
 )
@@ -206,19 +164,6 @@ def test_old_turns_are_dropped_whole():
     assert fit([user("x" * 9000)], 600)[0].text == "x" * 9000
 
 
-@pytest.mark.local_model
-async def test_a_long_conversation_still_gets_an_answer():
-    turns = [
-        message
-        for i in range(60)
-        for message in (user(f"Question {i}: " + "word " * 60), LLMMessage("assistant", "Yes."))
-    ]
-    provider = PromptedProvider(LocalProvider(n_ctx=1152))
-    response = await provider.chat([*turns, user("Hello!")], TOOLS, max_tokens=5)
-    assert response.content
-    await provider.aclose()
-
-
 # ---------------------------------------------------------------- a server model without tool calling
 
 
@@ -235,23 +180,9 @@ async def test_a_server_model_is_asked_for_json(loopback, connect):
     assert [form["properties"]["name"] for form in forms] == [*({"const": t["name"]} for t in TOOLS), {"type": "null"}]
 
 
-async def test_a_server_that_refuses_the_schema_is_asked_without_it(loopback, connect):
-    refused = Answer(b'{"error": {"message": "response_format is not supported"}}', status=400)
-    loopback.answers = [refused, Answer(sse(said('{"name": "get_weather", "arguments": {"city": "Rome"}}')))]
-    response = await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)
-    assert response.function_calls[0].arguments == {"city": "Rome"}
-    assert ["response_format" in request.json for request in loopback.requests] == [True, False]
-
-
 @pytest.mark.parametrize("reply", ['{"name": null}', '{"name": "get_weather", "arguments": {"town": 1}}', "Sure!"])
 async def test_a_server_model_that_needs_no_tool_answers(loopback, connect, reply):
     loopback.answers = [Answer(sse(said(reply))), Answer(sse(said("It is warm.")))]
     response = await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)
     assert not response.function_calls
     assert response.content == "It is warm."
-
-
-async def test_a_failure_is_a_provider_error(loopback, connect):
-    loopback.answers = [Answer(b'{"error": {"message": "no"}}', status=400)]
-    with pytest.raises(ProviderError):
-        await PromptedProvider(connect(function_calling=False)).chat([user("How is it in Rome?")], TOOLS)

@@ -1,7 +1,6 @@
 """The file of a recording: it holds no secrets, and every line but the last is complete whatever happens."""
 
 import pytest
-from pydantic import BaseModel
 from support.killed import killed
 from support.loopback import Answer, said, sse
 
@@ -58,22 +57,6 @@ async def test_secrets_are_never_written(path, connect, loopback, monkeypatch):
         result = await again.chat(f"My password is {MARKERS['MY_DB_PASSWORD']}")
     assert result.iterations == 2
     assert "$ANTHROPIC_API_KEY" in result.content
-
-
-class City(BaseModel):
-    name: str
-
-
-@pytest.mark.parametrize("function_calling", [True, False])
-async def test_a_key_is_not_written_however_the_provider_is_wrapped(path, connect, loopback, function_calling):
-    key = "marker-own-key-123"
-    loopback.answers = [Answer(sse(said('{"name": "Bern"}')))]
-    agent = Agent(connect(api_key=key, function_calling=function_calling))
-    with nbagent.record(path):
-        result = await agent.chat(f"My client has the key {key}; which city?", output=City)
-    assert result.data == City(name="Bern")
-    assert exchanges_in(path)
-    assert key not in path.read_text("utf-8")
 
 
 async def test_an_incomplete_last_line_is_left_out_and_overwritten(path):

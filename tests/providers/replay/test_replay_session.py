@@ -1,5 +1,6 @@
 """Recording what models answer and replaying it exactly; the modes; the difference shown if no answer is recorded."""
 
+import asyncio
 import json
 
 import pytest
@@ -83,12 +84,10 @@ async def test_a_replay_is_what_was_recorded(path):
     assert [m.provider_extras for m in again.conversation_history] == [
         m.provider_extras for m in first.conversation_history
     ]
-    assert again.trace.thinking["text"].tolist() == ["let me see", "let me see"]
     same = ["provider", "model", "response_model", "finish_reason", "total_tokens", "usage_raw", "cost_usd", "quoted"]
     assert again.trace.calls[same].equals(first.trace.calls[same])
-    assert again.trace.runs["replayed"].tolist() == [True]
-    assert first.trace.runs["replayed"].tolist() == [False]
     assert again.trace.calls["replayed"].tolist() == [True, True]
+    assert first.trace.calls["replayed"].tolist() == [False, False]
 
 
 async def test_times_are_those_of_the_recording(path):
@@ -158,21 +157,6 @@ async def test_the_error_shows_what_differs(path):
     assert "+option temperature: 0.5" in caught.value.difference
 
 
-async def test_the_error_shows_that_a_tool_returned_something_else(path):
-    with nbagent.record(path):
-        await events_of(Agent(ScriptedProvider(turns()), tools=[double]))
-
-    def other(x: int) -> int:
-        """Twice x."""
-        return 9
-
-    agent = Agent(Silent())
-    agent.register_function("double", "Twice x.", other)
-    with nbagent.replay(path), pytest.raises(ReplayError) as caught:
-        await agent.chat("Twice 4?")
-    assert "-tool double: 8\n+tool double: 9" in caught.value.difference
-
-
 async def test_the_same_request_gets_its_answers_in_order(path):
     with nbagent.record(path):
         for text in ("first", "second"):
@@ -230,15 +214,16 @@ def test_wrong_arguments_are_errors(path):
         nbagent.replay(path, mode="some")
     with pytest.raises(ConfigurationError, match="speed: .* got 0"):
         nbagent.replay(path, speed=0)
-    with pytest.raises(ConfigurationError, match="got 'fast'"):
-        nbagent.replay(path, speed="fast")
+    with pytest.raises(ConfigurationError, match="Name the file of the recording"):
+        nbagent.record(5)
     with pytest.raises(ConfigurationError, match="folder does not exist"):
         nbagent.record(path.parent / "none" / "run.jsonl").start()
     with pytest.raises(ConfigurationError, match="is a folder. Name a file"):
         nbagent.record(path.parent).start()
-    path.write_text("hello\n")
-    with pytest.raises(ConfigurationError, match="is not a recording: line 1"):
-        nbagent.replay(path).start()
+    for other in (b"hello\n", b"\xff\xfe\n", b"5\n", b"{}\n"):
+        path.write_bytes(other)
+        with pytest.raises(ConfigurationError, match="is not a recording: line 1"):
+            nbagent.replay(path).start()
     path.write_text('{"format": "nbagent recording", "version": 2}\n')
     with pytest.raises(ConfigurationError, match="expected version 1 .* got 2.* Update nbagent"):
         nbagent.replay(path).start()
@@ -249,7 +234,6 @@ def test_wrong_arguments_are_errors(path):
     [
         RateLimitError("slow down", vendor="v", model="m", status=429, request_id="r1", retry_after=2.5),
         BadRequestError("no", vendor="v", status=400, code="1214"),
-        ReplayError("ours"),
     ],
 )
 async def test_failures_are_replayed(path, error):
@@ -340,8 +324,6 @@ async def test_images_are_identified_by_their_hash(path):
 
 
 async def test_parallel_agents_share_one_recording(path):
-    import asyncio
-
     async def answer(messages, functions):
         await asyncio.sleep(0)
         return f"about {messages[-1].content}"

@@ -1,7 +1,6 @@
 """Long recordings stay small and quick: what requests share is written, read and compared once."""
 
 import json
-import time
 from itertools import pairwise
 
 import pytest
@@ -51,23 +50,6 @@ def test_a_recording_grows_with_what_is_said(path):
     assert path.stat().st_size / turns < 6_000
     with nbagent.replay(path, "none"):
         assert talk(shopping(0), turns) == recorded
-
-
-@pytest.mark.full
-def test_three_hundred_turns_load_and_miss_in_no_time(path):
-    with nbagent.record(path):
-        talk(shopping(300), 300)
-    started = time.process_time()
-    tape = nbagent.replay(path, "none").start()
-    loaded = time.process_time()
-    assert loaded - started < 2
-    agent = shopping(0)
-    talk(agent, 300)
-    started = time.process_time()
-    with pytest.raises(ReplayError, match="Something else"):
-        agent.chat_sync("Something else")
-    assert time.process_time() - started < 2  # 0.2 s; 55 s when each request was compared as text
-    tape.stop()
 
 
 def test_other_tools_options_and_branches_are_told_apart(path):
@@ -122,18 +104,6 @@ def test_a_missing_line_is_named(path):
         nbagent.replay(path).start()
 
 
-def test_a_file_that_was_replaced_meanwhile_gets_whole_requests(path):
-    agent = Agent(ScriptedProvider(list("abc")))
-    with nbagent.record(path):
-        agent.chat_sync("1")
-        path.unlink()
-        agent.chat_sync("2")
-        agent.chat_sync("3")
-    recorded = RecordingFile(path)
-    recorded.read()
-    assert [len(each.request.messages) for each in recorded.exchanges] == [3, 5]
-
-
 def test_a_miss_suggests_to_replay_results(path):
     changing = iter(range(9))
 
@@ -150,9 +120,6 @@ def test_a_miss_suggests_to_replay_results(path):
         agent().chat_sync("When?")
     with nbagent.replay(path, run_tools=False):
         assert str(agent().chat_sync("When?")) == "done"
-    with nbagent.replay(path), pytest.raises(ReplayError) as caught:
-        agent().chat_sync("Where?")
-    assert "run_tools" not in str(caught.value)
 
 
 def test_a_miss_suggests_to_clear_the_history(path):
@@ -163,8 +130,3 @@ def test_a_miss_suggests_to_clear_the_history(path):
         talk(agent, 1)
         with pytest.raises(ReplayError, match=r"call clear_history\(\) first"):
             talk(agent, 1)
-        agent.clear_history()
-        talk(agent, 1)
-        with pytest.raises(ReplayError) as caught:
-            agent.chat_sync("What else?")
-    assert "clear_history" not in str(caught.value)

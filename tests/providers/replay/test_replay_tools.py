@@ -62,22 +62,6 @@ async def test_results_are_replayed_and_no_tool_runs(path):
     assert playing.trace.tool_calls["is_error"].tolist() == [False, False, True, False]
 
 
-async def test_each_model_gets_the_results_of_its_own_calls(path):
-    tools = Tools()
-
-    def agents():
-        scripts = {model: [FunctionCall("draw", {"n": 1}), f"{model} is done"] for model in ("one", "two")}
-        return [Agent(ScriptedProvider(turns, model=model), tools=[tools.draw]) for model, turns in scripts.items()]
-
-    with nbagent.record(path):
-        for agent in agents():
-            await agent.chat("Draw")
-    with nbagent.replay(path, run_tools=False):
-        results = [await agent.chat("Draw") for agent in agents()]
-    assert [result.function_calls[0]["result"] for result in results] == ["number 1", "number 2"]
-    assert [result.content for result in results] == ["one is done", "two is done"]
-
-
 async def test_tools_run_if_the_model_itself_is_asked(path):
     tools = Tools()
     with nbagent.record(path):

@@ -94,37 +94,3 @@ def test_missing_rights_are_an_error_before_anything_is_asked(path):
     finally:
         os.seteuid(user)
         path.parent.chmod(0o700)
-
-
-def test_an_error_in_the_block_is_not_hidden(path):
-    def talk():
-        with nbagent.record(path):
-            path.mkdir()
-            assert str(Agent(ScriptedProvider(["a"])).chat_sync("1")) == "a"
-            raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        talk()
-
-
-@pytest.mark.parametrize(
-    "text", [b"\xff\xfe\n", b"[" * 100_000 + b"\n", b"5\n", b"null\n", b'{"format": 5}\n', b"{}\n"]
-)
-def test_other_files_are_one_clear_error(path, text):
-    path.write_bytes(text)
-    with pytest.raises(ConfigurationError, match="is not a recording"):
-        nbagent.replay(path).start()
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-def test_a_pipe_is_not_waited_for(path):
-    os.mkfifo(path)
-    with pytest.raises(ConfigurationError, match="it is not a file"):
-        nbagent.replay(path).start()
-
-
-@pytest.mark.parametrize("wrong", [5, None, [], b"run.jsonl", {}])
-def test_a_path_of_a_wrong_type_is_one_clear_error(wrong):
-    for make in (nbagent.record, nbagent.replay):
-        with pytest.raises(ConfigurationError, match="Name the file of the recording"):
-            make(wrong)

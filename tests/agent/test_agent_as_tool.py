@@ -1,15 +1,13 @@
 """Agents that are tools of others: `agent.as_tool(name, description)`."""
 
 import asyncio
-import random
 from itertools import pairwise
 from typing import Literal
 
 import pytest
 from support.small_agent import call
-from support.virtual_time import run_virtually
 
-from nbagent import Agent, ContextManager, Limits, LLMResponse, ScriptedProvider, Usage, tool
+from nbagent import Agent, Limits, LLMResponse, ScriptedProvider, tool
 from nbagent.core.history.repair import repair
 from nbagent.errors import ConfigurationError, RateLimitError
 
@@ -40,14 +38,6 @@ async def test_an_agent_asks_another_one():
     row = researcher.trace.runs.iloc[-1]
     assert (row["prompt"], row["parent_run_id"], row["source"]) == ("Which is heaviest?", result.run_id, "agent")
     assert writer.trace.tool_calls["source"].tolist() == ["agent:research"]
-
-
-def test_what_the_model_is_told():
-    definition = answering().as_tool("research", "Finds facts.")
-    (told,) = answering(tools=[definition]).function_registry.list_functions()
-    assert (told["name"], told["description"]) == ("research", "Finds facts.")
-    assert told["parameters"]["required"] == ["question"]
-    assert "nothing of this conversation is known there" in told["parameters"]["properties"]["question"]["description"]
 
 
 async def test_calls_of_one_turn_are_conversations_of_their_own_that_run_at_once():
@@ -212,104 +202,28 @@ async def test_agents_that_ask_the_next_one_come_to_an_end():
 # -- a tree -----------------------------------------------------------------------------------------------------------
 
 
-class Tree:
-    """Three levels of agents. Each asks two of the next level, the last ones call tools; all at random, as seeded."""
+async def test_an_interrupt_ends_all_runs_of_a_tree():
+    began = asyncio.Event()
 
-    def __init__(self, seed, parallel=True, **limits):
-        self.random = random.Random(seed)
-        self.events, self.costs, self.spent = [], [], 0
-        self.at_start = []
-        self.agents = [self.agent(level) for level in range(3)]
-        for agent, below in pairwise(self.agents):
-            for keep in (True, False):
-                name = "kept" if keep else "fresh"
-                agent.function_registry.adopt(
-                    below.as_tool(name, "Asks below.", keep_conversation=keep, parallel=parallel)
-                )
-        self.agents[-1].function_registry.register("wait", "Waits.", self.wait)
-        self.agents[-1].function_registry.register("work", "Works.", self.work)
-        self.top = self.agents[0]
-        self.top.limits = Limits(**limits)
-        self.interrupt = lambda: None
+    async def wait() -> str:
+        """Wait for ever."""
+        began.set()
+        await asyncio.sleep(3600)
 
-    def agent(self, level):
-        agent = Agent(ScriptedProvider(self.turn, delay=0.1, price={"input": 1, "output": 1}), context=ContextManager())
-        agent.trace.observers.append(lambda trace, event: self.see(event))
-        return agent
-
-    def see(self, event):
-        self.events.append(event)
-        self.interrupt()
-
-    async def wait(self) -> str:
-        """Wait, now and then for ever."""
-        await asyncio.sleep(self.random.choice([0.0, 0.3, 14]))
-        return "waited"
-
-    async def work(self) -> str:
-        """Return at once."""
-        return "worked"
-
-    async def turn(self, messages, functions):
-        self.at_start.append(self.spent)
-        await asyncio.sleep(self.random.random())
-        tokens = self.random.randrange(100, 1000)
-        self.spent += tokens
-        self.costs.append(tokens)
-        usage = {"usage": Usage(tokens - 10, 10)}
-        is_first = not self.costs[1:]
-        if not functions or (not is_first and self.random.random() < 0.4):
-            return LLMResponse("That is all.", metadata=usage)
-        names = [each["name"] for each in functions]
-        calls = [
-            self.called(name, str(n)) for n, name in enumerate(self.random.choices(names, k=self.random.choice([1, 2])))
-        ]
-        return LLMResponse("Let me see.", calls, metadata=usage)
-
-    def called(self, name, id):
-        return call(name, id) if name in ("wait", "work") else ask(id, name=name)
-
-
-@pytest.mark.parametrize(("seed", "parallel"), [(0, True), (1, False), (2, True), (3, False)])
-def test_no_request_of_a_tree_begins_when_its_budget_is_spent(seed, parallel):
-    tree = Tree(seed, parallel, max_total_tokens=4000)
-    result = run_virtually(tree.top.chat("Go"))
-    assert result.usage.total_tokens == sum(tree.costs) == tree.spent
-    assert max(tree.at_start) < 4000
-    if not parallel:
-        assert tree.spent < 4000 + tree.costs[-1]
-    if tree.spent >= 4000:
-        assert (result.status, result.limit_reason) == ("limit", "tokens")
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_an_interrupt_at_any_moment_ends_a_tree_within_a_second(seed):
-    complete = Tree(seed)
-    run_virtually(complete.top.chat("Go"))
-    tree, moment = Tree(seed), random.Random(seed).randrange(len(complete.events))
-
-    async def interrupted():
-        loop = asyncio.get_running_loop()
-        task, times = asyncio.create_task(tree.top.chat("Go")), []
-
-        def interrupt():
-            if len(tree.events) == moment + 1:
-                times.append(loop.time())
-                loop.call_soon(task.cancel)
-
-        tree.interrupt = interrupt
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert loop.time() - times[0] < 1
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run_virtually(interrupted())
-    runs = [status for agent in tree.agents for status in agent.trace.runs["status"]]
-    assert "running" not in runs
-    assert "interrupted" in runs
-    for agent in tree.agents:
+    last = Agent(ScriptedProvider(lambda messages, functions: call("wait")), tools=[wait])
+    middle = answering([ask("b"), ask("c", name="kept")], "again", tools=[last.as_tool("research", "Waits.")])
+    middle.function_registry.adopt(last.as_tool("kept", "Waits.", keep_conversation=True))
+    top = answering(ask("a"), "again", tools=[middle.as_tool("research", "Asks.", keep_conversation=True)])
+    task = asyncio.create_task(top.chat("Go"))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    for agent in (top, middle, last):
+        assert set(agent.trace.runs["status"]) == {"interrupted"}
         assert repair(agent.conversation_history) == agent.conversation_history
-    assert run_virtually(tree.top.chat("And now?", use_tools=False)).status == "ok"
+    assert (await top.chat("And now?")).content == "again"
 
 
 @pytest.mark.local_model

@@ -37,8 +37,6 @@ TOO_DEEP, TOO_LONG = "at most 100 levels deep", "shorter than 1,000,000 characte
     ("sent", "told"),
     [
         pytest.param(nested(MAX_ARGUMENT_DEPTH + 1), TOO_DEEP, id="deep"),
-        pytest.param(json.loads('{"a": ' + "[" * 500 + "]" * 500 + "}"), TOO_DEEP, id="deep object"),
-        pytest.param(nested(100_000), TOO_DEEP, id="deeper than the stack"),
         pytest.param(json.dumps({"a": "x" * MAX_ARGUMENT_CHARS}), TOO_LONG, id="long"),
     ],
 )
@@ -56,37 +54,19 @@ async def test_arguments_that_are_too_deep_or_too_long(sent, told):
     assert not agent.trace.tool_calls["args_valid"].any()
 
 
-async def test_arguments_as_deep_as_allowed():
-    arguments, raw = parse_arguments(nested(MAX_ARGUMENT_DEPTH))
-    assert raw is None
-    agent = Agent(ScriptedProvider([FunctionCall("note", arguments), "ok"]), tools=[note])
-    assert (await agent.chat("go")).function_calls[0]["result"] == "written"
-
-
 class UnspeakableError(Exception):
     def __str__(self):
         raise ValueError("no text")
 
 
-@pytest.mark.parametrize("tracebacks", [False, True])
-async def test_an_exception_that_breaks_whoever_shows_it(tracebacks):
+async def test_an_exception_that_breaks_whoever_shows_it():
     def broken() -> str:
         """Fail."""
         raise UnspeakableError
 
-    agent = Agent(ScriptedProvider([FunctionCall("broken", {}), "sorry"]), tools=[broken], tool_tracebacks=tracebacks)
+    agent = Agent(ScriptedProvider([FunctionCall("broken", {}), "sorry"]), tools=[broken])
     result = await agent.chat("go")
     assert (result.status, result.content) == ("ok", "sorry")
     assert "Unspeakable" in result.function_calls[0]["result"]
     assert agent.trace.tool_calls["error_type"].tolist() == ["UnspeakableError"]
     assert "in broken" in agent.trace.tool_calls["traceback"][0]
-
-
-async def test_a_deep_call_of_gemini_is_not_sent_back():
-    args = json.loads(nested(MAX_ARGUMENT_DEPTH + 1))
-    codec = CODECS[2]
-    part = {"functionCall": {"name": "note", "args": args}}
-    body = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]}
-    agent = Agent(ScriptedProvider([codec.decode_body(body), "sorry"]), tools=[note])
-    assert "levels deep" in (await agent.chat("go")).function_calls[0]["result"]
-    assert b'"a":' not in codec.encode_request(agent.conversation_history[:2], ResolvedOptions(None), "m")

@@ -137,23 +137,11 @@ async def test_a_guard_sees_all_that_is_asked_and_guards_what_else_the_agent_sen
     assert agent.provider.requests == []
 
 
-async def test_a_refused_question_that_runs_again_leaves_the_old_turn():
-    agent = agent_with("Hello.", guards=[no_cards])
-    await agent.chat("Hi")
-    question = agent.conversation_history[0]
-    assert (await agent.chat_stream("1234567812345678", replaces=question).collect()).status == "blocked"
-    assert [message.text for message in agent.conversation_history] == ["Hi", "Hello."]
-
-
 @pytest.mark.parametrize("name", ["validators", "guards"])
 def test_what_is_no_list_of_checks_is_refused(name):
-    for wrong in (is_short, "is_short", [None], [lambda: True], [lambda a, b, c: True], 3):
-        check_refused(name, wrong)
-
-
-def check_refused(name, wrong):
-    with pytest.raises(ConfigurationError, match=rf"{name}.*\(text\)"):
-        Agent(ScriptedProvider([]), **{name: wrong})
+    for wrong in (is_short, [None], [lambda: True]):
+        with pytest.raises(ConfigurationError, match=rf"{name}.*\(text\)"):
+            Agent(ScriptedProvider([]), **{name: wrong})
 
 
 async def test_on_the_wire_the_answer_and_the_reason_follow_each_other(llmock):

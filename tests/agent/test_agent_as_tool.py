@@ -180,14 +180,6 @@ async def test_an_agent_that_waits_for_an_answer_is_not_asked_for_it(way, keep_c
     assert (await way(b)).content.count("AgentBusyError: the agent b ") == 1  # nothing is left behind
 
 
-@pytest.mark.parametrize("way", [awaited, blocking])
-async def test_agents_that_are_asked_at_once_and_ask_each_other(way):
-    a, b = two_that_ask_each_other(keep_conversation=True)
-    results = await asyncio.gather(way(a), way(b))
-    assert any("AgentBusyError" in result.content for result in results)
-    assert all(repair(each.conversation_history) == each.conversation_history for each in (a, b))
-
-
 async def test_agents_that_ask_the_next_one_come_to_an_end():
     def turn(messages, functions):
         return ask("c") if messages[-1].role == "user" else messages[-1].text

@@ -1,13 +1,12 @@
 """Checks of answers (`validators`) and of questions (`guards`)."""
 
 import asyncio
-import json
 import threading
 
 import pytest
 from pydantic import BaseModel
 
-from nbagent import Agent, Limits, RunContext, ScriptedProvider, create_provider
+from nbagent import Agent, Limits, RunContext, ScriptedProvider
 from nbagent.errors import AgentBusyError, AnswerRejectedError, ConfigurationError
 
 
@@ -142,14 +141,3 @@ def test_what_is_no_list_of_checks_is_refused(name):
     for wrong in (is_short, [None], [lambda: True]):
         with pytest.raises(ConfigurationError, match=rf"{name}.*\(text\)"):
             Agent(ScriptedProvider([]), **{name: wrong})
-
-
-async def test_on_the_wire_the_answer_and_the_reason_follow_each_other(llmock):
-    provider = create_provider("claude:claude-sonnet-5", api_key="k", base_url=llmock.base_url("anthropic"))
-    llmock.reply("It is warm.").reply("It is warm [1].")
-    result = await Agent(provider, validators=[names_a_source], guards=[no_cards]).chat("How is it?")
-    await provider.aclose()
-    assert result.content == "It is warm [1]."
-    first, second = (json.dumps(request.body) for request in llmock.requests)
-    assert "Name your source as [1]." not in first
-    assert second.index("It is warm.") < second.index("Name your source as [1].")

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import random
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -13,7 +12,7 @@ import pytest
 from support.property_tools import registry
 from support.property_vendors import CASES, Step, Wish
 
-from nbagent import Agent, ScriptedProvider
+from nbagent import Agent
 from nbagent.core.background import background_loop
 from nbagent.errors import ProviderError
 
@@ -128,50 +127,3 @@ def test_interrupted_runs_leave_nothing_behind(vendors, monkeypatch, caplog, way
     assert set(names) - {*idle, *resolvers} <= {"nbagent-loop"}
     assert len(idle) <= 32, "as many as ran at once, and blocked ones run on"
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-
-async def _broken(agent):
-    async for _ in agent.chat_stream("go"):
-        break
-
-
-async def _failed(agent):
-    """A failure holds the frames it came through, and what is in them."""
-    events = agent.chat_stream("go").__aiter__()
-    await anext(events)
-    await anext(events)
-    raise ZeroDivisionError
-
-
-async def _cancelled(agent):
-    events = agent.chat_stream("go").__aiter__()
-    await anext(events)
-    asyncio.current_task().cancel()
-    await asyncio.sleep(1)
-
-
-@pytest.mark.parametrize("leave", [_broken, _failed, _cancelled])
-async def test_what_is_left_of_a_stream_is_not_for_the_garbage_collector(leave):
-    """That runs on any thread, and closes nested generators in any order, also while their loop closes them."""
-    agent = Agent(ScriptedProvider(lambda messages, functions: "one two three"))
-    loop, closed = asyncio.get_running_loop(), []
-
-    def noted(generator):
-        closed.append(generator.__qualname__)
-        loop._asyncgen_finalizer_hook(generator)
-
-    gc.collect()
-    gc.disable()
-    try:
-        sys.set_asyncgen_hooks(finalizer=noted)
-        with suppress(ZeroDivisionError, asyncio.CancelledError):
-            await asyncio.create_task(leave(agent))
-        await asyncio.sleep(0)
-        before = list(closed)
-        gc.collect()
-    finally:
-        sys.set_asyncgen_hooks(finalizer=loop._asyncgen_finalizer_hook)
-        gc.enable()
-    assert closed == before == ["AgentStream._iterate"]
-    await agent.chat("again")
-    assert agent.trace.runs["status"].tolist() == ["interrupted", "ok"]

@@ -1,8 +1,8 @@
 """`chat_stream(...).preview()`: the request that would be sent, word for word, and nothing else changes."""
 
 import pytest
+from support.small_agent import add
 
-import nbagent
 from nbagent import (
     Agent,
     ContextManager,
@@ -14,12 +14,6 @@ from nbagent import (
     create_provider,
 )
 from nbagent.errors import ConfigurationError
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
 
 CALL = FunctionCall("add", {"a": 2, "b": 3}, "c1")
 
@@ -104,15 +98,3 @@ def test_what_is_wrong_with_a_request_is_said_without_sending_it():
             agent.chat_stream("x", **options).preview()
     assert agent.conversation_history == []
     assert agent.chat_stream("x", temperature=0.5).preview().options["temperature"] == 0.5
-
-
-def test_recordings_take_no_notice(tmp_path):
-    agent = Agent(ScriptedProvider(["a"]))
-    with nbagent.record(tmp_path / "tape.jsonl"):
-        agent.chat_stream("never asked").preview()
-        agent.chat_sync("asked")
-    with nbagent.replay(tmp_path / "tape.jsonl"):
-        again = Agent(ScriptedProvider([]))
-        assert again.chat_stream("never asked").preview().messages[-1].text == "never asked"
-        assert again.chat_sync("asked").content == "a"
-    assert "never asked" not in (tmp_path / "tape.jsonl").read_text()

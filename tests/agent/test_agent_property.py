@@ -112,21 +112,6 @@ class Conversation(RuleBasedStateMachine):
         ways = {"break": self.by_stream, "plain break": self.by_for}
         self.turn(plan, by_cancel if way == "cancel" else lambda text: ways[way](text, events))
 
-    @rule(first=stalling, second=plans, after=moments)
-    def ask_twice_at_once(self, first, second, after):
-        """The second waits for the first, which is cancelled."""
-
-        async def both(text):
-            other = asyncio.create_task(self.cancelled(self.agent.chat(self.vendors.question(first)[1]), after))
-            try:
-                return await self.agent.chat(text)
-            finally:
-                await asyncio.wait([other])
-                with suppress(ProviderError, *INTERRUPTED):
-                    other.result()
-
-        self.turn(second, lambda text: self.run(both(text)), beside=first)
-
     @rule()
     def show_an_image(self):
         _, text = self.vendors.question()
@@ -245,10 +230,10 @@ class Conversation(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ how
 
-    def turn(self, plan, ask, beside=()):
+    def turn(self, plan, ask):
         """One question, whatever comes of it; what was valid stays so, unless a tool of it clears the history."""
         history = self.agent.conversation_history
-        clears = any(wish.name == "clear" for step in [*plan, *beside] for wish in step.calls)
+        clears = any(wish.name == "clear" for step in plan for wish in step.calls)
         valid = repair(history) == history and not clears
         number, text = self.vendors.question(plan)
         result = None

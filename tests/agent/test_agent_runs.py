@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import sys
 import threading
 import time
 
@@ -16,12 +15,11 @@ from nbagent import (
     FunctionRegistry,
     Limits,
     LLMMessage,
-    LLMProvider,
     LLMResponse,
     ScriptedProvider,
     StreamingHandler,
 )
-from nbagent.core.events import Text, Thinking
+from nbagent.core.events import Text
 from nbagent.core.history.repair import NO_RESULT
 
 
@@ -87,17 +85,6 @@ def test_main_thread_tools_run_on_the_main_thread_however_the_agent_is_asked():
     assert agent.trace.tool_calls["result_text"].tolist() == ["MainThread"] * 3
 
 
-def test_sys_exit_in_a_callback_ends_the_caller_and_not_the_loop():
-    class Handler(StreamingHandler):
-        def on_token(self, token):
-            sys.exit(3)
-
-    agent = Agent(ScriptedProvider(["a", "b"]))
-    with pytest.raises(SystemExit):
-        agent.chat_sync("x", handler=Handler())
-    assert agent.chat_sync("y").content == "b"
-
-
 def test_a_tool_that_raises_system_exit_does_not_end_the_loop():
     async def leave() -> None:
         raise SystemExit
@@ -145,43 +132,6 @@ async def test_leaving_at_done_does_not_undo_it():
             break
     assert event.result.status == "ok"
     assert agent.trace.runs["status"].tolist() == ["ok"]
-
-
-class Ponders(LLMProvider):
-    """Thinks, says half an answer, and then waits for ever; `waits` tells when."""
-
-    model_name = "ponders"
-
-    def __init__(self):
-        self.waits = asyncio.Event()
-
-    def supports_function_calling(self):
-        return True
-
-    async def chat(self, messages, functions=None, **kwargs):
-        raise AssertionError
-
-    async def stream(self, request):
-        yield Thinking("hm, ")
-        yield Thinking("well")
-        yield Text("half")
-        self.waits.set()
-        await asyncio.sleep(600)
-
-
-async def test_a_cancelled_run_keeps_what_was_said_in_history_and_trace_and_the_agent_goes_on():
-    agent = Agent(Ponders())
-    task = asyncio.create_task(agent.chat("x"))
-    await agent.provider.waits.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert agent.trace.thinking["text"].tolist() == ["hm, well"]
-    assert agent.trace.messages[["role", "text"]].values.tolist() == [["user", "x"], ["assistant", "half"]]
-    assert agent.trace.calls["error_type"].tolist() == ["interrupted"]
-    assert agent.conversation_history[-1] == LLMMessage("assistant", "half", interrupted=True)
-    agent.provider = ScriptedProvider(["fine"])
-    assert (await agent.chat("and?")).content == "fine"
 
 
 async def test_half_a_surrogate_pair_breaks_nothing():

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from nbagent import Agent, FunctionCall, LLMProvider, LLMResponse, ScriptedProvider
+from nbagent import Agent, LLMProvider, LLMResponse, ScriptedProvider
 from nbagent.core.events import Text
 
 
@@ -93,23 +93,6 @@ async def test_runs_that_wait_for_their_turn_are_not_asked():
     assert [type(result) for result in results] == [asyncio.CancelledError] * 3
     assert [message.text for message in agent.conversation_history] == ["a", "begun"]
     assert (await other.chat("x")).content == "fine", "others go on"
-
-
-async def test_a_running_tool_is_cancelled_and_its_call_closed():
-    began = asyncio.Event()
-
-    async def wait() -> str:
-        began.set()
-        await asyncio.sleep(3600)
-        return "never"
-
-    agent = Agent(ScriptedProvider([FunctionCall("wait", {}, "c"), "no"]), tools=[wait])
-    task = asyncio.create_task(agent.chat("x"))
-    await began.wait()
-    agent.stop()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert [message.role for message in agent.conversation_history] == ["user", "assistant", "tool"]
 
 
 def test_what_is_over_is_not_stopped():

@@ -78,10 +78,8 @@ async def test_tasks_in_blocks_of_their_own_do_not_mix():
 
 @pytest.mark.parametrize(
     ("given", "named"),
-    [({"tags": "exam"}, "tags"), ({"tags": [1]}, "tags"), ({"tags": [""]}, "tags"), ({"user": 1}, "user"),
-     ({"session": 2}, "session"), ({"metadata": ["a"]}, "metadata"), ({"metadata": {"a": {1}}}, "metadata"),
-     ({"metadata": {1: 2}}, "metadata"), ({"metadata": {"a": float("nan")}}, "metadata")],
-)  # fmt: skip
+    [({"tags": "exam"}, "tags"), ({"user": 1}, "user"), ({"session": 2}, "session"), ({"metadata": ["a"]}, "metadata")],
+)
 def test_other_values_are_errors_before_anything_is_sent(given, named):
     agent = agent_of("a")
     with pytest.raises(ConfigurationError, match=named):

@@ -6,8 +6,7 @@ import pytest
 from support.loopback import Answer, Loopback, claude_said, responses_said
 from support.vendor_answers import claude_stream, responses_stream
 
-from nbagent import Agent, ContextManager, LLMMessage, ScriptedProvider, create_provider
-from nbagent.errors import ConfigurationError
+from nbagent import Agent, ContextManager, LLMMessage, create_provider
 from nbagent.providers.formats.anthropic import usage_of
 
 SUMMARY = {"type": "compaction", "content": "They asked about Ruby.", "encrypted_content": "EugCCio="}
@@ -109,15 +108,3 @@ def test_the_tokens_of_a_summary_count():
     message = {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000}
     usage = usage_of({"input_tokens": 23_000, "output_tokens": 1_000, "iterations": [summary, message]})
     assert (usage.input_tokens, usage.output_tokens) == (203_000, 4_500)
-
-
-def test_wrong_input():
-    with pytest.raises(ConfigurationError, match="vendors count tokens"):
-        ContextManager(max_messages=5, strategy="server")
-    assert ContextManager(strategy="server").max_tokens == 150_000
-    assert ContextManager(strategy="server").copy().strategy == "server"
-
-
-def test_a_provider_of_any_kind_works_with_it():
-    agent = Agent(ScriptedProvider("Hi."), context=ContextManager(strategy="server"))
-    assert agent.chat_sync("Hello").content == "Hi."

@@ -1,4 +1,4 @@
-"""Streams that are cut, reframed and garbled at random: the same answer, or an error of nbagent's own.
+"""Streams that are cut and garbled at random: an answer, or an error of nbagent's own.
 
 An answer also has to go back to every vendor, into a file and into the trace, whatever a garbled stream put into it.
 """
@@ -22,7 +22,6 @@ from nbagent.core.json_text import json_text
 from nbagent.core.messages import LLMMessage, LLMResponse
 from nbagent.errors import ProviderError
 from nbagent.providers import create_provider
-from nbagent.providers.formats.sse import SSESplitter
 from nbagent.providers.options.resolved import ResolvedOptions
 from nbagent.providers.replay.file import response_to_json
 
@@ -31,8 +30,6 @@ pytestmark = pytest.mark.fuzz
 #: The vendor that reads a format, and the format's name in recorded traffic.
 VENDORS = {"chat": "open_source", "messages": "claude", "responses": "openai", "gemini": "gemini"}
 RECORDED = dict(zip(recordings.CODECS, ("chat", "responses", "messages", "gemini", "chat"), strict=True))
-#: What may stand between two events, to be ignored.
-FILLERS = [b": comment\n\n", b":\n\n", b"\n\n", b"event: ping\n\n", b"id: 7\nretry: 100\n\n", b"event:\n"]
 #: Longer recordings take their time without saying more.
 LONGEST = 12_000
 
@@ -76,63 +73,12 @@ def read(kind: str, pieces) -> LLMResponse | ProviderError:
         return exc
 
 
-def without_ids(outcome):
-    """An outcome without the ids that are new each time."""
-    if isinstance(outcome, ProviderError):
-        return type(outcome), str(outcome)
-    return re.sub(r"(call_)[0-9a-f]{24}", r"\1", repr(outcome))
-
-
 def is_json(text: bytes) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def events_of(body: bytes) -> list[bytes]:
-    return [event for event in re.split(rb"(?<=\n\n)", body.replace(b"\r\n", b"\n")) if event]
-
-
-@st.composite
-def cut(draw, body):
-    """The body in pieces."""
-    places = sorted(draw(st.lists(st.integers(0, len(body)), max_size=12)))
-    return [body[start:end] for start, end in zip([0, *places], [*places, len(body)], strict=True)]
-
-
-@st.composite
-def reframed(draw):
-    """A sample's format, the sample, and the same events in another frame, in pieces."""
-    kind = draw(st.sampled_from(sorted(VENDORS)))
-    whole = draw(st.sampled_from([body for body in bodies(kind) if re.match(rb"data|event|:", body)]))
-    events = events_of(whole)
-    fillers = draw(st.lists(st.sampled_from([b"", *FILLERS]), min_size=len(events), max_size=len(events)))
-    body = b"".join(filler + event for filler, event in zip(fillers, events, strict=True))
-    body = body.replace(b"\n", draw(st.sampled_from([b"\n", b"\r\n", b"\r"])))
-    if draw(st.booleans()):
-        body = body.replace(b"data: ", b"data:")
-    return kind, whole, draw(cut(body))
-
-
-def test_another_frame_changes_nothing():
-    def check(framed):
-        kind, whole, pieces = framed
-        assert without_ids(read(kind, pieces)) == without_ids(read(kind, [whole]))
-
-    for kind in VENDORS:
-        read(kind, bodies(kind)[:1])  # what is loaded first must not be loaded while hypothesis looks
-    fuzz(check, reframed())
-
-
-@st.composite
-def shuffled(draw, body):
-    """The body with events dropped, doubled and moved."""
-    events = events_of(body)
-    chosen = draw(st.lists(st.sampled_from(range(len(events))), max_size=2 * len(events)))
-    kept = chosen if draw(st.booleans()) else [n for n in range(len(events)) if n not in chosen]
-    return b"".join(events[n] for n in kept)
 
 
 @st.composite
@@ -161,12 +107,10 @@ def spliced(draw, body):
 def hostile(draw, kind):
     """A body of the format, changed, in pieces."""
     body = draw(st.sampled_from(bodies(kind)))
-    for change in draw(st.lists(st.sampled_from([garbled, garbled, shuffled, spliced]), min_size=1, max_size=3)):
+    for change in draw(st.lists(st.sampled_from([garbled, garbled, spliced]), min_size=1, max_size=3)):
         body = draw(change(body)) or b"{}"
-    return draw(cut(body))
-
-
-KNOWN = {"responses": [[b'{"output": [{"type": "reasoning", "id": []}], "status": "completed"}']]}
+    places = sorted(draw(st.lists(st.integers(0, len(body)), max_size=12)))
+    return [body[start:end] for start, end in zip([0, *places], [*places, len(body)], strict=True)]
 
 
 @pytest.mark.parametrize("kind", VENDORS)
@@ -186,15 +130,5 @@ def test_an_answer_or_an_error_of_our_own(kind):
         for codec in recordings.CODECS.values():
             json.loads(codec.encode_request(history, ResolvedOptions(), "m1"))
 
-    read(kind, bodies(kind)[:1])
-    fuzz(check, hostile(kind), KNOWN.get(kind, ()))
-
-
-def test_events_in_any_pieces():
-    def check(pieces):
-        whole, split = SSESplitter(), SSESplitter()
-        expected = whole.feed(b"".join(pieces)) + whole.flush()
-        assert [payload for piece in pieces for payload in split.feed(piece)] + split.flush() == expected
-
-    lines = [b"data: x", b"data:", b"data", b"event: e", b": c", b"\n", b"\r", b"\r\n", b"{", b'{"type"', b"\xff", b" "]
-    fuzz(check, st.lists(st.sampled_from(lines) | st.binary(max_size=5), max_size=40))
+    read(kind, bodies(kind)[:1])  # what is loaded first must not be loaded while hypothesis looks
+    fuzz(check, hostile(kind))

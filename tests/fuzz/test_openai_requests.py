@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from hypothesis import strategies as st
 from support.fuzzing import fuzz, mutations
 from support.openai_answers import checked_chunk, checked_completion, checked_event, checked_response
 from support.serving import served
@@ -102,36 +101,3 @@ def test_changed_bodies(http, path, body, streamed):
         check_answer(path, http.post(path, content=json.dumps(changed), headers=JSON))
 
     fuzz(check, mutations({**body, "stream": streamed}), count=25)
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
-def test_bodies_that_are_no_requests(http, path):
-    sample = json.dumps(COMPLETION if path.endswith("completions") else RESPONSE).encode()
-    cut = st.builds(lambda start, end: sample[start:end], *[st.integers(0, len(sample))] * 2)
-    known = [b"", b"null", b"[]", b'"x"', b"[" * 100_000, b'{"model":' * 10_000, b"\xff\xfe", b"1" * 10_000]
-    kinds = st.sampled_from(
-        ["application/json", "text/plain", "multipart/form-data", "application/json; charset=x", ""]
-    )
-
-    def check(given):
-        content, kind = given
-        check_answer(path, http.post(path, content=content, headers={"content-type": kind}))
-
-    fuzz(check, st.tuples(cut | st.binary(max_size=50), kinds), [(each, "application/json") for each in known])
-
-
-def test_ids_that_nobody_gave(http):
-    made = http.post("/v1/responses", json={"model": "nbagent", "input": "1 + 2?"}).json()["id"]
-    odd = st.text(max_size=40) | st.builds(lambda start, end: made[start:end], *[st.integers(0, len(made))] * 2)
-
-    def check(name):
-        check_answer(
-            "", http.post("/v1/responses", json={"model": "nbagent", "input": "?", "previous_response_id": name})
-        )
-        if name.isascii() and name.isprintable() and not set("/?#%") & set(name) and name.strip(". "):
-            for ask in (http.get, http.delete):
-                response = ask(f"/v1/responses/{name}")
-                assert response.status_code in ((200, 404) if name == made else (404,)), (name, response.text)
-            assert http.get(f"/v1/models/{name}").status_code == 404
-
-    fuzz(check, odd, ["resp_", "resp__", "resp_conv_", "_", "resp_" + "9" * 5_000], count=30)

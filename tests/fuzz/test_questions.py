@@ -1,9 +1,7 @@
-"""What a person reads before a tool runs, and in a terminal: all of it, visible, and no raw HTML."""
+"""What a person reads before a tool runs: all of it, visible, and no raw HTML."""
 
 import asyncio
 import re
-from contextlib import redirect_stdout
-from io import StringIO
 
 import html5lib
 import pytest
@@ -11,12 +9,8 @@ from hypothesis import strategies as st
 from support.fuzzing import fuzz
 from support.shown import check_page, check_visible, texts, values
 
-from nbagent.core import events
-from nbagent.core.messages import FunctionCall, LLMResponse
-from nbagent.core.results import AgentResult
+from nbagent.core.messages import FunctionCall
 from nbagent.notebook.display.approval import ApprovalForm
-from nbagent.notebook.display.transcript import Transcript
-from nbagent.notebook.display.view import TerminalView
 
 pytestmark = pytest.mark.fuzz
 
@@ -78,36 +72,3 @@ def test_a_form_shows_all_of_the_call():
 
     known = [(r"$\definecolor{black}{rgb}{1,1,1}$", {}), ("f", {"code": "x = 1\n" + "\n" * 80 + "import os"})]
     fuzz(check, st.tuples(texts, st.dictionaries(texts, long_texts | values, max_size=2)), known, count=20)
-
-
-def test_nothing_moves_the_cursor_of_a_terminal():
-    def check(given):
-        said = StringIO()
-        with redirect_stdout(said):
-            view = TerminalView(Transcript(timings=False))
-            for event in given:
-                view.feed(event)
-            view.close()
-        check_visible(said.getvalue())
-        assert "\r" not in said.getvalue().replace("\r\n", "")
-
-    metadata = {"tool_call_id": "t1", "wire_id": "w1", "is_error": False, "duration_s": 0.1}
-    images = st.dictionaries(st.sampled_from(["type", "media_type", "data", "url", "alt"]), st.just("image") | texts)
-    told = st.one_of(
-        texts.map(events.Text),
-        texts.map(events.Thinking),
-        texts.map(events.Retry),
-        st.builds(
-            lambda name, arguments: events.ToolCall("", name, arguments, metadata=metadata),
-            texts,
-            st.dictionaries(texts, values, max_size=2),
-        ),
-        st.builds(lambda text, name: events.ToolResult(text, name, metadata=metadata), texts, texts),
-        st.builds(lambda name: events.TurnStarted(metadata={"model": name}), texts),
-        st.lists(images, max_size=2).map(
-            lambda parts: events.TurnDone(response=LLMResponse("", None, None, {"parts": parts}))
-        ),
-        texts.map(lambda text: events.Error(text, exception=ValueError(text), metadata={})),
-        texts.map(lambda text: events.Done("", result=AgentResult("", status_reason=text))),
-    )
-    fuzz(check, st.lists(told, max_size=8))

@@ -1,6 +1,5 @@
 """Texts of models, tools and servers: cleaned, shown and read without a foreign error and without HTML."""
 
-import json
 from contextlib import suppress
 
 import html5lib
@@ -17,7 +16,6 @@ from nbagent.core.render.key_values import key_values_html, key_values_text
 from nbagent.core.render.markdown import markdown_line_to_text, markdown_to_html, stable_ends
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.magics.answer_formats import parse_code, parse_frame
-from nbagent.providers.http.redaction import Redactor
 from nbagent.providers.prompting.json_tool_prompt import first_json_object
 from nbagent.providers.prompting.result_sentences import without_call
 
@@ -67,40 +65,6 @@ def test_a_transcript_is_a_safe_page_and_a_readable_text():
 
     arguments = st.dictionaries(texts, values, max_size=2)
     fuzz(check, st.tuples(texts, texts, texts, arguments, texts, st.booleans()))
-
-
-# -- secrets ----------------------------------------------------------------------------------------------------------
-
-SECRET = 'sk-1"2\\34&5/67'
-SPELLINGS = [SECRET, json.dumps(SECRET)[1:-1], json.dumps(json.dumps(SECRET))[3:-3], "sk-1%222%5C34%265%2F67"]
-SPELLINGS += [
-    "sk-1&quot;2\\34&amp;5/67",
-    "".join(f"&#{ord(c)};" for c in SECRET),
-    "".join(f"\\u{ord(c):04x}" for c in SECRET),
-]
-
-
-def test_a_secret_is_found_in_any_text():
-    redactor = Redactor(
-        "https://ann:pass%2Fword@api.example/?key=abc%2Fdefgh", {"authorization": f"Bearer {SECRET}"}, SECRET, "KEY"
-    )
-
-    def check(given):
-        before, spelling, after = given
-        text = before + spelling + after
-        for found in (
-            redactor.text(text),
-            redactor.text(text, "***"),
-            redactor.message(text),
-            redactor.headers({"x": text})["x"],
-        ):
-            assert spelling not in found
-        redactor.url(f"https://api.example/{text}")
-
-    fuzz(check, st.tuples(texts, st.sampled_from(SPELLINGS), texts), [("&", SPELLINGS[5], "")])
-
-
-# -- what is read from an answer --------------------------------------------------------------------------------------
 
 
 def read_answer(text):

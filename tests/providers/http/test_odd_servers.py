@@ -40,13 +40,12 @@ def pairs(names):
 def ask(connect):
     """The text that a server of raw connections answers. One that takes longer than five minutes hangs."""
 
-    async def asked(serve, vendor="open_source", times=1, messages=HI, **options):
+    async def asked(serve, vendor="open_source", messages=HI, **options):
         async with served_by(serve) as address:
             provider = connect(vendor, base_url=f"http://{address}", **{"max_retries": 0, "timeout": 20, **options})
             async with asyncio.timeout(300):
-                answers = [(await provider.chat(messages)).content for _ in range(times)]
+                assert (await provider.chat(messages)).content == "Good."
             await provider.aclose()
-        assert set(answers) == {"Good."}
 
     return asked
 
@@ -75,49 +74,9 @@ def endless(head, part):
     return serve
 
 
-def with_length(body, *lines, version=b"1.1"):
-    head = [b"HTTP/%b 200 OK" % version, b"Content-Length: %d" % len(body), *lines]
+def with_length(body, *lines):
+    head = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *lines]
     return b"\r\n".join([*head, b"", body])
-
-
-def in_chunks(body, end=b"0\r\n\r\n"):
-    half = len(body) // 2
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:half], body[half:]))
-    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + end
-
-
-# ------------------------------------------------------------------ answers in odd forms
-
-FORMS = {
-    "length": with_length(GOOD),
-    "chunks": in_chunks(GOOD),
-    "a trailer": in_chunks(GOOD, b"0\r\nX-Late: 1\r\n\r\n"),
-    "notices": b"HTTP/1.1 100 Continue\r\nX-Early: 1\r\n\r\nHTTP/1.1 103 Hints\r\n\r\n" + with_length(GOOD),
-    "old": with_length(GOOD, version=b"1.0"),
-    "last": with_length(GOOD, b"Connection: close"),
-    "to the end": b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n" + GOOD,
-    "odd letters": with_length(GOOD, b"X-B: \xfc"),
-    "no end of its last chunk": in_chunks(GOOD, b""),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-async def test_every_form_of_an_answer_is_read_split_anywhere(ask, form):
-    sent = FORMS[form]
-    splits = iter(range(0, len(sent) + 1, max(1, len(sent) // 8)))
-
-    async def serve(reader, writer):
-        for split in splits:
-            await read_request(reader)
-            for part in (sent[:split], sent[split:]):
-                writer.write(part)
-                await writer.drain()
-                for _ in range(3):  # the client looks
-                    await asyncio.sleep(0)
-            if form in ("old", "last", "to the end", "no end of its last chunk"):
-                return
-
-    await ask(serve, times=8)
 
 
 # ------------------------------------------------------------------ what is not HTTP
@@ -137,23 +96,6 @@ async def test_what_is_not_http_is_an_error(ask, vendor, name):
     with pytest.raises(ProviderError) as caught:
         await ask(once(NOT_HTTP[name]), vendor)
     assert caught.value.__cause__ is None
-
-
-async def test_what_comes_without_a_request_is_no_answer_to_the_next():
-    async def serve(reader, writer):
-        await read_request(reader)
-        writer.write(with_length(GOOD))
-        await writer.drain()
-        await asyncio.sleep(0.02)
-        writer.write(b"x")
-        await reader.read()
-
-    async with served_by(serve) as address:
-        provider = create_provider("open_source", base_url=f"http://{address}", model="m1", max_retries=0, timeout=5)
-        for _ in range(2):
-            assert (await provider.chat(HI)).content == "Good."
-            await asyncio.sleep(0.1)
-        await provider.aclose()
 
 
 # ------------------------------------------------------------------ what does not end
@@ -235,14 +177,13 @@ async def test_a_server_that_refuses_before_it_has_read_all(ask, vendor):
 
 
 @pytest.mark.parametrize(
-    ("vendor", "begun", "error"),
+    ("begun", "error"),
     [
-        ("openai", b"", ProviderConnectionError),
-        ("open_source", b"", ProviderConnectionError),
-        ("open_source", b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\ndata: {", IncompleteStreamError),
+        (b"", ProviderConnectionError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\ndata: {", IncompleteStreamError),
     ],
 )
-async def test_a_connection_that_is_reset(ask, vendor, begun, error):
+async def test_a_connection_that_is_reset(ask, begun, error):
     async def serve(reader, writer):
         await read_request(reader)
         writer.write(begun)
@@ -252,7 +193,7 @@ async def test_a_connection_that_is_reset(ask, vendor, begun, error):
         writer.transport.abort()
 
     with pytest.raises(error) as caught:
-        await ask(serve, vendor)
+        await ask(serve)
     assert caught.value.retryable
 
 

@@ -146,16 +146,6 @@ async def test_through_a_proxy_without_tls(vendor, monkeypatch):
     assert proxy.seen[0].startswith(f"POST {at(server)}/v1")
 
 
-@one_of_each_transport
-async def test_this_machine_is_not_behind_a_proxy(vendor, monkeypatch):
-    for variable in VARIABLES[:3]:
-        monkeypatch.setenv(variable, "http://127.0.0.1:9")
-    async with Loopback() as server:
-        server.answers = [ANSWERS[vendor]]
-        assert await ask(vendor, server.url) == "Good."
-        assert await ask(vendor, at(server, "localhost")) == "Good."
-
-
 @pytest.mark.local_model
 async def test_nor_is_the_embedded_model(embedded, monkeypatch):
     for variable in VARIABLES[:3]:
@@ -216,10 +206,8 @@ async def test_a_proxy_that_cannot_be_used(vendor, monkeypatch, address, error, 
         ("api.vendor.test", "vendor.test", True),
         ("api.vendor.test", "*.vendor.test", True),
         ("apivendor.test", "*.vendor.test", False),
-        ("api.vendor.test", "api.vendor.test:8443", False),
         ("api.vendor.test", "*", True),
         ("10.1.2.3", "10.0.0.0/8", True),
-        ("11.1.2.3", "10.0.0.0/8", False),
         ("127.0.0.1", "", True),
         ("::1", "", True),
         ("jupyter.localhost", "", True),
@@ -234,14 +222,9 @@ async def test_who_is_reached_without_the_proxy(host, no_proxy, direct, monkeypa
         monkeypatch.setenv("HTTPS_PROXY", address)
         monkeypatch.setenv("NO_PROXY", no_proxy)
         monkeypatch.setattr(socket, "getaddrinfo", nowhere)
-        for scheme, port in (("https", 443), ("http", 80)):
-            url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/v1"
-            provider = create_provider("open_source", base_url=url, model="m1", max_retries=0, timeout=0.5)
-            with pytest.raises(NbagentError):
-                await provider.chat(HI)
-            await provider.aclose()
+        with pytest.raises(NbagentError):
+            await ask("open_source", f"https://{f'[{host}]' if ':' in host else host}:443", timeout=0.5)
     assert bool(proxy.seen) != direct
-    assert not any(":80" in line for line in proxy.seen)
 
 
 # ------------------------------------------------------------------ certificates

@@ -1,9 +1,5 @@
 """Only `retry.py` sends a request again, and whoever looks sees it: in events, in `trace.http` and in `trace.calls`."""
 
-import asyncio
-import threading
-import time
-
 import httpx
 import httpx2
 import openai
@@ -14,7 +10,7 @@ from nbagent import Agent, Trace
 from nbagent.core.events import Retry
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ProviderConnectionError
-from nbagent.providers.http import client, retry
+from nbagent.providers.http import retry
 
 HI = [LLMMessage("user", "hi")]
 VENDORS = ["open_source", "openai", "claude"]
@@ -100,42 +96,3 @@ async def test_a_list_of_models_is_asked_for_once_too(connect, vendor):
         with pytest.raises(ProviderConnectionError):
             await provider.model_list()
     assert len(requests) == 2
-
-
-@pytest.mark.parametrize("vendor", VENDORS)
-async def test_what_closed_while_the_event_loop_was_busy_is_not_used(connect, vendor, monkeypatch):
-    """A cell computes for minutes, and meanwhile the server ends the idle connection."""
-    monkeypatch.setattr(client, "IDLE_S", 0)
-    answer, requests, closed = body(vendor), [], threading.Event()
-    address, ready = [], threading.Event()
-
-    def elsewhere():
-        async def serve(reader, writer):
-            requests.append(await read_request(reader))
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(answer) + answer)
-            await writer.drain()
-            await asyncio.sleep(0.05)
-            writer.close()
-            await writer.wait_closed()
-            closed.set()
-
-        async def main():
-            server = await asyncio.start_server(serve, "127.0.0.1", 0)
-            address.append(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-            ready.set()
-            while len(requests) < 2:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.2)
-            server.close()
-
-        asyncio.run(main())
-
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    ready.wait()
-    provider = connect(vendor, base_url=address[0], max_retries=0)
-    assert (await provider.chat(HI)).content == "Good."
-    closed.wait()
-    time.sleep(0.05)
-    assert (await provider.chat(HI)).content == "Good."
-    thread.join()

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import threading
 import types
 
 import pytest
@@ -114,21 +113,6 @@ def test_found_keys_stay_out_of_the_environment_and_of_reprs(folder, colab):
 def test_colab_is_asked_once_for_what_it_has_and_not_at_once_again_for_what_it_has_not(folder, colab):
     assert [found(), found(), found("OPENAI_API_KEY"), found("OPENAI_API_KEY")] == ["from-colab"] * 2 + [None] * 2
     assert colab.asked == [NAME, "OPENAI_API_KEY"]
-
-
-def test_other_threads_do_not_wait_for_the_browser(folder, colab):
-    answers = []
-
-    def ask():
-        answers.append(found())
-
-    for _ in range(2):
-        thread = threading.Thread(target=ask)
-        thread.start()
-        thread.join()
-        found()
-    assert answers == [None, "from-colab"]
-    assert colab.asked == [NAME]
 
 
 def test_a_file_in_another_encoding_is_an_error(folder):

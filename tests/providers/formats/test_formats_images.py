@@ -239,17 +239,6 @@ def test_every_pair_of_vendors_with_images_everywhere(source, target):
     assert sent(target, reloaded) == got, "nothing depends on what is kept with the messages"
 
 
-def test_the_images_of_an_answer_with_calls_follow_the_results():
-    message = LLMMessage("assistant", PARTS, tool_calls=CALLS[:1])
-    messages = [LLMMessage("user", "Draw."), message, LLMMessage("tool", "done", "plot", tool_call_id="c1")]
-    assert [m["role"] for m in sent("openai", messages)] == ["user", "assistant", "tool", "user"]
-    got = sent("claude", messages)
-    assert [m["role"] for m in got] == ["user", "assistant", "user"]
-    assert [block["type"] for block in got[2]["content"]] == ["tool_result", "text", "image"]
-    got = sent("gemini", messages)
-    assert [next(iter(part)) for part in got[2]["parts"]] == ["functionResponse", "text", "inlineData"]
-
-
 # -- models without eyes ----------------------------------------------------------------------------------------------
 
 BLIND = {

@@ -52,16 +52,3 @@ async def test_the_vendor_is_held_to_the_schema_with_tools_where_it_can(
     assert bool(held) == (is_held or not with_tools)
     assert ("tools" in body) == with_tools
     assert '\\"people\\"' in json.dumps(body), "the instructions tell it, too"
-
-
-async def test_a_refused_schema_is_left_out_within_the_run(loopback, connect):
-    refusal = {"error": {"message": "response_format is not supported with tools", "type": "invalid_request_error"}}
-    function = {"name": "people_of", "arguments": '{"city": "Paris"}'}
-    delta = {"tool_calls": [{"id": "c1", "index": 0, "function": function}]}
-    call = {"id": "c1", "model": "m1", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}
-    answers = [Answer(json.dumps(refusal).encode(), 400), Answer(sse(call)), Answer(sse(said(PARIS)))]
-    loopback.answers = answers
-    agent = Agent(connect("openai"), tools=[people_of])
-    result = await agent.chat("Which city?", output=City)
-    assert (result.data.name, len(result.function_calls)) == ("Paris", 1)
-    assert ["response_format" in request.json for request in loopback.requests] == [True, False, False]

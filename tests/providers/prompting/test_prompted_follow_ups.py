@@ -48,14 +48,6 @@ async def test_a_follow_up_keeps_the_other_arguments():
     assert response.function_calls[0].arguments == {"minutes": 5, "label": "tea"}
 
 
-async def test_turns_that_used_tools_are_not_in_the_prompt_of_a_plain_answer():
-    inner = FakeCompleter()
-    plain_turn = [user("Hello!"), LLMMessage("assistant", "Hi.")]
-    said = [LLMMessage("system", "Be brief."), *plain_turn, *quoted_turn(), user("Thank you!")]
-    await PromptedProvider(inner).chat(said, TOOLS)
-    assert [message.text for message in inner.chats[0]] == ["Be brief.", "Hello!", "Hi.", "Thank you!"]
-
-
 @pytest.mark.local_model
 async def test_a_conversation_after_a_tool_s_answer_stays_sane(embedded):
     provider = PromptedProvider(embedded)

@@ -2,7 +2,6 @@
 
 import json
 
-import pandas as pd
 import pytest
 from support.loopback import Answer, Loopback, claude_said, gemini_said, said, sse
 
@@ -194,15 +193,6 @@ async def test_a_recording_plays_the_failure_and_the_answer(tmp_path):
         agent = Agent([scripted([], "a"), scripted([], "b")])
         assert (await agent.chat("Hi")).content == "b 1"
     assert agent.trace.calls["model"].tolist() == ["a", "b"]
-
-
-async def test_rows_of_a_map_go_on_too():
-    def down(messages, _):
-        return ServerError("down") if messages[-1].text == "x" else "a"
-
-    agent = Agent([scripted(down, "a"), said_by("b")])
-    answers = await agent.map(pd.Series(["w", "x", "y"]), concurrency=1)
-    assert answers["answer"].tolist() == ["a", "b 1", "b 1"]
 
 
 def test_wrong_lists_are_named():

@@ -11,7 +11,7 @@ from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.providers.options.resolved import ResolvedOptions
 
-CODEC, PLAIN = ResponsesCodec(CATALOG["openai"]), ResponsesCodec(CATALOG["openai"], reasoning=False)
+CODEC = ResponsesCodec(CATALOG["openai"])
 ADD = {"name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
 USER = LLMMessage("user", "hi")
@@ -79,35 +79,6 @@ def test_encrypted_reasoning_is_not_asked_of_models_without_any():
 # ------------------------------------------------------------------ requests
 
 
-def test_conversation():
-    conversation = [
-        LLMMessage("system", "Be brief."),
-        USER,
-        assistant("Two.", CALLS),
-        result("c1", "2"),
-        result("c2", "no a"),
-        assistant(""),
-    ]
-    call = {"type": "function_call", "name": "add"}
-    assert body(conversation, [ADD], extra={"max_tokens": 9}) == {
-        "model": "gpt-5.6-terra",
-        "stream": True,
-        "store": False,
-        "include": ["reasoning.encrypted_content"],
-        "tools": [{"type": "function", **ADD, "strict": False}],
-        "max_output_tokens": 9,
-        "input": [
-            {"type": "message", "role": "system", "content": "Be brief."},
-            {"type": "message", "role": "user", "content": "hi"},
-            {"type": "message", "role": "assistant", "content": "Two."},
-            {**call, "call_id": "c1", "arguments": '{"a":1}'},
-            {**call, "call_id": "c2", "arguments": "{}"},
-            {"type": "function_call_output", "call_id": "c1", "output": "2"},
-            {"type": "function_call_output", "call_id": "c2", "output": "no a"},
-        ],
-    }
-
-
 def test_options_named_as_for_chat_get_their_place():
     schema = {"name": "s", "schema": {"type": "object"}}
     got = body(
@@ -173,11 +144,6 @@ def test_reasoning_that_the_server_cannot_look_up_is_not_sent():
         *ITEMS[1:],
     ]
     assert body([assistant("Ja – 東京", CALLS[:1], in_full)])["input"] == in_full
-
-
-def test_models_that_do_not_reason_get_no_reasoning():
-    assert body([MESSAGE], codec=PLAIN)["input"] == REBUILT
-    assert body([assistant("Ja – 東京", None, ITEMS[1:2])], codec=PLAIN)["input"] == ITEMS[1:2]
 
 
 def test_reasoning_that_nothing_follows_is_left_out():

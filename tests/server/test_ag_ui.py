@@ -2,9 +2,7 @@
 
 import json
 
-import pytest
 from support.ag_ui_events import check_order
-from support.retrying import Retrying
 from support.serving import OTHER_TOKEN, TOKEN, events_of, served
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, tool
@@ -53,25 +51,16 @@ def resumed(interrupts, *payloads):
     return [{"interruptId": each["id"], "status": "resolved", "payload": payload} for each, payload in pairs]
 
 
-def test_half_a_character_breaks_no_stream():
-    with served(Agent(ScriptedProvider("A cut emoji: \ud83d"))) as server:
-        events = run(server.client(), [{**QUESTION, "content": "Cut: \ud83d"}])
-    assert "".join(each.get("delta", "") for each in events) == "A cut emoji: �"
+def deleting(*names):
+    return [FunctionCall("delete_file", {"name": name}) for name in names]
 
 
 def test_thinking_tools_and_text_are_a_run_of_the_client():
     thinks = LLMResponse("I ask.", [FunctionCall("mean", {"numbers": [1, 3]})], "tool_calls", {"thinking": "Hm, hm."})
-    with served(Agent(ScriptedProvider([thinks, "It is 2."]), tools=[mean])) as server:
-        events = run(server.client(), state={"theirs": 1})
-    assert [event["type"] for event in events] == [
-        "RUN_STARTED", "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT",
-        "REASONING_START", "REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT", "REASONING_MESSAGE_END",
-        "REASONING_END",
-        "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END",
-        "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT",
-        "TEXT_MESSAGE_START", *["TEXT_MESSAGE_CONTENT"] * 3, "TEXT_MESSAGE_END",
-        "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT", "RUN_FINISHED",
-    ]  # fmt: skip
+    provider = ScriptedProvider([thinks, "It is 2."])
+    paint = {"name": "paint", "description": "Paint the page.", "parameters": {}}
+    with served(Agent(provider, tools=[mean])) as server:
+        events = run(server.client(), state={"theirs": 1}, tools=[paint])
     assert roles(last_messages(events)) == ["user", "reasoning", "assistant", "tool", "assistant"]
     call, result = of(events, "TOOL_CALL_START")[0], of(events, "TOOL_CALL_RESULT")[0]
     assert call["toolCallName"] == "mean"
@@ -81,6 +70,9 @@ def test_thinking_tools_and_text_are_a_run_of_the_client():
     assert finished["result"] == {"content": "It is 2.", "status": "ok"}
     assert finished["usage"][0]["model"] == "scripted"
     assert of(events, "STATE_SNAPSHOT")[-1]["snapshot"]["theirs"] == 1
+    # the client's own tools are left out, and named
+    assert of(events, "CUSTOM") == [{"type": "CUSTOM", "name": "nbagent.tools_left_out", "value": ["paint"]}]
+    assert [function["name"] for function in provider.requests[0][1]] == ["mean"]
 
 
 def test_the_client_holds_the_conversation():
@@ -96,11 +88,10 @@ def test_the_client_holds_the_conversation():
         assert told.endswith(" / two")
         edited = [{**first[0], "content": "one"}, first[1], {"id": "u3", "role": "user", "content": "three"}]
         assert run(client, edited)[-1]["result"]["content"].startswith("one / ")
-        assert client.get("/healthz").status_code == 200
-        told = run(client, [{"id": "u4", "role": "user", "content": "four"}])[-1]["result"]["content"]
-        assert told.startswith("one / ")  # a question alone goes on with the stored conversation
-        shown = run(client, [])
-        assert [m["content"] for m in last_messages(shown) if m["role"] == "user"] == ["one", "three", "four"]
+        # a question alone goes on with the stored conversation, and no question shows it
+        run(client, [{"id": "u4", "role": "user", "content": "four"}])
+        shown = last_messages(run(client, []))
+        assert [m["content"] for m in shown if m["role"] == "user"] == ["one", "three", "four"]
         assert run(server.client(OTHER_TOKEN), [])[1]["messages"] == []
 
 
@@ -117,53 +108,22 @@ def test_what_comes_back_unchanged_keeps_what_its_vendor_wants_back():
     assert provider.requests[-1][0][: len(stored)] == list(stored)
 
 
-@pytest.mark.parametrize("thinking", ["", "Right thought."])
-def test_a_retry_takes_back_what_was_said(thinking):
-    answer = LLMResponse("Right.", None, "stop", {"thinking": thinking})
-    with served(Agent(Retrying([answer]))) as server:
-        events = run(server.client())
-    assert seen_by_client(events) == {"user": QUESTION["content"], "reasoning": thinking, "assistant": "Right."}
-    assert [m.get("content") for m in last_messages(events)] == [QUESTION["content"], thinking, "Right."]
-
-
-def seen_by_client(events):
-    """What a client shows that follows the events, by role: a snapshot takes away what it does not mention."""
-    shown = {}
-    for event in events:
-        if event["type"] == "MESSAGES_SNAPSHOT":
-            kept = {} if "reasoning" in roles(event["messages"]) else shown
-            kept = {name: message for name, message in kept.items() if message[0] == "reasoning"}
-            shown = kept | {m["id"]: [m["role"], m.get("content", "")] for m in event["messages"]}
-        elif event["type"].endswith("MESSAGE_CONTENT"):
-            role = "reasoning" if event["type"].startswith("REASONING") else "assistant"
-            shown.setdefault(event["messageId"], [role, ""])[1] += event["delta"]
-    return dict(shown.values())
-
-
-TWO_DELETIONS = LLMResponse("", [FunctionCall("delete_file", {"name": n}) for n in "ab"], "tool_calls")
-
-
 def test_an_approval_is_an_interrupt_that_the_next_run_answers():
-    both = LLMResponse("", [FunctionCall("mean", {"numbers": [1, 3]}), *TWO_DELETIONS.function_calls], "tool_calls")
+    both = [FunctionCall("mean", {"numbers": [1, 3]}), *deleting("a", "b")]
     with served(Agent(ScriptedProvider([both, "Done."]), tools=[mean, delete_file])) as server:
         client = server.client()
         events = run(client)
-        outcome = events[-1]["outcome"]
-        assert outcome["type"] == "interrupt"
+        interrupts = events[-1]["outcome"]["interrupts"]
         calls = [call["toolCallId"] for call in of(events, "TOOL_CALL_START")]
         assert [event["toolCallId"] for event in of(events, "TOOL_CALL_RESULT")] == calls[:1]  # the mean is there
-        assert [each["toolCallId"] for each in outcome["interrupts"]] == calls[1:]
-        first = outcome["interrupts"][0]
-        assert first["reason"] == "tool_call"
-        assert first["message"] == 'Run delete_file(name="a")?'
-        assert first["responseSchema"]["required"] == ["approved"]
-        assert first["expiresAt"].endswith("+00:00")
+        assert [each["toolCallId"] for each in interrupts] == calls[1:]
+        assert (interrupts[0]["reason"], interrupts[0]["message"]) == ("tool_call", 'Run delete_file(name="a")?')
+        assert interrupts[0]["responseSchema"]["required"] == ["approved"]
         waiting = last_messages(events)
 
         edited, denied = {"approved": True, "editedArgs": {"name": "c"}}, {"approved": False, "reason": "too late"}
-        answers = resumed(outcome["interrupts"], edited, denied)
+        answers = resumed(interrupts, edited, denied)
         after = run(client, waiting, runId="r2", resume=answers)
-        assert not of(after, "TOOL_CALL_START")
         results = {event["toolCallId"]: event["content"] for event in of(after, "TOOL_CALL_RESULT")}
         assert results[calls[1]].endswith("\ndeleted c")
         assert "too late" in results[calls[2]]
@@ -173,34 +133,30 @@ def test_an_approval_is_an_interrupt_that_the_next_run_answers():
         assert again[-1]["code"] == "no_such_interrupt"
 
 
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        (lambda given: None, "interrupts_not_answered"),
-        (lambda given: given[:1], "interrupts_not_answered"),
-        (lambda given: [*given, {"interruptId": "x", "status": "cancelled"}], "interrupts_not_answered"),
-        (lambda given: [{**given[0], "payload": {"approved": "yes"}}, given[1]], "invalid_decision"),
-        (lambda given: [{**given[0], "payload": None}, given[1]], "invalid_decision"),
-        (lambda given: [{**given[0], "payload": {"approved": True, "editedArgs": [1]}}, given[1]], "invalid_decision"),
-        (lambda given: [{**given[0], "payload": {"approved": True, "editedArgs": {}}}, given[1]], "invalid_arguments"),
-    ],
-)
-def test_what_does_not_answer_the_interrupt_decides_nothing(change, code):
-    with served(Agent(ScriptedProvider([TWO_DELETIONS, "Done."]), tools=[delete_file])) as server:
+def test_what_does_not_answer_the_interrupt_decides_nothing():
+    with served(Agent(ScriptedProvider([deleting("a", "b"), "Done."]), tools=[delete_file])) as server:
         client = server.client()
         interrupts = run(client)[-1]["outcome"]["interrupts"]
-        answers = resumed(interrupts, {"approved": True}, {"approved": False})
-        wrong = change(answers)
-        refused = run(client, **({} if wrong is None else {"resume": wrong}))
-        assert refused[-1]["code"] == code
-        after = run(client, resume=[answers[0], {"interruptId": interrupts[1]["id"], "status": "cancelled"}])
-        assert [event["content"] for event in of(after, "TOOL_CALL_RESULT")].count("deleted a") == 1
-        assert after[-1]["outcome"]["type"] == "success"
+        first, second = resumed(interrupts, {"approved": True}, {"approved": False})
+        for given, code in (
+            ([], "interrupts_not_answered"),
+            ([first], "interrupts_not_answered"),
+            ([first, second, {"interruptId": "x", "status": "cancelled"}], "interrupts_not_answered"),
+            ([{**first, "payload": {"approved": "yes"}}, second], "invalid_decision"),
+            ([{**first, "payload": {"approved": True, "editedArgs": {}}}, second], "invalid_arguments"),
+        ):
+            assert run(client, **({"resume": given} if given else {}))[-1]["code"] == code
+        stranger = server.client(OTHER_TOKEN)
+        assert run(stranger, resume=[first, second])[-1]["code"] == "no_such_interrupt"
+        after = run(client, resume=[first, {"interruptId": interrupts[1]["id"], "status": "cancelled"}])
+        results = of(after, "TOOL_CALL_RESULT")
+        assert sorted(event["metadata"]["nbagent"]["is_error"] for event in results) == [False, True]
+        assert [event["content"] for event in results].count("deleted a") == 1
 
 
 def test_a_run_that_waits_in_another_process_is_answered_too(tmp_path):
     place = f"sqlite:///{tmp_path / 'conversations.sqlite'}"
-    turns = [FunctionCall("delete_file", {"name": "a"}), FunctionCall("delete_file", {"name": "b"}), "Done."]
+    turns = [*deleting("a", "b"), "Done."]
     with (
         served(Agent(ScriptedProvider(turns), tools=[delete_file]), open_store(place)) as one,
         served(Agent(ScriptedProvider(["other"]), tools=[delete_file]), open_store(place)) as other,
@@ -213,7 +169,6 @@ def test_a_run_that_waits_in_another_process_is_answered_too(tmp_path):
         again = run(other.client(), waiting, resume=answers)
         assert last_messages(again) == waiting  # what the client has stays until the run has ended
         (second,) = again[-1]["outcome"]["interrupts"]
-        assert (second["reason"], second["message"]) == ("confirmation", 'Run delete_file(name="b")?')
         done = run(other.client(), waiting, resume=resumed([second], {"approved": False}))
     assert done[-1]["outcome"] == {"type": "success"}
     assert roles(last_messages(done)) == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
@@ -221,53 +176,11 @@ def test_a_run_that_waits_in_another_process_is_answered_too(tmp_path):
 
 
 def test_only_so_many_runs_of_a_token_wait():
-    turns = [FunctionCall("delete_file", {"name": "a"})] * 3
-    with served(Agent(ScriptedProvider(turns), tools=[delete_file]), max_concurrent=2) as server:
-        client = server.client()
-        ends = [run(client, threadId=f"t{number}")[-1] for number in range(3)]
-    assert [end.get("outcome", {}).get("type") or end["code"] for end in ends] == ["interrupt"] * 2 + [
-        "too_many_waiting"
-    ]
-
-
-def test_nobody_else_answers_an_interrupt():
-    with served(Agent(ScriptedProvider([TWO_DELETIONS, "Done."]), tools=[delete_file])) as server:
-        interrupts = run(server.client())[-1]["outcome"]["interrupts"]
-        answers = resumed(interrupts, {"approved": True}, {"approved": True})
-        assert run(server.client(OTHER_TOKEN), resume=answers)[-1]["code"] == "no_such_interrupt"
-        denied = [{"interruptId": each["id"], "status": "cancelled"} for each in interrupts]
-        results = of(run(server.client(), resume=denied), "TOOL_CALL_RESULT")
-        assert all(event["metadata"]["nbagent"]["is_error"] for event in results)
-
-
-def test_calls_that_run_one_after_the_other_ask_one_after_the_other():
-    @tool(approve=True, parallel=False)
-    def move(name: str) -> str:
-        """Move a file."""
-        return f"moved {name}"
-
-    calls = [FunctionCall("move", {"name": n}) for n in "ab"]
-    with served(Agent(ScriptedProvider([calls, "Done."]), tools=[move])) as server:
-        client = server.client()
-        first = run(client)[-1]["outcome"]["interrupts"]
-        second = run(client, resume=resumed(first, {"approved": True}))
-        assert [event["content"] for event in of(second, "TOOL_CALL_RESULT")] == ["moved a"]
-        third = run(client, resume=resumed(second[-1]["outcome"]["interrupts"], {"approved": True}))
-        assert [event["content"] for event in of(third, "TOOL_CALL_RESULT")] == ["moved b"]
-
-
-def test_without_a_decision_in_time_the_answer_is_no():
-    with served(
-        Agent(ScriptedProvider([TWO_DELETIONS, "Done."]), tools=[delete_file]), approval_seconds=0.05
-    ) as server:
-        client = server.client()
-        interrupts = run(client)[-1]["outcome"]["interrupts"]
-        if (talk := server.app.state.waiting_talks.get(owner_of(TOKEN), "t")) is not None:
-            server.run(talk.run.ended.wait())
-        stored = server.run(server.host.store.get(owner_of(TOKEN), "t")).messages
-        assert ["in time" in message.text for message in stored if message.role == "tool"] == [True, True]
-        late = resumed(interrupts, {"approved": True}, {"approved": True})
-        assert run(client, resume=late)[-1]["code"] == "no_such_interrupt"
+    turns = deleting("a") * 2
+    with served(Agent(ScriptedProvider(turns), tools=[delete_file]), max_concurrent=1) as server:
+        first, second = (run(server.client(), threadId=name)[-1] for name in ("t1", "t2"))
+    assert first["outcome"]["type"] == "interrupt"
+    assert second["code"] == "too_many_waiting"
 
 
 def test_a_failed_run_keeps_what_came_before():
@@ -279,65 +192,37 @@ def test_a_failed_run_keeps_what_came_before():
     assert roles(last_messages(events)) == ["user", "assistant", "tool"]
 
 
-def test_the_clients_own_tools_are_left_out_and_named():
-    provider = ScriptedProvider(["Hello."])
-    with served(Agent(provider, tools=[mean])) as server:
-        events = run(server.client(), tools=[{"name": "paint", "description": "Paint the page.", "parameters": {}}])
-    assert of(events, "CUSTOM") == [{"type": "CUSTOM", "name": "nbagent.tools_left_out", "value": ["paint"]}]
-    assert [function["name"] for function in provider.requests[0][1]] == ["mean"]
-
-
 def holding(kind, url):
     return {"id": "u", "role": "user", "content": [{"type": kind, "source": {"type": "url", "value": url}}]}
 
 
-@pytest.mark.parametrize(
-    ("messages", "told"),
-    [
-        ([QUESTION, {"id": "a", "role": "assistant", "content": "2"}], "'assistant'"),
-        ([{"id": "s", "role": "system", "content": "x"}], "'system'"),
-        ([holding("audio", "https://x.example/a.mp3")], "audio"),
-        ([holding("image", "/etc/passwd")], "https://"),
-        ([QUESTION, holding("image", "file:///etc/passwd")], "https://"),
-    ],
-)  # fmt: skip
-def test_messages_without_a_question_are_refused(messages, told):
-    with served(Agent(ScriptedProvider(["x"]))) as server:
-        refused = run(server.client(), messages)[-1]
-    assert refused["code"] == "invalid_request"
-    assert told in refused["message"]
-
-
-def test_bodies_that_are_no_input_are_problems():
+def test_what_is_no_input_is_refused():
+    right = {"threadId": "t", "runId": "r", "messages": []}
     with served(Agent(ScriptedProvider(["x"]))) as server:
         client = server.client()
-        right = {"threadId": "t", "runId": "r", "messages": []}
-        for wrong in ({"threadId": "../x"}, {"messages": [{"id": "g", "role": "ghost"}]}, {"runId": None}):
+        for messages, told in (
+            ([QUESTION, {"id": "a", "role": "assistant", "content": "2"}], "'assistant'"),
+            ([holding("audio", "https://x.example/a.mp3")], "audio"),
+            ([QUESTION, holding("image", "file:///etc/passwd")], "https://"),
+        ):
+            refused = run(client, messages)[-1]
+            assert refused["code"] == "invalid_request"
+            assert told in refused["message"]
+        for wrong in ({"threadId": "../x"}, {"messages": [{"id": "g", "role": "ghost"}]}):
             assert client.post("/ag-ui", json=right | wrong).status_code == 422
         assert client.post("/ag-ui", content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
-        assert server.client(token=None).post("/ag-ui", json={}).status_code == 401
 
 
 def test_the_plan_is_in_the_state_until_there_is_another_one():
     steps = [{"step": "Load"}, {"step": "Plot"}]
-    turns = [
-        FunctionCall("update_plan", {"steps": steps}),
-        "Loading.",
-        "Still.",
-        FunctionCall("update_plan", {}),
-        "No.",
-    ]
+    turns = [FunctionCall("update_plan", {"steps": steps}), "Loading.", FunctionCall("update_plan", {}), "No."]
     with served(Agent(ScriptedProvider(turns), plan=True)) as server:
         client = server.client()
         events = run(client)
         planned = [{"step": "Load", "status": "doing", "note": ""}, {"step": "Plot", "status": "pending", "note": ""}]
         plans = [event["snapshot"]["nbagent"].get("plan") for event in of(events, "STATE_SNAPSHOT")]
         assert plans == [None, planned, planned]
-        assert [event["type"] for event in events].index("TOOL_CALL_RESULT") < events.index(
-            of(events, "STATE_SNAPSHOT")[1]
-        )
-        for question in ("u2", "u3"):  # the second call is wrong
-            state = of(events, "STATE_SNAPSHOT")[-1]["snapshot"]
-            events = run(client, [{**QUESTION, "id": question}], state=state)
-            assert [event["snapshot"]["nbagent"]["plan"] for event in of(events, "STATE_SNAPSHOT")] == [planned] * 2
-        assert run(client, [{**QUESTION, "id": "u4"}], state={"nbagent": 3})[-1]["type"] == "RUN_ERROR"
+        # the second call is wrong
+        state = of(events, "STATE_SNAPSHOT")[-1]["snapshot"]
+        events = run(client, [{**QUESTION, "id": "u2"}], state=state)
+        assert [event["snapshot"]["nbagent"]["plan"] for event in of(events, "STATE_SNAPSHOT")] == [planned] * 2

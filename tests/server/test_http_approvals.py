@@ -2,13 +2,12 @@
 
 import asyncio
 import threading
-from collections import Counter
 
 import httpx
 import pytest
 from support.serving import OTHER_TOKEN, TOKEN, events_of, served
 
-from nbagent import Agent, FunctionCall, FunctionRegistry, ScriptedProvider
+from nbagent import Agent, FunctionCall, ScriptedProvider, tool
 
 WAITS = {"message": "Delete three.", "waits_for_approval": True}
 
@@ -20,22 +19,16 @@ class Asking:
         self.server, self.deleted = server, deleted
         self.client = server.client()
 
-    def ask(self, body=WAITS, accept="application/json"):
-        """Ask in a thread; returns it, and the list that its answer will be in."""
-        found = []
-
-        def post():
-            found.append(self.server.client().post("/agent/chat", json=body, headers={"Accept": accept}))
-
-        thread = threading.Thread(target=post)
+    def ask(self, accept="application/json"):
+        """Ask in a thread; returns it, the list that its answer will be in, and the call that waits."""
+        found, client = [], self.server.client()
+        thread = threading.Thread(
+            target=lambda: found.append(client.post("/agent/chat", json=WAITS, headers={"Accept": accept}))
+        )
         thread.start()
-        return thread, found
-
-    def pending(self):
-        """The call that waits, once it does."""
-        while not (found := self.client.get("/agent/approvals").json()["approvals"]):
+        while not (pending := self.client.get("/agent/approvals").json()["approvals"]):
             pass
-        return found[0]
+        return thread, found, pending[0]
 
     def decide(self, approval, body, client=None):
         return (client or self.client).post(f"/agent/approvals/{approval['id']}", json=body)
@@ -45,6 +38,7 @@ class Asking:
 def asking(request):
     deleted = []
 
+    @tool(approve=True)
     def delete(rows: int) -> str:
         """Delete rows."""
         deleted.append(rows)
@@ -54,10 +48,8 @@ def asking(request):
         last = messages[-1]
         return FunctionCall("delete", {"rows": 3}) if last.role == "user" else f"The tool said: {last.text}"
 
-    tools = FunctionRegistry()
-    tools.register("delete", "Delete rows.", delete, approve=True)
     settings = {"max_concurrent": 500, "requests_per_minute": None, **getattr(request, "param", {})}
-    with served(Agent(ScriptedProvider(answer), tools), **settings) as server:
+    with served(Agent(ScriptedProvider(answer), tools=[delete]), **settings) as server:
         yield Asking(server, deleted)
 
 
@@ -71,8 +63,12 @@ def test_the_default_is_no(asking):
 
 
 def test_the_model_reads_why_not_and_wrong_arguments_decide_nothing(asking):
-    thread, found = asking.ask(accept="text/event-stream")
-    approval = asking.pending()
+    thread, found, approval = asking.ask(accept="text/event-stream")
+    for wrong in ({"rows": "many"}, {"lines": 1}):
+        refused = asking.decide(approval, {"decision": "approve", "arguments": wrong})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_arguments")
+    for wrong in ({"decision": "deny", "arguments": {"rows": 1}}, {"decision": "yes"}, {"decision": True}, {}):
+        assert asking.decide(approval, wrong).status_code == 422
     asking.decide(approval, {"decision": "deny", "reason": "too many"})
     thread.join(60)
     events = events_of(found[0])
@@ -81,34 +77,20 @@ def test_the_model_reads_why_not_and_wrong_arguments_decide_nothing(asking):
     assert "too many" in next(each for each in events if each["type"] == "tool_result")["content"]
     assert asking.deleted == []
 
-    thread, found = asking.ask()
-    approval = asking.pending()
-    for wrong in ({"rows": "many"}, {"lines": 1}):
-        refused = asking.decide(approval, {"decision": "approve", "arguments": wrong})
-        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_arguments")
-    assert asking.decide(approval, {"decision": "deny", "arguments": {"rows": 1}}).status_code == 422
-    assert asking.deleted == []
-    asking.decide(approval, {"decision": "deny"})
-    thread.join(60)
-
 
 def test_nobody_else_may_decide(asking):
-    thread, _ = asking.ask()
-    approval = asking.pending()
+    thread, _, approval = asking.ask()
     other = asking.server.client(OTHER_TOKEN)
     assert other.get("/agent/approvals").json() == {"approvals": []}
     assert asking.decide(approval, {"decision": "approve"}, other).status_code == 404
     assert asking.decide({"id": "approval_unknown"}, {"decision": "approve"}).status_code == 404
-    for wrong in ({"decision": "yes"}, {"decision": True}, {}, {"decision": "approve", "more": 1}):
-        assert asking.decide(approval, wrong).status_code == 422
     assert asking.deleted == []
     asking.decide(approval, {"decision": "deny"})
     thread.join(60)
 
 
 def test_of_a_hundred_decisions_at_once_one_counts(asking):
-    thread, found = asking.ask()
-    approval = asking.pending()
+    thread, found, approval = asking.ask()
 
     async def race():
         headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -120,8 +102,8 @@ def test_of_a_hundred_decisions_at_once_one_counts(asking):
 
     answers = asyncio.run(race())
     thread.join(60)
-    assert Counter(each.status_code for each in answers) == {200: 1, 409: 99}
-    won = next(each.json()["decision"] for each in answers if each.status_code == 200)
+    (won,) = (each.json()["decision"] for each in answers if each.status_code == 200)
+    assert [each.status_code for each in answers].count(409) == 99
     assert asking.deleted == ([3] if won == "approve" else [])
     assert found[0].json()["success"] == (won == "approve")
 
@@ -134,35 +116,12 @@ def test_no_answer_in_time_is_a_no(asking):
 
 
 def test_a_call_is_withdrawn_with_its_run(asking):
-    asked = threading.Event()
-
-    def leave():
-        with asking.server.client().stream(
-            "POST", "/agent/chat", json={**WAITS, "conversation_id": "c"}, headers={"Accept": "text/event-stream"}
-        ) as answer:
-            for line in answer.iter_lines():
-                if '"asked"' in line:
-                    asked.set()
-                    return
-
-    leave()
-    assert asked.is_set()
+    body, headers = {**WAITS, "conversation_id": "c"}, {"Accept": "text/event-stream"}
+    with asking.client.stream("POST", "/agent/chat", json=body, headers=headers) as answer:
+        next(line for line in answer.iter_lines() if '"asked"' in line)
     while asking.client.get("/agent/approvals").json()["approvals"]:
         pass
     # every call has a result: the conversation is valid, and goes on
     body = {"message": "Once more.", "conversation_id": "c"}
     assert asking.client.post("/agent/chat", json=body).status_code == 200
     assert asking.deleted == []
-
-
-def test_an_agents_own_approver_decides_by_itself():
-    deleted = []
-    tools = FunctionRegistry()
-    tools.register("delete", "Delete rows.", lambda rows: deleted.append(rows), approve=True)
-    turns = [FunctionCall("delete", {"rows": 1}), "Done.", FunctionCall("delete", {"rows": 9}), "Not done."]
-    agent = Agent(ScriptedProvider(turns), tools, approve=lambda call, definition: call.arguments["rows"] == 1)
-    with served(agent) as server:
-        client = server.client()
-        for _ in range(2):
-            client.post("/agent/chat", json={"message": "?"})
-    assert deleted == [1]

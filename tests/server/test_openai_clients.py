@@ -67,21 +67,3 @@ async def test_openai_agents(url, api):
                 client, "And again?", previous_response_id=second.last_response_id, run_config=quiet
             )
             assert third.final_output == "It is 3, after 3."
-
-
-@pytest.mark.local_model
-def test_the_embedded_model_behind_the_official_sdk():
-    with (
-        served(Agent("local", tools=[add])) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client,
-    ):
-        made = client.responses.create(model="nbagent", input="What is add of 3 and 4?")
-        assert [(item.type, getattr(item, "output", None)) for item in made.output] == [
-            ("mcp_call", "7"),
-            ("message", None),
-        ]
-        assert "7" in made.output_text
-        assert made.usage.output_tokens > 0
-        messages = [{"role": "user", "content": "What is add of 3 and 4?"}]
-        chunks = client.chat.completions.create(model="nbagent", messages=messages, stream=True)
-        assert "7" in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)

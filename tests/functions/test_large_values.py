@@ -1,8 +1,5 @@
 """Results of any size are shown, sent and traced in bounded memory, and arguments in time that grows with them."""
 
-import json
-import os
-import time
 import tracemalloc
 
 import numpy as np
@@ -17,24 +14,16 @@ from nbagent.functions.validation import validate_arguments
 from nbagent.notebook.display.transcript import Transcript
 from tests.support.doubling import grows_with_square
 
-#: Megabytes of a result that must not stall the event loop; the test needs three times as much memory.
-LARGEST_MB = int(os.environ.get("NBAGENT_RESULT_MB") or 100)
-
 #: Values that hold `n` bytes, or references, or more.
 LARGE = {
     "text": lambda n: "x" * n,
     "bytes": lambda n: b"x" * n,
-    "text in a dict": lambda n: {"a": {"b": "x" * n}},
     "texts in a list": lambda n: [["x" * n], "x" * n],
-    "list": lambda n: [0] * n,
-    "tuple of lists": lambda n: ([0] * n, [[]] * n),
     "lists in a dict": lambda n: {"a": [0] * n, "b": [{"c": "text"}] * n},
-    "dict": lambda n: dict.fromkeys(range(n // 100), "x"),
     "set": lambda n: set(range(n // 100)),
     "long keys": lambda n: {f"{number}" + "x" * (n // 10): 0 for number in range(10)},
     "array": lambda n: np.zeros(n),
     "array of texts": lambda n: np.array(["x" * 50] * (n // 50), dtype=object),
-    "frame with long texts": lambda n: pd.DataFrame({"a": ["x" * n] * 3}, dtype=object),
     "frame with lists": lambda n: pd.DataFrame({"a": [[0] * n, {"b": "x" * n}]}),
     "wide frame": lambda n: pd.DataFrame(np.zeros((1, n // 1_000))),
     "series of long texts": lambda n: pd.Series(["x" * n] * 3, dtype=object),
@@ -42,14 +31,8 @@ LARGE = {
 }
 
 
-def shown(agent):
-    """Everything that a notebook shows of a run."""
-    calls = agent.trace.tool_calls
-    return "".join([repr(calls), calls._repr_html_(), str(agent.trace.transcript()), agent.trace._repr_html_()])
-
-
 async def use(value):
-    """Let a tool return a value, and look at what became of it."""
+    """Let a tool return a value, and look at all that a notebook shows of it."""
 
     def tool() -> object:
         """Return it."""
@@ -64,7 +47,9 @@ async def use(value):
         if event.type == "tool_result":
             sent = event.content
     assert len(sent) < 25_000
-    assert len(shown(agent)) + len(transcript.html()) < 200_000
+    calls, trace = agent.trace.tool_calls, agent.trace
+    shown = [repr(calls), calls._repr_html_(), str(trace.transcript()), trace._repr_html_(), transcript.html()]
+    assert len("".join(shown)) < 200_000
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -81,29 +66,6 @@ async def test_the_memory_for_a_large_result(name):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", ["text", "texts in a list"])
-async def test_a_large_result_stalls_no_event_loop(name):
-    """What no thread computes stalls nobody: a run costs less than a tenth of writing its result as JSON once."""
-    value = LARGE[name](LARGEST_MB * 1_000_000)
-
-    async def run(result):
-        def tool() -> object:
-            """Return it."""
-            return result
-
-        agent = Agent(ScriptedProvider([FunctionCall("tool", {}, "c"), "ok"]), tools=[tool])
-        start, transcript = time.process_time(), Transcript()
-        async for event in agent.chat_stream("go"):
-            transcript.feed(event)
-        return time.process_time() - start
-
-    await run("what is loaded, is loaded now")
-    start = time.process_time()
-    json.dumps("x" * LARGEST_MB * 1_000_000)
-    written_s = time.process_time() - start
-    assert min([await run(value) for _ in range(3)]) < written_s / 10
-
-
 @pytest.mark.parametrize("name", LARGE)
 def test_the_time_for_a_large_result(name):
     function = safe_repr if name == "text" else format_result
@@ -112,11 +74,8 @@ def test_the_time_for_a_large_result(name):
 
 ARGUMENTS = {
     "text": lambda n: "x" * n,
-    "lines": lambda n: "x\n" * (n // 2),
     "blank lines": lambda n: "\n" * n,
-    "backslashes": lambda n: "\\" * n,
     "hidden characters": lambda n: "\u200b" * n,
-    "list": lambda n: [1] * (n // 2),
     "nested lists": lambda n: [[[]]] * (n // 6),
     "dict": lambda n: {str(number): 1 for number in range(n // 12)},
 }
@@ -141,12 +100,3 @@ def test_the_time_for_long_arguments(name):
         assert validate_arguments(definition, arguments) == (arguments, False)
 
     assert not grows_with_square(look, "x" * (MAX_ARGUMENT_CHARS // 50))
-
-
-@pytest.mark.parametrize("name", ["text", "list"])
-async def test_the_longest_arguments(name):
-    arguments = {"a": ARGUMENTS[name](MAX_ARGUMENT_CHARS // 2)}
-    agent = Agent(ScriptedProvider([FunctionCall("tool", arguments, "c"), "ok"]), tools=[tool])
-    result = await agent.chat("go")
-    assert [call["result"] for call in result.function_calls] == ["1"]
-    assert len(shown(agent)) < 200_000

@@ -9,8 +9,8 @@ from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError
 from nbagent.functions.discovery import agent_callable
 from nbagent.functions.executor import ToolExecutor
-from nbagent.functions.live import LiveRegistry, as_registry, live, tool
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.live import as_registry, live, tool
+from nbagent.functions.registry import FunctionDefinition
 
 
 @pytest.fixture(autouse=True)
@@ -63,10 +63,12 @@ async def test_a_redefinition_with_the_same_code_object(cell):
 
 
 def test_options_survive_an_undecorated_redefinition(cell):
-    cell("@tool(approve=True, timeout=3, description='Mine.')\ndef f(): 'Old.'")
-    cell("def f(): 'New.'")
-    definition = live.get_function("f")
+    cell("@tool(name='find', approve=True, timeout=3, description='Mine.')\ndef f(a: int): 'Old.'")
+    cell("def f(b: int): 'New.'")
+    assert live.names() == ["find"]
+    definition = live.get_function("find")
     assert (definition.approve, definition.timeout, definition.description) == (True, 3, "Mine.")
+    assert list(definition.parameters["properties"]) == ["b"]
 
 
 def test_the_latest_tool_replaces_an_earlier_one(cell):
@@ -77,35 +79,17 @@ def test_the_latest_tool_replaces_an_earlier_one(cell):
     assert live.get_function("f").description == "Other."
 
 
-GONE = ["del f", "f = 5", "import shutil; f = shutil.rmtree", "f = print"]
-
-
-@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("gone", ["del f", "f = 5", "import shutil; f = shutil.rmtree", "f = print"])
 def test_a_name_that_no_longer_holds_the_function_is_not_offered(cell, gone):
     cell("@tool(approve=True)\ndef f(): 'Old.'")
     assert live.names() == ["f"]
     cell(gone)
-    assert live.names() == []
     assert live.list_functions() == []
     assert live.get_function("f") is None
     assert "f" not in live
-    cell("def f(): 'Back.'")
+    cell("async def f(): 'Back.'")
     assert live.list_functions()[0]["description"] == "Back."
     assert live.get_function("f").approve
-
-
-def test_a_function_made_a_tool_after_its_definition(cell):
-    namespace = cell("def f(): 'F.'")
-    assert tool(namespace["f"]) is namespace["f"]
-    cell("del f")
-    assert live.names() == []
-
-
-def test_a_name_of_its_own(cell):
-    cell("@tool(name='find', description='Find it.')\ndef f(a: int): 'F.'")
-    cell("def f(b: int): 'F.'")
-    assert live.names() == ["find"]
-    assert list(live.get_function("find").parameters["properties"]) == ["b"]
 
 
 def test_a_type_redefined_in_another_cell(cell):
@@ -124,14 +108,6 @@ async def test_a_decorated_function_is_found_by_its_name(cell):
     assert await call(live, "f", a=2) == 6
 
 
-def _closure(value):
-    def inner():
-        """Inner."""
-        return value
-
-    return inner
-
-
 class Counter:
     def __init__(self):
         self.n = 0
@@ -143,23 +119,19 @@ class Counter:
 
 
 async def test_functions_that_no_namespace_holds_stay_tools():
+    def inner():
+        return counter
+
     counter = Counter()
-    tool(_closure(5))
+    tool(inner)
     tool(counter.up)
     tool(name="lam")(lambda a: a + 1)
     tool(name="part")(functools.partial(Counter.up, counter, by=10))
     tool(name="builtin")(len)
     assert live.names() == ["inner", "up", "lam", "part", "builtin"]
-    assert await call(live, "inner") == 5
     assert await call(live, "up", by=2) == 2
     assert await call(live, "lam", a=1) == 2
     assert await call(live, "part") == 12
-    assert live.get_function("up").description == "Count."
-
-
-async def test_async_functions(cell):
-    cell("@tool\nasync def f(a: int): return a")
-    assert await call(live, "f", a=3) == 3
 
 
 def test_a_method_stays_one_object_while_it_is_the_same_method(monkeypatch):
@@ -174,19 +146,6 @@ def test_a_method_stays_one_object_while_it_is_the_same_method(monkeypatch):
     assert live.get_function("up").func is second
     monkeypatch.setitem(globals(), "counter", 5)
     assert "up" not in live
-
-
-@tool
-def defined_in_a_module(a: int) -> int:
-    """Here."""
-    return a
-
-
-def test_a_function_of_a_module(monkeypatch):
-    tool(defined_in_a_module)
-    assert live.get_function("defined_in_a_module").description == "Here."
-    monkeypatch.setitem(globals(), "defined_in_a_module", lambda b: b)
-    assert list(live.get_function("defined_in_a_module").parameters["properties"]) == ["b"]
 
 
 @pytest.mark.parametrize("nameless", [lambda: 1, functools.partial(len, [])])
@@ -204,36 +163,28 @@ def test_unregister_and_only(cell):
     assert view.names() == []
     live.unregister("g")
     assert live.names() == []
-    assert repr(live) == "LiveRegistry(0 functions)"
 
 
 # -- as_registry ------------------------------------------------------------------------------------------------------
 
 
-def test_as_registry_of_nothing_and_of_registries():
-    assert len(as_registry(None)) == 0
-    assert len(as_registry([])) == 0
-    registry = FunctionRegistry()
-    assert as_registry(registry) is registry
-    assert as_registry(live) is live
-
-
 def test_as_registry_looks_functions_up_live(cell):
     namespace = cell("def f(a: int): 'Old.'\ndef g(): 'G.'")
     registry = as_registry([namespace["f"], namespace["g"]])
-    assert isinstance(registry, LiveRegistry)
     assert live.names() == []
     cell("def f(b: int): 'New.'")
     assert [function["description"] for function in registry.list_functions()] == ["New.", "G."]
     assert as_registry(namespace["g"]).names() == ["g"]
+    assert as_registry(registry) is registry
+    assert len(as_registry(None)) == 0
 
 
 def test_as_registry_keeps_the_options_of_a_tool(cell):
     namespace = cell("@tool(approve=True, name='remove')\ndef f(): 'F.'")
     registry = as_registry([namespace["f"]])
-    assert registry.get_function("remove").approve
     cell("def f(): 'New.'")
     assert as_registry([namespace["f"]]).get_function("remove").approve
+    assert registry.get_function("remove").approve
     assert registry.get_function("remove").description == "New."
 
 
@@ -243,15 +194,12 @@ def test_as_registry_accepts_marked_functions_and_definitions():
         pass
 
     definition = FunctionDefinition("given", "Given.", {"type": "object", "properties": {"x": {}}}, function, retries=2)
-    inferred = FunctionDefinition("inferred", "", None, Counter().up)
-    registry = as_registry([function, definition, inferred])
+    registry = as_registry([function, definition, FunctionDefinition("inferred", "", None, Counter().up)])
     assert registry.names() == ["marked", "given", "inferred"]
     assert registry.get_function("marked").timeout == 3
     assert registry.get_function("given").parameters["properties"] == {"x": {}}
     assert registry.get_function("given").retries == 2
     assert list(registry.get_function("inferred").parameters["properties"]) == ["by"]
-    again = as_registry([registry.get_function("inferred")]).get_function("inferred")
-    assert again.schema is not None
 
 
 @pytest.mark.parametrize("wrong", [["mean"], "mean", [5]])
@@ -261,10 +209,8 @@ def test_as_registry_refuses_other_values(wrong):
 
 
 def test_a_method_without_its_object_is_refused():
-    with pytest.raises(
-        ConfigurationError,
-        match=r"Shop.price is a method without an object .* tool\(my_object.price\)",
-    ):
+    told = r"Shop.price is a method without an object .* tool\(my_object.price\)"
+    with pytest.raises(ConfigurationError, match=told):
 
         class Shop:
             @tool
@@ -279,10 +225,6 @@ def test_a_method_without_its_object_is_refused():
             return rate
 
     store = Store()
-    try:
-        assert tool(store.price).__self__ is store
-        tool(Store.tax)
-        assert {"price", "tax"} <= set(live.names())
-    finally:
-        live.unregister("price")
-        live.unregister("tax")
+    tool(store.price)
+    tool(Store.tax)
+    assert live.names() == ["price", "tax"]

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pandas as pd
-import pydantic
 import pytest
 from pydantic import BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
@@ -22,10 +21,6 @@ class Custom:
         """The price."""
 
 
-class Other(Custom):
-    pass
-
-
 def taking(annotation: Any) -> Callable[..., Any]:
     def plot(data, title: str = ""):
         """Plot."""
@@ -35,18 +30,7 @@ def taking(annotation: Any) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(
-    "annotation",
-    [
-        pd.DataFrame,
-        Callable[[int], int],
-        Custom,
-        list[Custom],
-        pd.DataFrame | None,
-        "list[NotDefinedAnywhere]",
-        "1 +",
-        42,
-    ],
-    ids=str,
+    "annotation", [Callable[[int], int], list[Custom], pd.DataFrame | None, "list[NotDefinedAnywhere]", "1 +"], ids=str
 )
 def test_a_parameter_without_a_json_form(annotation):
     function = taking(annotation)
@@ -76,14 +60,13 @@ async def test_a_default_leaves_the_parameter_out():
     assert not (await run(executor_of(size), "size", title="x", data=[])).args_valid
 
 
-@pytest.mark.parametrize("skip", [SkipJsonSchema, SkipJsonSchema()])
-async def test_a_hidden_type_leaves_it_to_a_validator(skip):
+async def test_a_hidden_type_leaves_it_to_a_validator():
     frames = {"penguins": pd.DataFrame({"a": [1, 2, 3]})}
 
     def size(data) -> int:
         return len(data)
 
-    size.__annotations__["data"] = Annotated[pd.DataFrame, BeforeValidator(frames.__getitem__), skip]
+    size.__annotations__["data"] = Annotated[pd.DataFrame, BeforeValidator(frames.__getitem__), SkipJsonSchema()]
     assert (await run(executor_of(size), "size", data="penguins")).value == 3
 
 
@@ -98,20 +81,10 @@ async def test_further_keywords_keep_their_type():
 
 
 def test_two_tools_of_one_name():
-    one, two = Custom(), Other()
+    one, two = Custom(), Custom()
     with pytest.raises(ConfigurationError, match=r"two of them are called 'price'.*prefix"):
         Agent("local", tools=[one.price, two.price])
     assert as_registry([one.price, one.price]).names() == ["price"]
-
-
-def test_a_class_as_a_tool_has_its_own_docstring_or_none():
-    class Bare(pydantic.BaseModel):
-        a: int
-
-    class Told(Bare):
-        """Tells."""
-
-    assert [schema_of(each).description for each in (Bare, Told)] == ["", "Tells."]
 
 
 async def test_single_dispatch():
@@ -120,14 +93,8 @@ async def test_single_dispatch():
         """Show it."""
         raise TypeError
 
-    @show.register
-    def _(value: int, unit: str = ""):
-        return f"{value} {unit}"
-
-    @show.register
-    def _(value: list, unit: str = ""):
-        return f"{len(value)} {unit}s"
-
+    show.register(int, lambda value, unit="": f"{value} {unit}")
+    show.register(list, lambda value, unit="": f"{len(value)} {unit}s")
     properties = schema_of(show).parameters["properties"]
     assert {branch["type"] for branch in properties["value"]["anyOf"]} == {"integer", "array"}
     assert (await run(executor_of(show), "show", value=3, unit="m")).value == "3 m"
@@ -135,7 +102,6 @@ async def test_single_dispatch():
 
 
 async def test_methods_without_an_object():
-    assert schema_of(str.upper).parameters["properties"]["self"] == {"type": "string"}
     assert (await run(executor_of(str.upper), "upper", self="a")).value == "A"
     with pytest.raises(ConfigurationError, match=r"'self'.*Custom"):
         FunctionRegistry().register("price", "", Custom.price)
@@ -147,14 +113,8 @@ async def test_given_parameters_are_completed_by_the_signature():
     def my_tool(param1: str, param2: int) -> dict:
         return {"result": param1 * param2}
 
-    parameters = {
-        "type": "object",
-        "properties": {"param1": {"type": "string"}, "param2": {"type": "integer"}},
-        "required": ["param1"],
-    }
-    executor = executor_of(my_tool, parameters=parameters)
+    properties = {"param1": {"type": "string"}, "param2": {"type": "integer"}}
+    executor = executor_of(my_tool, parameters={"type": "object", "properties": properties, "required": ["param1"]})
     assert (await run(executor, "my_tool", param1="a", param2=2)).value == {"result": "aa"}
-    outcome = await run(executor, "my_tool", param1="a")
-    assert not outcome.args_valid
-    assert "param2: required field is missing" in outcome.content
+    assert "param2: required field is missing" in (await run(executor, "my_tool", param1="a")).content
     assert "param3: unexpected field" in (await run(executor, "my_tool", param1="a", param2=1, param3=1)).content

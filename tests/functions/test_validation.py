@@ -4,19 +4,18 @@ import datetime as dt
 import enum
 import json
 import typing
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 import pytest
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from nbagent.core.messages import FunctionCall
 from nbagent.core.run_context import RunContext
 from nbagent.errors import ConfigurationError, ToolArgumentsError, UnknownToolError
 from nbagent.functions.registry import FunctionRegistry
-from nbagent.functions.validation import as_json_data, malformed_arguments, unknown_tool, validate_arguments
+from nbagent.functions.validation import malformed_arguments, unknown_tool, validate_arguments
 
 ADVICE = "Correct the arguments so that every required field is present, every type matches and every constraint holds."
 
@@ -40,6 +39,12 @@ class Range(typing.TypedDict):
 class Address(pydantic.BaseModel):
     city: str
     zips: list[int] = []
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("odd numbers won't do")
+    return value
 
 
 def definition_of(func, parameters=None):
@@ -108,23 +113,32 @@ def test_unexpected_fields(parameters):
 
 
 ACCEPTED = [
-    (str, "[1]", "[1]"),
     (float, 5, 5.0),
-    (bool, True, True),
     (str | None, None, None),
     (tuple[int, str], [1, "a"], (1, "a")),
     (set[int], [1, 1], {1}),
-    (Any, "[1]", "[1]"),
     (list | str, "[1]", "[1]"),
     (int | str, "5", "5"),
     (Literal["a", 1], 1, 1),
     (Color, "red", Color.RED),
     (dt.date, "2026-01-02", dt.date(2026, 1, 2)),
+    (dt.date, dt.date(2026, 1, 2), dt.date(2026, 1, 2)),  # a program calls a tool
     (list[Point], [{"x": 1, "y": 2}], [Point(1, 2.0)]),
     (Range, {"low": 1}, {"low": 1}),
-    (Address, {"city": "Köln"}, Address(city="Köln")),
     (dt.timedelta, 1.5, dt.timedelta(seconds=1.5)),
-    (dict[str, Iterable[int]], {"a": [1]}, {"a": [1]}),
+]
+REPAIRED = [
+    (dt.timedelta, "PT1M", dt.timedelta(seconds=60)),
+    (int, " -5 ", -5),
+    (int | None, 5.0, 5),
+    (float, "1e3", 1000.0),
+    (str, 5, "5"),
+    (bool, "true", True),
+    (list[list[int]], ["[1]", [2]], [[1], [2]]),
+    (dict[str, list[int]], {"a": "[1]"}, {"a": [1]}),
+    (Point | None, '{"x": "1"}', Point(1)),
+    (Address, {"city": "Köln", "zips": "[1, 2]"}, Address(city="Köln", zips=[1, 2])),
+    (Range, '{"low": 1, "high": "2"}', {"low": 1, "high": 2}),
 ]
 REPAIRED = [
     (dt.timedelta, "PT1M", dt.timedelta(seconds=60)),
@@ -159,22 +173,19 @@ REFUSED = [
     (int, "many", "value", "an integer"),
     (int, None, "value", "an integer"),
     (int, 2.5, "value", "an integer"),
-    (float, "much", "value", "a number"),
     (bool, 2, "value", "true or false"),
     (str, True, "value", "a string"),
     (list[int], '{"a": 1}', "value", "an array"),
     (list[int], [1, "x"], "value[1]", "an integer"),
-    (set[int], 1, "value", "an array"),
     (dict[str, int], {"a": "x"}, "value.a", "an integer"),
     (Color, "green", "value", "'red' or 'blue'"),
-    (Point, 5, "value", "an object"),
     (list[Point], [{"x": 1}, {}], "value[1].x", "missing"),
     (Point, {"x": 1, "z": 1}, "value.z", "unexpected"),
     (Address, {"city": "x", "zips": [1, []]}, "value.zips[1]", "an integer"),
     (int | list[str], {}, "value", "an integer or an array"),
-    (Point | None, {"y": 1}, "value.x", "missing"),
     (Annotated[int, Field(ge=1)], 0, "value", "greater than or equal to 1"),
     (Annotated[str, Field(pattern="^a")], "b", "value", "'^a'"),
+    (Annotated[int, AfterValidator(even)], 3, "value", "odd numbers won't do (got 3, type int)"),
 ]
 
 
@@ -183,6 +194,9 @@ def test_refusals(annotation, sent, path, wanted):
     (line,) = errors(taking(annotation), {"value": sent})
     assert line.startswith(f"{path}: ")
     assert wanted in line
+    listed = errors(taking(list[int]), {"value": ["x" * 1000] * 30})
+    assert len(listed) == 20
+    assert len(listed[-1]) < 140
 
 
 def refusal(definition, arguments):
@@ -199,49 +213,12 @@ def test_the_error_says_what_kind_it_is_and_which_field():
     assert refusal(taking(Point | list[Point]), {"value": [{"x": "x"}]}) == ("type", "value")
 
 
-def test_only_the_first_problems_are_listed():
-    listed = errors(taking(list[int]), {"value": ["x"] * 30})
-    assert len(listed) == 20
-    assert listed[-1].startswith("value[19]")
-
-
-def test_long_values_are_shortened_in_the_feedback():
-    (line,) = errors(taking(int), {"value": "x" * 1000})
-    assert len(line) < 140
-
-
-def test_a_users_validator_writes_its_own_message():
-    def even(value: int) -> int:
-        if value % 2:
-            raise ValueError("odd numbers won't do")
-        return value
-
-    definition = taking(Annotated[int, pydantic.AfterValidator(even)])
-    assert errors(definition, {"value": 3}) == ["value: odd numbers won't do (got 3, type int)"]
-
-
-def test_what_is_not_given_is_left_to_the_function():
-    assert validate_arguments(taking(int, 5), {}) == ({}, False)
-
-
 def test_a_field_default_is_filled_in():
-    def function(a: int = Field(20, ge=1), b: Annotated[int, Field(default=3)] = Field()):
+    def function(a: int = Field(20, ge=1), b: Annotated[int, Field(default=3)] = Field(), c: int = 5, **more):
         pass
 
-    assert validate_arguments(definition_of(function), {}) == ({"a": 20, "b": 3}, False)
-
-
-def test_star_kwargs_accept_unknown_fields():
-    def function(a: int, **more):
-        pass
-
-    assert validate_arguments(definition_of(function), {"a": 1, "b": [2]}) == ({"a": 1, "b": [2]}, False)
-
-
-def test_python_objects_of_a_direct_caller_are_accepted():
-    day = dt.date(2026, 1, 2)
-    assert validate_arguments(taking(dt.date), {"value": day}) == ({"value": day}, False)
-    assert validate_arguments(taking(Point), {"value": Point(1)}) == ({"value": Point(1)}, False)
+    assert validate_arguments(definition_of(function), {}) == ({"a": 20, "b": 3}, False)  # `c` is the function's
+    assert validate_arguments(definition_of(function), {"d": [2]})[0]["d"] == [2]
 
 
 @pytest.mark.parametrize("parameters", [None, {"type": "object", "properties": {"value": {}}}])
@@ -252,13 +229,8 @@ def test_the_function_gets_a_copy_of_the_arguments(parameters):
     assert sent == {"value": [1, {"a": [2]}]}
 
 
-def test_lone_surrogates_break_nothing():
-    assert validate_arguments(taking(str), {"value": "\ud800"})[0] == {"value": "\ud800"}
-
-
 GIVEN = [
     ({"type": ["integer", "null"]}, "5", 5, True),
-    ({"type": "number"}, 5, 5, False),
     ({"type": "string"}, 5, "5", True),
     ({"type": "array", "items": {"type": "integer"}}, '["1"]', [1], True),
     ({"anyOf": [{"type": "object"}, {"type": "null"}]}, '{"a": 1}', {"a": 1}, True),
@@ -283,10 +255,7 @@ def test_given_parameters(schema, sent, value, repaired):
         ({"type": "array", "items": {"type": "integer"}}, ["x"], "value[0]", "an integer"),
         ({"required": ["a", "b"]}, {"a": 1}, "value.b", "missing"),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "value", "must be an integer or null"),
-        ({"oneOf": [{"type": "integer"}, {"minimum": 1}]}, 5, "value", "valid under each of"),
         ({"properties": {"a": {}}, "additionalProperties": False}, {"a": 1, "b": 1}, "value.b", "unexpected"),
-        ({"additionalProperties": {"type": "integer"}}, {"b": "x"}, "value.b", "an integer"),
-        ({"uniqueItems": True}, [1, 1], "value", "non-unique"),
     ],
     ids=str,
 )
@@ -297,50 +266,36 @@ def test_given_parameters_refuse(schema, sent, path, wanted):
     assert wanted in line
 
 
-def test_given_parameters_that_concern_all_arguments():
-    definition = definition_of(lambda **_: 0, {"type": "object", "minProperties": 1})
-    (line,) = errors(definition, {})
-    assert line.startswith("arguments: ")
-
-
-def test_the_kinds_of_errors_by_given_parameters():
-    definition = definition_of(file_search, PARAMETERS)
-    assert refusal(definition, {"limit": "x"}) == ("missing", "query")
-    assert refusal(definition, {"query": "x", "limit": "x"}) == ("type", "limit")
-    assert refusal(definition, {"query": "x", "more": 1}) == ("unexpected", "more")
-
-
 def test_what_given_parameters_allow_must_also_fit_the_function():
     definition = definition_of(file_search, {"type": "object"})
     assert errors(definition, {}) == ["query: required field is missing"]
     assert errors(definition, {"query": "x", "limits": 5}) == ["limits: unexpected field; did you mean limit?"]
-    assert validate_arguments(definition, {"query": "x"}) == ({"query": "x"}, False)
     takes_more = definition_of(lambda a, *args, **more: 0, {"type": "object"})
     assert validate_arguments(takes_more, {"a": 1, "b": 2})[0] == {"a": 1, "b": 2}
-    assert errors(takes_more, {"b": 2}) == ["a: required field is missing"]
 
 
 def test_what_has_no_signature_or_a_context_is_not_asked_of_the_model():
-    assert validate_arguments(definition_of(max, {"type": "object"}), {"a": 1}) == ({"a": 1}, False)
-
     def with_context(context: RunContext, a: int):
         pass
 
+    for function in (max, with_context):
+        assert validate_arguments(definition_of(function, {"type": "object"}), {"a": 1}) == ({"a": 1}, False)
     definition = definition_of(with_context, {"type": "object"})
-    assert validate_arguments(definition, {"a": 1}) == ({"a": 1}, False)
     assert errors(definition, {"a": 1, "context": 2}) == ["context: unexpected field"]
 
 
-def test_invalid_json_schemas():
-    definition = definition_of(lambda value: 0, {"type": "object", "properties": {"value": {"type": "strong"}}})
-    with pytest.raises(ConfigurationError, match=r"file_search.*not a JSON Schema.*strong"):
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "strong"}, r"file_search.*not a JSON Schema.*strong"),
+        # nothing is fetched
+        ({"$ref": "http://127.0.0.1:9/schema.json"}, r"file_search.*Unresolvable.*http://127\.0\.0\.1:9/schema\.json"),
+    ],
+)
+def test_invalid_json_schemas(schema, told):
+    definition = definition_of(lambda value: 0, {"type": "object", "properties": {"value": schema}})
+    with pytest.raises(ConfigurationError, match=told):
         validate_arguments(definition, {"value": 1})
-
-
-def test_a_schema_never_causes_another_to_be_fetched():
-    parameters = {"type": "object", "properties": {"value": {"$ref": "http://127.0.0.1:9/schema.json"}}}
-    with pytest.raises(ConfigurationError, match=r"file_search.*Unresolvable.*http://127\.0\.0\.1:9/schema\.json"):
-        validate_arguments(definition_of(lambda value: 0, parameters), {"value": 1})
 
 
 def test_the_expected_shape():
@@ -350,10 +305,8 @@ def test_the_expected_shape():
         "any_names": ({"type": "object", "additionalProperties": {"type": "integer"}}, {"<name>": "<integer>"}),
         "optional": ({"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}, "<integer>"),
         "choice": ({"enum": ["x", "y"], "type": "string"}, "<one of: x, y>"),
-        "object": ({"type": "object", "properties": {"b": {"type": "boolean"}}}, {"b": "<boolean>"}),
         "constant": ({"const": "x"}, "x"),
         "anything": ({}, "<any value>"),
-        "number": ({"type": ["number", "null"]}, "<number>"),
         "reference": ({"$ref": "#/properties/date"}, "<string: date>"),
         "default": ({"type": "integer", "default": 20}, 20),
     }
@@ -363,36 +316,22 @@ def test_the_expected_shape():
     assert json.loads(shown) == {name: shape for name, (_, shape) in shapes.items()}
 
 
-@pytest.mark.parametrize(
-    ("raw", "told"),
-    [
+def test_malformed_arguments():
+    for raw, told in (
         ('{"query": "x', "not valid JSON"),
         ("[1]", "must be a JSON object ("),
         (None, "not valid JSON"),
         ("[" * 200 + "]" * 200, "nested at most"),
-    ],
-    ids=["cut off", "a list", "nothing", "deep"],
-)
-def test_malformed_arguments(raw, told):
-    error = malformed_arguments(definition_of(file_search), FunctionCall("file_search", {}, "1", raw=raw))
-    assert told in str(error)
-    assert "<string>" in str(error)
-    assert (error.kind, error.field) == ("json", "arguments")
-
-
-def test_arguments_as_json_data():
-    given = {"day": dt.date(2026, 1, 2), "text": b"abc", "wait": dt.timedelta(seconds=1.5), "len": len, "list": [1]}
-    data = as_json_data(given)
-    assert data == {"day": "2026-01-02", "text": "abc", "wait": 1.5, "len": repr(len), "list": [1]}
-    assert data["list"] is not given["list"]
-    assert as_json_data({"picture": b"\xff\x00"}) == {"picture": "_wA="}
+    ):
+        error = malformed_arguments(definition_of(file_search), FunctionCall("file_search", {}, "1", raw=raw))
+        assert told in str(error)
+        assert "<string>" in str(error)
+        assert (error.kind, error.field) == ("json", "arguments")
 
 
 def test_unknown_tools():
     error = unknown_tool("file_serch", ["file_search", "calculator"])
     assert isinstance(error, UnknownToolError)
-    assert str(error) == (
-        "Tool call is invalid.\nTool: file_serch\nErrors:\n  - there is no such tool; did you mean file_search?\n"
-        "Call one of these tools: calculator, file_search"
-    )
+    assert "there is no such tool; did you mean file_search?" in str(error)
+    assert "Call one of these tools: calculator, file_search" in str(error)
     assert "There are no tools" in str(unknown_tool("x", []))

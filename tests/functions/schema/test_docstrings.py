@@ -6,6 +6,7 @@ import pytest
 
 from nbagent.functions.schema.docstrings import Docstring, parse_docstring
 
+BOTH_LINES = "What to find, in any order."
 GOOGLE = """Find files.
 
     Looks into folders too.
@@ -15,7 +16,7 @@ GOOGLE = """Find files.
             in any order.
         limit (Optional[dict[str, int]]): How many:
             at most 100.
-        *names: More names.
+        *names: More.
         plain
         **options: The rest.
 
@@ -59,34 +60,22 @@ REST = """Find files.
 @pytest.mark.parametrize(
     ("text", "parameters"),
     [
-        pytest.param(
+        (
             GOOGLE,
-            {
-                "query": "What to find, in any order.",
-                "limit": "How many: at most 100.",
-                "names": "More names. plain",
-                "options": "The rest.",
-            },
-            id="google",
+            {"query": BOTH_LINES, "limit": "How many: at most 100.", "names": "More. plain", "options": "The rest."},
         ),
-        pytest.param(
-            NUMPY,
-            {"query": "What to find, in any order.", "limit": "A number.", "offset": "A number.", "bare": ""},
-            id="numpy",
-        ),
-        pytest.param(REST, {"query": "What to find, in any order.", "limit": "How many."}, id="rest"),
+        (NUMPY, {"query": BOTH_LINES, "limit": "A number.", "offset": "A number.", "bare": ""}),
+        (REST, {"query": BOTH_LINES, "limit": "How many."}),
     ],
+    ids=["google", "numpy", "rest"],
 )
 def test_styles(text, parameters):
     assert parse_docstring(inspect.cleandoc(text)) == Docstring("Find files.\n\nLooks into folders too.", parameters)
 
 
-def test_google_headers():
+def test_words_for_parameters():
     for header in ("Args", "Arguments", "Parameters", "Params", "Keyword Args", "Other Parameters"):
         assert parse_docstring(f"Do.\n\n{header}:\n    a: First.\n").parameters == {"a": "First."}
-
-
-def test_rest_words():
     for word in ("param", "parameter", "arg", "argument", "key", "keyword"):
         assert parse_docstring(f"Do.\n\n:{word} a: First.").parameters == {"a": "First."}
 
@@ -95,7 +84,6 @@ def test_rest_words():
     ("text", "description"),
     [
         ("", ""),
-        ("One line.", "One line."),
         ("Args:\n    a: Only parameters.", ""),
         ("Note that this: is no section.\n\nNor is this.", "Note that this: is no section.\n\nNor is this."),
         ("Arguments: are not a section here.", "Arguments: are not a section here."),
@@ -105,7 +93,3 @@ def test_rest_words():
 )
 def test_the_description_ends_at_the_first_section(text, description):
     assert parse_docstring(text).description == description
-
-
-def test_a_numpy_section_at_the_very_end():
-    assert parse_docstring("Do.\n\nParameters\n----------").parameters == {}

@@ -1,13 +1,11 @@
 """JSON Schemas from signatures, type hints and docstrings."""
 
 import datetime as dt
-import decimal
 import enum
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pydantic
 import pytest
@@ -19,11 +17,6 @@ from nbagent.functions.schema.function_schema import schema_of
 class Color(enum.Enum):
     RED = "red"
     BLUE = "blue"
-
-
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 2
 
 
 @dataclass
@@ -82,35 +75,23 @@ ADDRESS = {
 STRING, INTEGER, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 TYPES = [
     (int, INTEGER),
-    (float, {"type": "number"}),
-    (bool, {"type": "boolean"}),
     (list, {"type": "array", "items": {}}),
     (dict, {"type": "object", "additionalProperties": True}),
     (Any, {}),
-    (typing.List[str], {"type": "array", "items": STRING}),  # noqa: UP006
     (Sequence[str], {"type": "array", "items": STRING}),
     (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
     (tuple[int, str], {"type": "array", "prefixItems": [INTEGER, STRING], "minItems": 2, "maxItems": 2}),
-    (tuple[int, ...], {"type": "array", "items": INTEGER}),
     (set[str], {"type": "array", "items": STRING, "uniqueItems": True}),
-    (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
     (Literal[1, "a", None], {"enum": [1, "a", None]}),
     (Color, {"type": "string", "enum": ["red", "blue"]}),
-    (Level, {"type": "integer", "enum": [1, 2]}),
-    (Optional[int], {"anyOf": [INTEGER, NULL]}),  # noqa: UP045
     (int | list[str], {"anyOf": [INTEGER, {"type": "array", "items": STRING}]}),
-    (dt.date, {"type": "string", "format": "date"}),
     (dt.timedelta, {"type": "number", "description": "seconds"}),
     (Path, {"type": "string", "format": "path"}),
     (Point, POINT),
-    (Range, RANGE),
     (dict[str, Range], {"type": "object", "additionalProperties": RANGE}),
     (Address, ADDRESS),
-    (Annotated[int, Field(ge=1, le=9)], {"type": "integer", "minimum": 1, "maximum": 9}),
-    (Annotated[str, Field(description="A name", min_length=2)], STRING | {"description": "A name", "minLength": 2}),
     (Annotated[str, "A name"], STRING | {"description": "A name"}),
     (Custom, {}),
-    (Callable[[int], int], {}),
     ("NotDefinedAnywhere", {}),
     (42, {}),
 ]
@@ -128,14 +109,6 @@ def test_types(annotation, expected):
         "required": ["value"],
         "additionalProperties": False,
     }
-
-
-def test_decimal_is_a_number_or_a_string():
-    def function(value: decimal.Decimal):
-        pass
-
-    (value,) = schema_of(function).parameters["properties"].values()
-    assert [branch["type"] for branch in value["anyOf"]] == ["number", "string"]
 
 
 def test_golden():
@@ -173,10 +146,6 @@ def test_golden():
         "required": ["query"],
         "additionalProperties": False,
     }
-
-
-def test_no_parameters():
-    assert schema_of(lambda: 1).parameters == {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 def test_a_type_that_contains_itself_keeps_its_definition():
@@ -232,15 +201,14 @@ def test_a_default_that_is_not_json_is_left_out():
     def function(a=marker, b: Custom = marker):
         pass
 
-    assert schema_of(function).parameters["properties"] == {"a": {}}  # nobody but the program can make a Custom
-    assert schema_of(function).problems == ()
-    assert "required" not in schema_of(function).parameters
+    schema = schema_of(function)
+    assert schema.parameters["properties"] == {"a": {}}  # nobody but the program can make a Custom
+    assert schema.problems == ()
+    assert "required" not in schema.parameters
 
 
-@pytest.mark.parametrize(
-    ("make", "open_"),
-    [(lambda: lambda *args, a=1: 0, False), (lambda: lambda a=1, **kwargs: 0, True), (lambda: dict, True)],
-)
-def test_star_parameters(make, open_):
-    assert schema_of(make()).parameters["additionalProperties"] is open_
-    assert "args" not in schema_of(make()).parameters["properties"]
+def test_star_parameters():
+    for function, is_open in ((lambda *args, a=1: 0, False), (lambda a=1, **kwargs: 0, True), (dict, True)):
+        parameters = schema_of(function).parameters
+        assert parameters["additionalProperties"] is is_open
+        assert "args" not in parameters["properties"]

@@ -12,14 +12,12 @@ from support.virtual_time import run_virtually
 
 from nbagent.core.admission import (
     LATE_S,
-    MAX_RETRY_AFTER_S,
     PATIENCE_S,
     Answered,
     Quota,
     RateAdmission,
     Refused,
     Waited,
-    admission_of,
 )
 from nbagent.errors import RateLimitError
 
@@ -60,12 +58,8 @@ async def times_of(admission, count, tokens=0, seconds=0.0, end=Answered()):  # 
 
 
 @virtually
-async def test_nobody_waits_until_a_vendor_refuses(new):
-    assert await times_of(new(), 1000) == [0] * 1000
-
-
-@virtually
 async def test_requests_per_minute_are_spread_evenly(new):
+    assert await times_of(new(), 1000) == [0] * 1000, "nobody waits until a vendor refuses"
     times = await times_of(new(rpm=60), 120)
     assert times == pytest.approx(range(120), abs=LATE_S + 1e-6)
 
@@ -161,21 +155,16 @@ async def test_what_is_left_is_spread_until_the_reset(new):
 
 
 @virtually
-async def test_a_limit_per_day_does_not_slow_down(new):
-    admission = new()
-    place = await admission.take()
-    admission.note(place, {"requests": Quota(3, 200, 7_200)})
-    admission.give_back(place, Answered())
-    assert await times_of(admission, 20) == pytest.approx([now()] * 20)
-
-
-@virtually
 async def test_the_wait_that_a_vendor_names_stands_above_its_resets(new):
-    admission = new()
-    place = await admission.take()
-    admission.note(place, {"requests": Quota(0, 500, 60)})
-    admission.give_back(place, Refused(0.5))
-    assert await times_of(admission, 1) == [0.5]
+    for quota, end, wait in (
+        (Quota(0, 500, 60), Refused(0.5), 0.5),
+        (Quota(3, 200, 7_200), Answered(), 0),  # a limit per day does not slow down
+    ):
+        admission, begun = new(), now()
+        place = await admission.take()
+        admission.note(place, {"requests": quota})
+        admission.give_back(place, end)
+        assert await times_of(admission, 1) == [begun + wait]
 
 
 @virtually
@@ -198,27 +187,13 @@ async def test_rows_end_with_the_error_when_a_vendor_refuses_for_long(new):
     rows = await asyncio.gather(*(row() for _ in range(4)), return_exceptions=True)
     assert {type(row) for row in rows} == {RateLimitError}
     assert "Slow down: no request is answered" in str(rows[0])
-    assert not rows[0].retryable
     assert now() == pytest.approx(PATIENCE_S, abs=50)
     with pytest.raises(RateLimitError):
         await admission.take()
-    await asyncio.sleep(50)
-    place = await admission.take()  # one tries
-    with pytest.raises(RateLimitError):
-        await admission.take()
-    admission.give_back(place, Answered())
+    with admission.limited(None, None):  # a map that begins tries for itself
+        await asyncio.sleep(50)
+        admission.give_back(await admission.take(), Answered())
     await times_of(admission, 4)
-
-
-@virtually
-async def test_a_map_that_begins_tries_for_itself(new):
-    admission = new()
-    admission.give_back(await admission.take(), Refused(MAX_RETRY_AFTER_S + 1))
-    with pytest.raises(RateLimitError):
-        await admission.take()
-    await asyncio.sleep(MAX_RETRY_AFTER_S + 1)
-    with admission.limited(None, None):
-        await taken(admission, 1)
 
 
 def test_threads_with_loops_of_their_own_share_it():
@@ -255,11 +230,6 @@ def test_waits_of_one_row_at_the_same_time_count_once(monkeypatch):
     with waited:
         pass
     assert waited.seconds == 4
-
-
-def test_one_admission_for_one_key():
-    assert admission_of("a") is admission_of("a")
-    assert admission_of("a") is not admission_of("b")
 
 
 SECONDS = st.floats(0, 20)

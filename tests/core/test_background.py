@@ -15,20 +15,9 @@ async def double(x):
     return 2 * x
 
 
-def test_a_coroutine_runs_from_blocking_code():
+async def test_a_coroutine_runs_from_blocking_code_inside_a_running_loop():
     assert run_sync(double(21)) == 42
-
-
-async def test_it_runs_inside_a_running_loop_too():
-    assert run_sync(double(21)) == 42
-
-
-def test_errors_come_through():
-    async def fail():
-        raise KeyError("x")
-
-    with pytest.raises(KeyError):
-        run_sync(fail())
+    assert await call_on_main(threading.current_thread) is threading.main_thread()
 
 
 def test_the_background_loop_may_not_wait_for_itself():
@@ -39,25 +28,13 @@ def test_the_background_loop_may_not_wait_for_itself():
         run_sync(outer())
 
 
-def test_a_waiting_main_thread_serves_calls():
+def test_a_waiting_main_thread_serves_calls_and_their_errors():
     async def ask():
+        with pytest.raises(ZeroDivisionError):
+            await call_on_main(lambda: 1 / 0)
         return await call_on_main(threading.current_thread)
 
     assert run_sync(ask()) is threading.main_thread()
-
-
-def test_errors_of_a_served_call_come_back_to_the_coroutine():
-    async def ask():
-        try:
-            await call_on_main(lambda: 1 / 0)
-        except ZeroDivisionError:
-            return "caught"
-
-    assert run_sync(ask()) == "caught"
-
-
-async def test_on_a_loop_of_the_main_thread_the_call_runs_right_there():
-    assert await call_on_main(threading.current_thread) is threading.main_thread()
 
 
 def test_without_anybody_waiting_it_says_so():

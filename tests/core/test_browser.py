@@ -8,8 +8,6 @@ import subprocess
 import sys
 import textwrap
 
-from nbagent.core.browser import check_possible
-
 #: What is different in a browser; the standard library is imported before, as what it is.
 SETTING = """
 import asyncio, ctypes, importlib.abc, json, logging, multiprocessing, signal, socket, sqlite3, ssl, subprocess, sys
@@ -73,45 +71,31 @@ def test_tools_run_answers_are_replayed_and_the_trace_has_its_tables(tmp_path):
     assert in_browser(code, tmp_path) == ["It is 5.", [call], ["ok"], [True]]
 
 
-def test_a_tool_sees_its_context_and_may_fail_ask_or_want_the_main_thread(tmp_path):
+def test_a_tool_may_fail_ask_or_want_the_main_thread_and_a_map_asks_about_each_row(tmp_path):
     code = """
-        from contextvars import ContextVar
-        user, asked = ContextVar("user"), []
+        import pandas as pd
 
         @nbagent.tool(main_thread=True)
         def who() -> str:
             "Who asks."
-            return user.get()
+            return "Ada"
 
         @nbagent.tool(approve=True)
         def fail() -> str:
             "Fails."
             raise SystemExit("no")
 
-        def yes(call, definition):
-            asked.append(call.name)
-            return True
-
-        user.set("Ada")
         calls = [FunctionCall("who", {}), FunctionCall("fail", {})]
-        agent = Agent(ScriptedProvider([calls, "Done."]), tools=[who, fail], approve=yes)
-        result = await agent.chat("?")
-        return [[call["result"] for call in result.function_calls], asked, str(result)]
-    """
-    results, asked, answer = in_browser(code, tmp_path)
-    assert results[0] == "Ada"
-    assert "SystemExit" in results[1]
-    assert (asked, answer) == (["fail"], "Done.")
-
-
-def test_a_map_asks_about_each_row(tmp_path):
-    code = """
-        import pandas as pd
+        agent = Agent(ScriptedProvider([calls, "Done."]), tools=[who, fail], approve=lambda call, definition: True)
+        results = [call["result"] for call in (await agent.chat("?")).function_calls]
         agent = Agent(ScriptedProvider(lambda messages, functions: messages[-1].content.upper()))
         frame = await agent.map(pd.Series(["a", "b"]), checkpoint="run.sqlite", progress=False)
-        return list(frame.answer)
+        return [results, list(frame.answer)]
     """
-    assert in_browser(code, tmp_path) == ["A", "B"]
+    (who, failed), answers = in_browser(code, tmp_path)
+    assert who == "Ada"
+    assert "SystemExit" in failed
+    assert answers == ["A", "B"]
 
 
 MISSING = {
@@ -128,7 +112,3 @@ def test_what_is_missing_is_said(tmp_path):
     tries = "\n".join(f"try: {each}\nexcept Exception as error: told.append(str(error))" for each in MISSING)
     told = in_browser(f"told = []\n{tries}\nreturn told", tmp_path)
     assert all(says in said for says, said in zip(MISSING.values(), told, strict=True)), told
-
-
-def test_elsewhere_everything_is_possible():
-    check_possible("The embedded model", "another process", "")

@@ -5,12 +5,6 @@ from nbagent.core.history.repair import repair
 from nbagent.core.inputs import as_messages
 
 
-def test_what_a_user_may_say():
-    assert as_messages("hi") == [LLMMessage("user", "hi")]
-    assert as_messages([{"role": "user", "content": "hi"}]) == [LLMMessage("user", "hi")]
-    assert as_messages([{"type": "text", "text": "hi"}])[0].text == "hi"
-
-
 def test_an_old_history_with_function_messages_is_a_valid_one():
     """The chat API of 2023: `function_call` in the answer, and a message of the role `function`, without ids."""
     old = [

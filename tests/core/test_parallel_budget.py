@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from nbagent import Agent, Budget, FunctionCall, Limits, LLMProvider, LLMResponse, ScriptedProvider, Usage
+from nbagent import Agent, Budget, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage
 
 #: A dollar for a million tokens in.
 PRICE = {"input": 1.0, "output": 0.0}
@@ -45,23 +45,17 @@ def asks(name, count):
 def tree(chance, sizes=lambda: LARGEST, **options):
     """Three agents deep: six parallel children of a boss, with four parallel children each."""
 
-    def level(*then):
+    def level(size, *then):
         def script(messages, functions):
-            is_done = messages[-1].role == "tool" or not then
-            return answer("done", sizes()) if is_done else answer("", sizes(), *then)
+            if messages[-1].role == "tool" or not then:
+                return answer("done", sizes())
+            return answer("", size(), *then)
 
         return Paced(script, chance, price=PRICE)
 
-    workers, leads = level(), level(*asks("worker", 4))
-    worker = Agent(workers)
-    lead = Agent(leads, tools=[worker.as_tool("worker", "Does a task.")])
-
-    def direct(messages, functions):
-        if messages[-1].role == "tool":
-            return answer("done", sizes())
-        return answer("", LARGEST, *asks("lead", 6))  # no other answer is larger
-
-    boss = Paced(direct, chance, price=PRICE)
+    workers, leads = level(sizes), level(sizes, *asks("worker", 4))
+    boss = level(lambda: LARGEST, *asks("lead", 6))  # no other answer is larger
+    lead = Agent(leads, tools=[Agent(workers).as_tool("worker", "Does a task.")])
     return Agent(boss, tools=[lead.as_tool("lead", "Leads.")], **options), (boss, leads, workers)
 
 
@@ -95,14 +89,7 @@ async def test_without_a_need_nobody_waits():
     assert workers.most_under_way > 4
 
 
-async def test_those_who_waited_get_what_is_left():
-    """The first answer was the largest by far: the others take turns, but no money is left over because of that."""
-    agent, _ = tree(random.Random(1), lambda: 2, limits=Limits(max_total_tokens=LARGEST + 12))
-    result = await agent.chat("go")
-    assert (result.status, result.usage.total_tokens) == ("limit", LARGEST + 12)
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 async def test_an_interrupt_leaves_nobody_waiting(seed):
     chance = random.Random(seed)
     agent, models = tree(chance, limits=Limits(max_total_tokens=chance.randint(300, 1_500)))
@@ -112,8 +99,7 @@ async def test_an_interrupt_leaves_nobody_waiting(seed):
     asked.cancel()
     await asyncio.wait([asked])
     assert not any(model.under_way for model in models)
-    again = await agent.chat("go on", limits=Limits(max_total_tokens=1_000_000))
-    assert again.status == "ok"
+    assert (await agent.chat("go on", limits=Limits(max_total_tokens=1_000_000))).status == "ok"
 
 
 def test_threads_take_turns_too():
@@ -133,19 +119,14 @@ def test_threads_take_turns_too():
     assert sorted(call["result"] for call in result.function_calls) == ["limit", "limit", "ok", "ok"]
 
 
-class AsksAnAgent(LLMProvider):
+class AsksAnAgent(ScriptedProvider):
     """A model whose answers are those of an agent."""
 
-    model_name = "asks-an-agent"
-
     def __init__(self, agent):
-        super().__init__()
+        super().__init__(self.said)
         self.agent = agent
 
-    def supports_function_calling(self):
-        return False
-
-    async def chat(self, messages, functions=None, temperature=None, **kwargs):
+    async def said(self, messages, functions):
         return answer((await self.agent.chat("inner")).content, 2)
 
 
@@ -163,10 +144,7 @@ async def test_an_answer_does_not_wait_for_the_one_that_it_is_part_of():
                 break
         return " ".join(said)
 
-    boss = Agent(
-        ScriptedProvider([answer("", LARGEST, FunctionCall("ask", {}, "c1")), answer("end", 2)]),
-        tools=[ask],
-        limits=Limits(max_total_tokens=LARGEST + 20),
-    )
+    turns = [answer("", LARGEST, FunctionCall("ask", {}, "c1")), answer("end", 2)]
+    boss = Agent(ScriptedProvider(turns), tools=[ask], limits=Limits(max_total_tokens=LARGEST + 20))
     result = await boss.chat("go")
     assert (result.status, result.function_calls[0]["result"]) == ("ok", "inner inner")

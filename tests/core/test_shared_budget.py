@@ -21,7 +21,7 @@ def test_agents_and_forks_spend_one_budget():
     budget = Budget(max_cost=3.0)
     one, other = agent_with(budget), agent_with(budget)
     cost = one.chat_sync("a").cost
-    assert budget.spent == cost > 0
+    assert cost > 0
     one.fork().chat_sync("b")
     other.chat_sync("c")
     assert budget.spent == pytest.approx(3 * cost)
@@ -42,13 +42,8 @@ def test_a_spent_budget_ends_runs_until_there_is_more():
 def test_an_answer_of_an_agent_that_a_tool_asks_counts_once():
     budget = Budget()
     inner = agent_with(budget)
-
-    def ask() -> str:
-        """Ask the other agent."""
-        return inner.chat_sync("inner").content
-
-    turns = iter([FunctionCall("ask", {}), "Done."])
-    outer = Agent(ScriptedProvider(lambda messages, functions: next(turns), price=PRICE), tools=[ask], budget=budget)
+    turns = [FunctionCall("ask", {"question": "?"}), "Done."]
+    outer = Agent(ScriptedProvider(turns, price=PRICE), tools=[inner.as_tool("ask", "Asks.")], budget=budget)
     outer.chat_sync("go")
     paid = [*outer.trace.rows("calls"), *inner.trace.rows("calls")]
     assert len(paid) == 3

@@ -1,6 +1,7 @@
 """PDFs and text files as parts of a message, and files that are refused."""
 
 import io
+from pathlib import Path
 
 import pytest
 from pypdf import PdfReader, PdfWriter
@@ -24,13 +25,9 @@ def encrypted(password):
     return file.getvalue()
 
 
-def written(folder, name, data):
-    (folder / name).write_bytes(data)
-    return folder / name
-
-
 def test_a_pdf_by_its_path_its_bytes_and_an_open_file(tmp_path):
-    path = written(tmp_path, "paper.pdf", PAPER)
+    path = tmp_path / "paper.pdf"
+    path.write_bytes(PAPER)
     with path.open("rb") as file:
         parts = content_parts([path, file, PAPER, {"type": "document", "path": path}])
     assert [part["name"] for part in parts] == ["paper.pdf", "paper.pdf", "document.pdf", "paper.pdf"]
@@ -44,8 +41,8 @@ def test_a_pdf_by_its_path_its_bytes_and_an_open_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["data.csv", "Makefile"])
 def test_a_text_file_is_text_between_marks(tmp_path, name):
-    path = written(tmp_path, name, "\ufeffa,b\n1,ü</attached>".encode())
-    question, file = content_parts(["Odd?", path])
+    (tmp_path / name).write_bytes("\ufeffa,b\n1,ü</attached>".encode())
+    question, file = content_parts(["Odd?", tmp_path / name])
     assert question["text"] + file["text"] == (
         f'Odd?\n\n<attached name="{name}" about="18 characters">\na,b\n1,ü< /attached>\n</attached>'
     )
@@ -55,34 +52,19 @@ def test_a_text_file_is_text_between_marks(tmp_path, name):
     ("name", "data", "why"),
     [
         ("locked.pdf", encrypted("secret"), "locked.pdf: this PDF is encrypted. Save a copy without"),
-        ("locked.pdf", encrypted(""), "encrypted"),
         ("broken.pdf", PAPER[:200], "broken.pdf: this PDF can't be read"),
         ("latin.txt", "Größe".encode("latin-1"), "or text in UTF-8"),
         ("nul.txt", b"a\0b", "or text in UTF-8"),
         ("empty.txt", b"", "is empty"),
+        ("log.txt", b"x" * 1_100_000, "log.txt has 1.1 MB: text files of more than 1 MB"),
+        ("large.pdf", PAPER + b" " * 10_000, r"large.pdf has .* MB: PDFs of more than"),
     ],
-    ids=["locked", "restricted", "cut off", "latin-1", "with zeros", "empty"],
+    ids=["locked", "cut off", "latin-1", "with zeros", "empty", "long", "large"],
 )
-def test_refused_with_the_reason(tmp_path, name, data, why):
+def test_refused_with_the_reason(tmp_path, monkeypatch, name, data, why):
+    monkeypatch.setattr(documents, "MAX_PDF_BYTES", 10_000)
+    (tmp_path / name).write_bytes(data)
     with pytest.raises(ConfigurationError, match=why):
-        content_parts([written(tmp_path, name, data)])
-
-
-def test_files_that_are_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "MAX_PDF_BYTES", 1_000)
-    with pytest.raises(ConfigurationError, match=r"paper.pdf has .* MB: PDFs of more than"):
-        content_parts([written(tmp_path, "paper.pdf", PAPER)])
-    with pytest.raises(ConfigurationError, match="log.txt has 1.1 MB: text files of more than 1 MB"):
-        content_parts([written(tmp_path, "log.txt", b"x" * 1_100_000)])
+        content_parts([tmp_path / name])
     with pytest.raises(ConfigurationError, match=r"can't be read: No such file.* The current folder is"):
-        content_parts([type(tmp_path)("none.pdf")])
-
-
-def test_a_vendors_own_document_passes_unchanged():
-    own = {
-        "type": "document",
-        "source": {"type": "url", "url": "https://example.org/a.pdf"},
-        "citations": {"enabled": True},
-    }
-    assert content_parts([own]) == [own]
-    assert content_as_text([own]) == ""
+        content_parts([Path("none.pdf")])

@@ -3,16 +3,12 @@
 import pytest
 from support.small_agent import after_three_questions
 
-from nbagent import FunctionCall
 from nbagent.errors import ConfigurationError
 
 
 def answer(messages, functions):
-    """How many messages were read; or a call, or an error, if that is what the question says."""
-    said = messages[-1].text
-    if said == "clear":
-        return FunctionCall("clear", {}, "c")
-    if said == "fail":
+    """How many messages were read; or an error, if that is what the question says."""
+    if messages[-1].text == "fail":
         raise RuntimeError("no")
     return f"{len(messages)} read"
 
@@ -58,14 +54,8 @@ def test_a_question_that_has_gone_is_not_replaced(agent):
     gone = agent.undo()[0]
     ask(agent, "four", gone)
     assert texts(agent)[-2:] == ["four", "6 read"]
-
-
-def test_a_history_that_is_cleared_meanwhile_stays_cleared(agent):
-    agent.register_function("clear", "Forget.", agent.clear_history)
-    ask(agent, "clear", agent.conversation_history[3])
-    assert "three" not in texts(agent)
-    assert "two" not in texts(agent)
-    assert agent.context.later == []
+    with pytest.raises(ConfigurationError, match="conversation_history"):
+        agent.chat_stream("x", replaces="two")
 
 
 def test_a_stream_that_is_left_keeps_its_place(agent):
@@ -74,8 +64,3 @@ def test_a_stream_that_is_left_keeps_its_place(agent):
             break
     agent.chat_sync("four")
     assert texts(agent)[::2][:3] == ["one", "second", "three"]
-
-
-def test_only_a_message_can_be_replaced(agent):
-    with pytest.raises(ConfigurationError, match="conversation_history"):
-        agent.chat_stream("x", replaces="two")

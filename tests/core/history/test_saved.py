@@ -1,6 +1,5 @@
 """Conversations in files: complete, readable, never half written."""
 
-import copy
 import json
 import os
 
@@ -36,12 +35,14 @@ async def test_a_loaded_conversation_continues(agent, tmp_path):
     assert other.provider.requests[0][0][:5] == HISTORY
 
 
-def test_the_file_is_readable_and_no_temporary_file_is_left(agent, tmp_path):
-    agent.save(tmp_path / "talk.json")
+def test_the_file_is_readable_and_no_temporary_file_is_left(agent, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    agent.save("~/talk.json")
     text = (tmp_path / "talk.json").read_text("utf-8")
     assert json.loads(text)["model"] == "scripted:scripted"
     assert "Köln" in text
     assert os.listdir(tmp_path) == ["talk.json"]
+    assert Agent.load("~/talk.json", "scripted").conversation_history == HISTORY
 
 
 def test_a_given_system_prompt_wins_over_the_file(agent, tmp_path):
@@ -81,35 +82,18 @@ async def test_branches_share_the_messages_that_they_shared(tmp_path):
     assert [each.title for each in other.context.versions(loaded.here.questions[1])] == ["one · 2 questions"] * 2
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"here": 2}, "here: expected the place of a branch, got 2"),
-        ({"branches": [{"conversation": "c", "branch": None, "used": 1, "messages": [9]}]}, "there is no message 9"),
-        ({"branches": [{"conversation": "c", "branch": None, "used": 1, "messages": [-1]}]}, "there is no message -1"),
-        ({"branches": [{}]}, "0.conversation: Field required"),
-    ],
-)
-def test_wrong_branches_are_named(agent, tmp_path, change, problem):
+def test_wrong_branches_are_named(agent, tmp_path):
     path = tmp_path / "talk.json"
     saved.save(path, agent.conversation_history, "m", branches=agent.context.branches)
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ConfigurationError, match=problem):
-        saved.load_all(path)
-
-
-def test_a_tilde_is_the_home_folder(agent, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    agent.save("~/talk.json")
-    assert Agent.load("~/talk.json", "scripted").conversation_history == HISTORY
-
-
-def test_halves_of_surrogate_pairs_are_replaced(agent, tmp_path):
-    agent.context.add_message(LLMMessage("assistant", "", tool_calls=[FunctionCall("f", {"text": "\ud800"}, "c1")]))
-    agent.save(tmp_path / "talk.json")
-    calls = [m.tool_calls for m in Agent.load(tmp_path / "talk.json", "scripted").context.messages if m.tool_calls]
-    assert calls[-1][0].arguments == {"text": "\ufffd"}
+    data, branch = json.loads(path.read_text()), {"conversation": "c", "branch": None, "used": 1, "messages": [9]}
+    for change, problem in (
+        ({"here": 2}, "here: expected the place of a branch, got 2"),
+        ({"branches": [branch]}, "there is no message 9"),
+        ({"branches": [{}]}, "0.conversation: Field required"),
+    ):
+        path.write_text(json.dumps(data | change))
+        with pytest.raises(ConfigurationError, match=problem):
+            saved.load_all(path)
 
 
 def test_an_incomplete_history_is_repaired(agent, tmp_path):
@@ -124,8 +108,10 @@ def test_an_incomplete_history_is_repaired(agent, tmp_path):
         (None, "No such file"),
         ("", "is not a saved conversation: Expecting value"),
         ("[]", "is not a saved conversation.*agent.save"),
+        ("[" * 100_000, "not a saved conversation.*recursion"),
         ('{"format": "nbagent conversation", "version": 9}', "version 9 of the format.*Update nbagent"),
         ('{"format": "nbagent conversation", "version": 1, "messages": [{}]}', "a message that can't be read"),
+        ('{"format": "nbagent conversation", "version": 1, "messages": 5}', "talk.json"),
     ],
 )
 def test_errors_name_what_is_wrong_with_the_file(text, said, tmp_path):
@@ -133,63 +119,6 @@ def test_errors_name_what_is_wrong_with_the_file(text, said, tmp_path):
         (tmp_path / "talk.json").write_text(text)
     with pytest.raises(ConfigurationError, match=said):
         Agent.load(tmp_path / "talk.json", "scripted")
-
-
-WRONG = (
-    None, 1, "x", "\ud800", {}, 10**400, [1], [None], [{}], [{"type": "text", "text": 1}],
-    [{"type": "image", "media_type": 1, "data": 2}],
-)  # fmt: skip
-
-
-def places(data, before=()):
-    """Where values stand in JSON data."""
-    yield before
-    for key in data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ():
-        yield from places(data[key], (*before, key))
-
-
-def with_value(data, place, value):
-    if not place:
-        return value
-    changed = copy.copy(data)
-    changed[place[0]] = with_value(data[place[0]], place[1:], value)
-    return changed
-
-
-def test_wrong_types_in_the_file_are_one_clear_error(agent, tmp_path):
-    path = tmp_path / "talk.json"
-    agent.save(path)
-    data, refused = json.loads(path.read_text()), 0
-    for place in places(data):
-        for wrong in WRONG:
-            path.write_text(json.dumps(with_value(data, place, wrong)))
-            try:
-                other = Agent.load(path, ScriptedProvider(["more"]))
-            except ConfigurationError as error:
-                refused += str(path) in str(error)
-            else:
-                assert repr(other.conversation_history)
-                other.chat_sync("and?")
-                other.save(tmp_path / "again.json")
-    assert refused > 80
-
-
-def test_files_that_are_no_conversation_are_one_clear_error(tmp_path):
-    path = tmp_path / "talk.json"
-    path.write_text("[" * 100_000)
-    with pytest.raises(ConfigurationError, match="not a saved conversation.*recursion"):
-        Agent.load(path, "scripted")
-    os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(ConfigurationError, match=r"pipe\.json.*not a file"):
-        Agent.load(tmp_path / "pipe.json", "scripted")
-
-
-@pytest.mark.parametrize("path", [5, "a\0b.json", "~nobody-has-this-name/a.json", "a" * 400])
-def test_a_path_that_can_not_be_one_is_a_clear_error(agent, path):
-    with pytest.raises(ConfigurationError):
-        Agent.load(path, "scripted")
-    with pytest.raises(ConfigurationError):
-        agent.save(path)
 
 
 def test_a_failed_save_keeps_the_old_file(agent, tmp_path):

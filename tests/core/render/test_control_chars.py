@@ -24,16 +24,12 @@ FOUND = re.compile(
 
 def test_each_hidden_character_is_shown():
     for hidden in HIDDEN:
-        check_hidden(hidden)
-
-
-def check_hidden(hidden):
-    text = f"100 - 200{hidden}x"
-    assert not FOUND.search(show_control_chars(text))
-    assert show_all_chars(text) not in (text, "100 - 200x")
-    assert not FOUND.search(escape_control_chars(text))
-    assert not FOUND.search(markdown_to_html(text))
-    assert not FOUND.search(format_call(f"f{hidden}", {f"a{hidden}": hidden}))
+        text = f"100 - 200{hidden}x"
+        assert not FOUND.search(show_control_chars(text))
+        assert show_all_chars(text) not in (text, "100 - 200x")
+        assert not FOUND.search(escape_control_chars(text))
+        assert not FOUND.search(markdown_to_html(text))
+        assert not FOUND.search(format_call(f"f{hidden}", {f"a{hidden}": hidden}))
 
 
 NEEDED = [

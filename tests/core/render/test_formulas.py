@@ -45,11 +45,6 @@ def test_a_formula_stays_as_written(tex, around):
         (r"$$\label{eq:mine} E = mc^2 \tag{1}$$", r"<p>$$ E = mc^2 \tag{1}$$</p>"),
         ("\\begin{equation}\nx\\label {a}\n\\end{equation}", "<p>\\begin{equation}\nx\n\\end{equation}</p>"),
         (r"$\la\label{x}bel{y}$", r"<p>$<span>\</span>label{y}$</p>"),
-        (r"$\label\foo$", r"<p>$<span>\</span>label\foo$</p>"),
-        (
-            r"See \ref{eq:mine}, \eqref{eq:mine}.",
-            r"<p>See <span>\</span>ref{eq:mine}, <span>\</span>eqref{eq:mine}.</p>",
-        ),
         (r"$\ref{eq:mine}$", r"<p>$<span>\</span>ref{eq:mine}$</p>"),
         (r"Write `\label{a}` or \label{a}.", r"<p>Write <code>\label{a}</code> or <span>\</span>label{a}.</p>"),
     ],
@@ -58,20 +53,13 @@ def test_labels_and_references_do_not_reach_the_readers_own_equations(answer, sh
     assert markdown_to_html(answer).strip() == shown
 
 
-@pytest.mark.parametrize("text", ["the $n$th", "H$_2$O", "10$^{-3}$ and $^{13}$C", r"5$\times$10", r"20$^\circ$C"])
-def test_a_single_symbol_may_be_part_of_a_word(text):
-    assert markdown_to_html(text) == f"<p>{text}</p>\n"
+def test_a_single_symbol_may_be_part_of_a_word():
+    for text in ("the $n$th", "H$_2$O", "10$^{-3}$ and $^{13}$C", r"5$\times$10", r"20$^\circ$C"):
+        assert markdown_to_html(text) == f"<p>{text}</p>\n"
 
 
-@pytest.mark.parametrize("text", NONE)
-def test_other_text_is_not_a_formula(text):
-    assert not has_formulas(markdown_to_html(text))
-
-
-def test_a_formula_in_a_list_may_have_several_lines():
-    html = markdown_to_html("- item\n  $$\n  x\n  $$\n- two")
-    assert "<p>$$\nx\n$$</p>" in html
-    assert html.count("<li>") == 2
+def test_other_text_is_not_a_formula():
+    assert [text for text in NONE if has_formulas(markdown_to_html(text))] == []
 
 
 def test_task_lists_have_boxes():

@@ -17,7 +17,6 @@ from nbagent.core.admission import (
     Quota,
     RateAdmission,
     Refused,
-    Waited,
 )
 from nbagent.errors import RateLimitError
 
@@ -96,18 +95,6 @@ async def test_after_a_refusal_all_wait_together_and_then_half_as_many_go(new):
 
 
 @virtually
-async def test_the_window_grows_by_one_with_each_round(new):
-    admission = new()
-    places = await taken(admission, 16)
-    for place in places:
-        admission.give_back(place, Refused(1))
-    await times_of(admission, sum(range(8, 16)) + 16, seconds=1)
-    assert 15.5 < admission.window < 17
-    await times_of(admission, 1)
-    assert 15.5 < admission.window < 17, "one request does not put its size to the test"
-
-
-@virtually
 async def test_without_a_word_of_the_vendor_the_waits_double(new):
     admission, waits = new(), []
     for _ in range(9):
@@ -168,15 +155,6 @@ async def test_the_wait_that_a_vendor_names_stands_above_its_resets(new):
 
 
 @virtually
-async def test_a_request_larger_than_the_limit_is_sent_alone(new):
-    admission = new()
-    place = await admission.take()
-    admission.note(place, {"tokens": Quota(50, 100, 30)})
-    admission.give_back(place, Answered())
-    assert await times_of(admission, 2, tokens=1000, seconds=1) == [30, 31]
-
-
-@virtually
 async def test_rows_end_with_the_error_when_a_vendor_refuses_for_long(new):
     admission = new()
 
@@ -219,17 +197,6 @@ def test_threads_with_loops_of_their_own_share_it():
         thread.join()
     assert set(most) == {1}
     assert len(set(served)) == 300
-
-
-def test_waits_of_one_row_at_the_same_time_count_once(monkeypatch):
-    clock = iter([10.0, 13.0, 20.0, 21.0])
-    monkeypatch.setattr("nbagent.core.admission.monotonic", lambda: next(clock))
-    waited = Waited()
-    with waited, waited:
-        pass
-    with waited:
-        pass
-    assert waited.seconds == 4
 
 
 SECONDS = st.floats(0, 20)

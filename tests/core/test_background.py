@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from nbagent.core.background import background_loop, call_on_main, run_sync
+from nbagent.core.background import call_on_main, run_sync
 
 
 async def double(x):
@@ -35,12 +35,6 @@ def test_a_waiting_main_thread_serves_calls_and_their_errors():
         return await call_on_main(threading.current_thread)
 
     assert run_sync(ask()) is threading.main_thread()
-
-
-def test_without_anybody_waiting_it_says_so():
-    future = asyncio.run_coroutine_threadsafe(call_on_main(lambda: 1), background_loop())
-    with pytest.raises(RuntimeError, match="main thread does not wait"):
-        future.result(60)
 
 
 @pytest.mark.usefixtures("ctrl_c")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from support.small_agent import call
 
-from nbagent import Agent, ContextManager, ScriptedProvider
+from nbagent import Agent, ScriptedProvider
 from nbagent.core import events
 
 
@@ -80,16 +80,3 @@ async def test_what_a_tool_leaves_running_is_not_told():
     go.set()
     await left[0]
     assert "child" not in [event.type for event in seen]
-
-
-async def test_a_summary_that_a_child_makes_is_no_child_of_its_parent():
-    context = ContextManager(max_messages=2, strategy="summarise")
-    child = Agent(ScriptedProvider(lambda messages, functions: "Yes."), context=context)
-    for question in ("one", "two", "three"):
-        await child.chat(question)
-    agent, seen = asking(awaiting(child))
-    await agent.chat("Start")
-    assert child.trace.runs["source"].tolist()[-1] == "summary"
-    assert child.trace.runs["parent_tool_call_id"].notna().tolist()[-2:] == [True, False]
-    runs = [each.event.content for each in seen if each.type == "child" and each.event.type == "run_started"]
-    assert runs == ["Go."]

@@ -1,14 +1,11 @@
 """A run that is one tool call, which no model made."""
 
-import asyncio
 from contextlib import aclosing
 
-import pytest
 from support.traces import use
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.core.tool_run import run_tool
-from nbagent.trace.recorder import BATCH
 
 
 def double(x: int) -> int:
@@ -37,26 +34,6 @@ async def test_events_and_rows(tmp_path):
     use(agent.trace, tmp_path)
 
 
-async def test_the_row_stays_open_while_others_run():
-    """Rows become columns in batches: not that of a call that is running."""
-    began, go_on = asyncio.Event(), asyncio.Event()
-
-    async def wait() -> str:
-        began.set()
-        await go_on.wait()
-        return "done"
-
-    agent = Agent(ScriptedProvider([]), tools=[wait, double])
-    waiting = asyncio.create_task(run(agent, "wait"))
-    await began.wait()
-    for _ in range(BATCH // 5 + 1):
-        await run(agent, "double", x=1)
-    go_on.set()
-    await waiting
-    assert agent.trace.tool_calls["result_text"].iloc[0] == "done"
-    assert agent.trace.runs["status"].iloc[0] == "ok"
-
-
 async def test_it_leaves_the_conversation_whole():
     """Sixteen conversations are remembered; these are none."""
     agent = Agent(ScriptedProvider(["a", "b"]), tools=[double])
@@ -65,19 +42,3 @@ async def test_it_leaves_the_conversation_whole():
         await run(agent, "double", x=1)
     await agent.chat("two")
     assert len(agent.trace.messages.query("role != 'tool'")) == 4
-
-
-async def test_cancelled():
-    async def forever() -> None:
-        await asyncio.Event().wait()
-
-    agent = Agent(ScriptedProvider([]), tools=[forever])
-    running = asyncio.create_task(run(agent, "forever"))
-    while not agent.trace.rows("tool_calls"):
-        await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert agent.trace.runs["status"].iloc[0] == "interrupted"
-    assert agent.trace.tool_calls["error_type"].iloc[0] == "interrupted"

@@ -228,23 +228,6 @@ async def test_hooks(is_async):
     ]
 
 
-async def test_a_hook_that_fails(caplog):
-    class Registry(FunctionRegistry):
-        def before_call(self, definition, arguments):
-            if arguments["key"] == "before":
-                raise KeyError("hook")
-
-        def after_call(self, definition, arguments, outcome):
-            raise KeyError("hook")
-
-    executor = executor_of(delete, registry=Registry())
-    before = await run(executor, "delete", key="before")
-    assert (before.is_error, isinstance(before.error, KeyError)) == (True, True)
-    after = await run(executor, "delete", key="after")
-    assert (after.is_error, after.value) == (False, "deleted 1 after")
-    assert "after_call" in caplog.text
-
-
 # -- what is approved is what runs ------------------------------------------------------------------------------------
 
 
@@ -265,19 +248,6 @@ async def test_the_question_shows_the_arguments_after_validation():
     assert len(asked) == 2  # nobody is asked about wrong arguments
 
 
-async def test_an_approver_gets_a_copy():
-    def approver(call, definition):
-        call.arguments["keys"].append("b")
-        call.arguments["more"] = 1
-        return True
-
-    def remove(keys: list[str]) -> str:
-        return ",".join(keys)
-
-    outcome = await run(executor_of(remove, options={"approve": True}, approver=approver), "remove", keys=["a"])
-    assert (outcome.content, outcome.call.arguments, outcome.approval) == ("a", {"keys": ["a"]}, "approved")
-
-
 @pytest.mark.parametrize(("approve", "runs"), [(True, 1), (False, 3)])
 async def test_a_yes_is_for_one_execution(approve, runs, monkeypatch):
     monkeypatch.setattr("nbagent.functions.executor.RETRY_DELAY_S", 0)
@@ -292,27 +262,20 @@ async def test_a_yes_is_for_one_execution(approve, runs, monkeypatch):
     assert len(done) == runs
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_approve_all_covers_the_agents_that_a_tool_asks(is_async):
+async def test_approve_all_covers_the_agents_that_a_tool_asks():
     asked = []
 
-    def inner_agent():
-        return Agent(ScriptedProvider([FunctionCall("delete", {"key": "x"}), "done"]), tools=[delete])
-
     def ask() -> str:
-        return inner_agent().chat_sync("delete").function_calls[0]["result"]
+        inner = Agent(ScriptedProvider([FunctionCall("delete", {"key": "x"}), "done"]), tools=[delete])
+        return inner.chat_sync("delete").function_calls[0]["result"]
 
-    async def ask_async() -> str:
-        return (await inner_agent().chat("delete")).function_calls[0]["result"]
-
-    tool = ask_async if is_async else ask
     agent = Agent(
-        ScriptedProvider([FunctionCall(tool.__name__, {}), "done"] * 2),
-        tools=[tool],
+        ScriptedProvider([FunctionCall("ask", {}), "done"] * 2),
+        tools=[ask],
         approve=lambda call, _: asked.append(call.name) or call.name != "delete",
     )
     result = await agent.chat("go", approve_all=True)
-    assert asked == [tool.__name__, "delete"]
+    assert asked == ["ask", "delete"]
     assert result.function_calls[0]["result"].startswith("Error: The call was not approved.")
     result = await agent.chat("go")
     assert len(asked) == 2

@@ -80,30 +80,6 @@ async def test_no_time_limit(settings):
     assert (await run(executor_of(slow, **settings), "slow")).value == "done"
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_cancellation_is_prompt_and_the_next_call_works(is_async):
-    started, release = threading.Event(), threading.Event()
-
-    def slow():
-        started.set()
-        release.wait(30)
-        return "late"
-
-    async def async_slow():
-        started.set()
-        await asyncio.sleep(30)
-
-    executor = executor_of(slow, async_slow, timeout=60)
-    task = asyncio.create_task(run(executor, "async_slow" if is_async else "slow"))
-    while not started.is_set():
-        await asyncio.sleep(0.001)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    release.set()
-    assert (await run(executor, "slow")).value == "late"
-
-
 @pytest.fixture
 def _untraced(monkeypatch):
     """Tools run in threads without a tracer, as coverage has one: what is traced is not interrupted."""

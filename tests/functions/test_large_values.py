@@ -6,11 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nbagent import Agent, FunctionCall, FunctionRegistry, ScriptedProvider
-from nbagent.core.events import ToolCall
-from nbagent.core.messages import MAX_ARGUMENT_CHARS
+from nbagent import Agent, FunctionCall, ScriptedProvider
 from nbagent.functions.formatting import format_result, safe_repr
-from nbagent.functions.validation import validate_arguments
 from nbagent.notebook.display.transcript import Transcript
 from tests.support.doubling import grows_with_square
 
@@ -70,33 +67,3 @@ async def test_the_memory_for_a_large_result(name):
 def test_the_time_for_a_large_result(name):
     function = safe_repr if name == "text" else format_result
     assert not grows_with_square(lambda text: function(LARGE[name](10 * len(text))), "x" * 20_000)
-
-
-ARGUMENTS = {
-    "text": lambda n: "x" * n,
-    "blank lines": lambda n: "\n" * n,
-    "hidden characters": lambda n: "\u200b" * n,
-    "nested lists": lambda n: [[[]]] * (n // 6),
-    "dict": lambda n: {str(number): 1 for number in range(n // 12)},
-}
-
-
-def tool(a: list | dict | str) -> int:
-    """Take anything."""
-    return 1
-
-
-@pytest.mark.parametrize("name", ARGUMENTS)
-def test_the_time_for_long_arguments(name):
-    registry = FunctionRegistry()
-    registry.register("tool", "Take anything.", tool)
-    definition = registry.get_function("tool")
-
-    def look(text):
-        arguments = {"a": ARGUMENTS[name](len(text))}
-        transcript = Transcript()
-        transcript.feed(ToolCall("", "tool", arguments, {"run_id": "r", "call_id": "c", "tool_call_id": "t"}))
-        assert len(transcript.html()) + len(transcript.plain()) < 50_000
-        assert validate_arguments(definition, arguments) == (arguments, False)
-
-    assert not grows_with_square(look, "x" * (MAX_ARGUMENT_CHARS // 50))

@@ -134,20 +134,6 @@ async def test_functions_that_no_namespace_holds_stay_tools():
     assert await call(live, "part") == 12
 
 
-def test_a_method_stays_one_object_while_it_is_the_same_method(monkeypatch):
-    """Schemas are cached by function, and Python creates a method object anew at each access."""
-    monkeypatch.setitem(globals(), "counter", Counter())
-    tool(globals()["counter"].up)
-    first = live.get_function("up").func
-    assert live.get_function("up").func is first
-    monkeypatch.setitem(globals(), "counter", Counter())
-    second = live.get_function("up").func
-    assert second == globals()["counter"].up != first
-    assert live.get_function("up").func is second
-    monkeypatch.setitem(globals(), "counter", 5)
-    assert "up" not in live
-
-
 @pytest.mark.parametrize("nameless", [lambda: 1, functools.partial(len, [])])
 def test_a_function_without_a_name_needs_one(nameless):
     with pytest.raises(ConfigurationError, match=r"Pass name=\.\.\."):

@@ -6,7 +6,6 @@ import pytest
 from support.tool_runs import executor_of, run
 
 from nbagent import Agent, FunctionCall, FunctionRegistry, RunContext, ScriptedProvider
-from nbagent.core import events
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.display.transcript import Transcript
 
@@ -139,10 +138,3 @@ def test_a_report_is_a_part_of_one_or_a_text():
     for wrong in (1.5, float("nan"), True, None):
         with pytest.raises(ConfigurationError, match=r"report\(\).*0\.4"):
             RunContext().report(wrong)
-
-
-def test_what_a_tool_reports_is_never_html():
-    shown, about = Transcript(), {"tool_call_id": "t"}
-    for event in (events.ToolCall("", "f", {}, about), events.ToolProgress("<script>x</script>", "f", None, about)):
-        shown.feed(event)
-    assert "<script" not in shown.html()

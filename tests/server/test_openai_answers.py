@@ -142,13 +142,3 @@ async def test_a_stream_whose_text_would_have_to_be_taken_back_fails(provider):
     for of in (chunks_of, response_events_of):
         with pytest.raises(RefusedError, match="second attempt"):
             of(events)
-
-
-@pytest.mark.parametrize("provider", [REPEATS, DIFFERS], ids=["repeats", "differs"])
-async def test_a_whole_answer_has_only_the_second_attempt(provider):
-    events = await events_of(provider)
-    wanted = events[-1].result.content
-    assert completion_of(events).choices[0].message.content == wanted
-    response = response_events_of(events, is_streamed=False)[-1].response
-    assert response.output_text == wanted
-    assert all(item.status == "completed" for item in response.output)

@@ -1,7 +1,6 @@
 """The official `openai` SDK against a real server: models, chat completions, responses, errors."""
 
 import asyncio
-import json
 import re
 
 import openai
@@ -173,15 +172,6 @@ def test_a_repeated_request_gets_the_first_answer(server, api, streamed):
     assert again.text.count("data: ") == first.text.count("data: ")
     other = http.post(f"/v1/{api}", json={**body, "user": "ann"}, headers=key)
     assert (other.status_code, other.json()["error"]["code"]) == (400, "idempotency_key_reused")
-
-
-def test_an_odd_line_end_does_not_break_the_stream_of_a_client_that_splits_lines(server):
-    text = "one\u2028two\x85three\u2029"
-    body = {"model": MODEL, "input": text, "stream": True}
-    with server.client().stream("POST", "/v1/responses", json=body) as response:
-        # it splits as str.splitlines does
-        lines = [line for line in response.iter_lines() if line.startswith("data: ")]
-    assert json.loads(lines[-1].removeprefix("data: "))["response"]["output"][0]["content"][0]["text"] == text
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Twenty programs that type checkers must accept. They are never run."""
+"""Programs that type checkers must accept. They are never run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,35 +38,26 @@ def area(width: float) -> float:
     return width * width
 
 
+class Printer(StreamingHandler):
+    def on_token(self, token: str) -> None:
+        print(token)
+
+
 async def ask() -> str:
-    result = await agent.chat("Hi", max_iterations=3, temperature=0.2)
+    result = await agent.chat("Hi", max_iterations=3, temperature=0.2, handler=Printer())
     assert_type(result, AgentResult)
+    if result.status == "limit":
+        print(result.limit_reason, result.finish_reason)
     return result.content
 
 
-def ask_and_wait() -> int:
-    return agent.chat_sync("Hi").usage.total_tokens
-
-
-async def extract_an_object() -> str:
+async def extract() -> tuple[str, int, str, pd.DataFrame]:
     sight = await agent.extract("Two Adelies", Sight)
     assert_type(sight, Sight)
-    return sight.species
-
-
-async def extract_a_table() -> pd.DataFrame:
     sights = await agent.extract("Two Adelies", list[Sight])
     first: Sight = sights[0]
-    assert first.count
-    return sights.to_frame()
-
-
-async def extract_a_number() -> int:
-    return await agent.extract("two", int, limits=Limits(max_cost=0.01), max_iterations=2)
-
-
-async def extract_a_word() -> None:
-    print(await agent.extract("good!", Literal["good", "bad"]))
+    number = await agent.extract("two", int, limits=Limits(max_cost=0.01), max_iterations=2)
+    return first.species, number, await agent.extract("good!", Literal["good", "bad"]), sights.to_frame()
 
 
 async def read_a_stream() -> AgentResult | None:
@@ -76,13 +67,6 @@ async def read_a_stream() -> AgentResult | None:
         if event.type == "done":
             assert_type(event.result, AgentResult)
             return event.result
-    return None
-
-
-def read_a_stream_in_a_loop() -> BaseException | None:
-    for event in agent.chat_stream("Hi", use_tools=False):
-        if event.type == "error":
-            return event.exception
     return None
 
 
@@ -96,21 +80,20 @@ def match_events(events: Iterator[AnyEvent]) -> float | None:
     return None
 
 
-def items_of_events() -> None:
-    with agent.chat_stream("Hi") as stream:
+def read_a_stream_in_a_loop() -> BaseException | None:
+    with agent.chat_stream("Hi", use_tools=False) as stream:
         for event in stream:
             print(event["type"], event.get("content"))
-    print(stream.result()["content"])
+            if event.type == "error":
+                return event.exception
+    print(stream.result()["content"], stream.result().usage.total_tokens)
+    return None
 
 
-def options() -> None:
+def options(level: Literal["low", "high"]) -> None:
     agent.chat_sync("Hi", thinking="low", tool_choice="auto", max_tokens=9, top_p=0.5, stop=["a"], seed=1)
     agent.chat_sync("Hi", reasoning_effort="low", extra_body={"min_p": 0.1}, limits=Limits(max_seconds=3))
-
-
-def options_in_a_variable(level: Literal["low", "high"]) -> None:
     options: RequestOptions = {"temperature": 0, "thinking": level}
-    agent.chat_sync("Hi", **options)
     agent.chat_stream("Hi", tools=["area"], approve_all=True, instructions="Be brief.", **options)
 
 
@@ -129,11 +112,11 @@ def providers() -> None:
     Agent(AgentConfig(model="qwen", base_url="http://localhost/v1"))
 
 
-def tools() -> None:
-    Agent("local", tools=[area])
-    Agent("local", tools=area)
-    Agent("local", tools=live)
-    Agent("local", tools=(FunctionDefinition("area", "", None, area), print))
+def tools() -> AgentResult:
+    for each in ([area], area, live, (FunctionDefinition("area", "", None, area), print)):
+        Agent("local", tools=each)
+    scripted = ScriptedProvider([FunctionCall("area", {"width": 2}), "4"])
+    return Agent(scripted, tools=[area], approve=approve).chat_sync("2?")
 
 
 @tool
@@ -145,12 +128,8 @@ def double(number: int) -> int:
 @tool(approve=True, timeout=60)
 async def remove(path: str) -> str:
     """Remove a file."""
-    return path
-
-
-async def tools_stay_functions() -> str:
     assert_type(double(4), int)
-    return await remove("a")
+    return path
 
 
 def load(path: Path) -> Agent:
@@ -159,8 +138,10 @@ def load(path: Path) -> Agent:
 
 def compare_agents() -> pd.DataFrame:
     agents = {"one": agent, "other": agent.fork()}
-    compare(agents, "Hi", thinking=False, extra_body={"min_p": 0.1})
-    return compare(agents, ["Hi", b"PNG"], temperature=0, max_iterations=3, tools=["area"], tags=["exam"]).frame
+    options: RequestOptions = {"thinking": False, "extra_body": {"min_p": 0.1}}
+    compared = compare(agents, ["Hi", b"PNG"], max_iterations=3, tools=["area"], tags=["exam"], **options)
+    frame: pd.DataFrame = agent.trace.tool_calls
+    return frame if frame.size else compared.frame
 
 
 def every_status(result: AgentResult) -> str:
@@ -174,24 +155,3 @@ def every_status(result: AgentResult) -> str:
 
 def approve(call: FunctionCall, definition: FunctionDefinition) -> bool:
     return call.name == definition.name
-
-
-def approver() -> Agent:
-    return Agent("local", approve=approve)
-
-
-class Printer(StreamingHandler):
-    def on_token(self, token: str) -> None:
-        print(token)
-
-
-async def handle() -> AgentResult:
-    return await agent.chat("Hi", handler=Printer())
-
-
-def script() -> None:
-    result = Agent(ScriptedProvider([FunctionCall("area", {"width": 2}), "4"]), tools=[area]).chat_sync("2?")
-    if result.status == "limit":
-        print(result.limit_reason)
-    frame: pd.DataFrame = agent.trace.tool_calls
-    print(frame, result.finish_reason)

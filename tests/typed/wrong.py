@@ -1,7 +1,8 @@
-"""Twenty programs that type checkers must refuse, each in the line that ends in `# wrong`. They are never run."""
+"""What type checkers must refuse: each line that ends in `# wrong`, and no other. Nothing is run."""
 
 from pydantic import BaseModel
 
+import nbagent
 from nbagent import Agent, AgentConfig, FunctionCall, Limits, LLMMessage, RequestOptions, compare, create_provider, tool
 
 agent = Agent("local")
@@ -12,91 +13,57 @@ class Sight(BaseModel):
     count: int
 
 
-def misspelt_option() -> None:
+def misspelt_names() -> None:
     agent.chat_sync("Hi", temprature=0.2)  # wrong
-
-
-def misspelt_option_of_a_stream() -> None:
     agent.chat_stream("Hi", max_token=7)  # wrong
-
-
-def limit_as_an_option() -> None:
-    agent.chat_sync("Hi", max_cost=0.01)  # wrong
-
-
-def key_as_an_option() -> None:
-    agent.chat_stream("Hi", api_key="k")  # wrong
-
-
-def misspelt_setting() -> None:
     create_provider("openai", api_ky="k")  # wrong
-
-
-def unknown_level() -> None:
-    agent.chat_sync("Hi", thinking="lots")  # wrong
-
-
-def text_as_a_temperature() -> None:
-    agent.chat_sync("Hi", temperature="low")  # wrong
-
-
-def number_as_a_message() -> None:
-    agent.chat_sync(5)  # wrong
-
-
-def none_as_a_message() -> None:
-    agent.chat_stream(None)  # wrong
-
-
-def unknown_role() -> None:
-    LLMMessage("usr", "Hi")  # wrong
-
-
-def numbers_as_tools() -> None:
-    Agent("local", tools=[7])  # wrong
-
-
-def dict_as_limits() -> None:
-    agent.chat_sync("Hi", limits={"max_cost": 1})  # wrong
-
-
-def unknown_limit() -> None:
     Limits(max_costs=1)  # wrong
+    AgentConfig(modle="qwen")  # wrong
+    Agent.load("talk.json", "local", tool=[print])  # wrong
+    compare({"one": agent}, ["Hi"], temprature=0)  # wrong
+    nbagent.Agnet("local")  # wrong
+    options: RequestOptions = {"temperatur": 0}  # wrong
+    print(options)
 
 
-async def forgotten_await() -> None:
+def options_of_something_else() -> None:
+    agent.chat_sync("Hi", max_cost=0.01)  # wrong
+    agent.chat_stream("Hi", api_key="k")  # wrong
+    compare({"one": agent}, ["Hi"], origin={"source": "me"})  # wrong
+
+
+def values_of_another_type() -> None:
+    agent.chat_sync("Hi", thinking="lots")  # wrong
+    agent.chat_sync("Hi", temperature="low")  # wrong
+    agent.chat_sync("Hi", limits={"max_cost": 1})  # wrong
+    agent.chat_sync("Hi", handler=print)  # wrong
+    agent.chat_sync(5)  # wrong
+    agent.chat_stream(None)  # wrong
+    LLMMessage("usr", "Hi")  # wrong
+    Agent("local", tools=[7])  # wrong
+    Agent.load("talk.json", system_prompt=3)  # wrong
+
+
+async def results() -> None:
     print(agent.chat("Hi").content)  # wrong
-
-
-async def unknown_field() -> None:
     print((await agent.extract("Two Adelies", Sight)).size)  # wrong
-
-
-async def field_of_a_list() -> None:
     print((await agent.extract("Two Adelies", list[Sight])).species)  # wrong
+    agent.chat_sync("Hi").status = "done"  # wrong
 
 
-def result_of_any_event() -> None:
+def unknown_status() -> bool:
+    return agent.chat_sync("Hi").status == "finished"  # wrong
+
+
+def events() -> None:
     for event in agent.chat_stream("Hi"):
         print(event.result)  # wrong
-
-
-def result_of_a_text() -> None:
     for event in agent.chat_stream("Hi"):
         if event.type == "text":
             print(event.result)  # wrong
-
-
-def unknown_event() -> None:
     for event in agent.chat_stream("Hi"):
         if event.type == "finished":  # wrong
             print(event)
-
-
-def unknown_tool_option() -> None:
-    @tool(aprove=True)  # wrong
-    def area(width: float) -> float:
-        return width * width
 
 
 @tool
@@ -105,55 +72,14 @@ def double(number: int) -> int:
     return 2 * number
 
 
-def tool_called_wrongly() -> None:
+def tools() -> None:
     double("four")  # wrong
 
+    @tool(aprove=True)  # wrong
+    def area(width: float) -> float:
+        return width * width
 
-def one_argument_too_few() -> None:
     def approve(call: FunctionCall) -> bool:
         return bool(call)
 
     Agent("local", approve=approve)  # wrong
-
-
-def unknown_setting_of_a_config() -> None:
-    AgentConfig(modle="qwen")  # wrong
-
-
-def options_in_a_variable() -> None:
-    options: RequestOptions = {"temperatur": 0}  # wrong
-    print(options)
-
-
-def misspelt_option_of_a_saved_agent() -> None:
-    Agent.load("talk.json", "local", tool=[print])  # wrong
-
-
-def number_as_a_system_prompt() -> None:
-    Agent.load("talk.json", system_prompt=3)  # wrong
-
-
-def misspelt_option_of_a_comparison() -> None:
-    compare({"one": agent}, ["Hi"], temprature=0)  # wrong
-
-
-def option_that_compare_sets() -> None:
-    compare({"one": agent}, ["Hi"], origin={"source": "me"})  # wrong
-
-
-def unknown_status() -> bool:
-    return agent.chat_sync("Hi").status == "finished"  # wrong
-
-
-def status_set_to_another() -> None:
-    agent.chat_sync("Hi").status = "done"  # wrong
-
-
-def handler_that_is_none() -> None:
-    agent.chat_sync("Hi", handler=print)  # wrong
-
-
-def unknown_name() -> None:
-    import nbagent
-
-    nbagent.Agnet("local")  # wrong

@@ -128,16 +128,6 @@ def test_kept_messages_are_measured_on_the_vendors_scale():
     assert context.prepare() == ""
 
 
-def test_undo_removes_the_last_turn():
-    context = filled(2)
-    removed = context.undo()
-    assert [m.role for m in removed] == ["user", "assistant", "tool", "assistant"]
-    assert context.messages[-1].content == "answer 0"
-    context.clear()
-    assert [m.role for m in context.messages] == ["system"]
-    assert context.undo() == []
-
-
 def test_a_list_of_messages_replaces_the_history_except_the_system_message():
     context = filled(2)
     context.add_input([{"role": "user", "content": "new"}, LLMMessage("assistant", "")])

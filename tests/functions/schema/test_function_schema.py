@@ -185,16 +185,6 @@ def test_field_as_default():
     assert parameters["required"] == ["name"]
 
 
-def test_a_constraint_that_does_not_fit_its_type_can_not_be_described():
-    def function(a: int, b: int = Field(1, discriminator="x", description="B"), c: int = Field(discriminator="x")):
-        pass
-
-    schema = schema_of(function)
-    assert schema.parameters["properties"] == {"a": INTEGER, "c": {}}
-    assert schema.parameters["required"] == ["a", "c"]
-    assert ["'c'" in problem for problem in schema.problems] == [True]
-
-
 def test_a_default_that_is_not_json_is_left_out():
     marker = object()
 

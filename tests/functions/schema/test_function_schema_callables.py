@@ -1,10 +1,6 @@
 """Schemas of callables of every kind, of types that are defined later, and the cache of schemas."""
 
 import functools
-import gc
-import subprocess
-import sys
-import weakref
 from dataclasses import dataclass
 
 import pydantic
@@ -114,13 +110,6 @@ def test_a_type_that_the_closure_does_not_have_yet():
     assert schema_of(function).parameters["properties"]["value"]["properties"] == {"a": INTEGER}
 
 
-def test_the_schema_is_cached():
-    def function(query: str, limit: int = 20, kinds: list[str] | None = None):
-        """Find."""
-
-    assert schema_of(function) is schema_of(function)
-
-
 @pytest.mark.parametrize("attribute", ["__code__", "__defaults__", "__doc__", "__annotations__", "__kwdefaults__"])
 def test_a_change_in_place_renews_the_schema(attribute):
     def function(a: int, b: int = 1, *, c: int = 1):
@@ -133,27 +122,3 @@ def test_a_change_in_place_renews_the_schema(attribute):
     setattr(function, attribute, getattr(other, attribute))
     after = schema_of(function)
     assert (before.description, before.parameters) != (after.description, after.parameters)
-
-
-def test_the_cache_keeps_no_function_alive():
-    def function(a: int):
-        pass
-
-    schema_of(function)
-    gone = weakref.ref(function)
-    del function
-    gc.collect()
-    assert gone() is None
-
-
-def test_importing_the_layer_loads_no_heavy_package():
-    heavy = "pydantic jsonschema pandas numpy IPython openai anthropic httpx"
-    code = (
-        "import sys, nbagent.functions.executor, nbagent.functions.live, nbagent.functions.discovery\n"
-        "from nbagent.functions.live import tool, live, as_registry\n"
-        "@tool\ndef f(a: int): 'F'\n"
-        "assert 'f' in live and len(as_registry([f])) == 1\n"
-        f"print([name for name in {heavy.split()} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

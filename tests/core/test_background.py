@@ -28,15 +28,6 @@ def test_the_background_loop_may_not_wait_for_itself():
         run_sync(outer())
 
 
-def test_a_waiting_main_thread_serves_calls_and_their_errors():
-    async def ask():
-        with pytest.raises(ZeroDivisionError):
-            await call_on_main(lambda: 1 / 0)
-        return await call_on_main(threading.current_thread)
-
-    assert run_sync(ask()) is threading.main_thread()
-
-
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_cancelled_call_is_interrupted_on_the_main_thread_and_nothing_else():
     begun, said = threading.Event(), []

@@ -6,11 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
 import pytest
-from pydantic import BaseModel
 
 from nbagent import Agent, FunctionCall, Limits, LLMProvider, LLMResponse, ScriptedProvider, Usage
 from nbagent.core.limits import Spending
-from nbagent.errors import AgentDepthError, ExtractionError
+from nbagent.errors import AgentDepthError
 
 
 def answer(text="", tokens=100, calls=None):
@@ -37,15 +36,20 @@ class Selfish:
             raise
 
 
-async def test_an_agent_that_asks_its_own_fork_comes_to_an_end():
-    selfish = Selfish(calls=2, max_requests=200)
+@pytest.mark.parametrize(
+    ("calls", "limits", "reason", "most"),
+    [
+        (2, {"max_requests": 200}, "requests", 200 + 2**6),
+        (1, {"max_tool_calls": 5}, "tool_calls", 11),
+        (1, {"max_depth": 1, "max_iterations": 1}, "iterations", 2),
+    ],
+)
+async def test_an_agent_that_asks_its_own_fork_comes_to_an_end(calls, limits, reason, most):
+    selfish = Selfish(calls, **limits)
     result = await selfish.agent.chat("go")
-    assert result.status == "limit"
-    assert 100 <= selfish.requests <= 200 + 2**6
-    assert "more than 5 deep" in selfish.refused[0]
-    selfish = Selfish(max_tool_calls=5)
-    assert (await selfish.agent.chat("go")).limit_reason == "tool_calls"
-    assert selfish.requests <= 11
+    assert (result.status, result.limit_reason) == ("limit", reason)
+    assert selfish.requests <= most
+    assert all("max_depth" in each for each in selfish.refused)
 
 
 def test_all_requests_of_a_tree_have_a_limit_by_default():
@@ -55,14 +59,6 @@ def test_all_requests_of_a_tree_have_a_limit_by_default():
     assert spent.reached_limit() is None
     Spending(parent=spent).add_request()
     assert spent.reached_limit().reason == "requests"
-
-
-async def test_the_first_agent_says_how_deep_agents_may_ask():
-    selfish = Selfish(max_depth=1, max_iterations=1)
-    result = await selfish.agent.chat("go")
-    assert selfish.requests == 2
-    assert "max_depth" in selfish.refused[0]
-    assert result.limit_reason == "iterations"
 
 
 class Unpriced(LLMProvider):
@@ -108,27 +104,6 @@ async def test_a_task_left_behind_by_a_tool_spends_the_budget_of_its_run(monkeyp
     done.set()
     assert await left[0] == ["ok", "ok", "limit"]
     assert set(inner.trace.runs["parent_run_id"]) == {result.run_id}
-
-
-class Sight(BaseModel):
-    species: str
-
-
-@pytest.mark.parametrize(
-    ("of_agent", "of_call", "reason"),
-    [
-        (Limits(max_total_tokens=1), {"limits": Limits(max_total_tokens=150)}, "150 tokens"),
-        (Limits(max_cost=0.00015), {}, "0.00015 dollars"),
-        (Limits(max_iterations=1), {"max_iterations": 2}, "2 model requests"),
-    ],
-)
-async def test_limits_of_one_extraction_hold_for_all_of_it(of_agent, of_call, reason):
-    model = ScriptedProvider([answer("no JSON")] * 6, price={"input": 1, "output": 1})
-    agent = Agent(model, limits=of_agent)  # those of the call win
-    for requests, shape in ((2, Sight), (4, list[Sight])):  # each extraction has a budget of its own
-        with pytest.raises(ExtractionError, match=f"The limit of {reason}"):
-            await agent.extract("Two Adelies", shape, **of_call)
-        assert len(model.requests) == requests
 
 
 def in_a_thread(work):

@@ -89,19 +89,6 @@ async def test_without_a_need_nobody_waits():
     assert workers.most_under_way > 4
 
 
-@pytest.mark.parametrize("seed", range(3))
-async def test_an_interrupt_leaves_nobody_waiting(seed):
-    chance = random.Random(seed)
-    agent, models = tree(chance, limits=Limits(max_total_tokens=chance.randint(300, 1_500)))
-    asked = asyncio.create_task(agent.chat("go"))
-    for _ in range(chance.randint(5, 300)):
-        await asyncio.sleep(0)
-    asked.cancel()
-    await asyncio.wait([asked])
-    assert not any(model.under_way for model in models)
-    assert (await agent.chat("go on", limits=Limits(max_total_tokens=1_000_000))).status == "ok"
-
-
 def test_threads_take_turns_too():
     """Tools that ask on threads of their own, each with an event loop of its own."""
     together = threading.Barrier(4, timeout=60)

@@ -1,7 +1,6 @@
 """What the executor does besides calling the function: call context, retries, cache, approval, hooks."""
 
 import asyncio
-import contextlib
 import datetime as dt
 import functools
 import threading
@@ -18,30 +17,6 @@ from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.registry import FunctionRegistry
 
 # -- the call context, retries, the cache ------------------------------------------------------------------------------
-
-
-async def test_the_call_context_is_entered_right_around_the_call():
-    seen = []
-
-    @contextlib.contextmanager
-    def call_context(definition):
-        seen.append(("in", threading.current_thread().name))
-        yield
-        seen.append(("out", threading.current_thread().name))
-
-    def tool():
-        seen.append(("call", threading.current_thread().name))
-
-    async def async_tool():
-        seen.append(("call", threading.current_thread().name))
-
-    executor = executor_of(tool, async_tool, call_context=call_context)
-    for name in ("tool", "async_tool"):
-        await run(executor, name)
-        steps, threads = zip(*seen, strict=True)
-        assert steps == ("in", "call", "out")
-        assert len(set(threads)) == 1
-        seen.clear()
 
 
 @pytest.mark.parametrize(("retries", "is_error", "expected"), [(2, False, 3), (1, True, 2)])
@@ -192,12 +167,11 @@ async def test_a_sync_approver_may_block():
 # -- hooks ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_hooks(is_async):
+async def test_hooks():
     seen = []
 
     class Registry(FunctionRegistry):
-        def before_call(self, definition, arguments):
+        async def before_call(self, definition, arguments):
             seen.append(dict(arguments))
             if arguments["key"] == "cached":
                 return "kept"
@@ -208,14 +182,7 @@ async def test_hooks(is_async):
         def after_call(self, definition, arguments, outcome):
             seen.append((outcome.content, outcome.is_error))
 
-    class AsyncRegistry(Registry):
-        async def before_call(self, definition, arguments):
-            return super().before_call(definition, arguments)
-
-        async def after_call(self, definition, arguments, outcome):
-            super().after_call(definition, arguments, outcome)
-
-    executor = executor_of(delete, registry=AsyncRegistry() if is_async else Registry())
+    executor = executor_of(delete, registry=Registry())
     assert (await run(executor, "delete", count="2", key="a")).value == "deleted 2 a"
     assert (await run(executor, "delete", key="cached")).value == "kept"
     denied = await run(executor, "delete", key="forbidden")

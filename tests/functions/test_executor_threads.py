@@ -1,7 +1,6 @@
 """Where tools run and for how long: threads, time limits, cancellation, the main thread."""
 
 import asyncio
-import contextvars
 import itertools
 import math
 import subprocess
@@ -18,19 +17,6 @@ from nbagent.errors import ToolTimeoutError
 from nbagent.functions import executor as executor_module
 
 # -- threads and time -------------------------------------------------------------------------------------------------
-
-VARIABLE = contextvars.ContextVar("variable", default="unset")
-
-
-async def test_threads_get_a_copy_of_the_context():
-    def tool():
-        seen = VARIABLE.get()
-        VARIABLE.set("from the tool")
-        return seen, threading.current_thread() is threading.main_thread()
-
-    VARIABLE.set("from the cell")
-    assert await executor_of(tool).execute("tool") == ("from the cell", False)
-    assert VARIABLE.get() == "from the cell"
 
 
 @pytest.mark.parametrize("where", ["executor", "tool"])

@@ -1,6 +1,5 @@
 """What can't be described to a model is an error when it is registered, which names it and says what to do."""
 
-import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -85,20 +84,6 @@ def test_two_tools_of_one_name():
     with pytest.raises(ConfigurationError, match=r"two of them are called 'price'.*prefix"):
         Agent("local", tools=[one.price, two.price])
     assert as_registry([one.price, one.price]).names() == ["price"]
-
-
-async def test_single_dispatch():
-    @functools.singledispatch
-    def show(value, unit: str = ""):
-        """Show it."""
-        raise TypeError
-
-    show.register(int, lambda value, unit="": f"{value} {unit}")
-    show.register(list, lambda value, unit="": f"{len(value)} {unit}s")
-    properties = schema_of(show).parameters["properties"]
-    assert {branch["type"] for branch in properties["value"]["anyOf"]} == {"integer", "array"}
-    assert (await run(executor_of(show), "show", value=3, unit="m")).value == "3 m"
-    assert (await run(executor_of(show), "show", value=[1, 2], unit="item")).value == "2 items"
 
 
 async def test_methods_without_an_object():

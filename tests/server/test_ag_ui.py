@@ -6,7 +6,6 @@ from support.ag_ui_events import check_order
 from support.serving import OTHER_TOKEN, TOKEN, events_of, served
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, tool
-from nbagent.errors import RateLimitError
 from nbagent.server.conversations.opening import open_store
 from nbagent.server.security import owner_of
 
@@ -181,15 +180,6 @@ def test_only_so_many_runs_of_a_token_wait():
         first, second = (run(server.client(), threadId=name)[-1] for name in ("t1", "t2"))
     assert first["outcome"]["type"] == "interrupt"
     assert second["code"] == "too_many_waiting"
-
-
-def test_a_failed_run_keeps_what_came_before():
-    asks = LLMResponse("I ask.", [FunctionCall("mean", {"numbers": [1, 3]})], "tool_calls")
-    with served(Agent(ScriptedProvider([asks, RateLimitError("too many")]), tools=[mean])) as server:
-        events = run(server.client())
-    assert events[-1]["type"] == "RUN_ERROR"
-    assert events[-1]["code"] == "vendor_rate_limited"
-    assert roles(last_messages(events)) == ["user", "assistant", "tool"]
 
 
 def holding(kind, url):

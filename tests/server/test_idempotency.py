@@ -2,7 +2,6 @@
 
 import threading
 
-import pytest
 from support.serving import OTHER_TOKEN, events_of, leave, served
 
 from nbagent import Agent, FunctionCall, ScriptedProvider
@@ -67,19 +66,3 @@ def test_what_a_client_did_not_wait_for_is_done_once():
         messages = client.get("/agent/conversations/c").json()["messages"]
         assert [each["role"] for each in messages] == ["user", "assistant", "tool", "assistant"]
     assert paid == [1]
-
-
-@pytest.mark.parametrize("path", ["/agent/chat", "/v1/responses"])
-def test_an_answer_of_broken_characters_is_kept(path):
-    turns = [FunctionCall("file", {}), "One file."]  # a second run would fail
-    body = {"model": "nbagent", "input": "?"} if path == "/v1/responses" else ASK
-    with served(Agent(ScriptedProvider(turns), tools=[file])) as server:
-        first, second = (server.client().post(path, json=body, headers=KEY) for _ in range(2))
-    assert first.status_code == 200
-    assert "caf�.txt" in first.text
-    assert second.text == first.text
-
-
-def file() -> str:
-    """The name of a file."""
-    return "caf\udce9.txt"

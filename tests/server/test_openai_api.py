@@ -1,6 +1,5 @@
 """The official `openai` SDK against a real server: models, chat completions, responses, errors."""
 
-import asyncio
 import re
 
 import openai
@@ -109,30 +108,6 @@ def test_a_response_goes_on_from_an_earlier_one_and_branches(client):
     for name in (unstored.id, "resp_größer_1"):
         with pytest.raises(openai.NotFoundError):
             client.responses.create(model=MODEL, input="More", previous_response_id=name)
-
-
-async def test_two_that_go_on_from_the_same_response_at_once(server):
-    async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0) as client:
-
-        async def ask(text, previous):
-            return await client.responses.create(model=MODEL, input=text, previous_response_id=previous)
-
-        first = await ask("One", None)
-        asked = [f"Two {number}" for number in range(8)]
-        made = await asyncio.gather(*(ask(text, first.id) for text in asked))
-        following = await asyncio.gather(*(ask("Three", each.id) for each in made))
-    assert [each.output_text for each in made] == [f"One / {text}" for text in asked]
-    assert [each.output_text for each in following] == [f"One / {text} / Three" for text in asked]
-
-
-def test_the_client_may_hold_the_conversation_of_responses(client, server):
-    first = client.responses.create(model=MODEL, input="Please add.", store=False)
-    items = [*asking("Please add."), *(item.to_dict() for item in first.output), *asking("Two")]
-    second = client.responses.create(model=MODEL, input=items, store=False, instructions="Be brief.")
-    assert second.output_text == "Please add. / Two"
-    seen, _ = requests(server)[-1]
-    assert [message.role for message in seen] == ["system", "user", "assistant", "tool", "assistant", "user"]
-    assert (seen[0].text, seen[3].text) == ("Be kind.\n\nBe brief.", "3")
 
 
 def test_a_response_can_be_read_again_and_deleted(client, server):

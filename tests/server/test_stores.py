@@ -256,23 +256,6 @@ async def test_a_second_answer_saves_nothing_of_its_turn(store):
     assert await store.spent(ANNA) == Spent(1.0, 20)
 
 
-async def test_an_answer_expires(place):
-    store = open_store(place, answer_ttl_s=0.1)
-    await store.open()
-    await store.save(ANNA, Spent(), answer=Answer("key", "f", "first"))
-    while await store.answer(ANNA, "key"):
-        await asyncio.sleep(0.02)
-    await store.save(ANNA, Spent(), answer=Answer("key", "f", "second"))
-    await store.aclose()
-
-
-async def test_spending_adds_up_without_a_conversation(store):
-    assert await store.spent(ANNA) == Spent()
-    await asyncio.gather(*(store.save(ANNA, Spent(0.125, 3)) for _ in range(20)))
-    assert await store.spent(ANNA) == Spent(2.5, 60)
-    assert (await store.page(ANNA)).conversations == []
-
-
 # -- approvals --------------------------------------------------------------------------------------------------------
 
 

@@ -176,15 +176,6 @@ def test_a_default_of_none_makes_a_parameter_nullable():
     }
 
 
-def test_field_as_default():
-    def function(limit: int = Field(20, ge=1, description="How many"), name: str = Field()):
-        pass
-
-    parameters = schema_of(function).parameters
-    assert parameters["properties"]["limit"] == INTEGER | {"default": 20, "minimum": 1, "description": "How many"}
-    assert parameters["required"] == ["name"]
-
-
 def test_a_default_that_is_not_json_is_left_out():
     marker = object()
 

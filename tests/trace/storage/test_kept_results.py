@@ -7,7 +7,6 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 
-from nbagent.core.sizes import size_of
 from nbagent.trace.storage.results import Results
 from nbagent.trace.table import SpillFile
 
@@ -54,27 +53,11 @@ def test_of_what_would_change_the_text_is_kept_with_a_note_and_nothing_is_pickle
         assert spilled(value).startswith(f"the text\n[only the text of this {type(value).__name__} is kept")
 
 
-def test_the_size_of_a_value_is_about_right():
-    for value, size in [
-        (np.zeros(10**6), 8e6),
-        (pd.DataFrame(np.zeros((10, 20_000))), 1.6e6),
-        (pd.DataFrame({"a": np.zeros(10**6)}), 8e6),
-        (b"x" * 10**6, 1e6),
-        ("x" * 10**6, 1e6),
-        ([float(n) for n in range(10**5)], 3.2e6),
-        ([{"name": f"name {n}", "n": n} for n in range(10**4)], 3e6),
-        (pd.Series(["a text of some length"] * 10**5, dtype=object), 7.8e6),
-    ]:
-        assert size / 2 < size_of(value) < size * 2, (type(value), size)
-
-
 def test_of_a_huge_value_only_its_text_is_kept(monkeypatch):
     monkeypatch.setattr("nbagent.trace.storage.results.LONGEST_VALUE", 10_000)
     results, frame = Results(), pd.DataFrame({"a": range(10_000)})
-    for name, value in {"str": "x" * 20_000, "bytes": b"x" * 20_000, "list": ["x" * 9_000] * 9}.items():
+    for name, value in {"str": "x" * 20_000, "list": ["x" * 9_000] * 9}.items():
         assert results.add(name, value, "x … x") < 1_000
         assert results[name].startswith(f"x … x\n[only the text of this {name} is kept: it takes about ")
     results.add("frame", frame, "a table")
-    results.add("short", "x" * 5_000, "x … x")
     assert results["frame"] is frame
-    assert results["short"] == "x" * 5_000

@@ -7,22 +7,16 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from nbagent import Agent, ContextManager, FunctionCall, ScriptedProvider, Trace
+from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
 from nbagent.errors import ConfigurationError
-from nbagent.trace import columns, recorder, table
+from nbagent.trace import recorder, table
 from nbagent.trace.columns import COLUMNS
-from nbagent.trace.recorder import TABLES
-from nbagent.trace.storage import files
-from nbagent.trace.table import SpillFile, Table
-from nbagent.trace.tally import tally_of
-from nbagent.trace.views.summary import summary_lines
-from nbagent.trace.views.summary_by import COLUMNS_READ
+from nbagent.trace.table import SpillFile
 
 
 def double(x: int) -> int:
@@ -53,16 +47,19 @@ async def test_tables_are_complete_after_rows_moved_to_the_file(tmp_path):
     trace = Trace(max_bytes=None)
     agent = asked(trace, 4)
     for number in range(3):
-        await agent.chat(f"Twice 4? {number}")
-        before = tables(trace)
+        with agent.tagged("exam"):
+            await agent.chat(f"Twice 4? {number}")
+        before, lines = tables(trace), trace.summary_lines()
+        sums = {by: trace.summary(by) for by in ("model", "day", "tag", "tool")}
         trace.max_bytes, trace.recorder.bytes = 0, 1
         trace.recorder.end_turn()
         trace.max_bytes = None
         assert in_memory(trace, "events") == in_memory(trace, "runs") == 0
         assert_same(before, tables(trace))
-    assert trace.runs["prompt"].tolist() == ["Twice 4? 0", "Twice 4? 1", "Twice 4? 2"]
-    run_id = trace.runs["run_id"].iloc[1]
-    assert trace.run(run_id)["tool_calls"]["result_text"].tolist() == ["8"]
+        assert trace.summary_lines() == lines
+        for by, frame in sums.items():
+            pd.testing.assert_frame_equal(trace.summary(by), frame)
+    assert all(rows.frame is None for rows in trace.recorder.tables.values()), "nothing stays after it was looked at"
     trace.save(tmp_path / "t.parquet")
     assert_same(tables(Trace.load(tmp_path / "t.parquet")), tables(trace))
     trace.stream_to(tmp_path / "t.jsonl")  # begins with what is in the file
@@ -81,10 +78,6 @@ async def test_growing_tables_equal_tables_built_from_scratch(monkeypatch):
                 anew = Trace.concat([trace])
                 for name in ("runs", "calls", "blocks", "tool_calls", "events"):
                     pd.testing.assert_frame_equal(getattr(trace, name), getattr(anew, name), check_exact=True)
-    assert (trace.runs["n_tool_calls"] == 1).all()
-    assert trace.runs["total_tokens"].sum() == trace.calls["total_tokens"].sum() == trace.usage["total_tokens"].sum()
-    assert trace.events["event_id"].tolist() == list(range(len(trace.events)))
-    assert trace.blocks["tool_call_id"].dropna().isin(trace.tool_calls["tool_call_id"]).all()
     assert in_memory(trace, "events") < len(trace.events)
 
 
@@ -145,114 +138,10 @@ async def test_results_count_towards_the_limit_and_move_to_the_file():
     assert loaded.groupby("call")["x"].first().tolist() == [float(seed) for seed in range(count)]
 
 
-async def test_results_of_tools_come_back_and_what_cannot_be_written_is_its_text():
-    class Point:
-        def __repr__(self) -> str:
-            return "a point"
-
-    def look() -> Point:
-        """A point."""
-        return Point()
-
-    trace = Trace(max_bytes=0)
-    agent = Agent(ScriptedProvider([FunctionCall("look", {}), FunctionCall("double", {"x": 4}), "ok"]), trace=trace)
-    agent.function_registry = agent.tool_executor.registry
-    agent.register_function("look", "A point.", look)
-    agent.register_function("double", "Twice x.", double)
-    await agent.chat("Look.")
-    assert trace.results("double").tolist() == [8]
-    (text,) = trace.results("look")
-    assert text.startswith("a point\n[only the text of this Point is kept")
-    assert Trace.concat([trace, Trace()]).results("double").tolist() == [8]
-
-
-async def test_a_table_with_rows_in_the_file_does_not_stay_in_memory_after_it_was_looked_at():
-    trace = Trace(max_bytes=0)
-    agent = asked(trace, 2)
-    await agent.chat("Twice 4?")
-    await agent.chat("Twice 4?")
-    assert len(trace.events) > 0
-    assert all(table.frame is None for table in trace.recorder.tables.values())
-
-
-def large_frames(rows: int, before: Sequence[pd.DataFrame] = ()) -> list[pd.DataFrame]:
-    """The frames with more rows than these that are in memory, without those of `before`."""
-    gc.collect()
-    known = set(map(id, before))
-    # `isinstance` would ask the objects themselves, and some tests make hostile ones
-    found = [each for each in gc.get_objects() if issubclass(type(each), pd.DataFrame) and len(each) > rows]
-    return [frame for frame in found if id(frame) not in known]
-
-
-async def test_a_large_table_does_not_stay_in_memory_after_it_was_looked_at(monkeypatch, tmp_path):
-    monkeypatch.setattr(recorder, "BATCH", 10)
-    monkeypatch.setattr(columns, "MOST_KEPT", 50)
-    others = large_frames(50)  # of other tests
-    trace = Trace(max_bytes=None)
-    agent = asked(trace, 12)
-    await agent.chat("Twice 4?")
-    assert trace.events["event_id"].tolist() == list(range(len(trace.events)))
-    assert trace.recorder.tables["events"].frame is not None  # small yet, it grows with the table
-    for _ in range(11):
-        await agent.chat("Twice 4?")
-    trace.save(tmp_path / "t.parquet")
-    for each in (trace, Trace.load(tmp_path / "t.parquet")):
-        events = each.events
-        assert events["event_id"].tolist() == list(range(len(events)))
-        assert any(frame is events for frame in large_frames(50, others))
-        del events
-        each.summary("model")
-        assert large_frames(50, others) == []
-
-
-async def test_a_summary_reads_of_a_large_trace_only_what_it_needs(monkeypatch):
-    monkeypatch.setattr(recorder, "BATCH", 10)
-    trace = Trace(max_bytes=None)
-    agent = asked(trace, 6)
-    with agent.tagged("exam"):
-        for _ in range(4):
-            await agent.chat("Twice 4?")
-    expected = {by: trace.summary(by) for by in ("model", "day", "tag", "tool")}
-    trace.max_bytes, trace.recorder.bytes = 0, 1
-    trace.recorder.end_turn()
-    read = set()
-    names = {id(table): name for name, table in trace.recorder.tables.items()}
-    parts = Table.parts
-
-    def watched(self, *args, **options):
-        for part in parts(self, *args, **options):
-            read.update((names[id(self)], column) for column in part)
-            yield part
-
-    monkeypatch.setattr(Table, "parts", watched)
-    for by, frame in expected.items():
-        read.clear()
-        pd.testing.assert_frame_equal(trace.summary(by), frame)
-        needed = {(table, name) for table, columns in COLUMNS_READ[by].items() for name in columns}
-        assert read - needed <= {("calls", "run_id"), ("tool_calls", "run_id")}
-        assert ("events", "content") not in read
-
-
-async def test_the_summary_is_the_same_wherever_the_rows_are_and_counts_settled_rows_once(monkeypatch):
-    monkeypatch.setattr(recorder, "BATCH", 10)
-    trace = Trace(max_bytes=None)
-    agent = asked(trace, 6)
-    for _ in range(4):
-        await agent.chat("Twice 4?")
-    before = trace.summary_lines()
-    assert before == trace.summary_lines() == summary_lines(tally_of({name: trace.rows(name) for name in TABLES}))
-    trace.max_bytes = 0
-    for _ in range(2):
-        await agent.chat("Twice 4?")
-    monkeypatch.setattr(SpillFile, "_read", None)  # nothing is read again
-    assert "6: double ×6" in trace.to_text("summary")
-    assert dict(trace.summary_lines())["runs"] == "6"
-    assert dict(trace.summary_lines())["tool calls"] == "6: double ×6"
-
-
-def test_agents_in_threads_share_a_trace_that_another_thread_reads(monkeypatch):
+def test_agents_in_threads_share_a_trace_that_another_thread_reads(monkeypatch, tmp_path):
     monkeypatch.setattr(recorder, "BATCH", 20)
-    trace, runs, agents = Trace(max_bytes=30_000), 15, 4
+    trace, runs, agents = Trace(max_bytes=30_000), 10, 4
+    trace.stream_to(tmp_path / "t.jsonl")
     faults = []
 
     def work(name: str) -> None:
@@ -265,7 +154,6 @@ def test_agents_in_threads_share_a_trace_that_another_thread_reads(monkeypatch):
             while any(thread.is_alive() for thread in threads):
                 events = trace.events
                 assert events["event_id"].tolist() == list(range(len(events)))
-                assert len(trace.runs) <= runs * agents
         except BaseException as error:
             faults.append(error)
 
@@ -277,9 +165,9 @@ def test_agents_in_threads_share_a_trace_that_another_thread_reads(monkeypatch):
         thread.join()
     assert not faults
     assert sorted(trace.runs["prompt"]) == sorted(f"{name}{number}" for name in "abcd" for number in range(runs))
-    assert (trace.runs["status"] == "ok").all()
     assert len(trace.tool_calls) == len(trace.calls) / 2 == runs * agents
     assert in_memory(trace, "events") < len(trace.events)
+    assert_same(tables(Trace.load(tmp_path / "t.jsonl")), tables(trace))
 
 
 async def test_a_full_disk_leaves_the_trace_in_memory(monkeypatch, caplog):
@@ -343,57 +231,34 @@ async def test_one_run_of_a_large_trace_is_read_without_the_others(monkeypatch):
 
     monkeypatch.setattr(SpillFile, "_read", counting)
     monkeypatch.setattr(table, "PART", 16)
-    agent = asked(trace := Trace(max_bytes=None), 60)
-    for number in range(60):
-        trace.max_bytes = 0 if number == 58 else None  # before, all rows are in memory
+    agent = asked(trace := Trace(max_bytes=None), 40)
+    for number in range(40):
+        trace.max_bytes = 0 if number == 38 else None  # before, all rows are in memory
         await agent.chat(f"Twice {number}?")
-    assert len(trace.recorder.tables["events"]._spilled) > 30
-    whole = tables(Trace.concat([trace]))
     read.clear()
     tables(trace)
     size_of_all = sum(read)
-    first, middle = trace.runs["run_id"].iloc[[0, 30]]
-    looks = {
-        "run": lambda: trace.run(middle),
-        "transcript": lambda: trace.transcript(middle),
-        "diff": lambda: trace.diff(first, middle),
-        "to_text": lambda: trace.to_text("timeline", middle),
-    }
-    for name, look in looks.items():
+    middle = trace.runs["run_id"][20]
+    for look in (trace.run, trace.transcript, lambda run_id: trace.to_text("timeline", run_id)):
         read.clear()
-        look()
-        assert 0 < sum(read) < size_of_all / 5, name
+        look(middle)
+        assert 0 < sum(read) < size_of_all / 4
     found = trace.run(middle)
-    for name, frame in whole.items():
-        mine = frame[frame["run_id"] == middle].reset_index(drop=True)
-        if name not in ("prompts", "environment"):
-            pd.testing.assert_frame_equal(pd.DataFrame(found[name]).tail(len(mine)).reset_index(drop=True), mine)
+    assert found["runs"]["prompt"].tolist() == ["Twice 20?"]
+    assert found["tool_calls"]["result_text"].tolist() == ["8"]
     assert len(found["prompts"]) == 1, "the tools, which the first run sent, too"
-    assert "Twice 30?" in str(trace.transcript(middle))
+    assert "Twice 20?" in str(trace.transcript(middle))
 
 
-async def test_a_loaded_trace_keeps_to_its_limit_of_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_BATCH", 16)
-    monkeypatch.setattr(files, "_PARQUET_BATCH", 16)
-    agent = Agent(ScriptedProvider(lambda messages, functions: "x" * 20_000), context=ContextManager(max_messages=2))
-    for number in range(150):
+async def test_a_loaded_trace_keeps_to_its_limit_of_memory(tmp_path):
+    agent = Agent(ScriptedProvider(lambda messages, functions: "x" * 5_000))
+    for number in range(10):
+        agent.clear_history()
         await agent.chat(f"Question {number}")
-    texts = [("messages", "text"), ("blocks", "text"), ("events", "content"), ("runs", "output")]
-    size = sum(getattr(agent.trace, table)[column].str.len().sum() for table, column in texts)
-    original = tables(agent.trace)
     for name in ("t.sqlite", "t.parquet", "t.jsonl"):
         agent.trace.save(tmp_path / name)
-        Trace.load(tmp_path / name, max_bytes=None)  # what is loaded once
-        gc.collect()
-        tracemalloc.start()
-        loaded = Trace.load(tmp_path / name, max_bytes=1_000_000)
-        gc.collect()
-        kept, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert kept < 1_500_000 < size / 8
-        if name != "t.jsonl":  # there, a later line may replace an earlier one
-            assert peak < size / 2
-        assert_same(tables(loaded), original)
-    whole = Trace.load(tmp_path / name, max_bytes=None)
-    assert in_memory(whole, "messages") == len(whole.recorder.tables["messages"])
-    assert loaded.messages["trimmed"].sum() == 298
+        whole = Trace.load(tmp_path / name, max_bytes=None)
+        assert in_memory(whole, "messages") == len(whole.messages)
+        bounded = Trace.load(tmp_path / name, max_bytes=20_000)
+        assert in_memory(bounded, "messages") < len(whole.messages) / 2
+        assert_same(tables(bounded), tables(agent.trace))

@@ -5,8 +5,10 @@ import hashlib
 import json
 from pathlib import Path
 
+from support.decoding import decode
+
 from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, ScriptedProvider
-from nbagent.core.content.images import image_media_type
+from nbagent.core.content.images import Image
 from nbagent.core.events import Text, Thinking
 from nbagent.errors import ProviderError
 from nbagent.providers.base import LLMProvider
@@ -18,8 +20,6 @@ from nbagent.providers.formats.openai_responses import ResponsesCodec
 from nbagent.trace.blocks import blocks_of
 
 SAMPLES = Path(__file__).parents[1] / "providers" / "formats" / "streams"
-from support.decoding import decode  # noqa: E402
-
 CODECS = {
     "chat": ChatCodec(CATALOG["open_source"]),
     "responses": ResponsesCodec(CATALOG["openai"]),
@@ -45,11 +45,11 @@ def answer(response: LLMResponse) -> LLMMessage:
     return LLMMessage("assistant", response.message_content, tool_calls=response.function_calls)
 
 
-async def test_blocks_from_claude_keep_their_order():
+async def test_blocks_from_claude_keep_their_order_and_join_messages_calls_and_tool_calls():
     response = await sample("messages_claude_thinking_tools")
     agent = Agent(ScriptedProvider([response, "Done."]), tools=[look])
     await agent.chat("Look around.")
-    blocks = agent.trace.blocks
+    blocks, calls = agent.trace.blocks, agent.trace.tool_calls
     assert blocks["type"].tolist() == [
         *("text", "thinking", "redacted", "text", "tool_call", "tool_call", "tool_result", "tool_result", "text")
     ]
@@ -58,25 +58,13 @@ async def test_blocks_from_claude_keep_their_order():
     assert (thinking["text"], thinking["chars"]) == ("I need two.", 11)
     assert json.loads(thinking["provider_data"])["signature"] == "c2ln"
     assert json.loads(redacted["provider_data"]) == {"type": "redacted_thinking", "data": "b3BhcXVl"}
-    assert agent.trace.thinking["kind"].tolist() == ["visible", "redacted"]
-
-
-async def test_blocks_join_messages_calls_and_tool_calls():
-    response = await sample("messages_claude_thinking_tools")
-    agent = Agent(ScriptedProvider([response, "Done."]), tools=[look])
-    await agent.chat("Look around.")
-    blocks, calls = agent.trace.blocks, agent.trace.tool_calls
     assert (blocks.groupby("message_id", sort=False).size().tolist()) == agent.trace.messages["n_blocks"].tolist()
-    assert blocks["block_id"].is_unique
     for kind in ("tool_call", "tool_result"):
-        own = blocks[blocks["type"] == kind]
-        assert own["tool_call_id"].tolist() == calls["tool_call_id"].tolist()
-        assert own["call_id"].tolist() == calls["call_id"].tolist()
-    assert json.loads(blocks[blocks["type"] == "tool_call"]["text"].iloc[0]) == calls["args"].iloc[0]
+        assert blocks.loc[blocks["type"] == kind, "tool_call_id"].tolist() == calls["tool_call_id"].tolist()
 
 
 async def test_blocks_hold_the_whole_answer():
-    checked = 0
+    checked, refusals = 0, set()
     for path in sorted(SAMPLES.glob("*.sse")):
         try:
             response = await sample(path.stem)
@@ -90,41 +78,25 @@ async def test_blocks_hold_the_whole_answer():
         called = [block["name"] for block in blocks if block["type"] == "tool_call"]
         ours = [call.name for call in response.function_calls or []]
         assert [name for name in called if name in ours] == ours, path.stem
-        native = json.dumps(response.raw_response)
-        if "thoughtSignature" in native or "encrypted_content" in native or '"signature"' in native:
-            assert any(block["signature"] for block in blocks), path.stem
+        refusals |= {path.stem for block in blocks if block["type"] == "refusal"}
         checked += 1
     assert checked > 30
+    assert refusals >= {"chat_refusal", "responses_refusal"}
 
 
-async def test_a_refusal_is_a_block_of_its_own():
-    for name in ("chat_refusal", "responses_refusal"):
-        response = await sample(name)
-        assert "refusal" in [block["type"] for block in blocks_of(answer(response), response)]
-
-
-async def test_images_have_their_hash_and_addresses_stay():
-    agent = Agent(ScriptedProvider(["Nice.", "Nice too."]))
-    await agent.chat(["What is this?", PNG])
-    await agent.chat(["And this?", {"type": "image", "url": "https://example.org/cat.png"}])
-    images = agent.trace.blocks[agent.trace.blocks["type"] == "image"]
-    assert image_media_type(PNG) == images["media_type"].iloc[0] == "image/png"
-    assert images["sha256"].iloc[0] == hashlib.sha256(PNG).hexdigest()
-    assert json.loads(images["provider_data"].iloc[1]) == {"url": "https://example.org/cat.png"}
-
-
-async def test_an_image_returned_by_a_tool_is_a_block():
-    from nbagent.core.content.images import Image
-
+async def test_images_of_users_and_tools_have_their_hash_and_addresses_stay():
     def plot() -> Image:
         """A plot."""
         return Image(PNG, "image/png")
 
-    agent = Agent(ScriptedProvider([FunctionCall("plot", {}, "1"), "Seen."]), tools=[plot])
-    await agent.chat("Plot.")
-    own = agent.trace.blocks[agent.trace.blocks["tool_call_id"].notna()]
-    assert own["type"].tolist() == ["tool_call", "tool_result", "image"]
-    assert own["tool_call_id"].nunique() == 1
+    agent = Agent(ScriptedProvider(["Nice.", FunctionCall("plot", {}, "1"), "Seen."]), tools=[plot])
+    await agent.chat(["What is this?", PNG])
+    await agent.chat(["Plot this.", {"type": "image", "url": "https://example.org/cat.png"}])
+    images = agent.trace.blocks[agent.trace.blocks["type"] == "image"]
+    sent, linked, plotted = (image for _, image in images.iterrows())
+    assert (sent["media_type"], sent["sha256"]) == ("image/png", hashlib.sha256(PNG).hexdigest())
+    assert json.loads(linked["provider_data"]) == {"url": "https://example.org/cat.png"}
+    assert plotted["tool_call_id"] == agent.trace.tool_calls["tool_call_id"][0]
 
 
 async def test_streamed_thinking_is_a_block_if_the_answer_does_not_repeat_it():

@@ -67,20 +67,6 @@ async def test_forks_of_forks_in_the_order_of_time():
     assert fork.trace.with_children().runs["run_id"].size == 2
 
 
-async def test_values_that_a_child_s_tools_returned():
-    def weigh() -> dict:
-        """Weigh."""
-        return {"kg": 4.2}
-
-    async def research() -> str:
-        """Ask another agent."""
-        return (await asking(weigh).chat("Weigh it")).content
-
-    agent = asking(research)
-    await agent.chat("Find out")
-    assert agent.trace.with_children().results("weigh").tolist() == [{"kg": 4.2}]
-
-
 async def test_an_agent_that_shares_the_trace_is_there_once():
     async def research() -> str:
         """Ask another agent."""

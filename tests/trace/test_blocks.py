@@ -9,9 +9,7 @@ from support.decoding import decode
 
 from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, ScriptedProvider
 from nbagent.core.content.images import Image
-from nbagent.core.events import Text, Thinking
 from nbagent.errors import ProviderError
-from nbagent.providers.base import LLMProvider
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.formats.anthropic import MessagesCodec
 from nbagent.providers.formats.gemini import GeminiCodec
@@ -97,25 +95,3 @@ async def test_images_of_users_and_tools_have_their_hash_and_addresses_stay():
     assert (sent["media_type"], sent["sha256"]) == ("image/png", hashlib.sha256(PNG).hexdigest())
     assert json.loads(linked["provider_data"]) == {"url": "https://example.org/cat.png"}
     assert plotted["tool_call_id"] == agent.trace.tool_calls["tool_call_id"][0]
-
-
-async def test_streamed_thinking_is_a_block_if_the_answer_does_not_repeat_it():
-    class Thinker(LLMProvider):
-        vendor, model_name = "scripted", "thinker"
-
-        def supports_function_calling(self):
-            return True
-
-        async def chat(self, messages, functions=None, temperature=None, **kwargs):
-            raise AssertionError
-
-        async def stream(self, request):
-            yield Thinking("first ")
-            yield Thinking("think")
-            yield Text("then speak")
-            yield LLMResponse("then speak", None, "stop")
-
-    agent = Agent(Thinker())
-    await agent.chat("x")
-    assert agent.trace.blocks["text"].tolist() == ["x", "first think", "then speak"]
-    assert agent.trace.thinking["text"].tolist() == ["first think"]

@@ -140,6 +140,7 @@ def test_columns_hold_what_happened(trace):
     assert "KeyError: 'UTC'" in tools["traceback"].iloc[2]
     last = trace.run(runs["run_id"].iloc[-1])
     assert last["events"]["type"].tolist() == ["run_started", "turn_started", "interrupted"]
+    assert str(trace.transcript(runs["run_id"].iloc[-1])).endswith("Ended: interrupted")
     assert trace.thinking["kind"].tolist() == ["visible", "redacted"]
 
 

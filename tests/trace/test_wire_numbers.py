@@ -87,41 +87,6 @@ async def test_numbers_of_each_answer_and_their_sums(api, vendor):
     assert trace.calls.loc[by_vendor, "usage_raw"].notna().all()
 
 
-@recorded
-async def test_failed_attempts_count_no_tokens():
-    """The answer comes after a 429 and after its own first half."""
-    api, vendor = "anthropic.messages", "anthropic"
-    counted = [
-        record
-        for record, expected in recordings.records(api)
-        if record["provider"] == vendor and expected["complete"] and (expected["usage"] or {}).get("output")
-    ]
-    whole = next((record for record in counted if record["stream"]), counted[0])
-    response = whole["response"]
-    quick = {**response["headers"], "retry-after-ms": "1"}
-    busy = {"status": 429, "headers": {"retry-after-ms": "1"}, "body": '{"error": {"message": "slow down"}}'}
-    half = {"status": 200, "headers": quick, "body": response["body"][: len(response["body"]) // 2]}
-    attempts = [busy, half, response]
-    turns = [
-        {**whole, "id": str(turn), "conversation": "again", "turn": turn, "response": each}
-        for turn, each in enumerate(attempts)
-    ]
-    with recordings.replay_library().Replay(turns) as server:
-        server.default_conversation = "again"
-        provider = recordings.make_provider(whole, server.url, whole["stream"], max_retries=3)
-        agent = Agent(provider, trace=Trace(record_http=True))
-        await agent.chat("Hello.", max_iterations=1)
-        await provider.aclose()
-    want = said(whole)
-    assert differences(agent.trace, {agent.trace.runs["run_id"][0]: want}) == []
-    call = agent.trace.calls.iloc[0]
-    assert (call["retries"], call["attempt"]) == (2, 3)
-    assert agent.trace.http["status"].tolist() == [429, 200, 200]
-    assert agent.trace.http["response_body"].tolist()[-1] == response["body"]
-    assert agent.trace.runs[COLUMNS].iloc[0].tolist() == tokens([want])
-    assert agent.trace.events["type"].tolist().count("retry") == 2
-
-
 @pytest.mark.local_model
 async def test_token_counts_of_the_embedded_model():
     def celsius(fahrenheit: float) -> float:

@@ -2,19 +2,17 @@
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageParam
 from pydantic import ConfigDict, TypeAdapter
-from support.loopback import Answer, Loopback, claude_said, said, sse
+from support.loopback import Answer, Loopback, said, sse
 from support.property_tools import PNG
 
 from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, create_provider
 from nbagent.core.content.images import Image
 from nbagent.errors import ConfigurationError
 
-STREAMS = Path(__file__).parents[2] / "providers" / "formats" / "streams"
 EXACT = ConfigDict(extra="forbid", strict=True)
 MESSAGES = TypeAdapter(list[ChatCompletionMessageParam], config=EXACT)
 TOOLS = TypeAdapter(list[ChatCompletionFunctionToolParam], config=EXACT)
@@ -72,23 +70,10 @@ async def test_a_line_is_what_the_last_call_sent_and_its_answer(tmp_path):
     assert exported(Trace.load(tmp_path / "t.sqlite"), tmp_path / "again.jsonl") == [first, second]
 
 
-async def test_any_vendor_s_run_becomes_a_line_without_its_thinking(tmp_path):
-    async with Loopback() as server:
-        thinking = (STREAMS / "messages_claude_thinking_tools.sse").read_bytes()
-        server.answers = [Answer(thinking), Answer(claude_said("Done."))]
-        provider = create_provider("claude", api_key="k", base_url=server.url, model="claude-sonnet-5")
-        agent = Agent(provider, tools=[double])
-        await agent.chat("Look")
-        await provider.aclose()
-    (line,) = exported(agent.trace, tmp_path / "chat.jsonl")
-    assert [message["role"] for message in line["messages"]] == ["user", "assistant", "tool", "tool", "assistant"]
-    assert all(agent.trace.thinking["text"].iloc[0] not in json.dumps(message) for message in line["messages"])
-
-
-async def test_images_of_results_and_answers_are_described(tmp_path):
-    shown = LLMResponse("Here.", None, "stop", {"parts": [{"type": "text", "text": "Here."}, PNG]})
-    called = LLMResponse("", [FunctionCall("picture", {}, "w1")], None)
-    agent = Agent(ScriptedProvider([called, shown]), tools=[picture])
+async def test_thinking_is_left_out_and_images_of_results_and_answers_are_described(tmp_path):
+    parts = {"parts": [{"type": "text", "text": "Here."}, PNG], "thinking": "Well, well."}
+    called = LLMResponse("", [FunctionCall("picture", {}, "w1")], None, {"thinking": "Hm."})
+    agent = Agent(ScriptedProvider([called, LLMResponse("Here.", None, "stop", parts)]), tools=[picture])
     await agent.chat([PNG, "Draw it again."])
     (line,) = exported(agent.trace, tmp_path / "chat.jsonl")
     question, call, result, answer = line["messages"]
@@ -96,6 +81,8 @@ async def test_images_of_results_and_answers_are_described(tmp_path):
     assert (call["tool_calls"][0]["id"], result["tool_call_id"]) == ("w1", "w1")
     for message in (result, answer):
         assert "[image: 1x1 png]" in message["content"]
+    assert agent.trace.thinking["text"].tolist() == ["Hm.", "Well, well."]
+    assert not any(thought in json.dumps(line) for thought in ("Hm.", "Well, well."))
 
 
 async def test_only_good_ends_are_written(tmp_path):

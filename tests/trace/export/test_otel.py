@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import subprocess
 import sys
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,12 +16,12 @@ from opentelemetry.trace import format_span_id
 from support.loopback import Answer, Loopback, said, sse
 from support.spans import Collected
 
-from nbagent import Agent, ContextManager, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, Trace, Usage, create_provider
 from nbagent.core.content.images import Image
 from nbagent.errors import AuthenticationError, ConfigurationError, MissingDependencyError
 from nbagent.providers.http import retry
 from nbagent.trace.export.otel import CAPTURE_VARIABLE
-from nbagent.trace.export.otel_attributes import OPTIONS, PROVIDERS
+from nbagent.trace.export.otel_attributes import PROVIDERS
 
 
 @pytest.fixture
@@ -48,28 +48,23 @@ def calls(*wanted):
     return {"model": "m-1", "choices": [{"index": 0, "delta": {"tool_calls": made}, "finish_reason": "tool_calls"}]}
 
 
+KEY = "sk-proj-MARKER/0123+456789"
 COUNTED = {"prompt_tokens": 20, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
 
 
 async def test_calls_join_with_their_spans(collected, tmp_path):
-    agent = Agent(ScriptedProvider([FunctionCall("double", {"x": 1}), "2", "before", "unsampled"]), tools=[double])
-    collected.follow(agent)
+    agent = collected.follow(Agent(ScriptedProvider([FunctionCall("double", {"x": 1}), "2", "more"]), tools=[double]))
     await agent.chat("Twice 1?")
-    await agent.chat("More?")
     agent.trace.to_otel(tracer_provider=TracerProvider(ALWAYS_OFF, shutdown_on_exit=False))
     await agent.chat("Not told of")
     agent.trace.save(tmp_path / "t.parquet")
     for trace in (agent.trace, Trace.load(tmp_path / "t.parquet")):
         calls = trace.calls.set_index("span_id")
-        told = {span.context.span_id: span for span in collected.spans}
-        chats = [span for span in collected.spans if span.name.startswith("chat")]
-        assert len(chats) == 3
-        for span in chats:
+        for span in [span for span in collected.spans if span.name.startswith("chat")]:
             row = calls.loc[format_span_id(span.context.span_id)]
             assert row["call_id"] == span.attributes["nbagent.call_id"]
             assert row["parent_span_id"] == format_span_id(span.parent.span_id)
-            assert told[span.parent.span_id].attributes["nbagent.run_id"] == row["run_id"]
-        assert trace.calls["span_id"].isna().tolist() == [False] * 3 + [True]
+        assert trace.calls["span_id"].isna().tolist() == [False, False, True]
 
 
 async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monkeypatch):
@@ -90,8 +85,6 @@ async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monk
     assert [span.kind.name for span in collected.spans] == ["INTERNAL", "CLIENT", "INTERNAL", "INTERNAL", "CLIENT"]
     assert run.attributes["nbagent.run_id"] == result.run_id
     assert run.attributes["gen_ai.provider.name"] == "deepseek"
-    assert run.attributes["nbagent.status"] == "ok"
-    assert run.attributes["gen_ai.aggregated_usage.input_tokens"] == 20
     assert first.attributes["gen_ai.request.temperature"] == 0.5
     assert first.attributes["gen_ai.request.max_tokens"] == 99
     assert first.attributes["server.address"] == "127.0.0.1"
@@ -105,13 +98,10 @@ async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monk
         "gen_ai.usage.output_tokens": 7,
         "gen_ai.usage.cache_read.input_tokens": 5,
     }
-    assert last.attributes["gen_ai.response.finish_reasons"] == ("stop",)
     assert last.attributes["gen_ai.response.model"] == "m1"
-    assert last.attributes["gen_ai.response.time_to_first_chunk"] >= 0
     assert (doubled.attributes["gen_ai.tool.call.id"], doubled.attributes["gen_ai.tool.name"]) == ("w0", "double")
     assert doubled.attributes["nbagent.tool_call_id"] == agent.trace.tool_calls["tool_call_id"].iloc[0]
     assert doubled.attributes["gen_ai.tool.description"] == "Twice x."
-    assert doubled.status.is_unset
     assert (failed.attributes["error.type"], failed.status.status_code.name) == ("KeyError", "ERROR")
 
 
@@ -131,7 +121,6 @@ async def test_metrics_are_tokens_and_seconds(collected):
         (common | {"error.type": "ValueError"}, 1),
     ]
     assert all(total > 0 for _, total, _, _ in seconds)
-    assert seconds[0][3][:3] == (0.01, 0.02, 0.04)
 
 
 async def test_an_error_ends_all_spans(collected):
@@ -181,28 +170,15 @@ async def test_spans_started_by_a_tool_are_its_children(collected):
         with tracer.start_as_current_span("my own"):
             return str(child.chat_sync(question))
 
-    async def other(question: str) -> str:
-        """Does nothing."""
-        return "other"
-
-    both = [FunctionCall("other", {"question": "?"}), FunctionCall("ask", {"question": "?"})]
-    agent = collected.follow(Agent(ScriptedProvider([both, "done"], model="m"), tools=[ask, other]))
+    asking = [FunctionCall("ask", {"question": "?"}), "done"]
+    agent = collected.follow(Agent(ScriptedProvider(asking, model="m"), tools=[ask]))
     with tracer.start_as_current_span("request"):
         around = otel.get_current_span()
         await agent.chat("1")
         assert otel.get_current_span() is around
     asked = [("execute_tool ask", [("my own", [("invoke_agent", [("chat child", [])])])])]
-    inner = [("chat m", []), ("execute_tool other", []), *asked, ("chat m", [])]
+    inner = [("chat m", []), *asked, ("chat m", [])]
     assert collected.tree() == [("request", [("invoke_agent", inner)])]
-
-
-async def test_the_span_of_a_summary_is_a_child_of_its_run(collected):
-    agent = Agent(ScriptedProvider(list("abcdef")), context=ContextManager(max_messages=4, strategy="summarise"))
-    for number in range(2):
-        await agent.chat(f"{number}")
-    collected.follow(agent)
-    await agent.chat("3")
-    assert collected.tree() == [("invoke_agent", [("invoke_agent", [("chat scripted", [])]), ("chat scripted", [])])]
 
 
 def talk():
@@ -220,7 +196,9 @@ async def talked(agent):
         await agent.chat("secret-again")
 
 
-async def test_texts_of_messages_are_left_out(collected):
+@pytest.mark.parametrize("value", ["", "false", "EVENT_ONLY"])
+async def test_texts_of_messages_are_left_out(collected, monkeypatch, value):
+    monkeypatch.setenv(CAPTURE_VARIABLE, value)
     await talked(collected.follow(talk()))
     assert "execute_tool fail" in collected.everything()
     assert "secret" not in collected.everything()
@@ -240,13 +218,11 @@ async def test_texts_of_messages_are_sent_on_request(collected, monkeypatch, how
     assert (said_first["parts"][0], said_first["role"]) == (call, "assistant")
     (offered, _) = json.loads(asked.attributes["gen_ai.tool.definitions"])
     assert (offered["type"], offered["name"], offered["description"]) == ("function", "double", "Twice x.")
-    assert offered["parameters"]["required"] == ["x"]
     told = json.loads(answered.attributes["gen_ai.input.messages"])
     assert [message["role"] for message in told] == ["user", "assistant", "tool", "tool"]
     assert told[2]["parts"] == [{"type": "tool_call_response", "id": "w1", "response": "8"}]
     (answer,) = json.loads(answered.attributes["gen_ai.output.messages"])
-    thought = {"type": "reasoning", "content": "secret-thought"}
-    parts = [thought, {"type": "text", "content": "secret-answer"}]
+    parts = [{"type": "reasoning", "content": "secret-thought"}, {"type": "text", "content": "secret-answer"}]
     assert answer == {"role": "assistant", "parts": parts, "finish_reason": "stop"}
     assert doubled.attributes["gen_ai.tool.call.arguments"] == '{"x": 4}'
     assert doubled.attributes["gen_ai.tool.call.result"] == "8"
@@ -254,15 +230,11 @@ async def test_texts_of_messages_are_sent_on_request(collected, monkeypatch, how
     assert collected.spans[5].status.description == "secret-error"
 
 
-@pytest.mark.parametrize("value", ["false", "EVENT_ONLY"])
-async def test_other_values_of_the_variable_send_no_texts(collected, monkeypatch, value):
-    monkeypatch.setenv(CAPTURE_VARIABLE, value)
-    await talked(collected.follow(talk()))
-    assert "secret" not in collected.everything()
-
-
 async def test_forks_are_observed_until_stop(collected):
     agent = collected.follow(collected.follow(Agent(ScriptedProvider(list("abcd")))))  # the cell ran twice
+    elsewhere = Collected()
+    await elsewhere.follow(agent.fork()).chat("0")
+    assert (len(collected.spans), len(elsewhere.spans)) == (0, 2)
     fork = agent.fork()
     await fork.chat("1")
     assert len(collected.spans) == 2
@@ -271,32 +243,6 @@ async def test_forks_are_observed_until_stop(collected):
     await agent.chat("2")
     await fork.chat("3")
     assert len(collected.spans) == 2
-
-
-async def test_a_fork_may_use_other_providers(collected):
-    elsewhere = Collected()
-    agent = collected.follow(Agent(ScriptedProvider(list("abc"))))
-    fork = elsewhere.follow(agent.fork())
-    await fork.chat("1")
-    assert (len(collected.spans), len(elsewhere.spans)) == (0, 2)
-    await agent.chat("2")
-    assert (len(collected.spans), len(elsewhere.spans)) == (2, 2)
-
-
-async def test_odd_options_and_names_are_accepted(collected):
-    provider = ScriptedProvider(list("ab"))
-    agent = collected.follow(Agent(provider), capture_content=True)
-    odd = {name: object() for name in OPTIONS.values()}
-    await agent.chat("half a pair \ud83d", **{name: value for name, value in odd.items() if name != "temperature"})
-    assert collected.tree() == [("invoke_agent", [("chat scripted", [])])]
-    assert not any(name in collected.everything() for name in ("gen_ai.request.seed", "object at"))
-
-
-async def test_a_reminder_is_among_the_messages_of_its_request(collected):
-    agent = collected.follow(Agent(ScriptedProvider(["Hello."]), plan=True), capture_content=True)
-    agent.plan = ["Greet"]
-    await agent.chat("Hi")
-    assert "1. [doing] Greet" in collected.everything()
 
 
 async def test_a_collector_over_http(monkeypatch):
@@ -310,8 +256,7 @@ async def test_a_collector_over_http(monkeypatch):
         received = {request.path: request.body for request in server.requests}
     spans = ExportTraceServiceRequest.FromString(received["/v1/traces"])
     (resource,) = spans.resource_spans
-    about = {each.key: each.value.string_value for each in resource.resource.attributes}
-    assert about["service.name"] == "nbagent"
+    assert {each.key: each.value.string_value for each in resource.resource.attributes}["service.name"] == "nbagent"
     by_name = {span.name: span for span in resource.scope_spans[0].spans}
     assert by_name.keys() == {"invoke_agent", "chat m", "execute_tool double"}
     top = by_name.pop("invoke_agent")
@@ -350,10 +295,26 @@ async def test_the_environment_names_the_collector(monkeypatch):
     assert [request.path for request in server.requests] == ["/v1/traces"]
 
 
-def test_opentelemetry_is_loaded_on_request_only():
-    code = (
-        "import sys; from nbagent import Agent, ScriptedProvider; Agent(ScriptedProvider(['a'])).chat_sync('1'); "
-        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "[]\n"
+def fail_with(a: Any = None) -> str:
+    """The model calls this tool with the key, and it fails with it."""
+    raise ValueError(f"not found: {a}")
+
+
+async def test_no_collector_gets_a_key_that_a_server_repeats():
+    async with Loopback() as server, Loopback() as collector:
+        argument = sse(calls(("fail_with", {"a": [{KEY: KEY}]})))
+        refusal = json.dumps({"error": {"message": f"Wrong key {KEY}", "code": KEY}}).encode()
+        server.answers = [Answer(argument), Answer(sse(said(f"It is {KEY}."))), Answer(refusal, 401)]
+        collector.answers = [Answer(b"", headers={"content-type": "application/x-protobuf"})]
+        provider = create_provider("open_source", base_url=f"{server.url}/v1", model="m", api_key=KEY)
+        agent = Agent(provider, tools=[fail_with])
+        telemetry = agent.trace.to_otel(collector.url, capture_content=True)
+        await agent.chat("hi")
+        with pytest.raises(AuthenticationError):
+            await agent.chat("and now")
+        await asyncio.to_thread(telemetry.stop)
+        await provider.aclose()
+    told = b"".join(request.body for request in collector.requests)
+    assert b"execute_tool fail_with" in told
+    assert b"$OPEN_SOURCE_API_KEY" in told
+    assert KEY.encode() not in told

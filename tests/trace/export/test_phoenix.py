@@ -106,12 +106,8 @@ async def test_phoenix_reads_what_was_used(phoenix):
     call = "llm.output_messages.0.message.tool_calls.0.tool_call"
     assert read[f"{call}.function.name"] == "double"
     answered = last["attributes"]
-    assert [answered[f"llm.input_messages.{n}.message.role"] for n in range(4)] == [
-        "system",
-        "user",
-        "assistant",
-        "tool",
-    ]
+    roles = [answered[f"llm.input_messages.{n}.message.role"] for n in range(4)]
+    assert roles == ["system", "user", "assistant", "tool"]
     assert answered["llm.input_messages.3.message.tool_call_id"] == read[f"{call}.id"]
     assert answered["llm.output_messages.0.message.content"] == "eight"
     (tool,) = (span["attributes"] for span in spans if span["span_kind"] == "TOOL")

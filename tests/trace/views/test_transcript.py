@@ -1,6 +1,5 @@
 """The conversation of a trace as cleaned HTML and as plain text."""
 
-import asyncio
 import html
 import re
 
@@ -125,21 +124,6 @@ async def test_no_text_becomes_live_html():
     assert not re.search(r"<[^>]*\b(on\w+|src|srcdoc)\s*=", rest)
     assert not re.search(r"href=.?(?!https?:)", rest.replace('href="http', ""))
     assert "alert(1)" in seen(page)  # it is there to be read
-
-
-async def test_an_interrupted_run():
-    async def slow() -> str:
-        """Take long."""
-        await asyncio.sleep(60)
-
-    agent = Agent(ScriptedProvider([FunctionCall("slow", {}, "1")]), tools=[slow])
-    async with agent.chat_stream("Go.") as stream:
-        async for event in stream:
-            if event.type == "tool_started":
-                break
-    text = str(agent.trace.transcript())
-    assert "▸ slow()" in text
-    assert text.endswith("Ended: interrupted")
 
 
 def test_an_empty_transcript_has_a_note():

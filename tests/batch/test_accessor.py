@@ -6,7 +6,6 @@ import sys
 import pandas as pd
 import pytest
 
-import nbagent.batch.accessor
 from nbagent import Agent, ScriptedProvider
 from nbagent.errors import ConfigurationError
 
@@ -26,10 +25,8 @@ async def test_series_and_frames_ask_an_agent():
 
 
 def test_a_column_named_agent_stays_one():
-    data = pd.DataFrame({"agent": [1]})
-    assert data.agent.tolist() == [1]
+    assert pd.DataFrame({"agent": [1]}).agent.tolist() == [1]
     assert pd.Series({"agent": 5}).agent == 5
-    assert pd.DataFrame.agent is nbagent.batch.accessor.AgentAccessor
 
 
 def test_an_agent_brings_it_where_pandas_is_loaded_and_loads_nothing():

@@ -8,12 +8,10 @@ import pandas as pd
 import pytest
 from support.mapping import RowServer, agent_for, questions
 
-import nbagent
-from nbagent import Agent, AgentConfig, ScriptedProvider, create_provider, read_checkpoint
+from nbagent import Agent, ScriptedProvider, create_provider, read_checkpoint
 from nbagent.batch import checkpoint as checkpoints
 from nbagent.batch.answer import Answer
 from nbagent.batch.checkpoint import Checkpoint
-from nbagent.core import sqlite_file
 from nbagent.errors import ConfigurationError, StoreError
 
 
@@ -22,63 +20,33 @@ def counting(answers=None):
     return ScriptedProvider(lambda messages, *_: (answers or {}).get(messages[-1].text, f"echo {messages[-1].text}"))
 
 
-# -- the file by itself -----------------------------------------------------------------------------------------------
-
-
-def test_an_answer_comes_back_as_it_was_added(tmp_path):
+def test_the_last_answer_of_a_key_comes_back_as_it_was_added(tmp_path):
     answer = Answer("a", "truncated", "Hi", '{"x": 1}', 3, 4, 0.5, 1.5, None, "run_1")
+    text = "half a pair \ud83d, a \0 and \N{GRINNING FACE}"
     with Checkpoint(tmp_path / "map.sqlite", "vendor:m1", str.upper) as kept:
-        kept.add(answer, "Say hi.")
-        kept.add(Answer("b", text="No"))
-        assert kept.answers(["a", "b", "a", "unknown"]) == {
-            "a": dataclasses.replace(answer, text="HI", data='{"X": 1}'),
-            "b": Answer("b", text="NO"),
-        }
-    frame = read_checkpoint(tmp_path / "map.sqlite")
-    assert frame[["key", "question", "model", "answer"]].values.tolist() == [
-        ["a", "SAY HI.", "vendor:m1", "HI"],
-        ["b", "", "vendor:m1", "NO"],
-    ]
-    assert str(frame["input_tokens"].dtype) == "Int64"
-
-
-def test_the_last_answer_of_a_key_counts(tmp_path):
-    with Checkpoint(tmp_path / "map.sqlite") as kept:
         kept.add(Answer("a", "blocked"))
-        kept.add(Answer("a", text="better"))
-        assert kept.answers(["a"])["a"].text == "better"
-
-
-def test_others_keep_their_tables_in_the_same_file(tmp_path):
-    with Checkpoint(tmp_path / "map.sqlite") as kept:
-        assert kept.execute("CREATE TABLE jobs (name, size)") == []
-        kept.execute("INSERT INTO jobs VALUES (?, ?)", "first", 5)
-        assert kept.execute("SELECT * FROM jobs") == [("first", 5)]
-        with pytest.raises(StoreError, match="nothing"):
-            kept.execute("SELECT * FROM nothing")
-
-
-def test_an_answer_waits_for_the_process_and_not_for_the_disk(tmp_path):
-    with Checkpoint(tmp_path / "map.sqlite") as kept:
-        assert kept.execute("PRAGMA synchronous") == [(1,)]  # NORMAL
+        kept.add(answer, "Say hi.")
+        kept.add(Answer("b", text=text), "why \udfff?" * 100)
+        found = kept.answers(["a", "b", "a", "unknown"])
+    assert found["a"] == dataclasses.replace(answer, text="HI", data='{"X": 1}')
+    assert "HALF A PAIR" in found["b"].text
+    frame = read_checkpoint(tmp_path / "map.sqlite").set_index("key")
+    assert frame.loc["a", ["question", "model", "answer"]].tolist() == ["SAY HI.", "vendor:m1", "HI"]
+    assert len(frame.loc["b", "question"]) == checkpoints.QUESTION_CHARS
 
 
 def test_without_a_path_nothing_is_kept():
     with Checkpoint(None) as kept:
         kept.add(Answer("a"), "?")
         assert kept.answers(["a"]) == {}
-        with pytest.raises(ConfigurationError, match="checkpoint=path"):
-            kept.execute("SELECT 1")
 
 
-def test_a_checkpoint_that_is_closed_can_not_be_used(tmp_path):
+def test_only_its_owner_can_read_it(tmp_path):
     with Checkpoint(tmp_path / "map.sqlite") as kept:
-        pass
-    with pytest.raises(StoreError, match="closed"):
-        kept.answers(["a"])
-
-
-# -- in a map ---------------------------------------------------------------------------------------------------------
+        kept.add(Answer("a"))
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(["map.sqlite", "map.sqlite-wal", "map.sqlite-shm"], 0o600)
+    assert [path.name for path in tmp_path.iterdir()] == ["map.sqlite"], "closed, it is one file"
 
 
 async def test_what_is_kept_is_not_asked_again(tmp_path):
@@ -136,62 +104,20 @@ async def test_what_decides_an_answer_never_takes_an_old_one(tmp_path):
         assert len(server.asked) == 2 * (1 + len(CHANGES)), "all are kept"
 
 
-async def test_the_temperature_of_a_configuration_decides(tmp_path):
-    async with RowServer() as server:
-        for temperature in (0.0, 1.0):
-            config = AgentConfig(model="m1", base_url=f"{server.url}/v1", temperature=temperature, api_key="x")
-            await Agent(config).map(questions(2), checkpoint=tmp_path / "map.sqlite")
-        assert len(server.asked) == 4
-
-
 async def test_a_checkpoint_is_a_frame(tmp_path):
     path = tmp_path / "map.sqlite"
     async with RowServer() as server:
         await agent_for(server.url).map(questions(3), "Is it so? {question}", checkpoint=path)
-    frame = nbagent.read_checkpoint(path)
+    frame = read_checkpoint(path)
     assert frame["answered"].is_monotonic_increasing  # three at once: any of them may be the first
+    assert str(frame["answered"].dtype) == "datetime64[us, UTC]"
     assert sorted(frame["question"]) == ["Is it so? row 0", "Is it so? row 1", "Is it so? row 2"]
     assert list(frame["answer"]) == [f"The answer to {question}." for question in frame["question"]]
     assert set(frame["model"]) == {"open_source:m1"}
     assert frame["input_tokens"].sum() == 15
-    assert str(frame["answered"].dtype) == "datetime64[us, UTC]"
-    assert frame["key"].is_unique
-    assert frame["error"].isna().all()
-
-
-def test_an_empty_checkpoint_has_the_same_columns(tmp_path):
-    Checkpoint(tmp_path / "map.sqlite").close()
-    frame = read_checkpoint(tmp_path / "map.sqlite")
-    assert len(frame) == 0
-    assert {"key", "question", "answer", "cost", "run_id"} <= set(frame.columns)
-
-
-def test_the_columns_of_this_version():
-    """Another column in `Answer` needs another `FORMAT.version`, and a way to read older files."""
-    assert checkpoints.FORMAT.version == 1
-    assert [
-        *("key", "question", "model", "answered", "status", "text", "data", "input_tokens", "output_tokens", "cost"),
-        *("seconds", "error", "run_id"),
-    ] == checkpoints._COLUMNS
-
-
-def test_any_text_can_be_kept(tmp_path):
-    with Checkpoint(tmp_path / "map.sqlite") as kept:
-        kept.add(Answer("a", text="half a pair \ud83d, a \0 and \N{GRINNING FACE}"), "why \udfff?" * 100)
-        assert "half a pair" in kept.answers(["a"])["a"].text
-    (question,) = read_checkpoint(tmp_path / "map.sqlite")["question"]
-    assert len(question) == checkpoints.QUESTION_CHARS
-
-
-def test_only_its_owner_can_read_it(tmp_path):
-    with Checkpoint(tmp_path / "map.sqlite") as kept:
-        kept.add(Answer("a"))
-        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-    assert modes == dict.fromkeys(["map.sqlite", "map.sqlite-wal", "map.sqlite-shm"], 0o600)
-    assert [path.name for path in tmp_path.iterdir()] == ["map.sqlite"], "closed, it is one file"
-
-
-# -- keys -------------------------------------------------------------------------------------------------------------
+    Checkpoint(tmp_path / "empty.sqlite").close()
+    empty = read_checkpoint(tmp_path / "empty.sqlite")
+    assert (len(empty), list(empty.columns)) == (0, list(frame.columns))
 
 
 async def test_no_key_gets_into_the_file(tmp_path, monkeypatch):
@@ -209,9 +135,6 @@ async def test_no_key_gets_into_the_file(tmp_path, monkeypatch):
     content = path.read_bytes()
     assert given.encode() not in content
     assert found.encode() not in content
-
-
-# -- files that can't be used -----------------------------------------------------------------------------------------
 
 
 def a_database_of_another_program(path):
@@ -253,15 +176,6 @@ async def test_a_folder_that_is_missing_is_told(tmp_path):
         await Agent(counting()).map(questions(2), checkpoint=tmp_path / "missing" / "map.sqlite")
     with pytest.raises(ConfigurationError, match="There is no checkpoint .*map.sqlite"):
         read_checkpoint(tmp_path / "map.sqlite")
-
-
-async def test_a_folder_that_can_not_be_written_is_told(tmp_path, monkeypatch):
-    def refused(*_, **__):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(sqlite_file.tempfile, "TemporaryDirectory", refused)  # root may write anywhere
-    with pytest.raises(ConfigurationError, match="can't hold answers of a map: Permission denied. Name another file"):
-        await Agent(counting()).map(questions(2), checkpoint=tmp_path / "map.sqlite")
 
 
 async def test_a_full_disk_ends_the_map_and_takes_nothing(tmp_path, monkeypatch):

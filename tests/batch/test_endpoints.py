@@ -6,6 +6,7 @@ from support.batch_servers import KEY, SERVERS, ResponsesServer
 
 from nbagent import Agent, create_provider, remote_mcp
 from nbagent.batch.endpoints import engine
+from nbagent.batch.endpoints.vendors import ENDPOINTS
 from nbagent.core.messages import Usage
 from nbagent.errors import ConfigurationError
 from nbagent.pricing import price
@@ -66,20 +67,18 @@ async def test_rows_go_through_the_api_that_the_provider_uses(tmp_path):
     expected = [f"{'batch' if outcomes[question] == 'ok' else 'live'} {question}" for question in ROWS]
     assert answers["answer"].tolist() == expected
     assert [batch.endpoint for batch in server.batches.values()] == ["/v1/responses"]
-    assert answers["cost"].iloc[0] == pytest.approx(price(Usage(1000, 100), "gpt-5-mini", "openai") / 2)
     assert server.refusals == []
 
 
 @every_vendor
 async def test_batches_keep_within_the_vendors_limits(model, tmp_path, monkeypatch):
-    from nbagent.batch.endpoints.vendors import ENDPOINTS
-
-    monkeypatch.setattr(ENDPOINTS[model.partition(":")[0]], "max_requests", 4)
+    limits = ENDPOINTS[model.partition(":")[0]]
+    monkeypatch.setattr(limits, "max_requests", 4)
     async with SERVERS[model]() as server:
         server.max_requests = 4
         agent = agent_at(server, model)
         answers = await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
-        monkeypatch.setattr(ENDPOINTS[model.partition(":")[0]], "max_bytes", 1000)
+        monkeypatch.setattr(limits, "max_bytes", 1000)
         await agent.map("long " * 100 + ROWS, engine="batch", checkpoint=tmp_path / "c.db")
         await agent.aclose()
     assert (answers["status"] == "ok").all()
@@ -87,8 +86,8 @@ async def test_batches_keep_within_the_vendors_limits(model, tmp_path, monkeypat
     assert server.refusals == []
 
 
-@pytest.mark.parametrize("model", [next(name for name in SERVERS if "openai" in name)])
-async def test_a_batch_that_fails_leaves_its_reason_and_is_submitted_anew(model, tmp_path):
+async def test_a_batch_that_fails_leaves_its_reason_and_is_submitted_anew(tmp_path):
+    model = "openai:gpt-4.1-mini"
     async with SERVERS[model]() as server:
         server.failure = "Enqueued token limit reached"
         agent = agent_at(server, model)
@@ -102,20 +101,16 @@ async def test_a_batch_that_fails_leaves_its_reason_and_is_submitted_anew(model,
     assert (len(server.batches), server.live) == (2, [])
 
 
-@pytest.mark.parametrize("name", ["scripted", "qwen"])
-async def test_a_vendor_without_batches_is_named(name, tmp_path):
-    agent = Agent(create_provider(name, **({"api_key": KEY} if name == "qwen" else {})))
-    with pytest.raises(ConfigurationError, match=f"{name} has no batch endpoint.*openai, claude, gemini have one"):
+async def test_a_vendor_with_batches_and_a_checkpoint_are_needed(tmp_path):
+    agent = Agent(create_provider("qwen", api_key=KEY))
+    with pytest.raises(ConfigurationError, match="qwen has no batch endpoint.*openai, claude, gemini have one"):
         await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
-
-
-async def test_a_checkpoint_is_needed():
     with pytest.raises(ConfigurationError, match="pass checkpoint=path"):
-        await Agent("scripted").map(ROWS, engine="batch")
+        await agent.map(ROWS, engine="batch")
 
 
 async def test_a_batch_names_the_betas_that_its_requests_need(tmp_path):
-    model = next(name for name in SERVERS if name.startswith("claude"))
+    model = "claude:claude-sonnet-5"
     docs = remote_mcp("https://mcp.example.org/mcp", name="docs")
     async with SERVERS[model]() as server:
         agent = Agent(create_provider(model, api_key=KEY, base_url=server.url + server.base), tools=[docs])

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from nbagent import Agent, Budget, ScriptedProvider
+from nbagent import Agent, ScriptedProvider
 
 
 def echo(messages, *_):
@@ -20,15 +20,3 @@ async def test_a_frame_gets_an_answer_for_each_row():
     assert answers["cost"].sum() == pytest.approx(agent.trace.runs["cost_usd"].sum())
     assert list(answers["output_tokens"] > 0) == [True, True, False]
     assert agent.conversation_history[1:] == []
-
-
-async def test_a_spent_budget_leaves_rows():
-    agent = Agent(ScriptedProvider(echo, price={"input": 1e6, "output": 1e6}))
-    budget = Budget(max_cost=20.0)
-    with pytest.warns(UserWarning, match="the budget") as told:
-        answers = await agent.map(pd.Series(map(str, range(100))), concurrency=2, budget=budget, allow_partial=True)
-    assert 0 < (answers["status"] == "ok").sum() < 20
-    assert (answers["status"] == "left").any()
-    assert budget.is_spent
-    (after,) = (str(each.message) for each in told)
-    assert "are left: agent.last_map has what is done, and the same call with a larger budget goes on" in after

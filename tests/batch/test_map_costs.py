@@ -28,27 +28,21 @@ def questions(count=ROWS):
 
 
 @pytest.mark.parametrize(
-    ("options", "cap"),
+    ("made", "options", "cap"),
     [
-        ({"budget": 0.5}, r"\$0.50 of the budget is left"),
-        ({"budget": Budget(max_cost=0.5)}, r"\$0.50 of the budget is left"),
-        ({"limits": Limits(max_cost=0.001)}, r"limits.max_cost is \$0.001 a row"),
+        ({}, {"budget": 0.5}, r"\$0.50 of the budget is left"),
+        ({}, {"budget": Budget(max_cost=0.5)}, r"\$0.50 of the budget is left"),
+        ({}, {"limits": Limits(max_cost=0.001)}, r"limits.max_cost is \$0.001 a row"),
+        ({"budget": Budget(max_cost=0.25)}, {"budget": 100.0}, r"\$0.25 of the budget is left"),
     ],
-    ids=["dollars", "budget", "limits"],
 )
-async def test_a_map_over_its_cap_is_refused_where_nobody_can_answer(options, cap):
-    agent = agent_with()
-    with pytest.raises(
-        ConfigurationError, match=rf"400 rows may cost about \$8.00 \(if .* 200 tokens\), and {cap}.*partial=T"
-    ):
+async def test_a_map_over_its_cap_is_refused_where_nobody_can_answer(made, options, cap):
+    agent = agent_with(**made)
+    told = rf"400 rows may cost about \$8.00 \(if .* 200 tokens\), and {cap}.*partial=T"
+    with pytest.raises(ConfigurationError, match=told):
         await agent.map(questions(), **options)
     assert agent.provider.requests == []
     assert set(agent.last_map["status"]) == {"left"}
-
-
-async def test_the_budget_of_the_agent_counts_too():
-    with pytest.raises(ConfigurationError, match=r"\$0.25 of the budget is left"):
-        await agent_with(budget=Budget(max_cost=0.25)).map(questions(), budget=100.0)
 
 
 async def test_the_dearest_of_several_models_counts():
@@ -62,24 +56,19 @@ async def test_an_estimate_within_the_cap_asks_nobody():
     assert set((await agent.map(questions(10), max_tokens=100, budget=0.1))["status"]) == {"ok"}
 
 
-@pytest.mark.parametrize("answer", [True, False])
-async def test_who_approves_calls_is_asked_before_it_begins(answer):
+async def test_who_approves_calls_is_asked_before_it_begins():
     asked = []
 
-    def approve(question, definition):
+    def deny(question, definition):
         asked.append(question.text)
-        return answer
+        return False
 
-    agent = agent_with(approve=approve)
-    if answer:
-        with pytest.warns(UserWarning, match="are left"):
-            await agent.map(questions(), budget=0.5, concurrency=CONCURRENCY)
-    else:
-        with pytest.raises(ConfigurationError, match="Nothing was sent"):
-            await agent.map(questions(), budget=0.5)
-    assert len(asked) == 1
-    assert "400 rows may cost about $8.00" in asked[0]
-    assert bool(agent.provider.requests) == answer
+    agent = agent_with(approve=deny)
+    with pytest.raises(ConfigurationError, match="Nothing was sent"):
+        await agent.map(questions(), budget=0.5)
+    (text,) = asked
+    assert "400 rows may cost about $8.00" in text
+    assert agent.provider.requests == []
 
 
 async def test_a_spent_budget_stops_within_one_wave_and_goes_on_with_more():

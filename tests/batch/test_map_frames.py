@@ -84,8 +84,8 @@ async def test_types_that_are_no_models_have_one_column():
     assert (exploded["answer"].tolist(), str(exploded["answer"].dtype)) == ([1, 2], "Int64")
 
 
-async def test_an_answer_of_another_form_is_an_error_of_its_row(agent):
-    agent.provider = ScriptedProvider(lambda messages, *_: FULL if messages[-1].text.startswith("a") else "No idea.")
+async def test_an_answer_of_another_form_is_an_error_of_its_row():
+    agent = Agent(ScriptedProvider(lambda messages, *_: BARE if messages[-1].text == "a" else "No idea."))
     answers = await agent.map(pd.Series(["a", "b"]), output=Order)
     assert list(answers["row_status"]) == ["ok", "error"]
     assert answers["mood"].isna().tolist() == [False, True]

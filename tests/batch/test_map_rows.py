@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from PIL import Image as Picture
 from support.papers import pdf
 
-from nbagent import Agent, Budget, FunctionCall, FunctionDefinition, Limits, LLMMessage, ScriptedProvider
+from nbagent import Agent, LLMMessage, ScriptedProvider
 from nbagent.errors import AuthenticationError, ConfigurationError, ServerError
 
 
@@ -21,16 +21,13 @@ def agent():
     return Agent(ScriptedProvider(echo))
 
 
-@pytest.mark.parametrize(
-    "index",
-    [[1, 1, 1], pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]), pd.date_range("2026-01-01", periods=3)],
-    ids=["duplicates", "levels", "dates"],
-)
-async def test_answers_stand_beside_any_index(agent, index):
-    data = pd.Series(["x", "y", "x"], index=index, name="question")
-    answers = await agent.map(data, "Say {whatever}")
-    assert answers.index.equals(data.index)
-    assert list(answers["answer"]) == ["echo Say x", "echo Say y", "echo Say x"]
+async def test_answers_stand_beside_any_index(agent):
+    levels = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)])
+    for index in ([1, 1, 1], levels, pd.date_range("2026-01-01", periods=3)):
+        data = pd.Series(["x", "y", "x"], index=index, name="question")
+        answers = await agent.map(data, "Say {whatever}")
+        assert answers.index.equals(data.index)
+        assert list(answers["answer"]) == ["echo Say x", "echo Say y", "echo Say x"]
 
 
 async def test_an_empty_frame_gives_an_empty_frame_of_the_same_columns(agent):
@@ -76,18 +73,6 @@ async def test_columns_of_images_and_pdfs(tmp_path):
     assert len(agent.trace.runs) == 4, "the same picture is asked about once, each figure for itself"
     with pytest.raises(ConfigurationError, match="1 rows can't be sent"):
         await agent.map(pd.Series(values), on_error="raise")
-
-
-async def test_limits_hold_for_each_row_by_itself():
-    def turn(messages, *_):
-        ends = messages[-1].role == "tool" and "short" in messages[0].text
-        return "done" if ends else FunctionCall("look", {})
-
-    agent = Agent(ScriptedProvider(turn), tools=[FunctionDefinition("look", "Look.", None, lambda: "seen")])
-    data = pd.Series(["short 1", "long", "short 2"])
-    answers = await agent.map(data, tools=True, limits=Limits(max_iterations=2), concurrency=1)
-    assert answers["status"].tolist() == ["ok", "limit", "ok"]
-    assert agent.trace.calls.groupby("run_id", sort=False).size().tolist() == [2, 2, 2]
 
 
 async def test_lists_of_messages_are_conversations(agent):
@@ -154,21 +139,6 @@ async def test_an_error_of_all_rows_ends_the_map_and_keeps_what_is_done():
     assert len(asked) == 1001, "the same call goes on with the rows that were left"
 
 
-async def test_more_money_goes_on():
-    agent = Agent(ScriptedProvider(echo, price={"input": 0, "output": 1e6}))
-    data = pd.Series([f"row {number}" for number in range(20)])
-    budget = Budget(max_cost=12)
-    with pytest.warns(UserWarning, match="the budget"):
-        first = await agent.map(data, concurrency=1, budget=budget, allow_partial=True)
-    assert (first["status"] == "left").any()
-    budget.max_cost = 1e9
-    second = await agent.map(data, budget=budget)
-    assert set(second["status"]) == {"ok"}
-    assert len(agent.trace.runs) == 20, "each row was asked once"
-    await agent.map(data)
-    assert len(agent.trace.runs) == 40, "a complete map is not remembered"
-
-
 def test_the_preview_shows_rows_tokens_and_dollars_and_sends_nothing():
     agent = Agent(ScriptedProvider(echo, price={"input": 1e6, "output": 2e6}), system_prompt="Be brief.")
     data = pd.DataFrame({"text": ["<b>a</b>", "b", None, "c", "d", "d"]})
@@ -179,7 +149,5 @@ def test_the_preview_shows_rows_tokens_and_dollars_and_sends_nothing():
     text, page = repr(preview), preview._repr_html_()
     for shown in ("system: Be brief.", "user: Hi <b>a</b>", "user: Hi c", "$1.00 left, not enough"):
         assert shown in text
-    assert "Hi d" not in text
     assert "<b>a" not in page
-    assert "&lt;b&gt;a" in page
     assert len(agent.trace.runs) == 0

@@ -12,20 +12,19 @@ from nbagent.core import progress
 progress.AFTER_S = 0
 turns = ["fine", ValueError("no"), "fine"]
 agent = Agent(ScriptedProvider(turns, price={"input": 1e6, "output": 1e6}))
-print(agent.map_sync(pd.Series(["a", "b", "c"]), concurrency=1, progress=%s)["status"].tolist())
+print(agent.map_sync(pd.Series(["a", "b", "c"]), concurrency=1)["status"].tolist())
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pexpect needs a terminal of Unix")
-@pytest.mark.parametrize("progress", [True, False])
-def test_the_bar_counts_rows_dollars_and_errors(progress):
+def test_the_bar_counts_rows_dollars_and_errors():
     pexpect = pytest.importorskip("pexpect")
-    child = pexpect.spawn(sys.executable, ["-c", CODE % progress], dimensions=(24, 120), timeout=300, encoding="utf-8")
+    child = pexpect.spawn(sys.executable, ["-c", CODE], dimensions=(24, 120), timeout=300, encoding="utf-8")
     child.expect(pexpect.EOF)
-    assert "['ok', 'error', 'ok']" in child.before
-    assert ("map: 100%" in child.before, "3/3 [" in child.before, "1 error" in child.before) == (progress,) * 3
+    for part in ("map: 100%", "3/3 [", "$", "1 error", "['ok', 'error', 'ok']"):
+        assert part in child.before
 
 
 def test_a_pipe_gets_no_bar():
-    done = subprocess.run([sys.executable, "-c", CODE % True], capture_output=True, text=True, check=True)
-    assert "map:" not in done.stdout + done.stderr
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("['ok', 'error', 'ok']\n", "")

@@ -5,12 +5,10 @@ import asyncio
 import pytest
 from support.small_agent import add, call
 
-from nbagent import Agent, Budget, FunctionCall, Limits, LLMResponse, ScriptedProvider, Team, tool
+from nbagent import Agent, Budget, FunctionCall, ScriptedProvider, Team, tool
 from nbagent.core.history.repair import repair
 from nbagent.errors import ConfigurationError
 from nbagent.notebook.display.transcript import Transcript
-from nbagent.notebook.panel.conversation import conversation_of
-from nbagent.notebook.panel.tabs import SetupTab
 
 
 def speaking(prompt, *turns, **options):
@@ -35,9 +33,6 @@ def team_of_two(*of_desk, billing=("Paid back.",)):
     return Team({"desk": desk, "billing": speaking("You know bills.", *billing, tools=[add])})
 
 
-# -- a supervisor -----------------------------------------------------------------------------------------------------
-
-
 async def test_the_first_one_hands_the_conversation_over_and_the_next_one_answers():
     team = team_of_two(over("billing", "He paid twice."))
     result = await team.chat("I paid twice.")
@@ -51,9 +46,6 @@ async def test_the_first_one_hands_the_conversation_over_and_the_next_one_answer
     assert (question, handing[0]) == (("user", "I paid twice."), "assistant")
     assert told == ("tool", "billing speaks now. He paid twice.")
     assert team.trace.calls["speaker"].tolist() == ["desk", "billing"]
-    assert [(each.role, each.name) for each in team.conversation_history] == [
-        ("user", None), ("assistant", "desk"), ("tool", "hand_over"), ("assistant", "billing"),
-    ]  # fmt: skip
     assert desk.conversation_history[1:] == billing.conversation_history[1:] == []
 
 
@@ -62,13 +54,6 @@ async def test_the_next_question_is_the_first_one_s_which_reads_what_the_other_s
     await team.chat("I paid twice.")
     await team.chat("Thanks.")
     assert asked(team.members["desk"])[-2:] == [("user", "[billing] Paid back."), ("user", "Thanks.")]
-
-
-async def test_one_that_can_t_help_hands_it_back():
-    team = team_of_two(over("billing"), "We are closed.", billing=(over("desk", "Not mine."),))
-    assert (await team.chat("A dog ate it.")).content == "We are closed."
-    (to,) = [each for each in team.members["billing"].provider.requests[0][1] if each["name"] == "hand_over"]
-    assert to["parameters"]["properties"]["to"]["enum"] == ["desk"]
 
 
 async def test_nobody_hands_over_to_two_or_to_a_stranger():
@@ -89,9 +74,6 @@ async def test_agents_that_hand_it_to_and_fro_come_to_an_end():
     assert (result.status, result.limit_reason, result.iterations) == ("limit", "iterations", 10)
 
 
-# -- a round robin ----------------------------------------------------------------------------------------------------
-
-
 async def test_all_speak_in_turn_and_read_each_other():
     writer, critic = speaking("Write.", "Draft 1.", "Draft 2."), speaking("Criticise.", "Too long.", "Good.")
     team = Team({"writer": writer, "critic": critic}, "round_robin", rounds=2)
@@ -99,33 +81,10 @@ async def test_all_speak_in_turn_and_read_each_other():
     assert (result.content, result.iterations, result.status) == ("Good.", 4, "ok")
     assert asked(critic, 0)[1:] == [("user", "A poem."), ("user", "[writer] Draft 1.")]
     assert asked(writer)[1:] == [("user", "A poem."), ("assistant", "Draft 1."), ("user", "[critic] Too long.")]
-    assert asked(critic)[1:][1:] == [
-        ("user", "[writer] Draft 1."), ("assistant", "Too long."), ("user", "[writer] Draft 2."),
-    ]  # fmt: skip
     assert offered(critic) == []
     assert team.trace.calls["speaker"].tolist() == ["writer", "critic"] * 2
-    assert [message.text for message in team.conversation_history] == [
-        "A poem.", "Draft 1.", "Too long.", "Draft 2.", "Good.",
-    ]  # fmt: skip
-
-
-async def test_an_answer_that_is_cut_off_ends_the_round():
-    writer = speaking("Write.", LLMResponse("Dra", None, "length"))
-    team = Team({"writer": writer, "critic": speaking("Criticise.")}, "round_robin")
-    assert (await team.chat("A poem.")).status == "truncated"
-
-
-# -- both -------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_team_has_one_budget_and_prices_of_each_model():
-    cheap = Agent(ScriptedProvider(["a b c"], price={"input": 0, "output": 1}))
-    dear = Agent(ScriptedProvider(["a b c"], price={"input": 0, "output": 1000}))
-    team = Team({"cheap": cheap, "dear": dear}, "round_robin", limits=Limits(max_cost=1))
-    result = await team.chat("Go")
-    first, second = team.trace.calls["cost_usd"]
-    assert second == pytest.approx(1000 * first)
-    assert result.cost == pytest.approx(first + second)
+    said = [message.text for message in team.conversation_history]
+    assert said == ["A poem.", "Draft 1.", "Too long.", "Draft 2.", "Good."]
 
 
 async def test_a_member_spends_from_its_own_budget_and_from_that_of_the_team():
@@ -204,15 +163,6 @@ async def test_a_view_says_who_speaks():
 def test_the_tools_of_a_team_are_those_of_its_members():
     team = Team({"a": Agent("local", tools=[add]), "b": Agent("local", tools=[add])})
     assert team.offered_tools() == ["add"]
-    setup = SetupTab(conversation_of(team))
-    setup.update(is_locked=False)
-    assert setup.tool_count == "1 tool"
-    assert "members bring" in setup.box.children[1].children[0].value
-
-
-def test_the_preview_is_that_of_the_first_one():
-    preview = team_of_two("Hi.").chat_stream("Go").preview()
-    assert preview.messages[0].text.startswith("You are the desk.")
 
 
 def test_wrong_teams():
@@ -227,8 +177,5 @@ def test_wrong_teams():
     ]:
         with pytest.raises(ConfigurationError, match=wrong):
             Team(members, order, **options)
-
-
-def test_the_model_of_a_team_is_that_of_each_member():
     with pytest.raises(ConfigurationError, match="members"):
         team_of_two().provider = "local"

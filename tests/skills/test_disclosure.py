@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from support.skill_folders import write_executable, write_skill
 
-from nbagent import Agent, Allow, ContextManager, FunctionCall, ScriptedProvider, SkillHost, record, replay
-from nbagent.skills import launcher
-from nbagent.skills.inside import MAX_FILES
+from nbagent import Agent, Allow, ContextManager, FunctionCall, ScriptedProvider, SkillHost
+from nbagent.skills.processes import ProcessLimits
 
 SCRIPT = "import sys, pathlib\npathlib.Path('out.txt').write_text('x')\nprint('got', sys.argv[1:], sys.stdin.read())"
 
@@ -77,11 +76,6 @@ async def test_activation_is_one_result_once_per_conversation(host, folder):
     assert "Stir" in (await agent.chat("Tea?")).function_calls[0]["result"]
 
 
-async def test_a_name_that_is_none_is_feedback(host):
-    (text,) = await results(host, ("activate_skill", {"name": "coffee"}))
-    assert "must be one of 'pot', 'tea'" in text
-
-
 async def test_instructions_are_never_trimmed_or_cut(folder):
     write_skill(folder, "long", body="word\n" * 10_000)
     host = SkillHost(folder, discover=False)
@@ -93,19 +87,6 @@ async def test_instructions_are_never_trimmed_or_cut(folder):
     (kept,) = [message for message in agent.conversation_history if message.role == "tool"]
     assert kept.text.count("word") == 10_000
     assert "And 0?" not in [message.text for message in agent.conversation_history]
-
-
-async def test_a_replay_keeps_them_too(folder, tmp_path):
-    def talk(*turns):
-        agent = agent_with(SkillHost(folder, discover=False), *turns, context=ContextManager(max_messages=4))
-        for number in range(6):
-            agent.chat_sync(f"And {number}?")
-        return [message.text for message in agent.conversation_history]
-
-    with record(tmp_path / "tea.jsonl"):
-        recorded = talk([FunctionCall("activate_skill", {"name": "tea"})], *["ok"] * 6)
-    with replay(tmp_path / "tea.jsonl", run_tools=False):
-        assert talk() == recorded
 
 
 async def test_files_are_read_in_parts(host):
@@ -123,38 +104,16 @@ async def test_files_that_are_refused(host, folder):
     tea = folder / "tea"
     (tea / "link.txt").symlink_to("/etc/passwd")
     (tea / "linked").symlink_to("/etc")
-    (tea / "inner.md").symlink_to(tea / "references/black.md")
     os.mkfifo(tea / "pipe")
-    with (tea / "huge.txt").open("wb") as file:
-        file.truncate(10**10)
     (tea / "binary.png").write_bytes(b"\x89PNG\0")
-    outside = (
-        "../pot/SKILL.md",
-        "/etc/passwd",
-        "references/../../pot/SKILL.md",
-        "..\\pot\\SKILL.md",
-        "C:\\a.txt",
-        "a\0b",
-    )
-    refused = dict.fromkeys(outside, "outside") | dict.fromkeys(["link.txt", "linked/passwd", "inner.md"], "is a link")
-    refused |= dict.fromkeys(["pipe", "references"], "not a regular file")
-    refused |= {"huge.txt": "are not read", "binary.png": "not text", "missing.md": "No such file"}
+    refused = dict.fromkeys(("../pot/SKILL.md", "/etc/passwd", "references/../../pot/SKILL.md"), "outside")
+    refused |= {"link.txt": "is a link", "linked/passwd": "is a link", "pipe": "not a regular file"}
+    refused |= {"binary.png": "not text", "missing.md": "No such file"}
     found = await results(host, *[("read_skill_file", {"name": "tea", "path": path}) for path in refused])
     for (path, why), text in zip(refused.items(), found, strict=True):
         assert text.startswith("Error: "), path
         assert why in text, path
 
-
-async def test_many_files_are_not_all_listed(folder):
-    for number in range(MAX_FILES + 5):
-        (folder / "pot" / f"{number}.txt").touch()
-    host = SkillHost(folder, discover=False)
-    (text,) = await results(host, ("activate_skill", {"name": "pot"}))
-    assert text.count(".txt") < MAX_FILES + 5
-    assert "\n…\n" in text
-
-
-# -- scripts ----------------------------------------------------------------------------------------------------------
 
 RUN = ("run_skill_script", {"name": "tea", "script": "scripts/pour.py", "arguments": ["a b"], "stdin": "in"})
 
@@ -166,11 +125,8 @@ async def test_scripts_need_approval_whatever_the_skill_says(folder, tmp_path):
     assert host.skills["tea"].allowed_tools == "run_skill_script Bash(*)"
     _, text = await results(host, ("activate_skill", {"name": "tea"}), RUN)
     assert "needs approval" in text
-    asked = []
-    agent = agent_with(host, [FunctionCall(*RUN)], "done", approve=lambda call, _: asked.append(call.arguments))
-    result = await agent.chat("?")
-    assert asked == [RUN[1]]
-    assert "not approved" in result.function_calls[0]["result"]
+    (text,) = await results(host, RUN, approve=lambda *_: False)
+    assert "not approved" in text
     assert not (tmp_path / "work/out.txt").exists()
 
 
@@ -188,17 +144,14 @@ async def test_what_was_allowed_for_the_session_ends_when_a_script_changes(host,
     assert "another" in result.function_calls[0]["result"]
 
 
-async def test_an_approved_script_runs_in_its_working_folder(host, tmp_path):
+async def test_an_approved_script_runs_in_a_working_folder(folder, host, tmp_path):
     (text,) = await results(host, RUN, approve=lambda *_: True)
     result = json.loads(text)
-    assert result.pop("note", "").startswith("" if launcher.landlock_version() else "This system")
-    assert result == {
-        "exit_code": 0,
-        "stdout": "got ['a b'] in\n",
-        "stderr": "",
-        "folder": str(tmp_path / "work"),
-        "new_files": ["out.txt"],
-    }
+    assert (result["exit_code"], result["stdout"], result["stderr"]) == (0, "got ['a b'] in\n", "")
+    assert (result["folder"], result["new_files"]) == (str(tmp_path / "work"), ["out.txt"])
+    temporary = SkillHost(folder, discover=False)
+    (text,) = await results(temporary, RUN, approve=lambda *_: True)
+    assert (Path(json.loads(text)["folder"]) / "out.txt").read_text() == "x"
 
 
 async def test_scripts_that_are_refused(host, folder, tmp_path):
@@ -212,16 +165,7 @@ async def test_scripts_that_are_refused(host, folder, tmp_path):
 
 
 async def test_a_script_that_is_stopped_is_an_error(folder, tmp_path):
-    from nbagent.skills.processes import ProcessLimits
-
     (folder / "tea/scripts/pour.py").write_text("import time; print('begun', flush=True); time.sleep(60)")
     host = SkillHost(folder, discover=False, limits=ProcessLimits(seconds=1))
     (text,) = await results(host, RUN, approve=lambda *_: True)
     assert text == "Error: scripts/pour.py was stopped: it took more than 1 s.\nstdout: begun\n"
-
-
-async def test_a_temporary_working_folder(folder):
-    host = SkillHost(folder, discover=False)
-    (text,) = await results(host, RUN, approve=lambda *_: True)
-    work = Path(json.loads(text)["folder"])
-    assert (work / "out.txt").read_text() == "x"

@@ -1,31 +1,22 @@
 """`ToolManager`: the skills of a host, and of a server over HTTP, as functions that a model can call."""
 
+import asyncio
 import json
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
+from support.loopback import read_request, served_by
 from support.skill_folders import write_executable, write_skill
 
 from nbagent import Agent, FunctionCall, ScriptedProvider, SkillHost, SkillManifest, ToolManager
+from nbagent.core.background import run_sync
 from nbagent.errors import ConfigurationError, ToolError
 
+NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 1, "description": "The numbers"}
 SCHEMA = {
     "name": "average",
     "description": "The mean of numbers.",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "numbers": {
-                "type": "array",
-                "items": {"type": "number"},
-                "minItems": 1,
-                "description": "The numbers",
-            }
-        },
-        "required": ["numbers"],
-    },
+    "parameters": {"type": "object", "properties": {"numbers": NUMBERS}, "required": ["numbers"]},
 }
 
 
@@ -37,7 +28,7 @@ def host(tmp_path):
 
 
 class Served:
-    """What a server of skills does, by `(method, path)`; a value is its answer, a number a status."""
+    """A server of skills; `answers` has what it answers, by `(method, path)`: JSON, raw bytes or a status."""
 
     def __init__(self, host):
         self.requests = []
@@ -49,37 +40,26 @@ class Served:
             ("POST", "/skills/average/invoke"): lambda body: host.invoke_sync("average", body["arguments"]).to_dict(),
         }
 
-    def answer(self, method, path, headers, body):
-        self.requests.append((method, path, headers.get("Authorization"), body))
-        return self.answers[method, path](body)
+    async def handle(self, reader, writer):
+        head, body = await read_request(reader)
+        method, path, *_ = head.split()
+        asked = (method.upper(), path)
+        self.requests.append((*asked, "authorization: bearer t0ken-0123456789" in head))
+        answer = await asyncio.to_thread(self.answers[asked], json.loads(body) if body else None)
+        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        status = answer if isinstance(answer, int) else 200
+        writer.write(b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
+        await writer.drain()
 
 
 @contextmanager
 def serving(served):
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            length = int(self.headers.get("content-length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            answer = served.answer(self.command, self.path, self.headers, body)
-            status = answer if isinstance(answer, int) else 200
-            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_POST = do_GET  # noqa: N815  the name that the base class calls
-
-        def log_message(self, *_): ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = served_by(served.handle)
+    address = run_sync(server.__aenter__())
+    try:
+        yield f"http://{address}"
+    finally:
+        run_sync(server.__aexit__(None, None, None))
 
 
 @pytest.fixture
@@ -129,9 +109,7 @@ async def test_an_agent_uses_the_skills_of_a_server(served):
         result = await agent.chat("?")
         assert result.function_calls[0]["result"] == '{"success": true, "data": {"mean": 2.0}}'
         assert list(agent.trace.tool_calls["source"]) == ["skill:average"]
-        assert {request[2] for request in served.requests} == {"Bearer t0ken-0123456789"}
-        assert [request[:2] for request in served.requests] == [("GET", "/skills"), ("POST", "/skills/average/invoke")]
-        assert "t0ken" not in repr(vars(manager)) + repr(vars(manager._remote))
+        assert served.requests == [("GET", "/skills", True), ("POST", "/skills/average/invoke", True)]
 
 
 @pytest.mark.parametrize(
@@ -164,29 +142,10 @@ def test_a_server_whose_tools_change(served):
         assert manager.tools.get_function("a_b").source == "skill:a.b"
 
 
-def test_nobody_answers():
+def test_addresses_where_nobody_answers_and_that_are_none():
     manager = ToolManager("http://127.0.0.1:9", timeout=5)
     assert manager.health()["status"] == "unavailable"
     assert "did not answer" in manager.invoke_tool("average").error
-
-
-def test_addresses_that_are_none():
-    for url in ("ftp://x", "skills", "http://user:pw@x", "http://"):
+    for url in ("ftp://x", "skills", "http://user:pw@x"):
         with pytest.raises(ConfigurationError):
             ToolManager(url)
-
-
-def test_the_scenario_of_two_tools(tmp_path, monkeypatch):
-    """Search the files that contain "calculator", then compute the mean of [1, 2, 3, 4, 5]."""
-    (tmp_path / "notes.md").write_text("Use the calculator.\n")
-    monkeypatch.chdir(tmp_path)
-    turns = [
-        [FunctionCall("file_search", {"query": "calculator"})],
-        [FunctionCall("calculator", {"numbers": [1, 2, 3, 4, 5]})],
-        "notes.md; the mean is 3.",
-    ]
-    agent = Agent(ScriptedProvider(turns)).use(SkillHost(builtin=True, discover=False))
-    found, computed = [call["result"] for call in agent.chat_sync("?").function_calls]
-    assert "notes.md" in found
-    assert json.loads(computed)["data"]["results"] == {"mean": 3}
-    assert list(agent.trace.tool_calls["source"]) == ["skill:file-search", "skill:calculator"]

@@ -1,10 +1,6 @@
 """Skills are read leniently, and what is wrong has a file and a line. skills-ref is the standard's own validator."""
 
-import os
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from skills_ref import validate
 from support.skill_folders import write_executable, write_skill
 
@@ -47,13 +43,10 @@ def test_all_fields_of_the_standard(tmp_path):
 def test_what_is_wrong_has_a_line(tmp_path):
     for front_matter, level, line, word in [
         ("name: Tea\ndescription: x", "warning", 2, "lowercase"),
-        ("name: tea--pot\ndescription: x", "warning", 2, "single hyphens"),
         ("name: pot\ndescription: x", "warning", 2, "must be the folder's"),
         ("description: x", "warning", None, "name is missing"),
-        ("name: tea\ndescription: ''", "error", None, "description is missing"),
         ("name: tea", "error", None, "description is missing"),
         ("name: tea\ndescription: " + "x" * 1025, "warning", 3, "1,025 characters"),
-        ("name: tea\ndescription: x\ncompatibility: " + "x" * 501, "warning", 4, "501 characters"),
         ("name: tea\ndescription: Use when: thirsty", "warning", 3, "as if the value were in quotes"),
         ("name: tea\ndescription: [x", "error", 3, "not YAML"),
         ("name: tea\nname: pot\ndescription: x", "warning", 3, "twice"),
@@ -61,26 +54,10 @@ def test_what_is_wrong_has_a_line(tmp_path):
         ("name: tea\ndescription: {a: b}", "warning", 3, "must be a text"),
         ("- tea", "error", 2, "key: value"),
         ("name: tea\ndescription: &a x\nmetadata: {b: *a}", "error", 3, "anchors and aliases"),
-        ("name: tea\ndescription: x\nmetadata: " + "[" * 30 + "]" * 30, "error", 4, "more than 20 levels"),
-        ("name: tea\ndescription: x\nmetadata: {" + "a: b, " * 20_000 + "}", "error", 2, "are read"),
     ]:
         manifest, problems = loaded(tmp_path, front_matter)
         assert (manifest is None) == any(found[0] == "error" for found in problems)
         assert [found for found in problems if found[:2] == (level, line) and word in found[2]], front_matter[:99]
-
-
-def test_an_object_of_python_is_not_made(tmp_path):
-    manifest, _ = loaded(tmp_path, "name: tea\ndescription: x\nlicense: !!python/object:os.system y")
-    assert manifest is not None
-
-
-def test_a_yaml_bomb_is_refused_at_once(tmp_path):
-    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
-        f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
-    )
-    manifest, problems = loaded(tmp_path, f"name: tea\ndescription: x\n{bomb}")
-    assert manifest is None
-    assert ("error", 4, "this is not YAML: anchors and aliases are not read") in problems
 
 
 def test_without_front_matter(tmp_path):
@@ -92,26 +69,14 @@ def test_without_front_matter(tmp_path):
         assert "front matter is missing" in problem.message
 
 
-def test_huge_binary_and_special_files(tmp_path):
-    folder = write_skill(tmp_path, "tea")
-    file = folder / "SKILL.md"
-    file.write_bytes(b"---\nname: tea\xff\n---")
-    assert "not text in UTF-8" in load_manifest(folder, "given")[1][0].message
-    file.write_bytes(b"---\nname: tea\0\n---")
-    assert "zero bytes" in load_manifest(folder, "given")[1][0].message
-    file.write_bytes(b"x" * 1_000_001)
-    assert "1,000,001 bytes" in load_manifest(folder, "given")[1][0].message
-    file.unlink()
-    os.mkfifo(file)
-    assert "not a regular file" in load_manifest(folder, "given")[1][0].message
+def test_files_that_are_not_read(tmp_path):
+    file = write_skill(tmp_path, "tea") / "SKILL.md"
+    for content, told in ((b"---\nname: tea\xff\n---", "not text in UTF-8"), (b"x" * 1_000_001, "1,000,001 bytes")):
+        file.write_bytes(content)
+        assert told in load_manifest(file.parent, "given")[1][0].message
     file.unlink()
     file.symlink_to("/etc/passwd")
-    assert "is a link" in load_manifest(folder, "given")[1][0].message
-
-
-def test_control_characters_are_shown(tmp_path):
-    manifest, _ = loaded(tmp_path, 'name: tea\ndescription: "a\\e[31m b\\u202ec"')
-    assert manifest.description == "a b⟨U+202E⟩c"
+    assert "is a link" in load_manifest(file.parent, "given")[1][0].message
 
 
 def test_an_executable_skill(tmp_path):
@@ -145,19 +110,3 @@ def test_entries_that_are_none(tmp_path):
         assert (problems[0].level, problems[0].line) == ("error", 2)
         with pytest.raises(ConfigurationError, match="skill.yaml:2: "):
             SkillManifest.load(folder)
-
-
-PIECES = st.sampled_from([
-    "---\n", "name: tea\n", "description: x\n", "metadata:\n", "  a: b\n", ": ", "- ", "[", "{", "}", "&a", "*a",
-    "!!int x", "|", ">", "'", '"', "\t", "?", "<<: ", "\x00", "\x85", "2026-99-99", "1e999", "#", "%YAML 9", "\n",
-])  # fmt: skip
-
-
-@given(st.lists(PIECES | st.text(max_size=5), max_size=20).map("".join))
-def test_any_text_is_a_skill_or_has_a_problem(tmp_path_factory, text):
-    folder = tmp_path_factory.mktemp("skills", numbered=True)
-    for file in ("SKILL.md", "skill.yaml"):
-        (folder / file).write_text("---\nname: tea\n" + text, "utf-8", "replace")
-    manifest, problems = load_manifest(folder, "given")
-    assert manifest is not None or any(problem.level == "error" for problem in problems)
-    assert all(problem.line is None or problem.line > 0 for problem in problems)

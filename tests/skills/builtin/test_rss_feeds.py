@@ -1,6 +1,5 @@
 """Fetching feeds from a real server: formats, redirections, compression, retries, limits, and addresses refused."""
 
-import asyncio
 import contextlib
 import gzip
 import socket
@@ -39,39 +38,32 @@ async def fetched_from(*answers):
         return found, len(server.requests)
 
 
-async def test_rss():
-    found, _ = await fetched_from(feed(RSS))
-    assert found.articles[0] == {
-        "title": "AI finds planets",
-        "link": "http://times.example/1",
-        "summary": "Astronomers & AI.",
-        "published": "2026-01-20T09:00:00+00:00",
-        "source": "feed",
-    }
-    assert len(found.articles) == 2
-
-
-async def test_atom_with_relative_links_and_no_dates():
-    async with FeedServer(feed=feed(ATOM)) as server:
-        first, second = (await fetched(server)).articles
+async def test_rss_and_atom_with_relative_links_and_no_dates():
+    async with FeedServer(rss=feed(RSS), atom=feed(ATOM)) as server:
+        found = await fetched(server, "rss")
+        assert len(found.articles) == 2
+        assert found.articles[0] == {
+            "title": "AI finds planets",
+            "link": "http://times.example/1",
+            "summary": "Astronomers & AI.",
+            "published": "2026-01-20T09:00:00+00:00",
+            "source": "rss",
+        }
+        first, second = (await fetched(server, "atom")).articles
         assert first["link"] == f"{server.url}/posts/3"
     assert first["title"] == "2025年以来培育人工智能企业150家"
     assert (second["link"], second["summary"], second["published"]) == ("", "x", None)
 
 
-async def test_broken_xml_is_read_as_far_as_it_goes():
+async def test_broken_xml_is_read_as_far_as_it_goes_and_what_is_no_feed_says_so():
     found, _ = await fetched_from(feed(BROKEN))
     assert {article["title"] for article in found.articles} >= {"He said nothing"}
-
-
-async def test_what_is_no_feed_says_so():
-    for body in ("<html><body>Sign in</body></html>", "", "\0\1\2"):
-        found, requests = await fetched_from(feed(body))
-        assert (found.articles, found.error, requests) == ([], "it is not a feed", 1)
+    found, requests = await fetched_from(feed("<html><body>Sign in</body></html>"))
+    assert (found.articles, found.error, requests) == ([], "it is not a feed", 1)
 
 
 async def test_encodings():
-    for encoding in ("utf-8", "utf-16", "gb18030"):
+    for encoding in ("utf-16", "gb18030"):
         text = ATOM.replace("utf-8", encoding)
         found, _ = await fetched_from(Answer(text.encode(encoding), headers={"content-type": "application/xml"}))
         assert found.articles[0]["title"].startswith("2025年")
@@ -84,45 +76,29 @@ async def test_redirections_are_followed_and_end():
 
 
 async def test_redirections_to_other_protocols_are_refused():
-    for to in ("file:///etc/passwd", "ftp://127.0.0.1/", "http://", "//[", ""):
+    for to in ("file:///etc/passwd", "ftp://127.0.0.1/", ""):
         found, _ = await fetched_from(redirect(to))
         assert found.articles == []
         assert found.error
 
 
-async def test_a_redirections_body_is_not_read():
-    endless = Answer(b"x" * 1_000_000, 302, {"location": "/feed"}, end="stall")
-    async with FeedServer(old=endless, feed=feed()) as server:
-        assert len((await fetched(server, "old")).articles) == 2
-
-
-async def test_gzip():
-    found, _ = await fetched_from(packed())
-    assert len(found.articles) == 2
-
-
-async def test_bombs_are_refused_before_they_unpack(monkeypatch):
+async def test_compressed_feeds_are_read_and_bombs_refused_before_they_unpack(monkeypatch):
     monkeypatch.setattr(feeds, "MAX_BYTES", 100_000)
-    bomb = gzip.compress(b"0" * 1_000_000)
     answers = {
-        "bomb": Answer(bomb, headers={"content-encoding": "gzip"}),
-        "twice": Answer(gzip.compress(bomb), headers={"content-encoding": "gzip, gzip"}),
-        "brotli": Answer(b"x", headers={"content-encoding": "br"}),
+        "good": packed(),
+        "cut": Answer(gzip.compress(RSS.encode())[:-20], headers={"content-encoding": "gzip"}),
+        "bomb": Answer(gzip.compress(b"0" * 1_000_000), headers={"content-encoding": "gzip"}),
         "endless": Answer(b"<!-- " + b"x" * 200_000, end="stall"),
     }
     async with FeedServer(**answers) as server:
-        errors = [(await fetched(server, path)).error for path in answers]
-    assert ["larger than" in error or "not asked for" in error for error in errors] == [True] * 4, errors
-
-
-async def test_broken_gzip_says_so():
-    for body in (b"not gzip", gzip.compress(RSS.encode())[:-20]):
-        found, _ = await fetched_from(Answer(body, headers={"content-encoding": "gzip"}))
-        assert "gzip data" in found.error
+        good, *others = [await fetched(server, path) for path in answers]
+    assert len(good.articles) == 2
+    for found, told in zip(others, ("gzip data", "larger than", "larger than"), strict=True):
+        assert told in found.error
 
 
 async def test_xml_entities_are_refused():
-    for text, encoding in ((ENTITY_BOMB, "utf-8"), (STOLEN_FILE, "utf-8"), (STOLEN_FILE, "utf-16")):
+    for text, encoding in ((ENTITY_BOMB, "utf-8"), (STOLEN_FILE, "utf-16")):
         found, requests = await fetched_from(Answer(text.encode(encoding), headers={"content-type": "application/xml"}))
         assert (found.error, requests) == ("it declares XML entities, which feeds don't need", 1)
 
@@ -136,22 +112,6 @@ def test_a_feed_costs_no_more_than_its_length():
         assert grows_with_square(read, pattern) == ""
 
 
-def test_what_takes_the_parser_too_long_is_refused():
-    for body, said in [
-        (b"<rss>" + b"<a>" * 60_000, "more than 50,000 tags"),
-        (b"<rss><item " + b"".join(b"b%d='c' " % n for n in range(1_000)) + b"/>", "a tag of more than 5,000 bytes"),
-        (b"\n" * 6_000 + b"<rss>", "more than 5,000 bytes that are not part of a tag"),
-        (("<rss>" + "<a>" * 60_000).encode("utf-16"), "more than 50,000 tags"),
-    ]:
-        with pytest.raises(feeds.FeedError, match=said):
-            feeds.read_feed(body, "x", "http://x.example/")
-
-
-def test_html_in_cdata_does_not_count_as_tags():
-    text = RSS.replace("Weather", f"<![CDATA[{'<p>Rain</p>' * 40_000}]]>")
-    assert "Rain" in feeds.read_feed(text.encode(), "x", "http://x.example/")[1]["summary"]
-
-
 async def test_a_server_in_trouble_is_asked_three_times_and_others_once():
     found, requests = await fetched_from(Answer(b"", 503))
     assert (found.error, requests) == ("HTTP 503", 3)
@@ -159,14 +119,6 @@ async def test_a_server_in_trouble_is_asked_three_times_and_others_once():
     assert (found.error, requests) == ("HTTP 404", 1)
     found, requests = await fetched_from(Answer(b"", 503), Answer(b"<rss", end="drop"), feed())
     assert (len(found.articles), requests) == (2, 3)
-
-
-async def test_a_server_that_is_not_there():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        source = Source(f"http://127.0.0.1:{taken.getsockname()[1]}/", "nobody", private=True)
-        (found,) = await feeds.fetch([source])
-    assert found.error
 
 
 async def test_a_slow_server_does_not_hold_up_the_others(monkeypatch):
@@ -180,25 +132,6 @@ async def test_a_slow_server_does_not_hold_up_the_others(monkeypatch):
     assert len(good.articles) == 2
 
 
-async def test_ten_sources_at_a_time():
-    waiting, most, full = 0, 0, asyncio.Event()
-
-    class Counting(FeedServer):
-        async def _send(self, answer, reader, writer):
-            nonlocal waiting, most
-            waiting += 1
-            most = max(most, waiting)
-            if waiting == feeds.AT_ONCE:
-                full.set()
-            await full.wait()
-            waiting -= 1
-            return await super()._send(answer, reader, writer)
-
-    async with Counting(**{f"feed{n}": feed() for n in range(25)}) as server:
-        found = await feeds.fetch([private(server, f"feed{n}") for n in range(25)])
-    assert (most, [each.error for each in found]) == (10, [""] * 25)
-
-
 async def test_a_feed_that_did_not_change_is_not_sent_again():
     def answer(request):
         if request.headers.get("if-none-match") == '"v1"':
@@ -209,11 +142,6 @@ async def test_a_feed_that_did_not_change_is_not_sent_again():
     async with FeedServer(feed=answer) as server:
         first, second = await fetched(server), await fetched(server)
         assert first.articles == second.articles != []
-    found, _ = await fetched_from(Answer(b"", 304))
-    assert found.error == "HTTP 304"
-
-
-# -- private addresses ------------------------------------------------------------------------------------------------
 
 
 INNER = """127.0.0.1 localhost 2130706433 0x7f.1 [::1] [::ffff:127.0.0.1] 10.0.0.1 192.168.1.1 169.254.169.254 0.0.0.0

@@ -43,30 +43,20 @@ async def server(sources):
 async def test_fetch_rss_news(server):
     answer = await asyncio.to_thread(fetch_rss_news, max_articles=3)
     assert list(answer) == ["success", "summary", "articles"]
-    fetch_time = answer["summary"].pop("fetch_time")
-    assert fetch_time[10] == "T"
-    assert len(fetch_time) == len("2026-01-20T18:19:12.875")
+    assert len(answer["summary"].pop("fetch_time")) == len("2026-01-20T18:19:12.875")
     assert answer["success"] is True
-    assert answer["summary"] == {
-        "total_sources": 3,
-        "successful_sources": 2,
-        "failed_sources": 1,
-        "total_articles": 4,
-    }
+    counts = {"total_sources": 3, "successful_sources": 2, "failed_sources": 1, "total_articles": 4}
+    assert answer["summary"] == counts
     assert [article["source"] for article in answer["articles"]] == ["atom", "rss", "rss"]
     limited = await asyncio.to_thread(fetch_rss_news, sources_limit=1)
     assert (limited["summary"]["total_sources"], len(limited["articles"])) == (1, 2)
 
 
-async def test_filter_rss_news(server):
+async def test_filter_and_search_rss_news(server):
     answer = await asyncio.to_thread(filter_rss_news, "AI 人工智能", top_k=1)
     assert list(answer) == ["success", "query", "total_articles", "filtered_count", "filtered_articles"]
     assert (answer["query"], answer["total_articles"], answer["filtered_count"]) == ("AI 人工智能", 4, 1)
-    assert "人工智能" in answer["filtered_articles"][0]["title"]
     assert answer["filtered_articles"][0]["score"] > 0
-
-
-async def test_search_rss_by_keywords(server):
     answer = await asyncio.to_thread(search_rss_by_keywords, ["AI", "人工智能"])
     assert list(answer) == ["success", "keywords", "total_articles", "matched_count", "matched_articles"]
     assert (answer["keywords"], answer["matched_count"]) == (["AI", "人工智能"], 2)
@@ -83,32 +73,19 @@ async def test_no_source_answers(sources, server):
 
 async def test_which_sources_work(server):
     rows = await asyncio.to_thread(tools.check_rss_sources)
-    assert [(row["source"], row["articles"], row["error"]) for row in rows] == [
-        ("rss", 2, ""),
-        ("atom", 2, ""),
-        ("gone", 0, "HTTP 404"),
-    ]
+    found = [(row["source"], row["articles"], row["error"]) for row in rows]
+    assert found == [("rss", 2, ""), ("atom", 2, ""), ("gone", 0, "HTTP 404")]
 
 
 async def test_the_definitions_make_tools_of_an_agent(server):
     call = FunctionCall("filter_rss_news", {"query": "planets", "max_articles": 50, "top_k": 10})
     agent = Agent(ScriptedProvider([call, "AI finds planets."]))
     for definition in RSS_TOOLS_DEFINITIONS:
-        agent.register_tool(
-            name=definition["name"],
-            description=definition["description"],
-            parameters=definition["parameters"],
-            function=definition["function"],
-        )
+        agent.register_tool(**definition)
     result = await agent.chat("Any news about planets?")
     assert '"filtered_count": 1' in result.function_calls[0]["result"]
     names = ["fetch_rss_news", "filter_rss_news", "search_rss_by_keywords"]
     assert [definition["name"] for definition in RSS_TOOLS_DEFINITIONS] == names
-    assert [definition["parameters"]["required"] for definition in RSS_TOOLS_DEFINITIONS] == [
-        [],
-        ["query"],
-        ["keywords"],
-    ]
 
 
 def test_wrong_arguments_are_named():
@@ -116,11 +93,8 @@ def test_wrong_arguments_are_named():
         (lambda: fetch_rss_news(max_articles=0), "max_articles: expected a whole number of at least 1"),
         (lambda: fetch_rss_news(sources_limit="many"), "sources_limit: expected"),
         (lambda: filter_rss_news(" "), "query: expected a text"),
-        (lambda: filter_rss_news("x", top_k=-1), "top_k: expected"),
         (lambda: search_rss_by_keywords("AI"), "keywords: expected a list"),
         (lambda: search_rss_by_keywords([]), "keywords: expected 1 to 20"),
-        (lambda: search_rss_by_keywords([" "]), "keywords: expected 1 to 20"),
-        (lambda: search_rss_by_keywords(["x" * 101]), "keywords: expected 1 to 20"),
     ]:
         with pytest.raises(ConfigurationError, match=said):
             call()
@@ -134,9 +108,6 @@ def test_without_feedparser_the_command_that_installs_it_is_named(sources, monke
         fetch_rss_news()
 
 
-# -- the list ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_list_is_made_in_the_users_folder_and_kept(tmp_path, monkeypatch):
     monkeypatch.delenv("NBAGENT_RSS_SOURCES", raising=False)
     monkeypatch.setattr("platformdirs.user_config_dir", lambda name, **options: str(tmp_path / name))
@@ -148,14 +119,6 @@ def test_the_list_is_made_in_the_users_folder_and_kept(tmp_path, monkeypatch):
     assert read_sources() == [Source("https://a.example/feed", "Mine")]
 
 
-def test_a_home_that_cannot_be_written(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.delenv("NBAGENT_RSS_SOURCES", raising=False)
-    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, **options: str(tmp_path / "file" / name))
-    with pytest.raises(ConfigurationError, match="can't be kept in .* Set NBAGENT_RSS_SOURCES to a file of yours"):
-        read_sources()
-
-
 def test_lines_of_the_list(sources):
     sources(
         "# comment", "", "https://a.example/feed", "private http://10.0.0.1/f My own feed", "https://a.example/feed B"
@@ -164,32 +127,19 @@ def test_lines_of_the_list(sources):
         Source("https://a.example/feed", "https://a.example/feed"),
         Source("http://10.0.0.1/f", "My own feed", private=True),
     ]
+    sources("https://user:hunter2secret@a.example/feed")
+    assert "hunter2secret" not in read_sources()[0].name
 
 
-def test_a_wrong_line_is_named(sources):
-    for line in ("file:///etc/passwd x", "feed.xml", "private", "http://", "https://a:x/ n"):
-        sources("https://a.example/feed A", line)
-        with pytest.raises(ConfigurationError, match=r"sources.txt, line 2: expected an http or https address"):
-            read_sources()
-
-
-def test_an_empty_a_missing_and_a_binary_list_are_named(sources, tmp_path):
+def test_a_wrong_an_empty_and_a_missing_list_are_named(sources):
     with pytest.raises(ConfigurationError, match="can't be read"):
         read_sources()
     sources("# nothing")
     with pytest.raises(ConfigurationError, match="expected 1 to 200 feeds, got 0"):
         read_sources()
-    (tmp_path / "sources.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigurationError, match="can't be read"):
+    sources("https://a.example/feed A", "file:///etc/passwd x")
+    with pytest.raises(ConfigurationError, match=r"sources.txt, line 2: expected an http or https address"):
         read_sources()
-
-
-def test_a_password_in_an_address_is_not_shown(sources):
-    sources("https://user:hunter2secret@a.example/feed")
-    assert "hunter2secret" not in read_sources()[0].name
-
-
-# -- relevance --------------------------------------------------------------------------------------------------------
 
 
 def article(title, summary=""):

@@ -93,23 +93,6 @@ async def test_refused_with_the_reason(memory, monkeypatch):
     assert memory.run("view") == f"/memories: 1 note\n- {NOTE} (version 1, 8 bytes)"
 
 
-def test_paths_of_notes(memory):
-    for path, why in [
-        ("preferences.md", "begin with /memories"),
-        ("/memories/../../etc/passwd", "not a valid name"),
-        ("/memories/．．/a", "not a valid name"),  # wide full stops
-        ("/memories/.hidden", "not a valid name"),
-        ("/memories/%2e%2e%2fa", "%-escapes"),
-        ("/memories/gnp\u202efdp", "invisible"),
-    ]:
-        with pytest.raises(ConfigurationError, match=why):
-            memory.run("create", path=path, file_text="x")
-    for path in ("/memories/our team/Ü-1 (old).md", "/memories/偏好.md", "/memories/Café"):
-        memory.run("create", path=path, file_text="x")
-    with pytest.raises(ConfigurationError, match="a note /memories/Café already"):
-        memory.run("create", path="/memories/CAFE\u0301", file_text="looks the same")
-
-
 def test_many_notes(memory, monkeypatch):
     monkeypatch.setattr(store, "MAX_NOTES", 3)
     for number in range(3):

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -48,7 +47,6 @@ def calls(*wanted):
     return {"model": "m-1", "choices": [{"index": 0, "delta": {"tool_calls": made}, "finish_reason": "tool_calls"}]}
 
 
-KEY = "sk-proj-MARKER/0123+456789"
 COUNTED = {"prompt_tokens": 20, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
 
 
@@ -293,28 +291,3 @@ async def test_the_environment_names_the_collector(monkeypatch):
         await agent.chat("1")
         await asyncio.to_thread(telemetry.stop)
     assert [request.path for request in server.requests] == ["/v1/traces"]
-
-
-def fail_with(a: Any = None) -> str:
-    """The model calls this tool with the key, and it fails with it."""
-    raise ValueError(f"not found: {a}")
-
-
-async def test_no_collector_gets_a_key_that_a_server_repeats():
-    async with Loopback() as server, Loopback() as collector:
-        argument = sse(calls(("fail_with", {"a": [{KEY: KEY}]})))
-        refusal = json.dumps({"error": {"message": f"Wrong key {KEY}", "code": KEY}}).encode()
-        server.answers = [Answer(argument), Answer(sse(said(f"It is {KEY}."))), Answer(refusal, 401)]
-        collector.answers = [Answer(b"", headers={"content-type": "application/x-protobuf"})]
-        provider = create_provider("open_source", base_url=f"{server.url}/v1", model="m", api_key=KEY)
-        agent = Agent(provider, tools=[fail_with])
-        telemetry = agent.trace.to_otel(collector.url, capture_content=True)
-        await agent.chat("hi")
-        with pytest.raises(AuthenticationError):
-            await agent.chat("and now")
-        await asyncio.to_thread(telemetry.stop)
-        await provider.aclose()
-    told = b"".join(request.body for request in collector.requests)
-    assert b"execute_tool fail_with" in told
-    assert b"$OPEN_SOURCE_API_KEY" in told
-    assert KEY.encode() not in told

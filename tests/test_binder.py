@@ -4,8 +4,6 @@
 """
 
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -40,37 +38,18 @@ def test_what_is_installed_is_what_the_project_needs_and_offers():
     assert version in SpecifierSet(PROJECT["requires-python"])
 
 
-@pytest.mark.parametrize(
-    ("repository", "image"),
-    [
+def test_the_link_builds_one_branch_and_pulls_the_other(link):
+    for repository, image in [
         ("https://github.com/someone/agents.git", "gh/someone/agents"),
         ("https://gitlab.com/group/room/agents/", "gl/group%2Froom%2Fagents"),
         ("https://git.example.org/agents", "git/https%3A%2F%2Fgit.example.org%2Fagents"),
-    ],
-)
-def test_the_link_builds_one_branch_and_pulls_the_other(link, repository, image):
-    address = urlsplit(link.link(repository))
-    assert f"{address.scheme}://{address.netloc}{address.path}" == f"https://mybinder.org/v2/{image}/binder"
-    (pulling,) = parse_qs(address.query)["urlpath"]
-    asked = {name: value for name, (value,) in parse_qs(urlsplit(pulling).query).items()}
-    assert urlsplit(pulling).path == "git-pull"
-    assert asked == {
-        "repo": repository.rstrip("/").removesuffix(".git"),
-        "branch": "main",
-        "targetpath": "latest",
-        "urlpath": "lab/tree/latest/notebooks/01_quickstart.ipynb?autodecode",
-    }
-    assert f'PYTHONPATH="$PWD/{asked["targetpath"]}' in (ROOT / "binder/start").read_text("utf-8")
-    assert (ROOT / urlsplit(unquote(asked["urlpath"])).path.removeprefix("lab/tree/latest/")).is_file()
-
-
-def test_what_is_no_address_of_a_repository_is_refused(link):
-    for wrong in ("someone/agents", "http://github.com/someone/agents", "https://github.com", ""):
-        with pytest.raises(SystemExit, match=f"https address of a repository, got '{re.escape(wrong)}'"):
-            link.link(wrong)
-
-
-def test_the_command_prints_a_badge(link):
-    command = [sys.executable, "binder/link.py", "https://github.com/someone/agents"]
-    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    assert printed.strip() == f"[![Open on Binder]({link.BADGE})]({link.link('https://github.com/someone/agents')})"
+    ]:
+        address = urlsplit(link.link(repository))
+        assert f"{address.scheme}://{address.netloc}{address.path}" == f"https://mybinder.org/v2/{image}/binder"
+        (pulling,) = parse_qs(address.query)["urlpath"]
+        asked = {name: value for name, (value,) in parse_qs(urlsplit(pulling).query).items()}
+        assert (asked["repo"], asked["branch"]) == (repository.rstrip("/").removesuffix(".git"), "main")
+        assert f'PYTHONPATH="$PWD/{asked["targetpath"]}' in (ROOT / "binder/start").read_text("utf-8")
+        assert (ROOT / urlsplit(unquote(asked["urlpath"])).path.removeprefix("lab/tree/latest/")).is_file()
+    with pytest.raises(SystemExit, match="https address of a repository, got 'someone/agents'"):
+        link.link("someone/agents")

@@ -1,26 +1,15 @@
 """The same prompts to several agents: real servers and the embedded model, failures, interrupts, records, pictures."""
 
 import asyncio
-import threading
-import time
 
 import matplotlib as mpl
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 from support.loopback import Answer, Loopback, claude_said, said, sse
 
 import nbagent
-from nbagent import (
-    Agent,
-    Comparison,
-    FunctionCall,
-    Limits,
-    LLMResponse,
-    ScriptedProvider,
-    Usage,
-    acompare,
-    compare,
-)
+from nbagent import Agent, FunctionCall, Limits, LLMResponse, ScriptedProvider, Usage, acompare, compare
 from nbagent.comparison import COLUMNS
 from nbagent.errors import ConfigurationError
 from nbagent.providers import create_provider
@@ -57,19 +46,13 @@ async def test_servers_and_the_embedded_model():
     assert frame["agent"].tolist() == ["claude", "qwen", "embedded"] * 2
     assert frame["prompt"].tolist() == ["Add 2 and 2"] * 3 + ["Add 3 and 3"] * 3
     assert frame["status"].tolist() == ["ok", "error", "ok", "ok", "ok", "ok"]
-    assert frame["answer"].dropna().tolist()[:1] == ["Four."]
     assert frame["answer"].tolist()[3:5] == ["Six.", "6"]
     assert "4" in frame["answer"][2]
     assert "QuotaError: qwen m: no credit (status 402)" in frame["error"][1]
-    assert frame["error"].isna().tolist() == [True, False, True, True, True, True]
     assert frame["tools"].tolist() == ["", "", "add", "", "", "add"]
     assert frame["tokens"][4] == 12
-    assert pd.isna(frame["tokens"][1])
-    assert frame["cost"][2] == 0.0
-    assert (frame["seconds"] > 0).all()
     assert all(not agent.conversation_history and len(agent.trace.runs) == 0 for agent in agents.values())
-    joined = frame.merge(result.trace.runs, on="run_id")
-    assert joined["agent_y"].tolist() == frame["agent"].tolist()
+    assert frame.merge(result.trace.runs, on="run_id")["agent_y"].tolist() == frame["agent"].tolist()
     assert result.summary()["failed"].to_dict() == {"claude": 0, "qwen": 1, "embedded": 0}
 
 
@@ -103,102 +86,40 @@ def test_conversations_are_seen_and_left_alone():
 
 def test_whatever_fails_is_a_row(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    agents = {
-        "no key": Agent("openai"),
-        "no vendor": Agent("nobody:m"),
-        "odd": scripted(ZeroDivisionError("odd"), "late"),
-        "good": scripted("a", "b"),
-    }
-    frame = compare(agents, PROMPTS).frame.set_index(["agent", "prompt"]).sort_index()
+    off = Agent(create_provider("minimax", api_key="k", model="MiniMax-M2.5", max_retries=0))
+    odd = scripted(ZeroDivisionError("odd"), "late")
+    agents = {"no key": Agent("openai"), "no vendor": Agent("nobody:m"), "odd": odd, "thinks": off}
+    agents["good"] = scripted("a", "b")
+    frame = compare(agents, PROMPTS, thinking=False).frame.set_index(["agent", "prompt"]).sort_index()
     assert frame.loc["good", "answer"].tolist() == ["a", "b"]
     assert frame.loc["odd", "answer"].tolist()[1:] == ["late"]
     assert frame.loc[("odd", PROMPTS[0]), "error"] == "ZeroDivisionError: odd"
     assert frame.loc["no key", "error"].str.contains("OPENAI_API_KEY").all()
     assert frame.loc["no vendor", "error"].str.startswith("ConfigurationError: Unknown provider 'nobody'").all()
-    assert frame.loc["no vendor", "run_id"].isna().all()
+    assert frame.loc["thinks", "error"].str.contains("MiniMax-M2.5 always thinks").all()
 
 
 def test_options_go_to_each_run():
     calls = [FunctionCall("add", {"a": 2, "b": 2}), FunctionCall("add", {"a": 3, "b": 3})]
-    result = compare({"x": scripted(calls, "never")}, ["go"], max_iterations=1)
+    result = compare({"x": scripted(calls, "never")}, "one prompt needs no list", max_iterations=1)
     assert result.frame[["tools", "status"]].values.tolist() == [["add add", "limit"]]
     assert result.summary()["tool_calls"].tolist() == [2]
 
 
 def test_wrong_arguments_are_errors_before_anything_is_asked():
-    for agents, prompts, message in [
-        ([scripted("a")], ["x"], "agents by name"),
-        ({}, ["x"], "agents by name"),
-        ({"x": "claude"}, ["x"], "agents\\['x'\\]: expected an Agent"),
-        ({"x": scripted("a")}, ["x", 3], "can't hold 3"),
-        ({"x": scripted("a")}, None, "prompts: expected .* got None"),
+    nowhere = Agent(create_provider("open_source", base_url="http://127.0.0.1:9/v1", max_retries=0), tools=[add])
+    for agents, prompts, options, message in [
+        ({}, ["x"], {}, "agents by name"),
+        ({"x": "claude"}, ["x"], {}, "agents\\['x'\\]: expected an Agent"),
+        ({"x": nowhere}, ["x", 3], {}, "can't hold 3"),
+        ({"x": nowhere}, None, {}, "prompts: expected .* got None"),
+        ({"x": nowhere}, ["x"], {"origin": {"source": "mine"}}, "sets origin itself"),
+        ({"x": nowhere}, ["x"], {"tools": "multiply"}, "no tool 'multiply'"),
+        ({"x": nowhere}, ["x"], {"model": "m"}, "model can't be given for one request"),
+        ({"x": nowhere}, ["x"], {"thinking": "much"}, "thinking: expected .* got 'much'"),
     ]:
         with pytest.raises(ConfigurationError, match=message):
-            compare(agents, prompts)
-
-
-def test_wrong_options_are_errors_before_anything_is_asked():
-    nowhere = create_provider("open_source", base_url="http://127.0.0.1:9/v1", max_retries=0)
-    for options, message in [
-        ({"origin": {"source": "mine"}}, "sets origin itself"),
-        ({"message": "x", "origin": {}}, "sets message and origin itself"),
-        ({"messages": ["x"], "functions": []}, "functions is not an option"),
-        ({"max_iterations": "many"}, "max_iterations: .*'many'"),
-        ({"tools": "multiply"}, "no tool 'multiply'"),
-        ({"api_key": "k", "model": "m"}, "api_key, model can't be given for one request"),
-        ({"thinking": "much"}, "thinking: expected .* got 'much'"),
-    ]:
-        with pytest.raises(ConfigurationError, match=message):
-            compare({"x": Agent(nowhere, tools=[add]), "y": Agent("nobody:m")}, ["go"], **options)
-
-
-def test_an_option_that_one_agent_does_not_take_is_its_row_alone():
-    off = Agent(create_provider("minimax", api_key="k", model="MiniMax-M2.5", max_retries=0))
-    frame = compare({"on": scripted("a"), "off": off}, ["go"], thinking=False).frame.set_index("agent")
-    assert frame["answer"]["on"] == "a"
-    assert "MiniMax-M2.5 always thinks" in frame["error"]["off"]
-
-
-def test_one_prompt_needs_no_list_and_no_prompt_gives_no_row():
-    assert compare({"x": scripted("a")}, "only").frame["prompt"].tolist() == ["only"]
-    empty = compare({"x": scripted("a")}, [])
-    assert len(empty.frame) == 0
-    assert empty.frame.dtypes.astype(str).to_dict() == COLUMNS
-    assert repr(empty)
-
-
-async def test_a_cancelled_comparison_ends_its_runs():
-    begun, stopped = asyncio.Event(), threading.Event()
-
-    async def hang(messages, functions):
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-
-    task = asyncio.create_task(acompare({"x": Agent(ScriptedProvider(hang))}, ["1"]))
-    await begun.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert stopped.is_set()
-
-
-def test_a_bar_appears_where_it_takes_longer(monkeypatch, capsys):
-    class Terminal:
-        def __init__(self):
-            self.written = []
-            self.write, self.flush, self.isatty = self.written.append, lambda: None, lambda: True
-
-    for pause, after, is_shown in ((0.0, 60, False), (0.3, 0.15, True)):
-        monkeypatch.setattr("nbagent.core.progress.AFTER_S", after)
-        monkeypatch.setattr("sys.stderr", terminal := Terminal())
-        compare({"x": scripted("a", "b", delay=pause)}, PROMPTS)
-        assert ("comparing" in "".join(terminal.written)) == is_shown
-    monkeypatch.setattr("sys.stderr", terminal := Terminal())
-    compare({"x": scripted("a", "b", delay=0.2)}, PROMPTS, progress=False)
-    assert terminal.written == []
+            compare(agents, prompts, **options)
 
 
 def model_of(name, seconds):
@@ -211,67 +132,36 @@ def test_a_recording_plays_each_agent_its_own(tmp_path):
     with nbagent.record(tmp_path / "run.jsonl"):
         recorded = compare(agents, PROMPTS)
     with nbagent.replay(tmp_path / "run.jsonl"):
-        shown = []
-        for _ in range(2):
-            began = time.perf_counter()
-            replayed = compare({name: Agent(ScriptedProvider([], model=name)) for name in reversed(agents)}, PROMPTS)
-            shown.append((repr(replayed), replayed._repr_html_()))
-            assert time.perf_counter() - began < 60
-    same = ["agent", "prompt", "answer", "tokens", "cost", "status"]
-    order = ["prompt", "agent"]
+        replayed = compare({name: Agent(ScriptedProvider([], model=name)) for name in reversed(agents)}, PROMPTS)
+    same, order = ["agent", "prompt", "answer", "tokens", "cost", "status"], ["prompt", "agent"]
     one, other = (each.frame.sort_values(order)[same].reset_index(drop=True) for each in (recorded, replayed))
     pd.testing.assert_frame_equal(one, other)
-    assert shown[0] == shown[1]
     assert replayed.frame.set_index("agent")["seconds"]["slow"].min() >= 0.05
 
 
-def test_what_a_notebook_shows():
+def test_what_a_notebook_shows_and_the_picture():
+    mpl.use("agg")
     result = compare({"one": model_of("one", 0.0), "two": scripted("fine", ValueError("odd"))}, PROMPTS)
     shown = result._repr_html_()
     assert "&lt;b&gt;one" in shown
     assert "<b>" not in shown
-    assert "run_" not in shown + repr(result)
     assert "ValueError: odd" in shown
     assert "220" in repr(result)  # tokens of the first
-    fine = compare({"one": model_of("one", 0.0)}, PROMPTS)
-    assert "error" not in repr(fine)
-
-
-def test_the_picture():
-    mpl.use("agg")
-    from matplotlib import pyplot as plt
-
-    result = compare({"one": model_of("one", 0.0), "two": scripted("fine", ValueError("odd"))}, PROMPTS)
     seconds, tokens = result.plot()
     assert [label.get_text() for label in seconds.get_yticklabels()] == ["one", "two"]
     assert [bar.get_width() for bar in tokens.patches] == [110.0, pytest.approx(result.frame["tokens"][1])]
-    assert [len(line.get_xdata()) for line in seconds.lines] == [2, 1]
-    priced = result.frame.assign(cost=[0.25, 0.5, 0.75, 1.0])
-    assert len(Comparison(priced, result.trace).plot()) == 3
     plt.close("all")
 
 
-@pytest.mark.parametrize("blocking", [True, False])
-async def test_a_comparison_within_a_tool_spends_from_the_budget_of_the_asking_run(blocking):
+async def test_a_comparison_within_a_tool_spends_from_the_budget_of_the_asking_run():
     def costly(messages, functions):
         return LLMResponse("x", None, "stop", {"usage": Usage(60, 40)})
 
-    def agents():
-        return {name: Agent(ScriptedProvider(costly)) for name in ("one", "two")}
-
-    if blocking:
-
-        def ask_all() -> str:
-            return " ".join(compare(agents(), ["?"] * 4, progress=False).frame["status"])
-
-    else:
-
-        async def ask_all() -> str:
-            return " ".join((await acompare(agents(), ["?"] * 4, progress=False)).frame["status"])
+    def ask_all() -> str:
+        agents = {name: Agent(ScriptedProvider(costly)) for name in ("one", "two")}
+        return " ".join(compare(agents, ["?"] * 4, progress=False).frame["status"])
 
     script = ScriptedProvider([FunctionCall("ask_all", {}, "c"), "not asked any more"])
     result = await Agent(script, tools=[ask_all], limits=Limits(max_total_tokens=350, tool_seconds=300)).chat("Go")
     assert (result.status, result.limit_reason) == ("limit", "tokens")
-    statuses = result.function_calls[0]["result"].split()
-    assert {"ok", "limit"} == set(statuses)
-    assert len(statuses) == 8
+    assert {"ok", "limit"} == set(result.function_calls[0]["result"].split())

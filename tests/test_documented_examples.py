@@ -16,24 +16,6 @@ from nbagent import Agent, FunctionCall, LLMProvider, LLMResponse, ScriptedProvi
 
 
 @pytest.fixture
-async def create_provider(llmock):
-    """`create_provider` as the examples call it, with the address added."""
-    from nbagent import create_provider
-
-    made = []
-
-    def create(name, **options):
-        family = "anthropic" if name in ("claude", "minimax") else "openai"
-        options.setdefault("api_key", "test")
-        made.append(create_provider(name, **{**options, "base_url": llmock.base_url(family)}))
-        return made[-1]
-
-    yield create
-    for provider in made:
-        await provider.aclose()
-
-
-@pytest.fixture
 def rss_feeds(monkeypatch, tmp_path):
     """The news tools read a feed on this machine."""
     with served(FeedServer(feed=feed())) as server:
@@ -41,55 +23,6 @@ def rss_feeds(monkeypatch, tmp_path):
         sources.write_text(f"private {server.url}/feed Times", "utf-8")
         monkeypatch.setenv("NBAGENT_RSS_SOURCES", str(sources))
         yield
-
-
-async def test_with_a_function(create_provider, llmock):
-    from nbagent import Agent, FunctionRegistry
-
-    llmock.call_tool("get_weather", {"city": "北京"}).reply("北京晴天，22 度。")
-
-    provider = create_provider("minimax", api_key="sk-api-...")
-    registry = FunctionRegistry()
-
-    def get_weather(city: str) -> dict:
-        return {"city": city, "temperature": 22, "condition": "晴天"}
-
-    registry.register("get_weather", "获取城市天气信息", get_weather)
-
-    agent = Agent(provider, function_registry=registry, system_prompt="你是天气助手")
-    response = await agent.chat("北京今天天气怎么样？")
-    assert response["content"] == "北京晴天，22 度。"
-    assert response["function_calls"][0]["arguments"] == {"city": "北京"}
-    assert '"晴天"' in response["function_calls"][0]["result"]
-
-
-def test_registering_the_methods_of_a_database():
-    from nbagent import FunctionRegistry
-    from nbagent.functions.discovery import register_instance_methods
-
-    class DatabaseManager:
-        def __init__(self, url):
-            self.url = url
-
-        def get_daily_records(self, day: str) -> list:
-            return [day]
-
-        def get_customer_info(self, name: str) -> dict:
-            return {"name": name}
-
-        def get_session(self):
-            raise AssertionError
-
-        def create_tables(self):
-            raise AssertionError
-
-        def _connect(self):
-            raise AssertionError
-
-    registry = FunctionRegistry()
-    db = DatabaseManager("sqlite:///data/store.db")
-    register_instance_methods(registry, db, prefix="db_")
-    assert sorted(f["name"] for f in registry.list_functions()) == ["db_get_customer_info", "db_get_daily_records"]
 
 
 async def test_a_provider_of_ones_own():
@@ -117,11 +50,9 @@ async def test_a_provider_of_ones_own():
     assert (await agent.chat("hello"))["content"] == "my-model heard hello"
 
 
-@pytest.fixture
-def news_agent(rss_feeds, llmock):
+def test_streaming_conversation(rss_feeds, llmock, capsys):
     from nbagent import RSS_TOOLS_DEFINITIONS, Agent, AgentConfig
 
-    # 创建配置
     config = AgentConfig(
         model="qwen3-235b-instruct",
         api_key="your_api_key",
@@ -129,11 +60,7 @@ def news_agent(rss_feeds, llmock):
         system_prompt="你是一个智能新闻助手...",
         max_tool_iterations=5,
     )
-
-    # 创建智能体
     agent = Agent(config)
-
-    # 注册RSS工具
     for tool_def in RSS_TOOLS_DEFINITIONS:
         agent.register_tool(
             name=tool_def["name"],
@@ -141,12 +68,6 @@ def news_agent(rss_feeds, llmock):
             parameters=tool_def["parameters"],
             function=tool_def["function"],
         )
-    yield agent
-    agent.close()
-
-
-def test_streaming_conversation(news_agent, llmock, capsys):
-    agent = news_agent
     llmock.call_tool("filter_rss_news", {"query": "AI"}).reply("这里是关于 AI 的新闻。")
     messages = [{"role": "user", "content": "帮我找一些关于AI的新闻"}]
 
@@ -160,6 +81,7 @@ def test_streaming_conversation(news_agent, llmock, capsys):
 
     assert capsys.readouterr().out == "\n🔧 调用工具: filter_rss_news\n✅ 工具执行完成\n这里是关于 AI 的新闻。"
     assert "AI finds planets" in agent.trace.tool_calls["result_text"].iloc[0]
+    agent.close()
 
 
 POLICIES = [

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from pydantic import BaseModel
 
-from nbagent import Agent, Budget, Evaluation, ScriptedProvider, aevaluate, evaluate, exact, judge, matches
+from nbagent import Agent, Budget, ScriptedProvider, aevaluate, evaluate, exact, judge, matches
 from nbagent.errors import ConfigurationError, MissingDependencyError
 from nbagent.evaluation.inspect_log import log_data
 from nbagent.evaluation.intervals import wilson
@@ -78,23 +78,13 @@ async def test_a_row_that_fails_has_no_score_and_is_shown():
 
 async def test_repeats_ask_again_and_count_as_one_row(tmp_path):
     agent, where = reviewer(wrong=["fine"]), tmp_path / "answers.sqlite"
+    options = {"scorers": {"right": exact("label")}, "repeats": 3, "checkpoint": where, "progress": False}
     for _ in range(2):  # the second time all comes from the checkpoint
-        result = await aevaluate(
-            {"a": agent},
-            REVIEWS,
-            PROMPT,
-            scorers={"right": exact("label"), "length": length},
-            repeats=3,
-            checkpoint=where,
-            progress=False,
-        )
+        result = await aevaluate({"a": agent}, REVIEWS, PROMPT, **options)
         assert len(agent.provider.requests) == 12
     assert result.frame["repeat"].tolist() == [1] * 4 + [2] * 4 + [3] * 4
     summary = result.summary()
     assert (summary["right_low"]["a"], summary["right_high"]["a"]) == pytest.approx(wilson(0.75, 4))
-    assert result.interval("a", "length") == Evaluation(
-        result.frame[result.frame["repeat"] == 1], ("right", "length"), result.models
-    ).interval("a", "length")
 
 
 async def test_a_judge_reads_the_answers_and_spends_the_same_budget():
@@ -135,7 +125,6 @@ async def test_a_scorer_that_fails_warns_and_loses_no_answer():
 def test_the_blocking_twin_takes_a_series_and_no_scorer():
     result = evaluate({"a": reviewer()}, REVIEWS["text"], progress=False)
     assert result.frame["text"].tolist() == REVIEWS["text"].tolist()
-    assert list(result.summary().columns) == ["rows", "failed", "tokens", "cost", "mean_seconds"]
 
 
 def test_what_cannot_be_evaluated_is_named_before_the_first_request():
@@ -143,10 +132,8 @@ def test_what_cannot_be_evaluated_is_named_before_the_first_request():
     given = {"agents": {"a": agent}, "frame": REVIEWS, "prompt": PROMPT, "progress": False}
     for change, match in [
         ({"agents": {}}, "agents: expected a dict of agents by name"),
-        ({"agents": {"a": 3}}, r"agents\['a'\]: expected"),
         ({"frame": REVIEWS.rename(columns={"label": "status"})}, r"adds columns with the names \['status'\]: rename"),
         ({"scorers": {"s": 3}}, r"scorers\['s'\]: expected a function"),
-        ({"scorers": {"s": exact}}, r"call exact, such as exact\(\"label\"\)"),
         ({"scorers": {"s": is_same}}, r"takes \(answer, expected\): pass expected"),
         ({"expected": "none"}, "expected: expected the name of a column"),
         ({"repeats": 0}, "repeats"),
@@ -167,15 +154,8 @@ def test_the_plot_has_a_dot_and_a_line_for_each_agent():
 
 
 def test_inspect_gets_a_sample_for_each_answer(monkeypatch, tmp_path):
-    result = evaluate(
-        {"a": reviewer(fails=["odd"])},
-        REVIEWS,
-        PROMPT,
-        scorers={"right": is_same},
-        expected="label",
-        repeats=2,
-        progress=False,
-    )
+    options = {"scorers": {"right": is_same}, "expected": "label", "repeats": 2, "progress": False}
+    result = evaluate({"a": reviewer(fails=["odd"])}, REVIEWS, PROMPT, **options)
     log = json.loads(json.dumps(log_data(result, "a")))
     assert (log["version"], log["eval"]["model"], log["eval"]["config"]["epochs"]) == (2, "scripted/m", 2)
     assert [(each["id"], each["epoch"]) for each in log["samples"]] == [(n, e) for e in (1, 2) for n in (1, 2, 3, 4)]
@@ -183,7 +163,6 @@ def test_inspect_gets_a_sample_for_each_answer(monkeypatch, tmp_path):
     assert (first["input"], first["target"]) == ("Is this good or bad? fine", "good")
     assert first["scores"] == {"right": {"value": True, "answer": "good"}}
     assert (last["error"]["message"], last["scores"]) == ("ConnectionError: the line is dead", {})
-    assert log["results"]["scores"][0]["metrics"]["mean"]["value"] == 1.0
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     with pytest.raises(MissingDependencyError, match="pip install inspect-ai"):

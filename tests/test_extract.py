@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from nbagent import Agent, ContextManager, Limits, LLMMessage, LLMResponse, ScriptedProvider
+from nbagent import Agent, ContextManager, LLMMessage, ScriptedProvider
 from nbagent.core.answer_json import json_in
 from nbagent.errors import BadRequestError, ConfigurationError, ExtractionError
 
@@ -42,25 +42,11 @@ async def test_a_list_and_its_frame():
     assert frame["age"].tolist() == [36, 4]
 
 
-async def test_a_notebook_shows_a_list_as_a_table():
-    people = await scripted({"result": [{"name": "<b>A\u202eda", "age": 36}]}).extract("Ada is 36.", list[Person])
-    page = people._repr_html_()
-    assert "<th>name</th>" in page
-    assert "&lt;b&gt;A" in page
-    assert "mathjax_ignore" in page
-    assert "\u202e" not in page
-
-
 async def test_a_list_that_was_not_wrapped_and_an_empty_one():
     assert await scripted([ADA]).extract("Ada is 36.", list[Person]) == [Person(**ADA)]
     nobody = await scripted([]).extract("Nobody came.", list[Person])
     assert nobody == []
     assert list(nobody.to_frame().columns) == ["name", "age", "role"]
-
-
-async def test_other_types():
-    assert await scripted({"result": 3}).extract("a text", int) == 3
-    assert await scripted({"a": 1}).extract("a text", dict[str, int]) == {"a": 1}
 
 
 async def test_what_is_wrong_goes_back_to_the_model():
@@ -79,11 +65,6 @@ async def test_a_model_that_never_gets_it_right_is_an_error():
     assert len(agent.provider.requests) == 3
 
 
-async def test_a_limit_ends_it():
-    with pytest.raises(ExtractionError, match="The limit of 0 model requests is reached"):
-        await scripted(ADA, limits=Limits(max_iterations=0)).extract("Ada is 36.", Person)
-
-
 async def test_the_conversation_is_left_alone_and_the_trace_knows():
     agent = scripted("Hello.", ADA, system_prompt="You are brief.", context=ContextManager(max_messages=10))
     await agent.chat("Hi")
@@ -96,7 +77,7 @@ async def test_the_conversation_is_left_alone_and_the_trace_knows():
 
 
 async def test_what_cannot_be_extracted_is_named():
-    for text, shape, named in (("", Person, "message"), (None, Person, "message"), ("a text", "Person", "output")):
+    for text, shape, named in (("", Person, "message"), ("a text", "Person", "output")):
         with pytest.raises(ConfigurationError, match=f"{named}: expected"):
             await scripted(ADA).extract(text, shape)
 
@@ -124,23 +105,11 @@ async def test_a_message_without_records():
         await scripted().parse_message("Ada", "now", float("nan"))
 
 
-async def test_records_that_are_none():
-    with pytest.raises(ExtractionError, match="expected a JSON array of objects"):
-        await scripted("3", "[1]", '"a"').parse_message("Ada", "now", "milk")
-
-
 async def test_of_broken_records_none_is_taken_for_all():
     records = [{"item": "milk"}, {"item": "tea"}]
     agent = scripted('[{"item": "milk"}, {"item": "te', records)
     assert await agent.parse_message("Ada", "now", "milk and tea") == records
     assert '"milk"}' in agent.provider.requests[1][0][-1].text
-
-
-async def test_an_answer_that_is_cut_off_says_so_and_is_not_asked_for_again():
-    agent = Agent(ScriptedProvider([LLMResponse('[{"name": "Ada", "age": 36}, {"na', None, "length")]))
-    with pytest.raises(ExtractionError, match="The answer is cut off: raise max_tokens"):
-        await agent.extract("Ada is 36.", list[Person])
-    assert len(agent.provider.requests) == 1
 
 
 async def test_a_schema_that_is_refused_is_asked_for_in_words_from_then_on():
@@ -157,38 +126,24 @@ async def test_a_schema_that_is_refused_is_asked_for_in_words_from_then_on():
             async for item in super().stream(request):
                 yield item
 
-    agent = Agent(Loose([json.dumps(ADA), json.dumps(BEN), "3"]))
+    agent = Agent(Loose([json.dumps(ADA), json.dumps(BEN)]))
     for person in (ADA, BEN):
         assert await agent.extract("a text", Person) == Person(**person)
     assert asked == ["Person", None, None]
-    with pytest.raises(ConfigurationError):  # the script ends before the corrections do
-        await agent.extract("a text", list[Person])
-    assert asked[3:5] == ["list", None]
 
 
 def test_json_is_found_in_answers():
     for text, value in [
-        ('{"a": 1}', {"a": 1}),
-        (" \n[1, 2] \n", [1, 2]),
         ('```\n{"a": 1}\n```', {"a": 1}),
         ('Sure! {"a": {"b": []}} I hope it helps. [2]', {"a": {"b": []}}),
-        ("Nothing: {}", {}),
         ('see [1]: `{"a": 1}`', {"a": 1}),
         ("see [1]: [10, 20], not [2]", [10, 20]),
         ('{"a": 1}\n{"a": 2}', [{"a": 1}, {"a": 2}]),
-        ('```json\n{"a": 1},\n{"a": 2}\n```', [{"a": 1}, {"a": 2}]),
         ('```\n[{"a": 1}]\n```\nAgain:\n```\n[{"a": 1}]\n```', [{"a": 1}]),
     ]:
         assert json_in(text) == value, text
-
-
-def test_no_json_is_an_error():
-    for text in ("", "no", '{"a": 1', '[{"a": 1}, {"a"', '[{"a": 1} {"a": 2}]', "[" * 100_000):
+    for text in ("", "no", '{"a": 1', '[{"a": 1}, {"a"', '[{"a": 1} {"a": 2}]'):
         with pytest.raises(ValueError, match="JSON|empty"):
             json_in(text)
-
-
-def test_one_of_several_values_is_not_taken_for_all():
-    for text in ('Ada: {"a": 1}, and Ben: {"a": 2}', '```\n{"a": 1}\n```\nNo, better:\n```\n{"a": 2}\n```'):
-        with pytest.raises(ValueError, match="expected one JSON value, found 2"):
-            json_in(text)
+    with pytest.raises(ValueError, match="expected one JSON value, found 2"):
+        json_in('Ada: {"a": 1}, and Ben: {"a": 2}')

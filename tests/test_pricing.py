@@ -5,10 +5,9 @@ import math
 import pytest
 from support.loopback import Answer, Loopback, said, sse
 
-from nbagent import Agent, AgentConfig, Limits, LLMResponse, ScriptedProvider, Usage, create_provider, record, replay
+from nbagent import Agent, Limits, LLMResponse, ScriptedProvider, Usage, create_provider, record, replay
 from nbagent.errors import ConfigurationError
 from nbagent.pricing import price
-from nbagent.providers import resolve
 
 RATES = {"input": 0.5, "output": 1.5, "cached": 0.05}
 COUNTS = {"prompt_tokens": 1_000_000, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 400_000}}
@@ -27,15 +26,6 @@ async def asked(limits, counts=COUNTS, **options):
             await provider.aclose()
 
 
-async def test_a_budget_without_a_price_is_an_error_that_names_the_ways_out():
-    with pytest.raises(ConfigurationError) as caught:
-        await asked(Limits(max_cost=0.01))
-    for way in ("open_source:mine", "price={", '"cached"', "Limits(max_total_tokens=", "Limits(max_cost=None)"):
-        assert way in str(caught.value)
-    with pytest.raises(ConfigurationError, match="max_cost=0.01: the price of open_source:mine"):
-        Agent("open_source:mine", limits=Limits(max_cost=0.01)).chat_stream("Hello").preview()
-
-
 BUDGET = Limits(max_cost=0.01)
 
 
@@ -47,15 +37,16 @@ BUDGET = Limits(max_cost=0.01)
         lambda provider: Agent(provider, limits=BUDGET).extract("one", int),
         lambda provider: anext(aiter(Agent(provider, limits=BUDGET).chat_stream("Hello"))),
     ],
-    ids=["agent", "call", "extract", "stream"],
 )
-async def test_a_budget_without_a_price_sends_nothing(ask):
+async def test_a_budget_without_a_price_sends_nothing_and_names_the_ways_out(ask):
     async with Loopback() as server:
         provider = create_provider("open_source", base_url=server.url, model="mine")
-        with pytest.raises(ConfigurationError, match="max_cost=0.01: the price of open_source:mine"):
+        with pytest.raises(ConfigurationError, match="max_cost=0.01: the price of open_source:mine") as caught:
             await ask(provider)
         assert (server.connections, server.requests) == (0, [])
         await provider.aclose()
+    for way in ("price={", '"cached"', "Limits(max_total_tokens=", "Limits(max_cost=None)"):
+        assert way in str(caught.value)
 
 
 async def test_the_ways_out_lead_out():
@@ -71,24 +62,16 @@ async def test_the_ways_out_lead_out():
         assert known == (result.cost is not None) == bool(options)
 
 
-async def test_a_price_of_its_own():
+async def test_a_price_of_its_own_replaces_the_list():
+    usage = Usage(1_000_000, 0)
+    assert price(usage, "claude-sonnet-5", "claude") == 2.0
+    assert price(usage, "claude-sonnet-5", "claude", rates={"input": 9, "output": 9}) == 9.0
+    assert price(usage, "no-such-model", "openai") is None, "unknown, not zero"
     result, agent = await asked(Limits(), COUNTS | {"completion_tokens": 200_000}, price=RATES)
     assert result.cost == pytest.approx(0.6 * 0.5 + 0.4 * 0.05 + 0.2 * 1.5)
     assert agent.trace.calls["cost_usd"].tolist() == [result.cost]
     result, _ = await asked(Limits(), price={"input": 0.5, "output": 1.5})
     assert result.cost == pytest.approx(0.5, abs=1e-5)
-
-
-def test_a_price_of_its_own_replaces_the_list():
-    usage = Usage(1_000_000, 0)
-    assert price(usage, "claude-sonnet-5", "claude") == 2.0
-    assert price(usage, "claude-sonnet-5", "claude", rates={"input": 9, "output": 9}) == 9.0
-
-
-def test_a_configuration_has_a_price():
-    config = AgentConfig(model="mine", base_url="http://127.0.0.1:9", price=RATES, max_cost=1)
-    assert resolve(config).price == RATES
-    assert Agent(config).chat_stream("Hello").preview().model == "mine"
 
 
 def test_a_wrong_price_is_named():

@@ -12,7 +12,6 @@ import pytest
 import nbagent
 
 INIT = Path(nbagent.__file__)
-PROJECT = INIT.parents[1] / "pyproject.toml"
 
 #: Slow to import, so loaded only when a run needs them.
 HEAVY = ["openai", "anthropic", "pandas", "ipywidgets", "pydantic", "IPython", "httpx"]
@@ -27,10 +26,6 @@ def _loaded_after(code: str) -> set[str]:
     program = f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
     return set(json.loads(done.stdout.splitlines()[-1]))
-
-
-def test_names_are_sorted_and_unique():
-    assert nbagent.__all__ == sorted(set(nbagent.__all__))
 
 
 def test_import_loads_nothing():
@@ -49,27 +44,13 @@ def test_agents_and_tools_load_nothing_heavy(monkeypatch):
 
 @pytest.mark.parametrize(
     ("spec", "key", "imports"),
-    [
-        ("'claude:claude-sonnet-5'", None, "anthropic"),
-        ("AgentConfig(provider='openai')", None, "openai"),
-        ("", "DEEPSEEK_API_KEY", "httpx2"),
-    ],
+    [("AgentConfig(provider='claude')", None, "anthropic"), ("", "DEEPSEEK_API_KEY", "httpx2")],
 )
 def test_an_agent_begins_to_import_what_its_provider_needs(spec, key, imports, monkeypatch):
     monkeypatch.delenv("NBAGENT_MODEL", raising=False)
     if key:
         monkeypatch.setenv(key, "k")
     assert imports in _loaded_after(f"from nbagent import Agent, AgentConfig; Agent({spec})\n{PRELOADED}")
-
-
-def test_loading_the_extension_begins_that_import(monkeypatch, tmp_path):
-    monkeypatch.delenv("NBAGENT_MODEL", raising=False)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    shell = "from IPython.testing.globalipapp import start_ipython\nshell = start_ipython()"
-    before = "import sys; assert 'anthropic' not in sys.modules"
-    loading = "shell.run_line_magic('load_ext', 'nbagent')"
-    assert "anthropic" in _loaded_after("\n".join([shell, before, loading, PRELOADED]))
 
 
 def test_every_name_resolves_and_is_documented():
@@ -81,12 +62,9 @@ def test_every_name_resolves_and_is_documented():
             assert not value.__doc__.startswith(f"{name}("), f"nbagent.{name} has only a generated docstring"
 
 
-def test_unknown_names_raise():
+def test_unknown_names_raise_and_dir_lists_the_names():
     with pytest.raises(AttributeError, match="no attribute 'Agentt'"):
         nbagent.Agentt  # noqa: B018
-
-
-def test_dir_lists_the_names():
     assert {*nbagent.__all__, "__version__"} <= set(dir(nbagent))
 
 
@@ -100,10 +78,3 @@ def test_type_checkers_see_the_same_table():
             assert alias.asname == alias.name, f"{alias.name} is not re-exported: import it `as` itself"
             seen[alias.name] = (node.module or "").removeprefix("nbagent.")
     assert seen == nbagent._WHERE
-
-
-def test_version_is_the_package_s():
-    import tomllib
-
-    project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
-    assert nbagent.__version__ == project["version"]

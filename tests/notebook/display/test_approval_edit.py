@@ -30,17 +30,13 @@ def edited(arguments, change):
     return asyncio.run(ask())
 
 
-def test_a_single_text_argument_is_edited_as_it_is():
-    assert edited({"code": CODE}, lambda text: text.replace('"a"', '"b"')) == ("code", {"code": CODE.replace("a", "b")})
+def test_a_single_text_is_edited_as_it_is_and_everything_else_as_json():
     assert edited({"code": CODE}, str) == ("code", True)
-
-
-@pytest.mark.parametrize("arguments", [{"code": CODE, "n": 1}, {"n": 1}, {"code": "x = 1 \u202e# safe"}])
-def test_other_arguments_are_edited_as_json(arguments):
-    label, answer = edited(arguments, str)
-    assert (label, answer) == ("Arguments, as JSON", True)
-    label, answer = edited(arguments, lambda text: text.replace("1", "2"))
-    assert answer == {name: 2 if value == 1 else str(value).replace("1", "2") for name, value in arguments.items()}
+    assert edited({"code": CODE}, lambda text: text.replace('"a"', '"b"')) == ("code", {"code": CODE.replace("a", "b")})
+    for arguments in ({"code": CODE, "n": 1}, {"n": 1}, {"code": "x = 1 \u202e# safe"}):
+        assert edited(arguments, str) == ("Arguments, as JSON", True)
+        _, answer = edited(arguments, lambda text: text.replace("1", "2"))
+        assert answer == {name: 2 if value == 1 else str(value).replace("1", "2") for name, value in arguments.items()}
 
 
 def question(arguments, name="run"):
@@ -56,27 +52,22 @@ def question(arguments, name="run"):
 
 def test_a_plan_is_asked_about_as_a_checklist_unless_that_would_hide_something():
     steps = [{"step": "Load"}, {"step": "Plot", "status": "pending", "note": "in <b>"}]
-    shown, form, buttons = question({"steps": steps}, "update_plan")
+    shown, _, _ = question({"steps": steps}, "update_plan")
     assert "Work by this plan?Plan: 0 of 2 done" in shown
     assert "Plot in <b>" in shown
-    buttons["Edit"].click()
-    assert "update_plan asks to run" in html.unescape(re.sub("<[^>]*>", "", form.box.children[0].value))
-    for odd in [{"steps": [*steps, {"step": "Send", "to": "all"}]}, {"steps": [{"step": "x" * 999 + "evil"}]}]:
-        assert "update_plan asks to run in your kernelsteps" in question(odd, "update_plan")[0]
-    assert "asks to run" in question({"steps": steps, "path": "~"}, "update_plan")[0]
-    assert "asks to run" in question({"steps": 3}, "update_plan")[0]
+    hiding = [{"steps": [*steps, {"step": "Send", "to": "all"}]}, {"steps": [{"step": "x" * 999}]}, {"steps": 3}]
+    for odd in [*hiding, {"steps": steps, "path": "~"}]:
+        assert "update_plan asks to run" in question(odd, "update_plan")[0]
 
 
-@pytest.mark.parametrize("blank", ["\n", " \t\n", "\u00a0\n", "\u2800\n"])
-def test_blank_lines_push_nothing_out_of_sight(blank):
-    shown, _, buttons = question({"code": "x = 1\n" + blank * 60 + "import os; os.system('rm')"})
-    assert "[60 blank lines]\nimport os; os.system('rm')" in shown
-    assert not buttons["Approve"].disabled
-
-
-def test_spaces_push_nothing_out_of_sight():
-    shown, _, _ = question({"code": "x = 1\ny = 2" + " " * 5_000 + "; evil()"})
-    assert "y = 2 [5000 spaces] ; evil()" in shown
+def test_blank_lines_and_spaces_push_nothing_out_of_sight():
+    for blank in ("\n", " \t\n", "\u00a0\n", "\u2800\n"):
+        code = "x = 1\n" + blank * 60 + "import os; os.system('rm')"
+        shown, _, buttons = question({"code": code})
+        assert "[60 blank lines]\nimport os; os.system('rm')" in shown
+        assert not buttons["Approve"].disabled
+        assert "[60 blank lines]\nimport os; os.system('rm')\n" in _typed_question(FunctionCall("run", {"code": code}))
+    assert "y = 2 [5000 spaces] ; evil()" in question({"code": "x = 1\ny = 2" + " " * 5_000 + "; evil()"})[0]
 
 
 @pytest.mark.parametrize("code", ["x = 1\n" * 61 + "evil()", "x" * 6_100 + "\nevil()"])
@@ -131,12 +122,6 @@ def test_the_question_says_where_the_call_runs(source, where):
     assert _typed_question(call, where) == f"Run wipe(n=2){said}? [y/N, always, or why not] "
 
 
-def test_a_long_call_is_asked_about_below_all_of_its_arguments():
-    asked = _typed_question(FunctionCall("run", {"code": "x = 1\n" * 50 + "\n" * 60 + "evil()"}, "c"))
-    assert asked.endswith("[60 blank lines]\nevil()\nRun run with these arguments? [y/N, always, or why not] ")
-    assert _typed_question(FunctionCall("wipe", {"n": 2}, "c")) == "Run wipe(n=2)? [y/N, always, or why not] "
-
-
 def answered(act, arguments=None):
     """What a form answers after `act(children by description)`."""
 
@@ -150,33 +135,23 @@ def answered(act, arguments=None):
 
 
 @pytest.mark.parametrize(("place", "answer"), [(0, True), (1, Allow.TOOL), (2, Allow.CALL)])
-def test_a_yes_may_hold_for_the_session(place, answer):
-    def act(children):
+def test_a_yes_may_hold_for_the_session_but_not_that_to_edited_arguments(place, answer):
+    def approve(children):
         children["Approve for"].index = place
         children["Approve"].click()
 
-    assert answered(act) is answer
-
-
-def test_edited_arguments_are_approved_once():
-    def act(children):
-        children["Approve for"].index = 1
+    def edit(children):
         children["Edit"].click()
         children["code"].value = "y = 2"
-        children["Approve"].click()
+        approve(children)
 
-    assert answered(act) == {"code": "y = 2"}
-
-
-def test_editing_can_be_cancelled():
-    def act(children):
+    def cancel(children):
         children["Edit"].click()
         children["code"].value = "y = 2"
         children["Cancel"].click()
-        assert children["code"].layout.display == "none"
-        children["Approve"].click()
+        approve(children)
 
-    assert answered(act) is True
+    assert [answered(act) for act in (approve, edit, cancel)] == [answer, {"code": "y = 2"}, answer]
 
 
 def test_a_no_may_have_a_reason():
@@ -184,14 +159,6 @@ def test_a_no_may_have_a_reason():
         children["Reason"].value = "use the copy."
         children["Deny"].click()
 
-    with pytest.raises(
-        ToolDeniedError, match=r"^The user denied this call: use the copy\. Do not repeat it as it is\.$"
-    ):
+    with pytest.raises(ToolDeniedError, match=r"denied this call: use the copy\. Do not repeat it as it is\.$"):
         answered(act)
     assert answered(lambda children: children["Deny"].click()) is False
-
-
-def test_code_is_highlighted_and_complete():
-    _, form, _ = question({"code": "import os  # <b>\nx = 1"})
-    assert '<span class="nbagent-keyword">import</span>' in form.box.children[0].value
-    assert "<b>" not in form.box.children[0].value

@@ -2,12 +2,10 @@
 
 import re
 
-import pytest
 from support.displays import Displays
 
 from nbagent import Agent, ScriptedProvider
 from nbagent.core.messages import LLMResponse
-from nbagent.core.render import markdown as render
 from nbagent.notebook.display.recorded import Recorded
 from nbagent.notebook.display.transcript import Transcript
 from nbagent.notebook.display.view import CellView
@@ -47,17 +45,14 @@ async def test_marks_stand_behind_what_they_prove_and_lead_to_the_source():
     lines = displays.text.splitlines()
     assert "Ruby **4.0.6**[1] is stable.[2] It is new.[1]" in lines
     assert lines.count("[1] Ruby https://a.org/x?a=1&b=(2)") == 1
-    assert "[2] B https://b.org" in lines
 
 
-@pytest.mark.parametrize(
-    "url", ["javascript:alert(1)", "data:text/html,x", "https://a.org\n", "//a.org", "http://[", 7]
-)
-async def test_only_web_addresses_become_links(url):
-    displays = await shown(asked(source(14, url)))
-    assert "<a" not in displays.html
-    assert "4.0.6</strong>[1] is" in displays.html
-    assert "Ruby **4.0.6**[1] is" in displays.text
+async def test_only_web_addresses_become_links():
+    for url in ("javascript:alert(1)", "data:text/html,x", "https://a.org\n", "//a.org", "http://[", 7):
+        displays = await shown(asked(source(14, url)))
+        assert "<a" not in displays.html
+        assert "4.0.6</strong>[1] is" in displays.html
+        assert "Ruby **4.0.6**[1] is" in displays.text
 
 
 async def test_titles_and_quotations_are_escaped():
@@ -69,13 +64,10 @@ async def test_titles_and_quotations_are_escaped():
     assert re.findall('<a href="([^"]*)"[^>]*>\\[1\\]', page) == ["https://a.org/%3E)%3Cb%3E%22%27%60%24%7C%5Bx%5D(y)"]
 
 
-async def test_code_gets_no_marks_and_verbatim_answers_stay_as_they_are():
-    end = TEXT.index("puts")
-    displays = await shown(asked(source(end + 4)))
+async def test_code_gets_no_marks():
+    displays = await shown(asked(source(TEXT.index("puts") + 4)))
     assert "puts 1" in displays.text
     assert "[1] Ruby" in displays.text
-    displays = await shown(asked(source(14)), as_html=render.verbatim_html)
-    assert "Ruby **4.0.6** is stable." in displays.html
 
 
 async def test_a_long_answer_keeps_its_marks_wherever_it_is_cut():
@@ -90,11 +82,7 @@ async def test_a_panel_of_the_past_and_a_result_show_them_too():
     agent = asked(source(14))
     result = await agent.chat("Which?")
     turn = [message for message in agent.conversation_history if message.role != "system"]
-    page = turn_html(turn, Recorded(agent.trace))
-    assert "4.0.6</strong><a " in page
-    assert "nbagent-sources" in page
-    assert "web_search(" in page
+    for page in (turn_html(turn, Recorded(agent.trace)), result._repr_mimebundle_()["text/html"]):
+        assert "4.0.6</strong><a " in page
+        assert "nbagent-sources" in page
     assert "[1] Ruby https://a.org" in turn_text(turn, Recorded(agent.trace))
-    shown_result = result._repr_mimebundle_()["text/html"]
-    assert "4.0.6</strong><a " in shown_result
-    assert "nbagent-sources" in shown_result

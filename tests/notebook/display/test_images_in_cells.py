@@ -3,12 +3,11 @@
 import base64
 import re
 
-import pytest
 from support.displays import Displays
 
 from nbagent import Agent, LLMResponse, ScriptedProvider
 from nbagent.notebook.display.transcript import Transcript
-from nbagent.notebook.display.view import CellView, TerminalView
+from nbagent.notebook.display.view import CellView
 
 GIF = base64.b64encode(b"GIF89a" + bytes([3, 0, 2, 0])).decode()
 IMAGE = {"type": "image", "media_type": "image/gif", "data": GIF}
@@ -23,26 +22,24 @@ HOSTILE = [
 ]
 
 
-def turn(*parts, calls=None):
-    text = "".join(part.get("text", "") for part in parts)
-    return LLMResponse(text, calls, "stop", {"parts": list(parts), "thinking": "Hm."})
-
-
 def words(text):
     return {"type": "text", "text": text}
 
 
-async def shown(agent, view):
-    async for event in agent.chat_stream("draw"):
+async def shown(parts):
+    """The displays of an answer of these parts."""
+    text = "".join(part.get("text", "") for part in parts)
+    answer = LLMResponse(text, None, "stop", {"parts": parts, "thinking": "Hm."})
+    displays = Displays()
+    view = CellView(Transcript(timings=False), displays)
+    async for event in Agent(ScriptedProvider([answer])).chat_stream("draw"):
         view.feed(event)
     view.close()
+    return displays
 
 
 async def test_images_stand_where_they_came():
-    displays = Displays()
-    view = CellView(Transcript(timings=False), displays)
-    agent = Agent(ScriptedProvider([turn(words("**one**"), IMAGE, words("two"), IMAGE)]))
-    await shown(agent, view)
+    displays = await shown([words("**one**"), IMAGE, words("two"), IMAGE])
     html = displays.html
     assert html.count(TAG) == 2
     order = [html.index(piece) for piece in ("Thought", "<strong>one</strong>", TAG, "<p>two</p>")]
@@ -53,30 +50,10 @@ async def test_images_stand_where_they_came():
 
 
 async def test_hostile_parts_do_not_become_images():
-    displays = Displays()
-    view = CellView(Transcript(), displays, live=False)
-    await shown(Agent(ScriptedProvider([turn(*HOSTILE)])), view)
+    displays = await shown(HOSTILE)
     html = displays.html
     assert re.findall(r"<img[^>]*>", html) == [TAG], "the first is an image, whatever it claims to be"
     assert "<script" not in html
     assert "src=x" not in re.sub(r"&lt;.*?&gt;", "", html)
     assert not re.search(r"(?:src|href)=.?(?:http|javascript)", html)
     assert "[image: javascript:alert(5)]" in displays.text
-
-
-async def test_a_terminal_mentions_images(capsys):
-    await shown(Agent(ScriptedProvider([turn(words("Here:"), IMAGE)])), TerminalView(Transcript(timings=False)))
-    assert "Here:\n[image: 3x2 gif]\n" in capsys.readouterr().out
-
-
-@pytest.mark.kernel
-@pytest.mark.parametrize("live", [True, False], ids=["watched", "headless"])
-def test_an_image_answer_in_a_kernel(shared, live):
-    made = f"LLMResponse('Here:', None, 'stop', {{'parts': [{words('Here:')!r}, {IMAGE!r}]}})"
-    shared.ok(f"agent = Agent(ScriptedProvider([{made}]))")
-    cell = shared.ok("%%agent\nDraw a dot.", allow_stdin=live)
-    assert set(cell.displays[-1]) == {"text/html", "text/plain"}
-    assert TAG in cell.html
-    assert cell.text.startswith("Here:\n[image: 3x2 gif]")
-    (image,) = shared.ok("_agent.images[0]").of("execute_result")
-    assert image["data"] == {"image/gif": GIF, "text/plain": "<Image 3x2 gif, 10 bytes>"}

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.kernel
 SETUP = (
     "from nbagent import *; "
     "agent = Agent(ScriptedProvider(['one two **three**', FunctionCall('wipe', {'n': 2}, 'c'), 'Gone.', "
-    "FunctionCall('wipe', {'n': 3}, 'd'), 'Kept.', *[FunctionCall('wipe', {'n': 4}), 'So be it.'] * 3, "
+    "*[FunctionCall('wipe', {'n': 4}), 'So be it.'] * 3, "
     "'slow ' * 5000, 'fine'], delay=0.005), tools=live)"
 )
 TOOL = 'exec("def wipe(n: int) -> int: return n * 21"); wipe = tool(approve=True)(wipe)'
@@ -66,11 +66,6 @@ def test_a_session(terminal):
     terminal.start("%%agent", "wipe")
     terminal.child.expect_exact("Run wipe(n=2)? [y/N, always, or why not] ")
     assert "  42\nGone." in terminal.run("y")
-    terminal.start("%%agent", "wipe more")
-    terminal.child.expect_exact("Run wipe(n=3)? [y/N, always, or why not] ")
-    said = terminal.run("")
-    assert "  63\n" not in said
-    assert "Kept." in said
     terminal.start("%%agent", "wipe more")
     terminal.child.expect_exact("or why not] ")
     terminal.run("not on Mondays")

@@ -7,7 +7,7 @@ import pytest
 
 from nbagent import AgentResult
 from nbagent.errors import ExtractionError
-from nbagent.notebook.magics.answer_formats import FORMS, convert_answer, parse_code, parse_frame
+from nbagent.notebook.magics.answer_formats import convert_answer, parse_code, parse_frame
 
 TABLE = """Here it is:
 
@@ -40,16 +40,13 @@ def test_a_markdown_table_becomes_a_frame():
     [
         ("a|b\n-|-\n1|2\nAnd a remark.", [{"a": 1, "b": 2}]),
         ("| a |\n|---|", []),
-        ("> | a | b |\n> |---|---|\n> | 1 | x |", [{"a": 1, "b": "x"}]),
         ("| id | pi |\n|--|--|\n| 12345678901234567890 | 3.14159265358979312 |", [
             {"id": "12345678901234567890", "pi": pytest.approx(math.pi, rel=1e-15)},
         ]),
         ("| x |\n|---|\n| −5 |\n| +5 |", [{"x": -5}, {"x": 5}]),
         ("Here:\n```markdown\n| a |\n|--|\n| 1 |\n```", [{"a": 1}]),
-        ("| a |\n|--|\n| 1 |\n\nIts source:\n```\n| a |\n|--|\n| 1 |\n```", [{"a": 1}]),
         ('```json\n[{"a": 1}, {"a": 2}]\n```', [{"a": 1}, {"a": 2}]),
         ('{"rows": [{"a": 1}]}', [{"a": 1}]),
-        ('{"a": 1, "b": [1, 2]}', [{"a": 1, "b": [1, 2]}]),
         ('{"a": [1, 2], "b": ["x", "y"]}', [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]),
     ],
 )  # fmt: skip
@@ -61,11 +58,8 @@ def test_other_tables(text, records):
     ("text", "says"),
     [
         ("There is none.", "there is no table in the answer"),
-        ("", "there is no table in the answer"),
         ("| a | b |\n|--|--|\n| 1 |", "row 1 of the table has 1 cells, the header 2"),
-        ("| a |\n|--|\n| 1 | 2 |", "row 1 of the table has 2 cells, the header 1"),
         ("| a | a |\n|--|--|\n| 1 | 2 |", "each column of the table needs its own name: | a | a |"),
-        ("| a | |\n|--|--|\n| 1 | 2 |", "needs its own name"),
         ("| a |\n|--|\n| 1 |\n\n| b |\n|--|\n| 1 |", "there are 2 tables in the answer"),
         ("[1, 2]", "not an array of objects"),
         ('{"a": [1, 2], "b": [1]}', "its columns differ in length"),
@@ -86,38 +80,25 @@ def test_answers_without_a_table(text, says):
         ("```\nx = 1\n```", "x = 1"),
         ("```python\na = 1\n```\n\n```python\nb = 2\n```", "a = 1\n\nb = 2"),
         ("x = 1\nprint(x)", "x = 1\nprint(x)"),
-        ("````python\ns = '''```'''\n````", "s = '''```'''"),
-        ("```sql\nselect 1\n```", "select 1"),
     ],
 )
 def test_code(text, code):
     assert parse_code(text) == code
 
 
-@pytest.mark.parametrize("text", ["", "Sorry, I can't do that.", "# Heading", "```python\n```"])
+@pytest.mark.parametrize("text", ["", "Sorry, I can't do that.", "```python\n```"])
 def test_answers_without_code(text):
-    if text.startswith("#"):
-        assert parse_code(text) == text, "a comment is Python"
-    else:
-        with pytest.raises(ValueError, match="there is no code block"):
-            parse_code(text)
+    with pytest.raises(ValueError, match="there is no code block"):
+        parse_code(text)
 
 
 @pytest.mark.parametrize("form", ["json", "code", "df"])
-@pytest.mark.parametrize(
-    ("facts", "says"),
-    [
-        ({"status": "limit", "status_reason": "The limit of 9 tokens is reached."}, "The limit of 9 tokens is reached"),
-        ({"status": "truncated", "status_reason": "The answer is cut off."}, "The answer is cut off"),
-        ({"status": "blocked", "status_reason": "The vendor's filter blocked it."}, "The vendor's filter blocked it"),
-    ],
-)
-def test_an_incomplete_answer_is_an_error(form, facts, says):
-    result = AgentResult("| a |\n|--|\n| 1 |\n\n```python\nx\n```", **facts)
-    with pytest.raises(ExtractionError, match=says) as raised:
+def test_an_incomplete_answer_is_an_error(form):
+    reason = "The limit of 9 tokens is reached."
+    result = AgentResult("| a |\n|--|\n| 1 |\n\n```python\nx\n```", status="limit", status_reason=reason)
+    with pytest.raises(ExtractionError, match=reason) as raised:
         convert_answer(form, result)
-    assert raised.value.partial is result
-    assert raised.value.answer == result.content
+    assert (raised.value.partial, raised.value.answer) == (result, result.content)
     assert convert_answer("markdown", result) == convert_answer("text", result) == result.content
 
 
@@ -127,7 +108,3 @@ def test_a_quoted_result_is_the_tools_own():
     assert convert_answer("json", result) == {"Adelie": 3700.7}
     assert convert_answer("df", result).to_dict("records") == [{"Adelie": 3700.7}]
     assert convert_answer("text", result) == result.content
-
-
-def test_every_form_except_markdown_has_instructions():
-    assert [name for name, form in FORMS.items() if not form.instructions] == ["markdown"]

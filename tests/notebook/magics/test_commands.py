@@ -1,4 +1,4 @@
-"""`%agent COMMAND` and the kernel tools in a real kernel."""
+"""`%agent COMMAND` in a real kernel."""
 
 import re
 
@@ -44,15 +44,14 @@ def offered(kernel):
     return kernel.ok("agent.offered_tools()").result
 
 
-@pytest.mark.parametrize("code", ["%agent", "%agent status", "agent"])
-def test_the_agent_shows_its_model_tools_and_limits(kernel, code):
+def test_the_agent_shows_its_model_tools_and_limits(kernel):
     kernel.ok("agent = Agent(tools=[area], limits=nbagent.Limits(max_cost=0.5))")
-    bundle = kernel.ok(code).of("execute_result")[-1]["data"]
-    lines = [line.split(maxsplit=1) for line in bundle["text/plain"].splitlines()]
-    assert lines[0] == ["agent", "agent"]
-    assert lines[1][1].startswith("local:SmolLM2")
-    assert lines[2:] == [["tools", "area"], ["messages", "none yet"], ["limits", "max_cost=0.5"]]
-    assert all(f"<td>{text}</td>" in bundle["text/html"] for _, text in lines)
+    for code in ("%agent", "agent"):
+        bundle = kernel.ok(code).of("execute_result")[-1]["data"]
+        lines = [line.split(maxsplit=1) for line in bundle["text/plain"].splitlines()]
+        assert lines[1][1].startswith("local:SmolLM2")
+        assert lines[2:] == [["tools", "area"], ["messages", "none yet"], ["limits", "max_cost=0.5"]]
+        assert all(f"<td>{text}</td>" in bundle["text/html"] for _, text in lines)
     assert kernel.ok("agent._provider").result == ""  # looking decides nothing
 
 
@@ -76,9 +75,6 @@ def test_tools_are_added_and_dropped(kernel):
 def test_a_variable_of_their_name_does_not_hide_the_kernel_tools(kernel):
     kernel.ok("kernel = run_code = [[0, 1], [1, 0]]\n%agent tools add kernel")
     assert len(kernel.value("agent.offered_tools()")) == 5
-    kernel.ok("%agent tools drop kernel")
-    kernel.ok("%agent tools add run_code")
-    assert kernel.value("agent.offered_tools()") == ["run_code"]
     kernel.ok("del kernel, run_code")
 
 
@@ -86,8 +82,6 @@ def test_the_table_shows_state_origin_and_approval_of_each_tool(kernel):
     code = "@tool(approve=True)\ndef wipe(table: str = 'a<b') -> None:\n    'Delete <i>rows</i>.\\n\\nFor good.'"
     cell = kernel.ok(f"agent = Agent(tools=nbagent.live)\n{code}")
     kernel.ok("@tool(approve=lambda path: path > 'm')\ndef write(path: str) -> None: ...\nfrom textwrap import dedent")
-
-    kernel.ok("agent.register_tool('given', 'By schema.', {'properties': {'x': {}, 'y': {}}}, lambda x, y: x)")
     kernel.ok("%agent tools add dedent")
     shown = kernel.ok("%agent tools").of("execute_result")[-1]["data"]
     line = next(line for line in shown["text/plain"].splitlines() if line.startswith("wipe"))
@@ -96,33 +90,24 @@ def test_the_table_shows_state_origin_and_approval_of_each_tool(kernel):
         "wipe", "● on", "(table: str = 'a<b') -> None", "Delete <i>rows</i>.", "always", f"In[{count}]",
     ]  # fmt: skip
     assert re.search(r"write .*\(path: str\) -> None .*depends", shown["text/plain"])
-    assert re.search(r"given .*\(x, y\) .*no ", shown["text/plain"])
     assert re.search(r"dedent .*textwrap\.py", shown["text/plain"])
     assert ">Delete &lt;i&gt;rows&lt;/i&gt;.<" in shown["text/html"]
-    assert "wipe(table: str = &#x27;a&lt;b&#x27;) -&gt; None" in shown["text/html"]
-    kernel.ok("%agent tools drop wipe")
-    kernel.ok("tools = %agent tools")
-    assert kernel.ok("tools.frame['on'].tolist()").result == "[False, True, True, True]"
-    assert "○ off" in kernel.ok("tools").result
-    kernel.ok("%agent tools drop write given dedent")
+    kernel.ok("%agent tools drop wipe write dedent")
+    assert "○ off" in kernel.ok("%agent tools").result
     assert "No tools" in kernel.ok("agent = Agent()\n%agent tools").result
 
 
 def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
     kernel.ok("agent = Agent(tools=nbagent.live)\n@tool(approve=True)\ndef wipe(n: int) -> int:\n    return n")
     kernel.ok("other = Agent(tools=nbagent.live)\n%agent tools drop wipe")
-    assert kernel.ok("agent.offered_tools(), other.offered_tools()").result == "([], ['wipe'])"
+    assert kernel.value("agent.offered_tools(), other.offered_tools()") == ([], ["wipe"])
     kernel.ok("agent.provider = asked = ScriptedProvider(['a', 'b'])")
     kernel.ok("%%agent\nx")
     kernel.ok("%%agent -t wipe\nx")
-    assert kernel.ok("[[f['name'] for f in r[1] or []] for r in asked.requests]").result == "[[], ['wipe']]"
+    assert kernel.value("[[f['name'] for f in r[1] or []] for r in asked.requests]") == [[], ["wipe"]]
     kernel.ok("def wipe(n: int) -> int:\n    return -n")
     kernel.ok("%agent tools add wipe")
-    assert kernel.ok("agent.function_registry.get_function('wipe').approve").result == "True"
-    assert calls(kernel, "wipe", n=3) == "-3"
-    kernel.ok("plain = nbagent.FunctionRegistry(); plain.register('wipe', '', lambda n: n, approve=True)")
-    kernel.ok("agent = Agent(function_registry=plain)\n%agent tools add wipe")
-    assert kernel.ok("plain.get_function('wipe').approve").result == "True"
+    assert kernel.value("agent.function_registry.get_function('wipe').approve") is True
     assert calls(kernel, "wipe", n=3) == "-3"
 
 
@@ -135,18 +120,13 @@ def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
         ("tools add answer", "answer: expected a function, got int"),
         ("tools add shop.rent", "Shop has no attribute rent"),
         ("tools drop area", "area is not a tool of this agent; there are none"),
-        ("model", "%agent model VENDOR[:MODEL]"),
         ("model nobody", "Unknown provider 'nobody'"),
         ("panel --dok", "%agent panel [--dock]; did you mean --dock?"),
-        ("new analyst", "new takes no arguments: it works on the agent in the variable agent"),
-        ("tools drop kernel nothing", "nothing is not a tool of this agent"),
         ("conversations 2", "%agent conversations [N], where N is from 1 to 1"),
         ("nest", "%agent nest on | off; it is off"),
         ("stop nobody", "there is no agent nobody; there are agent"),
         ("key nobody", "where VENDOR is one of openai, claude"),
-        ("save", "%agent save FILE"),
         ("load missing.json", "No such file"),
-        ("waltz", "not a command; there are status, tools"),
         ("who is there", "not a command; write a question below a line %%agent"),
         ("tool", "%agent tool: not a command; did you mean tools?"),
     ],
@@ -154,8 +134,7 @@ def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
 def test_usage_is_explained(kernel, line, said):
     cell = kernel.run(f"%agent {line}")
     assert cell.status == "error" or "UsageError" in cell.text
-    streams = "".join(content["text"] for content in cell.of("stream"))
-    assert said in streams + cell.traceback
+    assert said in cell.stdout + cell.stderr + cell.traceback
 
 
 def test_a_new_conversation_leaves_the_others_to_go_on_with(kernel):
@@ -163,20 +142,17 @@ def test_a_new_conversation_leaves_the_others_to_go_on_with(kernel):
     kernel.ok("%%agent\nWhich\x07 species?")
     assert "stays in %agent conversations: Which␇ species? · 1 question." in kernel.ok("%agent new").stdout
     kernel.ok("%%agent\nanother")
-    kernel.ok("%%agent --new\nthird")
-    listed = "1 ● third · 1 question\n2   another · 1 question\n3   Which␇ species? · 1 question\n"
+    listed = "1 ● another · 1 question\n2   Which␇ species? · 1 question\n"
     assert kernel.ok("%agent conversations").stdout == listed
-    assert "3 ● Which␇ species?" in kernel.ok("%agent conversations 3").stdout
+    assert "2 ● Which␇ species?" in kernel.ok("%agent conversations 2").stdout
     kernel.ok("%%agent\nand more")
-    assert kernel.ok("[m.text for m in agent.conversation_history]").result == (
-        "['Which\\x07 species?', '1', 'and more', '3']"
-    )
-    runs = "agent.trace.runs.tail(4).groupby('branch', sort=False)['prompt'].apply(list).tolist()"
-    assert kernel.ok(runs).result == "[['Which\\x07 species?', 'and more'], ['another'], ['third']]"
+    assert kernel.value("[m.text for m in agent.conversation_history]") == ["Which\x07 species?", "1", "and more", "3"]
 
 
 def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kernel):
     kernel.ok("import os; _ = os.environ.pop('ANTHROPIC_API_KEY', None)")
+    refused = kernel.run("%agent key claude", allow_stdin=False)
+    assert "nobody can type here; set ANTHROPIC_API_KEY, or write it into the file .env" in refused.stderr
     cell = kernel.send("%agent key claude")
     question = kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]
     assert (question["prompt"], question["password"]) == ("ANTHROPIC_API_KEY: ", True)
@@ -184,8 +160,8 @@ def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kern
     kernel.ok(cell)
     assert cell.stdout.endswith("ANTHROPIC_API_KEY is known to this kernel: %agent model claude uses it.\n")
     assert "sk-typed-secret" not in str(cell.messages)
-    assert kernel.ok("'sk-typed-secret' in str(os.environ)").result == "False"
-    assert kernel.ok("nbagent.create_provider('claude').secrets").result == "['sk-typed-secret']"
+    assert kernel.value("'sk-typed-secret' in str(os.environ)") is False
+    assert kernel.value("nbagent.create_provider('claude').secrets") == ["sk-typed-secret"]
     kernel.ok("from nbagent.providers.keys import keys; keys.forget('ANTHROPIC_API_KEY')")
 
 
@@ -199,12 +175,6 @@ secrets = {"DASHSCOPE_API_KEY": "sk-from-colab"}
 for name in ("google", "google.colab", "google.colab.userdata"): sys.modules[name] = types.ModuleType(name)
 sys.modules["google.colab.userdata"].get = secrets.__getitem__
 """
-
-
-def test_if_nobody_can_type_a_key_the_error_names_the_alternatives(kernel):
-    cell = kernel.run("%agent key claude", allow_stdin=False)
-    assert cell.error == "UsageError"
-    assert "nobody can type here; set ANTHROPIC_API_KEY, or write it into the file .env" in cell.stderr
 
 
 def test_loading_the_extension_makes_colabs_secrets_known_to_other_threads(kernel):
@@ -230,10 +200,8 @@ def test_a_broken_env_file_does_not_keep_the_extension_from_loading(kernel, tmp_
     [
         ("1 / 0", ["The cell:\n1 / 0\n", "ZeroDivisionError: division by zero"]),
         ("def f():\n    return [][1]\nf()", ["in f\n    return [][1]", "IndexError"]),
-        ("x = (1 +", ["The cell:\nx = (1 +\n", "SyntaxError"]),
-        ("for x in y\n    pass", ["expected ':'"]),
+        ("for x in y\n    pass", ["The cell:\nfor x in y\n", "expected ':'"]),
         ("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('outer') from e", ["KeyError: 'a'", "outer"]),
-        ("await asyncio.wait_for(asyncio.sleep(9), 0.01)", ["TimeoutError"]),
     ],
 )
 def test_the_last_error_is_explained(kernel, cell, sent):
@@ -251,73 +219,47 @@ def test_the_last_error_is_explained(kernel, cell, sent):
 
 def test_the_corrected_cell_is_shown_as_a_diff(kernel):
     answer = "The list is **too short**:\n```python\nnumbers = [1]\nnumbers[0]\n```"
-    kernel.ok(f"agent.provider = ScriptedProvider([{answer!r}, 'No idea.'])")
+    kernel.ok(f"agent.provider = ScriptedProvider([{answer!r}])")
     failed = kernel.run("numbers = [1]\nnumbers[1]")
     assert "%agent fix explains this error" in failed.text
-    shown = kernel.ok("%agent fix")
-    assert shown.text.endswith("  numbers = [1]\n- numbers[1]\n+ numbers[0]")
-    assert "<del>numbers[1]" in shown.html
-    assert "<del>" not in kernel.ok("%agent fix").html
+    assert kernel.ok("%agent fix").text.endswith("  numbers = [1]\n- numbers[1]\n+ numbers[0]")
     kernel.ok("%agent hints off")
     assert "%agent fix" not in kernel.run("1 / 0").text
-    assert "are off" in str(kernel.run("%agent hints").messages)
     kernel.ok("%agent hints on")
     assert "%agent fix" in kernel.run("1 / 0").text
     assert "%agent fix" not in kernel.run("%agent fxi").text
 
 
-@pytest.mark.parametrize("has_tools", [True, False])
-def test_a_model_without_function_calling_explains_without_tools(kernel, has_tools):
-    kernel.ok("class Model(ScriptedProvider):\n  def supports_function_calling(self): return has_tools")
-    kernel.ok(f"has_tools = {has_tools}; agent.provider = asked = Model(['Like so.'])")
+def test_a_model_without_function_calling_explains_without_tools(kernel):
+    kernel.ok("class Model(ScriptedProvider):\n  def supports_function_calling(self): return False")
+    kernel.ok("agent.provider = asked = Model(['Like so.'])")
     kernel.ok("%agent tools add kernel")
     assert kernel.run("1 / 0").status == "error"
     assert "Like so." in kernel.ok("%agent fix").text
-    assert kernel.value("'list_variables' in str(asked.requests)") is has_tools
+    assert kernel.value("'list_variables' in str(asked.requests)") is False
 
 
 def test_without_an_error_there_is_nothing_to_explain(kernel):
     kernel.ok("from nbagent.notebook.magics.cell_errors import last_error; import sys\nlast_error.__init__()")
     kernel.ok("sys.last_exc = sys.last_value = None")
     for _ in range(2):  # the refusal is an error, too
-        refused = kernel.run("%agent fix")
-        assert "no cell has failed yet" in str(refused.messages)
-    kernel.ok("sys.last_value = KeyError('from before the extension was loaded')")
-    kernel.ok("agent.provider = asked = ScriptedProvider(['.'])\n%agent fix")
-    assert "from before" in kernel.ok("print(asked.requests[-1][0][-1].text)").stdout
+        assert "no cell has failed yet" in str(kernel.run("%agent fix").messages)
 
 
 def test_background_runs_are_stopped(kernel):
-    assert kernel.ok("%agent stop").stdout == "Nothing to stop.\n"
-    kernel.ok("import threading\nslow = Agent(Gated('begun', 'never')); other = Agent(Gated('begun', 'never'))")
+    kernel.ok("slow, other = (Agent(Gated('begun', 'never')) for _ in range(2))")
     kernel.ok("tasks = [asyncio.create_task(slow.chat(q)) for q in 'ab'] + [asyncio.create_task(other.chat('c'))]")
     kernel.ok("while not (slow.conversation_history and other.conversation_history): await asyncio.sleep(0.01)")
     assert kernel.ok("%agent stop slow").stdout == "2 runs stopped.\n"
     kernel.ok("_ = await asyncio.wait(tasks[:2])")
-    assert kernel.ok("[task.done() and task.cancelled() for task in tasks]").result == "[True, True, False]"
+    assert kernel.value("[task.done() and task.cancelled() for task in tasks]") == [True, True, False]
     assert kernel.ok("%agent stop").stdout == "1 run stopped.\n"
     kernel.ok("_ = await asyncio.wait(tasks)")
-    assert kernel.ok("slow.trace.runs['status'].tolist()").result == "['interrupted']"
     assert kernel.ok("%agent stop").stdout == "Nothing to stop.\n"
 
 
-def test_runs_of_panels_are_stopped_and_the_next_question_works(kernel):
-    kernel.ok("inner = Agent(Gated('begun', 'never'))\npanel = nbagent.ChatPanel(inner); panel.ask('a')")
-    kernel.ok("while len(inner.conversation_history) < 2: await asyncio.sleep(0.01)")
-    assert kernel.ok("%agent stop").stdout == "1 run stopped.\n"
-    kernel.ok("while inner.trace.runs['status'].tolist() != ['interrupted']: await asyncio.sleep(0.01)")
-    kernel.ok("inner.provider = ScriptedProvider(['fine'])")
-    assert kernel.ok("inner.chat_sync('b').content").result == "'fine'"
-    kernel.ok("panel.close()")
-
-
 def test_nesting_is_refused_where_it_loses_cells(kernel):
-    if kernel.ok("import ipykernel; ipykernel.version_info[0] >= 7").result == "True":
+    if kernel.takes_clicks:
         refused = kernel.run("%agent nest on")
-        assert "loses queued cells and clicks under nest-asyncio" in str(refused.messages)
-        assert "Write `await` in the cell" in str(refused.messages)
-        assert kernel.ok("hasattr(asyncio, '_nest_patched')").result == "False"
-        kernel.ok("%agent nest off")
-
-
-# -- kernel tools -----------------------------------------------------------------------------------------------------
+        assert "loses queued cells and clicks under nest-asyncio. Write `await` in the cell" in str(refused.messages)
+        assert kernel.value("hasattr(asyncio, '_nest_patched')") is False

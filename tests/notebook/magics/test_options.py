@@ -42,16 +42,10 @@ def test_other_spellings(line, name, value):
     [
         ("--thinkin low --what", "there is no option --what"),
         ("--dryrun", "there is no option --dryrun; did you mean --dry-run?"),
-        ("--aproove=1", "there is no option --aproove; did you mean --approve?"),
         ("--as dataframe", "--as: expected one of markdown, text, json, code, df, got 'dataframe'"),
-        ("--as jsn", "got 'jsn'; did you mean json?"),
-        (
-            "--thinking hihg",
-            "off, on, minimal, low, medium, high, xhigh, max, got 'hihg'; did you mean high?",
-        ),
+        ("--thinking hihg", "high, xhigh, max, got 'hihg'; did you mean high?"),
         ("--max-iterations many", "--max-iterations: expected a whole number, got 'many'"),
         ("--temperature hot", "--temperature: expected a number of at least 0 (most models take at most 2), got 'hot'"),
-        ("--temperature -1", "expected a number of at least 0"),
         ("-t size, name", "write the names without spaces"),
         ("-t size --no-tools", "give -t or --no-tools, not both"),
         ("-o class", "-o/--output: expected a variable name, got 'class'"),
@@ -70,9 +64,9 @@ def test_a_wrong_option_raises_an_error_with_a_suggestion(line, says):
 
 
 @pytest.mark.parametrize(
-    "text", ["-o math", "--new", "-o math -m a:b", "'quoted'", '"', "a 'b", "=x", "", "\\", "{text}", "-"]
+    ("line", "text"),
+    [("-s {text}", "-o math --new"), ("--system {text}", "a 'b"), ("--sys {text}", "{text}"), ("-s {text}", "")],
 )
-@pytest.mark.parametrize("line", ["-s {text}", "--system {text}", "--sys {text}"])
 def test_the_words_of_a_value_are_no_options(line, text):
     given = vars(parsed(f"analyst --keep {line} --as df", text=text))
     assert given == {**vars(parsed("analyst --keep --as df")), "system": text}
@@ -82,12 +76,8 @@ def test_values_stand_in_any_word():
     line = """--keep {name} -s "You know {topic!r} and {'a' + 'b'}." -m v:{model} --temperature {t} -t {f}"""
     options = parsed(line, name="analyst", topic="its", model="m", t=0.5, f="size,area")
     assert options.system == "You know 'its' and ab."
-    assert (options.name, options.model, options.temperature, options.tools) == (
-        "analyst",
-        "v:m",
-        0.5,
-        ["size", "area"],
-    )
+    assert (options.name, options.model, options.temperature) == ("analyst", "v:m", 0.5)
+    assert options.tools == ["size", "area"]
     assert parsed("-s '{not an expression}'").system == "{not an expression}"
 
 
